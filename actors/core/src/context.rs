@@ -1,0 +1,48 @@
+//! What is known of a session before its first sample: a function of its start alone.
+
+use porchlight_schema::session::{Address, Device, SessionStart};
+use serde::{Deserialize, Serialize};
+
+use crate::geo::{LocalFrame, Place};
+
+/// What the detectors know beforehand. Local metres are around the address, which is the origin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionContext {
+    /// The plane around the address.
+    pub frame: LocalFrame,
+    /// How exact the address is, metres.
+    pub accuracy_m: f32,
+    /// The door's floor; ground is 0.
+    pub floor: Option<i16>,
+    /// Height of a storey, metres.
+    pub storey_height_m: Option<f32>,
+    /// The building's entrance.
+    pub entrance: Option<Place>,
+    /// Gates on the way.
+    pub gates: Vec<Place>,
+    /// Kinds of sample that the phone says it can send; empty where it does not say.
+    pub sensors: Vec<String>,
+}
+
+impl SessionContext {
+    /// Of a session's start.
+    #[must_use]
+    pub fn new(start: &SessionStart) -> Self {
+        Self::of_address(&start.address, start.device.as_ref())
+    }
+
+    /// Of an address, where there is no more: for evaluation on recordings.
+    #[must_use]
+    pub fn of_address(address: &Address, device: Option<&Device>) -> Self {
+        let frame = LocalFrame::new(address.point);
+        Self {
+            frame,
+            accuracy_m: address.accuracy_m,
+            floor: address.floor,
+            storey_height_m: address.storey_height_m,
+            entrance: address.entrance.map(|point| frame.place(point)),
+            gates: address.gates.iter().map(|&point| frame.place(point)).collect(),
+            sensors: device.map(|device| device.sensors.clone()).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+#![doc = include_str!("../README.md")]
+
+pub mod context;
+pub mod geo;
+pub mod window;

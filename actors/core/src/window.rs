@@ -1,0 +1,85 @@
+//! One second of a session, as detectors and scoring see it: whatever the phone sent, reduced to one form.
+
+use porchlight_schema::sample::{ActivityType, Provider};
+use serde::{Deserialize, Serialize};
+
+use crate::geo::Place;
+
+/// The length of a window.
+pub const WINDOW_MS: u32 = 1_000;
+
+/// Fixes kept of one window; of more, the first and the last.
+pub const FIXES_PER_WINDOW: usize = 2;
+
+/// A position fix in local metres.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Fix {
+    /// Milliseconds since the session's start.
+    pub t_ms: u32,
+    /// Where.
+    pub place: Place,
+    /// 68 % radius, metres; 20 where the phone does not say (contract 3).
+    pub accuracy_m: f32,
+    /// Whether the phone said how exact the fix is.
+    pub accuracy_known: bool,
+    /// Speed over ground.
+    pub speed_mps: Option<f32>,
+    /// Course over ground, degrees from north, clockwise.
+    pub bearing_deg: Option<f32>,
+    /// Altitude, metres.
+    pub altitude_m: Option<f32>,
+    /// The platform says that it is simulated.
+    pub mock: bool,
+    /// Where it came from.
+    pub provider: Option<Provider>,
+}
+
+/// Motion of the body within a window, from `imu` or from `motion`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BodyMotion {
+    /// Mean of the acceleration's norm, m/s².
+    pub accel_mean: f32,
+    /// Standard deviation of the acceleration's norm, m/s².
+    pub accel_std: f32,
+    /// Mean acceleration along gravity with gravity taken off, m/s², upwards positive.
+    pub vertical_mean: Option<f32>,
+    /// Steps a second; 0 where there is no gait.
+    pub cadence_hz: Option<f32>,
+    /// Turned about gravity, radians.
+    pub yaw_rad: Option<f32>,
+}
+
+/// One second of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Window {
+    /// When it begins: a multiple of [`WINDOW_MS`] since the session's start.
+    pub t_ms: u32,
+    /// The fixes, in time order.
+    pub fixes: [Option<Fix>; FIXES_PER_WINDOW],
+    /// Mean pressure, hPa.
+    pub pressure_hpa: Option<f32>,
+    /// Increase of the step counter; 0 where it spoke and did not rise, none where it was silent.
+    pub steps: Option<u16>,
+    /// Motion of the body.
+    pub motion: Option<BodyMotion>,
+    /// Mean norm of the magnetic field, µT.
+    pub magnetic_ut: Option<f32>,
+    /// What the phone's own recogniser said last, and how sure it was.
+    pub activity: Option<(ActivityType, f32)>,
+    /// Whether any sample at all, of any kind, fell into it.
+    pub alive: bool,
+}
+
+impl Window {
+    /// When it ends.
+    #[must_use]
+    pub fn end_ms(&self) -> u32 {
+        self.t_ms + WINDOW_MS
+    }
+
+    /// The newest fix in it.
+    #[must_use]
+    pub fn last_fix(&self) -> Option<&Fix> {
+        self.fixes.iter().rev().flatten().next()
+    }
+}

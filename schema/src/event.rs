@@ -1,0 +1,243 @@
+//! What is detected in a session: the ten event types of contract section 4.
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// What happened. On the wire the name in capitals, as in the contract; the order is that of the contract's list
+/// of names, by which events of the same start are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum EventType {
+    /// Turning back and retracing one's own path on foot.
+    Backtracking,
+    /// Moving in or on a vehicle.
+    Driving,
+    /// Carried up or down.
+    Elevator,
+    /// A controlled passage: a pause on the approach, then on through.
+    Gate,
+    /// Fixes still come but are of little use.
+    GpsDegraded,
+    /// No fix while the stream lives, or only useless ones.
+    GpsLost,
+    /// Good fixes again after one of the two before; an instant.
+    GpsRestored,
+    /// On foot, changing floors.
+    Stairs,
+    /// Staying in one place.
+    Stopped,
+    /// On foot, level.
+    Walking,
+}
+
+impl EventType {
+    /// All types, in order.
+    pub const ALL: [Self; 10] = [
+        Self::Backtracking,
+        Self::Driving,
+        Self::Elevator,
+        Self::Gate,
+        Self::GpsDegraded,
+        Self::GpsLost,
+        Self::GpsRestored,
+        Self::Stairs,
+        Self::Stopped,
+        Self::Walking,
+    ];
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Backtracking => "BACKTRACKING",
+            Self::Driving => "DRIVING",
+            Self::Elevator => "ELEVATOR",
+            Self::Gate => "GATE",
+            Self::GpsDegraded => "GPS_DEGRADED",
+            Self::GpsLost => "GPS_LOST",
+            Self::GpsRestored => "GPS_RESTORED",
+            Self::Stairs => "STAIRS",
+            Self::Stopped => "STOPPED",
+            Self::Walking => "WALKING",
+        }
+    }
+
+    /// Whether this type belongs to the movement track, whose events never overlap each other.
+    #[must_use]
+    pub fn is_movement(self) -> bool {
+        matches!(self, Self::Driving | Self::Walking | Self::Stopped | Self::Stairs | Self::Elevator)
+    }
+}
+
+/// How sure a detector is, 0 to 1, kept in thousandths so that it is the same number on every machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Confidence {
+    permille: u16,
+}
+
+impl Confidence {
+    /// Of a probability; what lies outside 0..1 (or is no number) is brought inside.
+    #[must_use]
+    pub fn from_probability(probability: f64) -> Self {
+        Self { permille: (probability.clamp(0.0, 1.0) * 1000.0).round() as u16 }
+    }
+
+    /// As a probability.
+    #[must_use]
+    pub fn as_probability(self) -> f64 {
+        f64::from(self.permille) / 1000.0
+    }
+}
+
+/// Which way a change of floors went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Upwards.
+    Up,
+    /// Downwards.
+    Down,
+}
+
+/// What is known of an event beside its time. On the wire an object, empty for [`Metadata::None`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Metadata {
+    /// Nothing.
+    None,
+    /// Of `STAIRS` and `ELEVATOR`.
+    Climb {
+        /// Floors passed, at least 0; none where they can't be told.
+        floors: Option<u16>,
+        /// Up or down.
+        direction: Direction,
+        /// Height passed, in centimetres, never negative; none where it can't be measured.
+        height_cm: Option<u32>,
+    },
+    /// Of `BACKTRACKING`.
+    Backtracking {
+        /// Length of the path that was gone twice, in metres.
+        retraced_m: u32,
+    },
+    /// Of `GATE`.
+    Gate {
+        /// The pause, in seconds.
+        wait_sec: u32,
+    },
+}
+
+impl Metadata {
+    fn serialize_wire<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match *self {
+            Self::None => {}
+            Self::Climb { floors, direction, height_cm } => {
+                map.serialize_entry("floors", &floors)?;
+                map.serialize_entry("direction", &direction)?;
+                map.serialize_entry("heightM", &height_cm.map(|height_cm| f64::from(height_cm) / 100.0))?;
+            }
+            Self::Backtracking { retraced_m } => map.serialize_entry("retracedM", &retraced_m)?,
+            Self::Gate { wait_sec } => map.serialize_entry("waitSec", &wait_sec)?,
+        }
+        map.end()
+    }
+}
+
+/// Something detected. Times are milliseconds since the session's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// What.
+    pub event_type: EventType,
+    /// When it began.
+    pub t_start_ms: u32,
+    /// When it ended; none while it is open, and for an instant.
+    pub t_end_ms: Option<u32>,
+    /// How sure the detector is.
+    pub confidence: Confidence,
+    /// What else is known.
+    pub metadata: Metadata,
+}
+
+impl Event {
+    /// Whether the event goes on: it has no end and is no instant.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.t_end_ms.is_none() && self.event_type != EventType::GpsRestored
+    }
+
+    /// The event as the contract writes it: for JSON only (times in seconds, metadata as an object).
+    #[must_use]
+    pub fn wire(&self) -> WireEvent<'_> {
+        WireEvent(self)
+    }
+}
+
+/// An [`Event`] as the contract writes it.
+#[derive(Debug, Clone, Copy)]
+pub struct WireEvent<'a>(&'a Event);
+
+impl Serialize for WireEvent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Wire<'m>(&'m Metadata);
+        impl Serialize for Wire<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.serialize_wire(serializer)
+            }
+        }
+        let event = self.0;
+        let mut map = serializer.serialize_map(Some(5))?;
+        map.serialize_entry("type", event.event_type.as_str())?;
+        map.serialize_entry("tStart", &seconds(event.t_start_ms))?;
+        map.serialize_entry("tEnd", &event.t_end_ms.map(seconds))?;
+        map.serialize_entry("confidence", &event.confidence.as_probability())?;
+        map.serialize_entry("metadata", &Wire(&event.metadata))?;
+        map.end()
+    }
+}
+
+/// Milliseconds as seconds.
+#[must_use]
+pub fn seconds(duration_ms: u32) -> f64 {
+    f64::from(duration_ms) / 1000.0
+}
+
+/// The order in which events are listed: by start, then by type, then by end.
+pub fn sort_events(events: &mut [Event]) {
+    events.sort_by_key(|event| (event.t_start_ms, event.event_type, event.t_end_ms));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_the_contracts_and_in_order() {
+        for (event_type, next) in EventType::ALL.iter().zip(&EventType::ALL[1..]) {
+            assert!(event_type < next && event_type.as_str() < next.as_str());
+        }
+        for event_type in EventType::ALL {
+            assert_eq!(serde_json::to_value(event_type).unwrap(), event_type.as_str());
+        }
+    }
+
+    #[test]
+    fn an_event_is_written_as_the_contract_says() {
+        let metadata = Metadata::Climb { floors: Some(3), direction: Direction::Up, height_cm: Some(1025) };
+        let confidence = Confidence::from_probability(0.8765);
+        let ride = Event {
+            event_type: EventType::Elevator,
+            t_start_ms: 61_500,
+            t_end_ms: Some(90_000),
+            confidence,
+            metadata,
+        };
+        assert_eq!(
+            serde_json::to_string(&ride.wire()).unwrap(),
+            r#"{"type":"ELEVATOR","tStart":61.5,"tEnd":90.0,"confidence":0.877,"metadata":{"floors":3,"direction":"up","heightM":10.25}}"#
+        );
+        let open = Event { t_end_ms: None, metadata: Metadata::None, event_type: EventType::Walking, ..ride };
+        assert_eq!(
+            serde_json::to_string(&open.wire()).unwrap(),
+            r#"{"type":"WALKING","tStart":61.5,"tEnd":null,"confidence":0.877,"metadata":{}}"#
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! Ids: 128 bits behind a prefix that says of what. The upper 48 bits are the time of making in milliseconds,
+//! so that ids sort by time, as bytes and as text; the rest is random, or derived from what the id stands for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::time::TimestampMs;
+
+/// Crockford's base 32 in lower case: no i, l, o, u, and in ASCII order, so that the text sorts as the number does.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// Digits of 128 bits in base 32.
+const DIGITS: usize = 26;
+
+/// The text is not an id of this kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an id of this kind")]
+pub struct IdError;
+
+fn write_digits(value: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut digits = [0_u8; DIGITS];
+    for (place, digit) in digits.iter_mut().rev().enumerate() {
+        *digit = ALPHABET[((value >> (5 * place)) & 31) as usize];
+    }
+    f.write_str(std::str::from_utf8(&digits).unwrap_or_default())
+}
+
+fn parse_digits(text: &str) -> Result<u128, IdError> {
+    if text.len() != DIGITS {
+        return Err(IdError);
+    }
+    let mut value: u128 = 0;
+    for (place, byte) in text.bytes().enumerate() {
+        let digit = ALPHABET.iter().position(|&letter| letter == byte).ok_or(IdError)?;
+        if place == 0 && digit > 7 {
+            return Err(IdError);
+        }
+        value = (value << 5) | digit as u128;
+    }
+    Ok(value)
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u128);
+
+        impl $name {
+            /// What every id of this kind begins with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// An id made at `at`; of `tail` the lower 80 bits are taken.
+            #[must_use]
+            pub fn new(at: TimestampMs, tail: u128) -> Self {
+                let time = u128::from(at.0.max(0) as u64 & 0xffff_ffff_ffff);
+                Self((time << 80) | (tail & ((1 << 80) - 1)))
+            }
+
+            /// The id as 16 bytes, which sort as the id does.
+            #[must_use]
+            pub fn to_bytes(self) -> [u8; 16] {
+                self.0.to_be_bytes()
+            }
+
+            /// The id of these 16 bytes.
+            #[must_use]
+            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(u128::from_be_bytes(bytes))
+            }
+
+            /// When the id was made.
+            #[must_use]
+            pub fn made_at(self) -> TimestampMs {
+                TimestampMs((self.0 >> 80) as i64)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(Self::PREFIX)?;
+                write_digits(self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                parse_digits(text.strip_prefix(Self::PREFIX).ok_or(IdError)?).map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                if serializer.is_human_readable() {
+                    serializer.collect_str(self)
+                } else {
+                    serializer.serialize_u128(self.0)
+                }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                if deserializer.is_human_readable() {
+                    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+                } else {
+                    u128::deserialize(deserializer).map(Self)
+                }
+            }
+        }
+    };
+}
+
+id!(
+    /// One physical delivery being recorded.
+    SessionId, "ses_"
+);
+id!(
+    /// A customer's webhook configuration.
+    EndpointId, "whk_"
+);
+id!(
+    /// One webhook event to be delivered; the public API calls it a webhook delivery.
+    MessageId, "dlv_"
+);
+id!(
+    /// A customer.
+    OrganizationId, "org_"
+);
+id!(
+    /// A key's public name, by which it is listed and revoked; never the key.
+    KeyId, "key_"
+);
+
+impl MessageId {
+    /// The id of message `number` of `session`, made at `at`: the same whenever and wherever it is derived again.
+    #[must_use]
+    pub fn derived(at: TimestampMs, session: SessionId, number: u32) -> Self {
+        use sha2::{Digest, Sha256};
+        let digest = Sha256::new().chain_update(session.to_bytes()).chain_update(number.to_be_bytes()).finalize();
+        let mut tail = [0_u8; 16];
+        tail.copy_from_slice(&digest[..16]);
+        Self::new(at, u128::from_be_bytes(tail))
+    }
+}
+
+/// One of the fixed slices into which sessions and endpoints fall by hash; see [`crate::limits::SHARDS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Shard(pub u8);
+
+/// Multiplier of Fibonacci hashing (2^64 over the golden ratio): spreads ids that differ in few bits.
+const FIBONACCI: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl SessionId {
+    /// The slice that this session belongs to, for ever.
+    #[must_use]
+    pub fn shard(self) -> Shard {
+        shard_of(self.0)
+    }
+}
+
+impl OrganizationId {
+    /// The slice that this organization's webhooks belong to, for ever.
+    #[must_use]
+    pub fn shard(self) -> Shard {
+        shard_of(self.0)
+    }
+}
+
+fn shard_of(id: u128) -> Shard {
+    let folded = (id as u64) ^ ((id >> 64) as u64);
+    Shard((folded.wrapping_mul(FIBONACCI) >> 56) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_bytes_lead_back_to_the_id_and_sort_by_time() {
+        let early = SessionId::new(TimestampMs(1_763_636_100_000), u128::MAX);
+        let late = SessionId::new(TimestampMs(1_763_636_100_001), 0);
+        assert!(early < late && early.to_string() < late.to_string() && early.to_bytes() < late.to_bytes());
+        for id in [early, late] {
+            assert_eq!(id.to_string().parse(), Ok(id));
+            assert_eq!(SessionId::from_bytes(id.to_bytes()), id);
+        }
+        assert_eq!(late.made_at(), TimestampMs(1_763_636_100_001));
+    }
+
+    #[test]
+    fn another_prefix_length_or_letter_is_refused() {
+        let id = SessionId::new(TimestampMs(1), 1).to_string();
+        for text in ["", "ses_", &id[..id.len() - 1], &id.replace("ses_", "org_"), &id.to_uppercase(), &format!("{id}0")] {
+            assert_eq!(text.parse::<SessionId>(), Err(IdError), "{text}");
+        }
+        assert_eq!(format!("ses_8{}", "0".repeat(25)).parse::<SessionId>(), Err(IdError));
+    }
+
+    #[test]
+    fn shards_are_filled_evenly() {
+        let mut counts = [0_u32; 256];
+        for n in 0..25_600_u128 {
+            counts[usize::from(SessionId::new(TimestampMs(1_763_636_100_000 + n as i64), n * 7919).shard().0)] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 40 && count < 180), "{counts:?}");
+    }
+}

@@ -1,0 +1,10 @@
+#![doc = include_str!("../README.md")]
+
+pub mod event;
+pub mod ids;
+pub mod insight;
+pub mod limits;
+pub mod message;
+pub mod sample;
+pub mod session;
+pub mod time;

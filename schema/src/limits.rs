@@ -1,0 +1,163 @@
+//! Every maximum of the service, each with its unit in its name, and how they relate.
+//!
+//! What is full answers (413, 429, 503); nothing grows without a bound. Where a number is the contract's, its
+//! section is named; the others are ours.
+
+// --- A batch on its way in (contract 3, 9) ---------------------------------------------------------------------
+
+/// Body of one batch as sent, compressed or not (contract 3).
+pub const BATCH_SENT_BYTES_MAX: usize = 1024 * 1024;
+/// Body of one batch after decompression (contract 3).
+pub const BATCH_UNPACKED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Samples in one batch (contract 3).
+pub const BATCH_SAMPLES_MAX: usize = 20_000;
+/// Largest `seq` of a batch (contract 9).
+pub const BATCH_SEQ_MAX: u32 = 1_000_000;
+/// Largest `t` of a sample, 48 hours (contract 9).
+pub const SAMPLE_T_MS_MAX: u32 = 172_800_000;
+/// Values in each array of an `imu` sample (contract 9).
+pub const IMU_VALUES_MAX: usize = 4_000;
+/// Duration of one `imu` sample (contract 3).
+pub const IMU_DURATION_MS_MAX: u32 = 10_000;
+/// Characters in the name of a `mark` (contract 3).
+pub const MARK_NAME_CHARS_MAX: usize = 64;
+/// Body of any request that is not telemetry.
+pub const REQUEST_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Body of one NDJSON request as sent (contract 9).
+pub const NDJSON_SENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Body of one NDJSON request after decompression (contract 9).
+pub const NDJSON_UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// A body in which nothing moves for this long is given up with 408 (contract 9).
+pub const BODY_SILENCE_MS_MAX: u64 = 10_000;
+/// A body that is not whole after this long is given up with 408 (contract 9).
+pub const BODY_WHOLE_MS_MAX: u64 = 30_000;
+
+// --- Admission -------------------------------------------------------------------------------------------------
+
+/// Batches of one session between admission and acknowledgement (design).
+pub const SESSION_IN_FLIGHT_MAX: u32 = 8;
+/// Bytes of bodies that one node has admitted and not yet acknowledged.
+pub const NODE_IN_FLIGHT_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Batches waiting in one session's mailbox; beyond it the session reads them from the journal instead.
+pub const SESSION_MAILBOX_MAX: u32 = 64;
+/// Writes waiting for the committer of the embedded store.
+pub const COMMIT_QUEUE_MAX: usize = 4_096;
+/// Writes in one group of the committer.
+pub const COMMIT_GROUP_MAX: usize = 512;
+/// Bytes in one group of the committer, beyond the first write.
+pub const COMMIT_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What a client is asked to wait after 429 for a session's in-flight cap, and after 503.
+pub const RETRY_AFTER_SEC: u64 = 1;
+
+// --- A session (contract 2, 3, 9) ------------------------------------------------------------------------------
+
+/// A hole in `seq` is given up when telemetry this far beyond it has come (contract 3).
+pub const HOLE_SKIPPED_AFTER_T_MS: u32 = 60_000;
+/// A hole in `seq` is given up when this many batches beyond it have come (contract 3).
+pub const HOLE_SKIPPED_AFTER_BATCHES: u32 = 64;
+/// A kind of sample may lag the newest sample of the session by this much (contract 3).
+pub const KIND_LAG_MS_MAX: u32 = 12_000;
+/// After this long without a sample, events end at the last one (contract 4).
+pub const GAP_MS: u32 = 30_000;
+/// Events of one session; what is detected beyond is counted, not kept.
+pub const SESSION_EVENTS_MAX: usize = 2_000;
+/// Marks of one session that scoring looks at.
+pub const SESSION_MARKS_MAX: usize = 256;
+/// Time within which telemetry for a completed session is taken (contract 3).
+pub const LATE_WINDOW_MS: i64 = 10 * 60 * 1000;
+/// How long after a session's end its token is good (contract 1).
+pub const TOKEN_GRACE_MS: i64 = 24 * 3600 * 1000;
+/// How far back `startedAt` may lie (contract 9).
+pub const STARTED_AT_BACK_MS_MAX: i64 = 24 * 3600 * 1000;
+/// How far ahead `startedAt` and `endedAt` may lie (contract 9).
+pub const CLOCK_AHEAD_MS_MAX: i64 = 5 * 60 * 1000;
+/// How long an `Idempotency-Key` is remembered (contract 2).
+pub const IDEMPOTENCY_MS: i64 = 24 * 3600 * 1000;
+/// Characters of an `Idempotency-Key` (contract 9).
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
+/// Characters of `deliveryId`, `externalRiderId` and of each line of an address.
+pub const TEXT_CHARS_MAX: usize = 256;
+/// Characters of a URL.
+pub const URL_CHARS_MAX: usize = 2_048;
+/// Gates of one address.
+pub const ADDRESS_GATES_MAX: usize = 16;
+/// Names in `device.sensors`.
+pub const DEVICE_SENSORS_MAX: usize = 32;
+
+// --- Snapshots and supervision (design) ------------------------------------------------------------------------
+
+/// A snapshot is due after this many batches.
+pub const SNAPSHOT_BATCHES: u32 = 12;
+/// A snapshot is due after this long.
+pub const SNAPSHOT_MS: u64 = 60_000;
+/// State of one session's machine, as a snapshot.
+pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
+/// Restarts of one session's actor within [`RESTART_WINDOW_MS`] after which a batch is quarantined.
+pub const RESTARTS_MAX: u32 = 3;
+/// See [`RESTARTS_MAX`].
+pub const RESTART_WINDOW_MS: u64 = 60_000;
+/// Sessions being scored at once on one node.
+pub const SCORING_ACTORS_MAX: usize = 2;
+/// Time within which a stopping node refuses, drains and snapshots.
+pub const DRAIN_MS_MAX: u64 = 20_000;
+/// Fixed slices of sessions and of endpoints (design).
+pub const SHARDS: usize = 256;
+
+// --- Lists (contract 2, 6) -------------------------------------------------------------------------------------
+
+/// Rows of one page where the request does not say.
+pub const PAGE_ROWS_DEFAULT: u32 = 50;
+/// Rows of one page at most.
+pub const PAGE_ROWS_MAX: u32 = 200;
+/// Characters of a cursor.
+pub const CURSOR_CHARS_MAX: usize = 256;
+
+// --- Webhooks (contract 6, 9) ----------------------------------------------------------------------------------
+
+/// One attempt, from name look-up to the last byte read (contract 6).
+pub const ATTEMPT_MS_MAX: u64 = 5_000;
+/// Bytes read of a receiver's answer (contract 6).
+pub const ANSWER_READ_BYTES_MAX: usize = 16 * 1024;
+/// Bytes kept of a receiver's answer (contract 6).
+pub const ANSWER_KEPT_BYTES_MAX: usize = 1024;
+/// The probe of a URL at registration (contract 9).
+pub const PROBE_MS_MAX: u64 = 5_000;
+/// Delays before the retries, each counted from the failure before (contract 6).
+pub const RETRY_DELAYS_MS: [u64; 5] = [60_000, 300_000, 1_800_000, 7_200_000, 86_400_000];
+/// Attempts of one message by schedule: the first and its retries.
+pub const ATTEMPTS_MAX: u32 = RETRY_DELAYS_MS.len() as u32 + 1;
+/// Jitter adds at most one part in this many of the delay (contract 6).
+pub const RETRY_JITTER_PARTS: u64 = 10;
+/// Overlap of two secrets (contract 6).
+pub const SECRET_OVERLAP_SEC_MAX: u32 = 604_800;
+/// Overlap of two secrets where the request does not say (contract 6).
+pub const SECRET_OVERLAP_SEC_DEFAULT: u32 = 86_400;
+/// Attempts of one endpoint in flight at once.
+pub const ENDPOINT_IN_FLIGHT_MAX: usize = 32;
+/// Attempts of one node in flight at once.
+pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 1_024;
+/// Lanes of one endpoint held in memory; the rest of the outbox waits in the store.
+pub const ENDPOINT_LANES_MAX: usize = 1_024;
+/// Messages that one retry by filter may touch (contract 9).
+pub const RETRY_BY_FILTER_MAX: usize = 10_000;
+/// Deadlines further ahead than this are left to the store's scan (design).
+pub const WHEEL_AHEAD_MS: u64 = 15 * 60 * 1000;
+
+// --- Relations -------------------------------------------------------------------------------------------------
+
+const _: () = assert!(BATCH_SENT_BYTES_MAX <= BATCH_UNPACKED_BYTES_MAX);
+const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NDJSON_UNPACKED_BYTES_MAX);
+const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);
+const _: () = assert!(BODY_SILENCE_MS_MAX <= BODY_WHOLE_MS_MAX);
+const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);
+const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
+const _: () = assert!(KIND_LAG_MS_MAX < GAP_MS, "a kind that lags must not be taken for a gap");
+const _: () = assert!(GAP_MS < HOLE_SKIPPED_AFTER_T_MS);
+const _: () = assert!(HOLE_SKIPPED_AFTER_BATCHES == 64, "the machine marks what came beyond a hole in a u64");
+const _: () = assert!(IMU_DURATION_MS_MAX <= KIND_LAG_MS_MAX);
+const _: () = assert!(ANSWER_KEPT_BYTES_MAX <= ANSWER_READ_BYTES_MAX);
+const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= NODE_ATTEMPTS_IN_FLIGHT_MAX);
+const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= ENDPOINT_LANES_MAX);
+const _: () = assert!(PAGE_ROWS_DEFAULT <= PAGE_ROWS_MAX);
+const _: () = assert!(ATTEMPTS_MAX == 6, "X-Service-Attempt runs from 1 to 6 by contract");
+const _: () = assert!(SHARDS == 256, "a shard is a byte");

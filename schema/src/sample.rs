@@ -1,0 +1,328 @@
+//! Samples: what a phone sends (contract section 3), in SI units, times in milliseconds since the session's start.
+//!
+//! A batch comes in through [`json`], is checked and packed column by column ([`packed`]), and from then on exists
+//! only in its packed form: that is what is journaled, and what the detectors read. So what a session's machine
+//! sees does not depend on how the batch was written on the wire.
+
+pub mod json;
+pub mod packed;
+
+mod check;
+
+use serde::{Deserialize, Serialize};
+
+/// What a sample is of. The number is its place in the packed form and never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Kind {
+    /// A position fix.
+    Location = 0,
+    /// Air pressure.
+    Pressure = 1,
+    /// The phone's step counter.
+    Steps = 2,
+    /// Up to ten seconds of raw acceleration and turn rate.
+    Imu = 3,
+    /// One second of motion, reduced by the phone.
+    Motion = 4,
+    /// Magnetic field.
+    Magnetic = 5,
+    /// The phone's own activity recogniser.
+    Activity = 6,
+    /// Something the courier or the app did.
+    Mark = 7,
+    /// Something that happened to the phone.
+    System = 8,
+}
+
+impl Kind {
+    /// All kinds, by number.
+    pub const ALL: [Self; 9] = [
+        Self::Location,
+        Self::Pressure,
+        Self::Steps,
+        Self::Imu,
+        Self::Motion,
+        Self::Magnetic,
+        Self::Activity,
+        Self::Mark,
+        Self::System,
+    ];
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Location => "location",
+            Self::Pressure => "pressure",
+            Self::Steps => "steps",
+            Self::Imu => "imu",
+            Self::Motion => "motion",
+            Self::Magnetic => "magnetic",
+            Self::Activity => "activity",
+            Self::Mark => "mark",
+            Self::System => "system",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// An enum of names that are closed by contract, as a column of the packed form and as text.
+macro_rules! closed_names {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $name {
+            /// All of them; the place is the number in the packed form and never changes.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name on the wire.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            pub(crate) fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.as_str() == name)
+            }
+        }
+    };
+}
+
+closed_names! {
+    /// Where a fix came from.
+    Provider {
+        /// Satellites.
+        Gnss = "gnss",
+        /// The platform's mixture.
+        Fused = "fused",
+        /// Wi-Fi.
+        Wifi = "wifi",
+        /// Cell towers.
+        Cell = "cell",
+    }
+}
+
+closed_names! {
+    /// What the phone's own recogniser says.
+    ActivityType {
+        /// At rest.
+        Still = "still",
+        /// Walking.
+        Walking = "walking",
+        /// Running.
+        Running = "running",
+        /// On a bicycle.
+        Cycling = "cycling",
+        /// In a vehicle.
+        Driving = "driving",
+        /// It can't tell.
+        Unknown = "unknown",
+    }
+}
+
+closed_names! {
+    /// What happened to the phone.
+    SystemName {
+        /// Location was switched off.
+        LocationOff = "location_off",
+        /// Location was switched on.
+        LocationOn = "location_on",
+        /// A permission was taken away.
+        PermissionLost = "permission_lost",
+        /// The app went to the background.
+        Background = "background",
+        /// The app came to the foreground.
+        Foreground = "foreground",
+        /// Power saving began.
+        PowerSave = "power_save",
+        /// A sensor stopped.
+        SensorLost = "sensor_lost",
+        /// The wall clock was changed.
+        ClockChanged = "clock_changed",
+        /// The platform's integrity check failed.
+        IntegrityFailed = "integrity_failed",
+    }
+}
+
+/// A position fix.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Location {
+    /// Milliseconds since the session's start.
+    pub t_ms: u32,
+    /// Latitude, WGS 84 degrees.
+    pub lat: f64,
+    /// Longitude, WGS 84 degrees.
+    pub lng: f64,
+    /// 68 % radius, metres; none: unknown.
+    pub accuracy_m: Option<f32>,
+    /// Altitude, metres.
+    pub altitude_m: Option<f32>,
+    /// Speed over ground.
+    pub speed_mps: Option<f32>,
+    /// Course over ground, degrees from north, clockwise.
+    pub bearing_deg: Option<f32>,
+    /// The platform says that the fix is simulated.
+    pub mock: bool,
+    /// Where it came from.
+    pub provider: Option<Provider>,
+}
+
+/// Air pressure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pressure {
+    /// Milliseconds since the session's start.
+    pub t_ms: u32,
+    /// Hectopascals.
+    pub hpa: f32,
+}
+
+/// The phone's running count of steps; only its increases matter, a fall is a restart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Steps {
+    /// Milliseconds since the session's start.
+    pub t_ms: u32,
+    /// The count.
+    pub count: u32,
+}
+
+/// Raw acceleration, gravity included, and turn rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Imu<'a> {
+    /// Of the first element: milliseconds since the session's start.
+    pub t_ms: u32,
+    /// Elements a second.
+    pub hz: f32,
+    /// x, y, z: m/s², equal lengths, at least one.
+    pub accel: [&'a [f32]; 3],
+    /// x, y, z: rad/s, of the same lengths.
+    pub gyro: Option<[&'a [f32]; 3]>,
+}
+
+/// One second of motion that begins at `t_ms`, reduced by the phone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Motion {
+    /// Milliseconds since the session's start.
+    pub t_ms: u32,
+    /// Mean of the acceleration's norm, m/s².
+    pub accel_mean: f32,
+    /// Standard deviation of the acceleration's norm, m/s².
+    pub accel_std: f32,
+    /// Mean acceleration along gravity, gravity taken off, m/s².
+    pub vertical_mean: Option<f32>,
+    /// Steps a second.
+    pub cadence_hz: Option<f32>,
+    /// Turned about gravity, radians.
+    pub yaw_rad: Option<f32>,
+}
+
+/// Magnetic field, µT.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Magnetic {
+    /// Milliseconds since the session's start.
+    pub t_ms: u32,
+    /// x, y, z.
+    pub field_ut: [f32; 3],
+}
+
+/// The phone's own recogniser: a hint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Activity {
+    /// Milliseconds since the session's start.
+    pub t_ms: u32,
+    /// What.
+    pub activity_type: ActivityType,
+    /// 0 to 1.
+    pub confidence: f32,
+}
+
+/// Something the courier or the app did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mark<'a> {
+    /// Milliseconds since the session's start.
+    pub t_ms: u32,
+    /// `arrived`, `pod_captured`, `handed_over`, `left_at_door`, or the app's own.
+    pub name: &'a str,
+}
+
+/// Something that happened to the phone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct System {
+    /// Milliseconds since the session's start.
+    pub t_ms: u32,
+    /// What.
+    pub name: SystemName,
+}
+
+/// One sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sample<'a> {
+    /// A position fix.
+    Location(Location),
+    /// Air pressure.
+    Pressure(Pressure),
+    /// The step counter.
+    Steps(Steps),
+    /// Raw motion.
+    Imu(Imu<'a>),
+    /// Reduced motion.
+    Motion(Motion),
+    /// Magnetic field.
+    Magnetic(Magnetic),
+    /// The phone's recogniser.
+    Activity(Activity),
+    /// An act.
+    Mark(Mark<'a>),
+    /// An incident.
+    System(System),
+}
+
+impl Sample<'_> {
+    /// Milliseconds since the session's start.
+    #[must_use]
+    pub fn t_ms(&self) -> u32 {
+        match self {
+            Self::Location(sample) => sample.t_ms,
+            Self::Pressure(sample) => sample.t_ms,
+            Self::Steps(sample) => sample.t_ms,
+            Self::Imu(sample) => sample.t_ms,
+            Self::Motion(sample) => sample.t_ms,
+            Self::Magnetic(sample) => sample.t_ms,
+            Self::Activity(sample) => sample.t_ms,
+            Self::Mark(sample) => sample.t_ms,
+            Self::System(sample) => sample.t_ms,
+        }
+    }
+
+    /// What it is of.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Location(_) => Kind::Location,
+            Self::Pressure(_) => Kind::Pressure,
+            Self::Steps(_) => Kind::Steps,
+            Self::Imu(_) => Kind::Imu,
+            Self::Motion(_) => Kind::Motion,
+            Self::Magnetic(_) => Kind::Magnetic,
+            Self::Activity(_) => Kind::Activity,
+            Self::Mark(_) => Kind::Mark,
+            Self::System(_) => Kind::System,
+        }
+    }
+}
+
+/// What is wrong with a field: a JSON pointer relative to its sample or batch, and a safe sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{pointer}: {detail}")]
+pub struct FieldError {
+    /// RFC 6901.
+    pub pointer: String,
+    /// What it should be.
+    pub detail: String,
+}

@@ -1,0 +1,90 @@
+//! The ranges of contract section 9, and how finely each field is kept.
+
+use super::FieldError;
+use crate::limits::{IMU_DURATION_MS_MAX, IMU_VALUES_MAX, MARK_NAME_CHARS_MAX, SAMPLE_T_MS_MAX};
+
+/// A number field: its name, its range, and how many parts of a unit are told apart in the packed form.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) parts: f64,
+}
+
+const fn field(name: &'static str, min: f64, max: f64, parts: f64) -> Field {
+    Field { name, min, max, parts }
+}
+
+pub(super) const T: Field = field("t", 0.0, SAMPLE_T_MS_MAX as f64 / 1000.0, 1e3);
+// A part is 1.1 cm on the ground, a thousandth of what a phone resolves.
+pub(super) const LAT: Field = field("lat", -90.0, 90.0, 1e7);
+pub(super) const LNG: Field = field("lng", -180.0, 180.0, 1e7);
+pub(super) const ACCURACY_M: Field = field("accuracyM", 0.0, 100_000.0, 1e2);
+pub(super) const ALTITUDE_M: Field = field("altitudeM", -1_000.0, 20_000.0, 1e2);
+pub(super) const SPEED_MPS: Field = field("speedMps", 0.0, 400.0, 1e3);
+pub(super) const BEARING_DEG: Field = field("bearingDeg", 0.0, 360.0, 1e2);
+// A part is 0.1 Pa, 8 mm of height; a phone's barometer resolves 1 Pa.
+pub(super) const HPA: Field = field("hPa", 300.0, 1_150.0, 1e3);
+pub(super) const COUNT: Field = field("count", 0.0, 1e8, 1.0);
+pub(super) const HZ: Field = field("hz", 1.0, 400.0, 1e2);
+pub(super) const ACCEL: [Field; 3] =
+    [field("ax", -400.0, 400.0, 1e3), field("ay", -400.0, 400.0, 1e3), field("az", -400.0, 400.0, 1e3)];
+pub(super) const GYRO: [Field; 3] =
+    [field("gx", -100.0, 100.0, 1e4), field("gy", -100.0, 100.0, 1e4), field("gz", -100.0, 100.0, 1e4)];
+pub(super) const ACCEL_MEAN: Field = field("accelMean", 0.0, 400.0, 1e3);
+pub(super) const ACCEL_STD: Field = field("accelStd", 0.0, 400.0, 1e3);
+pub(super) const VERTICAL_MEAN: Field = field("verticalMean", -400.0, 400.0, 1e3);
+pub(super) const CADENCE_HZ: Field = field("cadenceHz", 0.0, 10.0, 1e3);
+pub(super) const YAW_RAD: Field = field("yawRad", -100.0, 100.0, 1e4);
+pub(super) const FIELD_UT: [Field; 3] =
+    [field("x", -10_000.0, 10_000.0, 1e2), field("y", -10_000.0, 10_000.0, 1e2), field("z", -10_000.0, 10_000.0, 1e2)];
+pub(super) const CONFIDENCE: Field = field("confidence", 0.0, 1.0, 1e3);
+
+impl Field {
+    /// The value in whole parts, if it lies in the range.
+    pub(super) fn parts_of(&self, value: f64) -> Result<i64, FieldError> {
+        if value >= self.min && value <= self.max { Ok((value * self.parts).round() as i64) } else { Err(self.out_of_range()) }
+    }
+
+    /// The value of whole parts.
+    pub(super) fn value_of(&self, parts: i64) -> f64 {
+        parts as f64 / self.parts
+    }
+
+    fn out_of_range(&self) -> FieldError {
+        self.error(format!("must be between {} and {}", self.min, self.max))
+    }
+
+    pub(super) fn error(&self, detail: impl Into<String>) -> FieldError {
+        FieldError { pointer: format!("/{}", self.name), detail: detail.into() }
+    }
+}
+
+/// Checks the lengths of an `imu` sample's arrays: equal, within bounds, no longer than ten seconds.
+pub(super) fn imu_lengths(hz: f64, accel: [usize; 3], gyro: Option<[usize; 3]>) -> Result<(), FieldError> {
+    let values = accel[0];
+    if values == 0 || values > IMU_VALUES_MAX {
+        return Err(ACCEL[0].error(format!("must have 1 to {IMU_VALUES_MAX} values")));
+    }
+    let lengths = ACCEL.iter().zip(accel).chain(GYRO.iter().zip(gyro.into_iter().flatten()));
+    for (axis, length) in lengths {
+        if length != values {
+            return Err(axis.error("must be as long as ax"));
+        }
+    }
+    if values as f64 / hz * 1000.0 > f64::from(IMU_DURATION_MS_MAX) {
+        return Err(ACCEL[0].error("must not last longer than 10 s at this hz"));
+    }
+    Ok(())
+}
+
+/// Checks the name of a mark.
+pub(super) fn mark_name(name: &str) -> Result<(), FieldError> {
+    let characters = name.chars().count();
+    if characters == 0 || characters > MARK_NAME_CHARS_MAX {
+        let detail = format!("must have 1 to {MARK_NAME_CHARS_MAX} characters");
+        return Err(FieldError { pointer: "/name".into(), detail });
+    }
+    Ok(())
+}

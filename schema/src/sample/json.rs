@@ -1,0 +1,207 @@
+//! Batches and samples as JSON (contract section 3).
+//!
+//! One pass straight into columns when all is well. When it is not, the text is read again into a tree, slowly,
+//! to say what is wrong and where.
+
+mod fast;
+mod slow;
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::packed::{BatchBuilder, PackedBatch};
+use super::{
+    Activity, ActivityType, FieldError, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure, Provider, Sample, Steps,
+    System, SystemName, check,
+};
+
+/// A batch that was read and checked.
+#[derive(Debug, Clone)]
+pub struct DecodedBatch {
+    /// Its number within the session.
+    pub seq: u32,
+    /// Its samples.
+    pub batch: PackedBatch,
+    /// Samples of a kind that is not known; they were skipped.
+    pub unknown_kinds: u32,
+}
+
+/// Why a batch was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Not JSON; where it went wrong.
+    #[error("not JSON: {0}")]
+    Syntax(String),
+    /// JSON, but not a batch: what is wrong, at most [`FIELD_ERRORS_MAX`], never empty.
+    #[error("not a batch")]
+    Invalid(Vec<FieldError>),
+    /// More samples than a batch may have.
+    #[error("more samples than a batch may have")]
+    TooManySamples,
+}
+
+/// Errors that are listed for one batch.
+pub const FIELD_ERRORS_MAX: usize = 20;
+
+/// Reads a batch: `{"seq": 17, "samples": [...]}`.
+pub fn decode_batch(text: &[u8]) -> Result<DecodedBatch, DecodeError> {
+    match fast::decode_batch(text) {
+        Some(decoded) => Ok(decoded),
+        None => slow::decode_batch(&parse(text)?),
+    }
+}
+
+/// Reads a batch that was already parsed, as one line of an NDJSON body is.
+pub fn decode_batch_value(value: &Value) -> Result<DecodedBatch, DecodeError> {
+    slow::decode_batch(value)
+}
+
+/// Reads one sample, as a line of a recording holds it, into `builder`. False: its kind is not known, it was
+/// skipped.
+pub fn decode_sample(text: &[u8], builder: &mut BatchBuilder) -> Result<bool, DecodeError> {
+    let value = parse(text)?;
+    slow::push_sample(&value, builder).map_err(|error| DecodeError::Invalid(vec![error]))
+}
+
+fn parse(text: &[u8]) -> Result<Value, DecodeError> {
+    serde_json::from_slice(text).map_err(|error| DecodeError::Syntax(error.to_string()))
+}
+
+/// A sample's fields as they came, before it is known which of them its kind needs.
+trait Fields {
+    /// The number in `name`; none where it is absent or null.
+    fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError>;
+    /// The text in `name`.
+    fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError>;
+    /// The truth value in `name`.
+    fn flag(&self, name: &'static str) -> Result<Option<bool>, FieldError>;
+    /// The numbers in `name`, appended to `values`; false where it is absent.
+    fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError>;
+}
+
+fn missing(name: &str) -> FieldError {
+    wrong(name, "is required")
+}
+
+fn wrong(name: &str, detail: &str) -> FieldError {
+    FieldError { pointer: format!("/{name}"), detail: detail.to_owned() }
+}
+
+fn need<F: Fields>(fields: &F, field: &check::Field) -> Result<f64, FieldError> {
+    let value = fields.number(field.name)?.ok_or_else(|| missing(field.name))?;
+    field.parts_of(value)?;
+    Ok(value)
+}
+
+fn may<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, FieldError> {
+    let Some(value) = fields.number(field.name)? else { return Ok(None) };
+    field.parts_of(value)?;
+    Ok(Some(value as f32))
+}
+
+/// Like [`may`], but a negative value means "none" (contract 9).
+fn may_be_negative<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, FieldError> {
+    match fields.number(field.name)? {
+        Some(value) if value < 0.0 => Ok(None),
+        _ => may(fields, field),
+    }
+}
+
+fn closed<F: Fields, T>(
+    fields: &F,
+    name: &'static str,
+    from_name: fn(&str) -> Option<T>,
+) -> Result<Option<T>, FieldError> {
+    let Some(text) = fields.text(name)? else { return Ok(None) };
+    from_name(&text).map(Some).ok_or_else(|| wrong(name, "is not one of the names that are known"))
+}
+
+/// Checks the fields and appends the sample that they make. False: its kind is not known.
+fn push<F: Fields>(fields: &F, buffer: &mut Vec<f32>, builder: &mut BatchBuilder) -> Result<bool, FieldError> {
+    let kind = fields.text("kind")?.ok_or_else(|| missing("kind"))?;
+    let Some(kind) = Kind::from_name(&kind) else { return Ok(false) };
+    let t_ms = (need(fields, &check::T)? * 1000.0).round() as u32;
+    let name;
+    let sample = match kind {
+        Kind::Location => Sample::Location(location(fields, t_ms)?),
+        Kind::Pressure => Sample::Pressure(Pressure { t_ms, hpa: need(fields, &check::HPA)? as f32 }),
+        Kind::Steps => {
+            let count = need(fields, &check::COUNT)?;
+            if count.fract() != 0.0 {
+                return Err(wrong("count", "must be a whole number"));
+            }
+            Sample::Steps(Steps { t_ms, count: count as u32 })
+        }
+        Kind::Imu => Sample::Imu(imu(fields, t_ms, buffer)?),
+        Kind::Motion => Sample::Motion(Motion {
+            t_ms,
+            accel_mean: need(fields, &check::ACCEL_MEAN)? as f32,
+            accel_std: need(fields, &check::ACCEL_STD)? as f32,
+            vertical_mean: may(fields, &check::VERTICAL_MEAN)?,
+            cadence_hz: may(fields, &check::CADENCE_HZ)?,
+            yaw_rad: may(fields, &check::YAW_RAD)?,
+        }),
+        Kind::Magnetic => {
+            let [x, y, z] = &check::FIELD_UT;
+            let field_ut = [need(fields, x)? as f32, need(fields, y)? as f32, need(fields, z)? as f32];
+            Sample::Magnetic(Magnetic { t_ms, field_ut })
+        }
+        Kind::Activity => Sample::Activity(Activity {
+            t_ms,
+            activity_type: closed(fields, "type", ActivityType::from_name)?.ok_or_else(|| missing("type"))?,
+            confidence: need(fields, &check::CONFIDENCE)? as f32,
+        }),
+        Kind::Mark => {
+            name = fields.text("name")?.ok_or_else(|| missing("name"))?;
+            Sample::Mark(Mark { t_ms, name: &name })
+        }
+        Kind::System => Sample::System(System {
+            t_ms,
+            name: closed(fields, "name", SystemName::from_name)?.ok_or_else(|| missing("name"))?,
+        }),
+    };
+    builder.push(&sample)?;
+    Ok(true)
+}
+
+fn location<F: Fields>(fields: &F, t_ms: u32) -> Result<Location, FieldError> {
+    Ok(Location {
+        t_ms,
+        lat: need(fields, &check::LAT)?,
+        lng: need(fields, &check::LNG)?,
+        accuracy_m: may_be_negative(fields, &check::ACCURACY_M)?,
+        altitude_m: may(fields, &check::ALTITUDE_M)?,
+        speed_mps: may_be_negative(fields, &check::SPEED_MPS)?,
+        bearing_deg: may_be_negative(fields, &check::BEARING_DEG)?,
+        mock: fields.flag("mock")?.unwrap_or(false),
+        provider: closed(fields, "provider", Provider::from_name)?,
+    })
+}
+
+fn imu<'b, F: Fields>(fields: &F, t_ms: u32, buffer: &'b mut Vec<f32>) -> Result<Imu<'b>, FieldError> {
+    let hz = need(fields, &check::HZ)?;
+    buffer.clear();
+    let mut ends = [0_usize; 6];
+    let mut gyro_axes = 0;
+    for (place, field) in check::ACCEL.iter().chain(&check::GYRO).enumerate() {
+        let present = fields.numbers(field.name, buffer)?;
+        if place < 3 && !present {
+            return Err(missing(field.name));
+        }
+        gyro_axes += usize::from(place >= 3 && present);
+        ends[place] = buffer.len();
+    }
+    if gyro_axes != 0 && gyro_axes != 3 {
+        return Err(wrong("gx", "gx, gy and gz go together"));
+    }
+    let lengths = |at: usize| ends[at] - if at == 0 { 0 } else { ends[at - 1] };
+    let gyro_lengths = (gyro_axes == 3).then(|| [lengths(3), lengths(4), lengths(5)]);
+    check::imu_lengths(hz, [lengths(0), lengths(1), lengths(2)], gyro_lengths)?;
+    let axis = |at: usize| &buffer[ends[at] - lengths(at)..ends[at]];
+    let gyro = gyro_lengths.map(|_| [axis(3), axis(4), axis(5)]);
+    Ok(Imu { t_ms, hz: hz as f32, accel: [axis(0), axis(1), axis(2)], gyro })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Reads a batch from a tree, to find out what is wrong with it and where.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::{DecodeError, DecodedBatch, FIELD_ERRORS_MAX, Fields, push, wrong};
+use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
+use crate::sample::FieldError;
+use crate::sample::packed::BatchBuilder;
+
+fn invalid(pointer: &str, detail: &str) -> DecodeError {
+    DecodeError::Invalid(vec![FieldError { pointer: pointer.to_owned(), detail: detail.to_owned() }])
+}
+
+pub(super) fn decode_batch(value: &Value) -> Result<DecodedBatch, DecodeError> {
+    let object = value.as_object().ok_or_else(|| invalid("", "must be an object"))?;
+    let seq = read_seq(object)?;
+    let samples = object.get("samples").ok_or_else(|| invalid("/samples", "is required"))?;
+    let samples = samples.as_array().ok_or_else(|| invalid("/samples", "must be an array"))?;
+    if samples.len() > BATCH_SAMPLES_MAX {
+        return Err(DecodeError::TooManySamples);
+    }
+    let mut builder = BatchBuilder::default();
+    let mut errors = Vec::new();
+    let mut unknown_kinds = 0;
+    for (place, sample) in samples.iter().enumerate() {
+        match push_sample(sample, &mut builder) {
+            Ok(true) => {}
+            Ok(false) => unknown_kinds += 1,
+            Err(error) => {
+                let pointer = format!("/samples/{place}{}", error.pointer);
+                errors.push(FieldError { pointer, detail: error.detail });
+                if errors.len() == FIELD_ERRORS_MAX {
+                    break;
+                }
+            }
+        }
+    }
+    if errors.is_empty() {
+        Ok(DecodedBatch { seq, batch: builder.pack(), unknown_kinds })
+    } else {
+        Err(DecodeError::Invalid(errors))
+    }
+}
+
+fn read_seq(object: &Map<String, Value>) -> Result<u32, DecodeError> {
+    let seq = object.get("seq").ok_or_else(|| invalid("/seq", "is required"))?;
+    let detail = format!("must be a whole number between 0 and {BATCH_SEQ_MAX}");
+    seq.as_u64()
+        .and_then(|seq| u32::try_from(seq).ok())
+        .filter(|&seq| seq <= BATCH_SEQ_MAX)
+        .ok_or_else(|| invalid("/seq", &detail))
+}
+
+pub(super) fn push_sample(value: &Value, builder: &mut BatchBuilder) -> Result<bool, FieldError> {
+    let object = value
+        .as_object()
+        .ok_or_else(|| FieldError { pointer: String::new(), detail: "must be an object".into() })?;
+    push(&Tree(object), &mut Vec::new(), builder)
+}
+
+struct Tree<'a>(&'a Map<String, Value>);
+
+impl Tree<'_> {
+    /// The value in `name`, null taken for absent.
+    fn present(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+}
+
+impl Fields for Tree<'_> {
+    fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError> {
+        self.present(name).map(|value| value.as_f64().ok_or_else(|| wrong(name, "must be a number"))).transpose()
+    }
+
+    fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError> {
+        let text = |value: &'_ Value| value.as_str().map(|text| Cow::Owned(text.to_owned()));
+        self.present(name).map(|value| text(value).ok_or_else(|| wrong(name, "must be a string"))).transpose()
+    }
+
+    fn flag(&self, name: &'static str) -> Result<Option<bool>, FieldError> {
+        self.present(name).map(|value| value.as_bool().ok_or_else(|| wrong(name, "must be true or false"))).transpose()
+    }
+
+    fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError> {
+        let Some(value) = self.present(name) else { return Ok(false) };
+        let array = value.as_array().ok_or_else(|| wrong(name, "must be an array"))?;
+        for (place, value) in array.iter().enumerate() {
+            let number = value.as_f64().ok_or_else(|| wrong(&format!("{name}/{place}"), "must be a number"))?;
+            values.push(number as f32);
+        }
+        Ok(true)
+    }
+}

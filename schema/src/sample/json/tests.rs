@@ -1,0 +1,136 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn batch(samples: &str) -> String {
+    format!(r#"{{"seq":17,"samples":[{samples}]}}"#)
+}
+
+const ALL_KINDS: &str = r#"
+    {"t":0.5,"kind":"location","lat":52.5200066,"lng":13.404954,"accuracyM":4.25,"altitudeM":34.5,"speedMps":1.25,"bearingDeg":270.5,"mock":true,"provider":"fused"},
+    {"t":0.6,"kind":"location","lat":-0.0000001,"lng":-180,"speedMps":-1,"bearingDeg":-1,"accuracyM":null},
+    {"t":1,"kind":"pressure","hPa":1013.257},
+    {"t":1,"kind":"steps","count":100000000},
+    {"t":2,"kind":"imu","hz":50,"ax":[0.1,-0.2],"ay":[0,1],"az":[9.81,9.79]},
+    {"t":3,"kind":"imu","hz":2,"ax":[1],"ay":[2],"az":[3],"gx":[0.5],"gy":[-0.5],"gz":[0]},
+    {"t":4,"kind":"motion","accelMean":9.81,"accelStd":0.4,"cadenceHz":1.9},
+    {"t":5,"kind":"magnetic","x":20.5,"y":-3,"z":44},
+    {"t":6,"kind":"activity","type":"walking","confidence":0.9},
+    {"t":7,"kind":"mark","name":"pod_captured"},
+    {"t":8,"kind":"system","name":"location_off"},
+    {"t":9,"kind":"radio","apCount":7},
+    {"t":9.5,"kind":"mark","name":"Übergabe"}"#;
+
+#[test]
+fn every_kind_is_read_packed_and_read_back() {
+    let decoded = decode_batch(batch(ALL_KINDS).as_bytes()).unwrap();
+    assert_eq!((decoded.seq, decoded.batch.samples(), decoded.unknown_kinds), (17, 12, 1));
+    assert_eq!(decoded.batch.t_max_ms(), 9_500);
+    let mut reader = decoded.batch.reader().unwrap();
+    let mut texts = Vec::new();
+    while let Some(sample) = reader.next_sample().unwrap() {
+        texts.push(format!("{sample:?}"));
+    }
+    assert_eq!(texts.len(), 12);
+    assert!(texts[0].contains("lat: 52.5200066, lng: 13.404954, accuracy_m: Some(4.25)"), "{}", texts[0]);
+    assert!(texts[0].contains("bearing_deg: Some(270.5), mock: true, provider: Some(Fused)"), "{}", texts[0]);
+    assert!(texts[1].contains("accuracy_m: None, altitude_m: None, speed_mps: None, bearing_deg: None, mock: false"));
+    assert!(texts[2].contains("hpa: 1013.257"), "{}", texts[2]);
+    assert!(texts[4].contains("accel: [[0.1, -0.2], [0.0, 1.0], [9.81, 9.79]], gyro: None"), "{}", texts[4]);
+    assert!(texts[5].contains("gyro: Some([[0.5], [-0.5], [0.0]])"), "{}", texts[5]);
+    assert!(texts[11].contains("Übergabe"));
+}
+
+#[test]
+fn both_ways_give_the_same_bytes() {
+    let text = batch(ALL_KINDS);
+    let fast = fast::decode_batch(text.as_bytes()).unwrap();
+    let slow = slow::decode_batch(&serde_json::from_str(&text).unwrap()).unwrap();
+    assert_eq!(fast.batch, slow.batch);
+}
+
+#[test]
+fn a_bad_sample_is_pointed_at() {
+    let cases = [
+        (r#"{"t":1,"kind":"location","lat":91,"lng":0}"#, "/samples/0/lat"),
+        (r#"{"t":1,"kind":"location","lng":0}"#, "/samples/0/lat"),
+        (r#"{"t":1,"kind":"location","lat":"52","lng":0}"#, "/samples/0/lat"),
+        (r#"{"t":-1,"kind":"pressure","hPa":1000}"#, "/samples/0/t"),
+        (r#"{"t":172800.1,"kind":"pressure","hPa":1000}"#, "/samples/0/t"),
+        (r#"{"t":1,"kind":"pressure","hPa":299.9}"#, "/samples/0/hPa"),
+        (r#"{"t":1,"kind":"steps","count":1.5}"#, "/samples/0/count"),
+        (r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1,2],"az":[1]}"#, "/samples/0/ay"),
+        (r#"{"t":1,"kind":"imu","hz":50,"ax":[401],"ay":[1],"az":[1]}"#, "/samples/0/ax/0"),
+        (r#"{"t":1,"kind":"imu","hz":50,"ax":[1,"2"],"ay":[1,2],"az":[1,2]}"#, "/samples/0/ax/1"),
+        (r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1],"az":[1],"gx":[1]}"#, "/samples/0/gx"),
+        (r#"{"t":1,"kind":"activity","type":"flying","confidence":1}"#, "/samples/0/type"),
+        (r#"{"t":1,"kind":"mark","name":""}"#, "/samples/0/name"),
+        (r#"{"t":1}"#, "/samples/0/kind"),
+        ("7", "/samples/0"),
+    ];
+    for (sample, pointer) in cases {
+        match decode_batch(batch(sample).as_bytes()) {
+            Err(DecodeError::Invalid(errors)) => assert_eq!(errors[0].pointer, pointer, "{sample}"),
+            other => panic!("{sample}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_batch_itself_is_checked() {
+    for (text, pointer) in [
+        (r#"[]"#, ""),
+        (r#"{"samples":[]}"#, "/seq"),
+        (r#"{"seq":-1,"samples":[]}"#, "/seq"),
+        (r#"{"seq":1000001,"samples":[]}"#, "/seq"),
+        (r#"{"seq":0}"#, "/samples"),
+        (r#"{"seq":0,"samples":{}}"#, "/samples"),
+    ] {
+        match decode_batch(text.as_bytes()) {
+            Err(DecodeError::Invalid(errors)) => assert_eq!(errors[0].pointer, pointer, "{text}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    for text in ["", "{", "{\"seq\":0,\"samples\":[]} x", "{\"seq\":0,\"samples\":[{\"t\":NaN}]}", "\u{feff}{}"] {
+        assert!(matches!(decode_batch(text.as_bytes()), Err(DecodeError::Syntax(_))), "{text}");
+    }
+    let many = batch(&vec!["{\"kind\":\"none\"}"; crate::limits::BATCH_SAMPLES_MAX + 1].join(","));
+    assert_eq!(decode_batch(many.as_bytes()).unwrap_err(), DecodeError::TooManySamples);
+    assert_eq!(decode_batch(br#"{"seq":0,"samples":[],"more":{}}"#).unwrap().batch.samples(), 0);
+}
+
+#[test]
+fn a_field_of_another_kind_is_an_unknown_field() {
+    let decoded = decode_batch(batch(r#"{"t":1,"kind":"pressure","hPa":1000,"lat":"north"}"#).as_bytes()).unwrap();
+    assert_eq!(decoded.batch.samples(), 1);
+}
+
+proptest! {
+    /// Whatever the bytes are, reading a packed batch ends with a sample or an error, never a panic.
+    #[test]
+    fn packed_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), honest in any::<bool>(), at in 0_usize..400) {
+        if honest {
+            let mut packed = decode_batch(batch(ALL_KINDS).as_bytes()).unwrap().batch.as_bytes().to_vec();
+            let place = at % packed.len();
+            packed[place] = bytes.first().copied().unwrap_or(0);
+            bytes = packed;
+        }
+        if let Ok(packed) = PackedBatch::from_bytes(bytes.into()) && let Ok(mut reader) = packed.reader() {
+            while let Ok(Some(_)) = reader.next_sample() {}
+        }
+    }
+
+    /// Whatever the text is, both ways of reading agree on whether it is a batch, and on its content.
+    #[test]
+    fn both_ways_agree(seq in -2_i64..3, t in -1.0_f64..1e5, hpa in 200.0_f64..1200.0, lat in proptest::option::of(-100.0_f64..100.0), text in "[a-z{}\\[\\],:\"0-9]{0,12}") {
+        let lat = lat.map_or("null".into(), |lat| lat.to_string());
+        let text = format!(
+            r#"{{"seq":{seq},"samples":[{{"t":{t},"kind":"pressure","hPa":{hpa}}},{{"kind":"location","t":{t},"lat":{lat},"lng":1}},{{"t":3,"kind":"mark","name":{text:?}}}]}}"#
+        );
+        let slow = slow::decode_batch(&serde_json::from_str(&text).unwrap());
+        match fast::decode_batch(text.as_bytes()) {
+            Some(fast) => prop_assert_eq!(fast.batch, slow.unwrap().batch),
+            None => prop_assert!(slow.is_err()),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The packed form of a batch: column by column, each a run of zigzag deltas in LEB128. About 1 KB for 60 samples
+//! of seven fields. This is what is journaled; its first byte is the number of its format.
+//!
+//! ```text
+//! format  samples  t_max_ms  runs (kind, length)*            the order in which the samples stood
+//! for each kind present, by number: its columns, each  length  bytes
+//! ```
+//!
+//! A column of a field that may be absent begins with one byte: 0 all absent, 1 all present, 2 a bitmap follows.
+
+mod column;
+mod reader;
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+pub use reader::BatchReader;
+pub use writer::BatchBuilder;
+
+use column::Cursor;
+
+/// The number of the format that is written. Every format ever written stays readable.
+pub const FORMAT: u8 = 1;
+
+/// The bytes are not a packed batch, or one of a newer format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PackedError {
+    /// Written by a later version.
+    #[error("packed batch of unknown format {0}")]
+    Format(u8),
+    /// Cut short, or its columns do not fit together.
+    #[error("packed batch is corrupt at {0}")]
+    Corrupt(&'static str),
+}
+
+/// A batch in its packed form. Cloning shares the bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PackedBatch {
+    bytes: Arc<[u8]>,
+    samples: u32,
+    t_max_ms: u32,
+}
+
+impl fmt::Debug for PackedBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the content: it holds coordinates.
+        f.debug_struct("PackedBatch").field("samples", &self.samples).field("bytes", &self.bytes.len()).finish()
+    }
+}
+
+impl PackedBatch {
+    /// Takes bytes that were packed earlier. The head is checked here, the columns as they are read.
+    pub fn from_bytes(bytes: Arc<[u8]>) -> Result<Self, PackedError> {
+        let mut cursor = Cursor::new(&bytes);
+        let format = cursor.byte("format")?;
+        if format != FORMAT {
+            return Err(PackedError::Format(format));
+        }
+        let samples = cursor.number("samples")?;
+        let t_max_ms = cursor.number("t_max_ms")?;
+        Ok(Self { bytes, samples, t_max_ms })
+    }
+
+    /// The packed bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// The largest `t` of a sample, 0 where there is none: milliseconds since the session's start.
+    #[must_use]
+    pub fn t_max_ms(&self) -> u32 {
+        self.t_max_ms
+    }
+
+    /// SHA-256 of the packed bytes: two batches of equal content have the same.
+    #[must_use]
+    pub fn hash(&self) -> [u8; 32] {
+        Sha256::digest(&self.bytes).into()
+    }
+
+    /// Reads the samples in the order in which they stood.
+    pub fn reader(&self) -> Result<BatchReader<'_>, PackedError> {
+        BatchReader::new(&self.bytes)
+    }
+}

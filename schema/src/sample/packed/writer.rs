@@ -1,0 +1,247 @@
+//! Samples in, packed form out.
+
+use std::sync::Arc;
+
+use super::column::{Column, OptionalColumn, put_number};
+use super::{FORMAT, PackedBatch};
+use crate::sample::check::{self, Field};
+use crate::sample::{
+    Activity, ActivityType, FieldError, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure, Provider, Sample, Steps,
+    System, SystemName,
+};
+
+/// Builds a packed batch: checks each sample against the ranges of contract section 9 and appends it to its columns.
+#[derive(Debug, Default)]
+pub struct BatchBuilder {
+    order: Vec<(Kind, u32)>,
+    rows: [u32; Kind::ALL.len()],
+    samples: u32,
+    t_max_ms: u32,
+    t_ms: [Column; Kind::ALL.len()],
+    location: LocationColumns,
+    hpa: Column,
+    count: Column,
+    imu: ImuColumns,
+    motion: MotionColumns,
+    field_ut: [Column; 3],
+    activity: [Column; 2],
+    mark: MarkColumns,
+    system: Column,
+}
+
+#[derive(Debug, Default)]
+struct LocationColumns {
+    lat: Column,
+    lng: Column,
+    accuracy_m: OptionalColumn,
+    altitude_m: OptionalColumn,
+    speed_mps: OptionalColumn,
+    bearing_deg: OptionalColumn,
+    mock: OptionalColumn,
+    provider: OptionalColumn,
+}
+
+#[derive(Debug, Default)]
+struct ImuColumns {
+    hz: Column,
+    values: Column,
+    accel: [Column; 3],
+    has_gyro: Column,
+    gyro: [Column; 3],
+}
+
+#[derive(Debug, Default)]
+struct MotionColumns {
+    accel_mean: Column,
+    accel_std: Column,
+    vertical_mean: OptionalColumn,
+    cadence_hz: OptionalColumn,
+    yaw_rad: OptionalColumn,
+}
+
+#[derive(Debug, Default)]
+struct MarkColumns {
+    length: Column,
+    names: Vec<u8>,
+}
+
+fn optional(field: &Field, value: Option<f32>) -> Result<Option<i64>, FieldError> {
+    value.map(|value| field.parts_of(f64::from(value))).transpose()
+}
+
+fn place<T: PartialEq>(all: &[T], one: &T) -> i64 {
+    all.iter().position(|other| other == one).unwrap_or_default() as i64
+}
+
+impl BatchBuilder {
+    /// Appends `sample`; a sample with a value out of range changes nothing.
+    pub fn push(&mut self, sample: &Sample<'_>) -> Result<(), FieldError> {
+        let t_ms = check::T.parts_of(f64::from(sample.t_ms()) / 1000.0)?;
+        match sample {
+            Sample::Location(location) => self.push_location(location)?,
+            Sample::Pressure(Pressure { hpa, .. }) => self.hpa.push(check::HPA.parts_of(f64::from(*hpa))?),
+            Sample::Steps(Steps { count, .. }) => self.count.push(check::COUNT.parts_of(f64::from(*count))?),
+            Sample::Imu(imu) => self.imu.push(imu)?,
+            Sample::Motion(motion) => self.motion.push(motion)?,
+            Sample::Magnetic(Magnetic { field_ut, .. }) => {
+                let [x, y, z] = field_ut.map(f64::from);
+                let [of_x, of_y, of_z] = &check::FIELD_UT;
+                let parts = [of_x.parts_of(x)?, of_y.parts_of(y)?, of_z.parts_of(z)?];
+                self.field_ut.iter_mut().zip(parts).for_each(|(column, parts)| column.push(parts));
+            }
+            Sample::Activity(Activity { activity_type, confidence, .. }) => {
+                let confidence = check::CONFIDENCE.parts_of(f64::from(*confidence))?;
+                self.activity[0].push(place(ActivityType::ALL, activity_type));
+                self.activity[1].push(confidence);
+            }
+            Sample::Mark(Mark { name, .. }) => {
+                check::mark_name(name)?;
+                self.mark.length.push(name.len() as i64);
+                self.mark.names.extend_from_slice(name.as_bytes());
+            }
+            Sample::System(System { name, .. }) => self.system.push(place(SystemName::ALL, name)),
+        }
+        self.note(sample.kind(), t_ms);
+        Ok(())
+    }
+
+    fn note(&mut self, kind: Kind, t_ms: i64) {
+        self.t_ms[kind as usize].push(t_ms);
+        self.rows[kind as usize] += 1;
+        self.samples += 1;
+        self.t_max_ms = self.t_max_ms.max(t_ms as u32);
+        match self.order.last_mut() {
+            Some((last, length)) if *last == kind => *length += 1,
+            _ => self.order.push((kind, 1)),
+        }
+    }
+
+    fn push_location(&mut self, location: &Location) -> Result<(), FieldError> {
+        let columns = &mut self.location;
+        let lat = check::LAT.parts_of(location.lat)?;
+        let lng = check::LNG.parts_of(location.lng)?;
+        let accuracy_m = optional(&check::ACCURACY_M, location.accuracy_m)?;
+        let altitude_m = optional(&check::ALTITUDE_M, location.altitude_m)?;
+        // Phones send a negative speed or bearing for "none".
+        let speed_mps = optional(&check::SPEED_MPS, location.speed_mps.filter(|&speed| speed >= 0.0))?;
+        let bearing_deg = optional(&check::BEARING_DEG, location.bearing_deg.filter(|&bearing| bearing >= 0.0))?;
+        columns.lat.push(lat);
+        columns.lng.push(lng);
+        columns.accuracy_m.push(accuracy_m);
+        columns.altitude_m.push(altitude_m);
+        columns.speed_mps.push(speed_mps);
+        columns.bearing_deg.push(bearing_deg);
+        columns.mock.push(location.mock.then_some(1));
+        columns.provider.push(location.provider.map(|provider| place(Provider::ALL, &provider)));
+        Ok(())
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// The packed form.
+    #[must_use]
+    pub fn pack(&self) -> PackedBatch {
+        let mut out = Vec::with_capacity(64 + 20 * self.samples as usize);
+        out.push(FORMAT);
+        put_number(&mut out, u64::from(self.samples));
+        put_number(&mut out, u64::from(self.t_max_ms));
+        put_number(&mut out, self.order.len() as u64);
+        for &(kind, length) in &self.order {
+            out.push(kind as u8);
+            put_number(&mut out, u64::from(length));
+        }
+        for kind in Kind::ALL {
+            if self.rows[kind as usize] > 0 {
+                self.t_ms[kind as usize].finish(&mut out);
+                self.finish_kind(kind, &mut out);
+            }
+        }
+        PackedBatch { bytes: Arc::from(out), samples: self.samples, t_max_ms: self.t_max_ms }
+    }
+
+    fn finish_kind(&self, kind: Kind, out: &mut Vec<u8>) {
+        match kind {
+            Kind::Location => {
+                let columns = &self.location;
+                columns.lat.finish(out);
+                columns.lng.finish(out);
+                columns.accuracy_m.finish(out);
+                columns.altitude_m.finish(out);
+                columns.speed_mps.finish(out);
+                columns.bearing_deg.finish(out);
+                columns.mock.finish(out);
+                columns.provider.finish(out);
+            }
+            Kind::Pressure => self.hpa.finish(out),
+            Kind::Steps => self.count.finish(out),
+            Kind::Imu => {
+                let columns = &self.imu;
+                columns.hz.finish(out);
+                columns.values.finish(out);
+                columns.accel.iter().for_each(|column| column.finish(out));
+                columns.has_gyro.finish(out);
+                columns.gyro.iter().for_each(|column| column.finish(out));
+            }
+            Kind::Motion => {
+                let columns = &self.motion;
+                columns.accel_mean.finish(out);
+                columns.accel_std.finish(out);
+                columns.vertical_mean.finish(out);
+                columns.cadence_hz.finish(out);
+                columns.yaw_rad.finish(out);
+            }
+            Kind::Magnetic => self.field_ut.iter().for_each(|column| column.finish(out)),
+            Kind::Activity => self.activity.iter().for_each(|column| column.finish(out)),
+            Kind::Mark => {
+                self.mark.length.finish(out);
+                put_number(out, self.mark.names.len() as u64);
+                out.extend_from_slice(&self.mark.names);
+            }
+            Kind::System => self.system.finish(out),
+        }
+    }
+}
+
+impl ImuColumns {
+    fn push(&mut self, imu: &Imu<'_>) -> Result<(), FieldError> {
+        let hz = check::HZ.parts_of(f64::from(imu.hz))?;
+        let lengths = |axes: [&[f32]; 3]| axes.map(<[f32]>::len);
+        check::imu_lengths(f64::from(imu.hz), lengths(imu.accel), imu.gyro.map(lengths))?;
+        let axes = check::ACCEL.iter().zip(imu.accel).chain(check::GYRO.iter().zip(imu.gyro.into_iter().flatten()));
+        for (field, axis) in axes.clone() {
+            for (place, &value) in axis.iter().enumerate() {
+                field.parts_of(f64::from(value)).map_err(|error| FieldError {
+                    pointer: format!("{}/{place}", error.pointer),
+                    detail: error.detail,
+                })?;
+            }
+        }
+        self.hz.push(hz);
+        self.values.push(imu.accel[0].len() as i64);
+        self.has_gyro.push(i64::from(imu.gyro.is_some()));
+        for ((field, axis), column) in axes.zip(self.accel.iter_mut().chain(&mut self.gyro)) {
+            axis.iter().for_each(|&value| column.push((f64::from(value) * field.parts).round() as i64));
+        }
+        Ok(())
+    }
+}
+
+impl MotionColumns {
+    fn push(&mut self, motion: &Motion) -> Result<(), FieldError> {
+        let accel_mean = check::ACCEL_MEAN.parts_of(f64::from(motion.accel_mean))?;
+        let accel_std = check::ACCEL_STD.parts_of(f64::from(motion.accel_std))?;
+        let vertical_mean = optional(&check::VERTICAL_MEAN, motion.vertical_mean)?;
+        let cadence_hz = optional(&check::CADENCE_HZ, motion.cadence_hz)?;
+        let yaw_rad = optional(&check::YAW_RAD, motion.yaw_rad)?;
+        self.accel_mean.push(accel_mean);
+        self.accel_std.push(accel_std);
+        self.vertical_mean.push(vertical_mean);
+        self.cadence_hz.push(cadence_hz);
+        self.yaw_rad.push(yaw_rad);
+        Ok(())
+    }
+}
