@@ -1,5 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod context;
+pub mod detect;
 pub mod geo;
+pub mod intake;
+pub mod timeline;
 pub mod window;
