@@ -1,3 +1,6 @@
-//! x
+#![doc = include_str!("../README.md")]
 
+pub mod config;
 pub mod store;
+pub mod telemetry;
+pub mod world;
