@@ -38,7 +38,8 @@ pub struct OpenOptions {
     pub on_fatal: OnFatal,
 }
 
-/// Why a store was not opened. Nothing was changed.
+/// Why a store was not opened. Nothing that it holds was changed by us; the engine may have cut off what it could not
+/// read of its journal.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it.
@@ -102,7 +103,24 @@ impl EmbeddedStore {
             engine,
             committer,
             _beside: Some(beside),
+            folder: Some(path),
         }))
+    }
+}
+
+impl EmbeddedStore {
+    /// Opens the store where there are no sessions to run: for commands beside a server that is down. A failure of its
+    /// writer is answered to whoever waits.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open_alone(path: &Path) -> Result<Arc<Self>, OpenError> {
+        Self::open(OpenOptions {
+            path: path.to_path_buf(),
+            hand_over: Arc::new(|_, _, _| {}),
+            on_fatal: Arc::new(|_| {}),
+        })
     }
 }
 

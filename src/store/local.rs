@@ -22,6 +22,8 @@ pub struct LocalStore<E: Engine> {
     pub(crate) committer: Committer,
     /// Dropped after the writer has ended.
     pub(crate) _beside: Option<super::engine::fjall::acknowledged::Syncing>,
+    /// Where it lies, when it lies on disk.
+    pub(crate) folder: Option<std::path::PathBuf>,
 }
 
 impl<E: Engine> LocalStore<E> {
