@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+pub mod api;
 pub mod config;
+pub mod keys;
 pub mod store;
 pub mod telemetry;
 pub mod world;

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use metrics::{Counter, Gauge, Histogram};
 
-pub use catalogue::{CATALOGUE, Definition, Instrument, describe};
+pub use catalogue::{CATALOGUE, Definition, Instrument, describe, describe_all};
 pub use fact::Fact;
 
 /// An enum that is used as a label.

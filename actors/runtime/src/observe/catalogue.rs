@@ -173,7 +173,12 @@ pub const CATALOGUE: &[Definition] = &[
 
 /// Tells the recorder what each metric is.
 pub fn describe() {
-    for definition in CATALOGUE {
+    describe_all(CATALOGUE);
+}
+
+/// The same for the metrics of an edge.
+pub fn describe_all(catalogue: &[Definition]) {
+    for definition in catalogue {
         let unit = if definition.name.ends_with("_seconds") {
             Unit::Seconds
         } else if definition.name.contains("_bytes") {
