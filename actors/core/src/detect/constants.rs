@@ -90,8 +90,8 @@ pub(super) const SPEED_ACCURACY_M_MAX: f32 = 40.0;
 pub(super) const FIX_BASELINE_MS_MIN: u32 = 4_000;
 /// Fixes further apart than this are not.
 pub(super) const FIX_BASELINE_MS_MAX: u32 = 40_000;
-/// Share of the accuracy that is taken off a displacement.
-pub(super) const FIX_NOISE_SHARE: f32 = 0.5;
+/// Share of the accuracy of both fixes that is taken off a displacement.
+pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
 /// Rest by positions is judged over this time.
 pub(super) const REST_BASELINE_MS: u32 = 14_000;
 /// Within this a phone at rest strays in that time, metres (research 2.2: max(8 m, 1.5 times the accuracy)).
@@ -136,8 +136,8 @@ pub(super) const DRIVE_LOG_ODDS_MAX: f32 = 1.8;
 /// Log-odds that a change of state costs, from row to column: still, walk, climb, ride, drive. A pause and its end cost
 /// 8, so that at full evidence pauses under 4 to 5 s belong to the walk (contract 4).
 pub(super) const CHANGE_COST: [[f32; 5]; 5] = [
-    [0.0, 4.0, 7.0, 5.0, 5.0],
-    [4.0, 0.0, 5.0, 7.0, 5.0],
+    [0.0, 4.0, 7.0, 5.0, 6.0],
+    [4.0, 0.0, 5.0, 7.0, 6.0],
     [5.0, 4.0, 0.0, 8.0, 9.0],
     [4.0, 5.0, 8.0, 0.0, 12.0],
     [5.0, 6.0, 14.0, 14.0, 0.0],
@@ -171,6 +171,11 @@ pub(super) const DRIVE_MS_MIN: u32 = 8_000;
 /// A halt up to this long belongs to the drive where nobody walks away: traffic lights and queues; the labels of the
 /// recordings draw the same line.
 pub(super) const HALT_MS_MAX: u32 = 150_000;
+/// The same where positions are all there is: nobody could be seen to walk away, and couriers park more often for a
+/// minute than they wait in traffic for one (measured: hops of delivery agents).
+pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 60_000;
+/// Moving slowly for this long says the same where positions are all there is: shorter ones are manoeuvres.
+pub(super) const PARKED_MOVE_MS_MIN: u32 = 25_000;
 /// Walking this long says that the vehicle was left.
 pub(super) const PARKED_WALK_MS_MIN: u32 = 5_000;
 
@@ -180,3 +185,5 @@ pub(super) const PARKED_WALK_MS_MIN: u32 = 5_000;
 pub(super) const STOREY_HEIGHT_M: f32 = 3.8;
 /// By how much a ground storey is taller, metres, where it is not known whether it was crossed.
 pub(super) const GROUND_STOREY_EXTRA_M: f32 = 0.7;
+/// Log-odds of driving in a second without a speed: a vehicle must have been seen to move.
+pub(super) const DRIVE_UNSEEN_LOG_ODDS: f32 = -0.15;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     CLIMB_FAST_MPS, CLIMB_SLOW_MPS, CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE,
-    DRIVE_SPEED_MPS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RIDE_ALONE_LOG_ODDS, RIDE_ALONE_MPS,
+    DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RIDE_ALONE_LOG_ODDS, RIDE_ALONE_MPS,
     RIDE_MPS, UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
@@ -166,7 +166,7 @@ fn evidence_of(frame: &Frame, rate_mps: Option<f32>) -> Evidence {
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
     let driving = match frame.speed_mps {
         Some(_) => drive + frame.vehicle,
-        None => (-frame.gait).max(0.0).min(0.3) - frame.gait.max(0.0) + frame.vehicle,
+        None => DRIVE_UNSEEN_LOG_ODDS - frame.gait.max(0.0) + frame.vehicle,
     };
     [
         -frame.gait - level + on_foot,

@@ -70,7 +70,7 @@ impl PositionTrack {
         let crumb = Crumb { t_ms: fix.t_ms, place: fix.place, accuracy_m: fix.accuracy_m };
         let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN);
         let by_displacement = before.map(|before| {
-            let noise_m = if fix.accuracy_known { FIX_NOISE_SHARE * fix.accuracy_m.max(before.accuracy_m) } else { 0.0 };
+            let noise_m = if fix.accuracy_known { FIX_NOISE_SHARE * (fix.accuracy_m + before.accuracy_m) } else { 0.0 };
             let apart_m = (fix.place.distance_m(before.place) - noise_m).max(0.0);
             (before.t_ms, apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32)
         });

@@ -8,7 +8,7 @@ use porchlight_schema::event::{Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_MS_MAX, LANDING_MS_MAX, PARKED_WALK_MS_MIN,
+    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN,
     PAUSE_MS_MAX, RIDE_ALONE_MS_MIN, RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
 };
 use super::decode::State;
@@ -29,6 +29,8 @@ pub(super) struct Run {
     evidence: f32,
     /// Seconds in which the body was measured.
     body_sec: u16,
+    /// Seconds with steps.
+    steps_sec: u16,
     /// Height before it, at its end, and a little later.
     from_m: Option<f32>,
     to_m: Option<f32>,
@@ -68,6 +70,20 @@ impl Run {
         self.end_ms.saturating_sub(self.start_ms)
     }
 
+    /// Whether the body was measured in most of it.
+    fn is_by_body(&self) -> bool {
+        u32::from(self.body_sec) * 2 * WINDOW_MS >= self.duration_ms()
+    }
+
+    /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
+    fn is_walk_away(&self) -> bool {
+        if self.is_by_body() {
+            self.duration_ms() >= PARKED_WALK_MS_MIN && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
+        } else {
+            self.duration_ms() >= PARKED_MOVE_MS_MIN
+        }
+    }
+
     fn height_m(&self) -> Option<f32> {
         Some(self.to_m? - self.from_m?)
     }
@@ -81,8 +97,7 @@ impl Run {
         let duration_ms = self.duration_ms();
         match self.state {
             State::Still => {
-                let by_body = u32::from(self.body_sec) * 2 * WINDOW_MS >= duration_ms;
-                let min_ms = if by_body { STOPPED_MS_MIN } else { STOPPED_BY_POSITION_MS_MIN };
+                let min_ms = if self.is_by_body() { STOPPED_MS_MIN } else { STOPPED_BY_POSITION_MS_MIN };
                 duration_ms >= min_ms && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
             State::Walk => duration_ms >= WALK_MS_MIN && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32,
@@ -101,8 +116,10 @@ impl Run {
     fn tolerates(&self, run: &Self) -> bool {
         let duration_ms = run.duration_ms();
         match (self.state, run.state) {
-            (State::Drive, State::Still) => duration_ms < HALT_MS_MAX,
-            (State::Drive, State::Walk) => duration_ms < PARKED_WALK_MS_MIN,
+            (State::Drive, State::Still) => {
+                duration_ms < if run.is_by_body() { HALT_MS_MAX } else { HALT_BY_POSITION_MS_MAX }
+            }
+            (State::Drive, State::Walk) => !run.is_walk_away(),
             (State::Drive, _) => true,
             (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
             (State::Climb, State::Walk | State::Still) => duration_ms < LANDING_MS_MAX,
@@ -117,6 +134,7 @@ impl Run {
         if later.state == self.state {
             self.evidence += later.evidence;
             self.body_sec = self.body_sec.saturating_add(later.body_sec);
+            self.steps_sec = self.steps_sec.saturating_add(later.steps_sec);
         }
         self.ride_m += later.ride_m;
         self.speed_mps = self.speed_mps.max(later.speed_mps);
@@ -159,6 +177,7 @@ impl Arbiter {
             end_ms: frame.t_ms + WINDOW_MS,
             evidence,
             body_sec: u16::from(frame.has_body),
+            steps_sec: u16::from(frame.has_steps),
             from_m: before_m.or(frame.height_m),
             to_m: frame.height_m,
             ride_m: frame.ride_mps,
