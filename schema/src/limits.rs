@@ -151,13 +151,22 @@ const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);
 const _: () = assert!(BODY_SILENCE_MS_MAX <= BODY_WHOLE_MS_MAX);
 const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);
 const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
-const _: () = assert!(KIND_LAG_MS_MAX < GAP_MS, "a kind that lags must not be taken for a gap");
+const _: () = assert!(
+    KIND_LAG_MS_MAX < GAP_MS,
+    "a kind that lags must not be taken for a gap"
+);
 const _: () = assert!(GAP_MS < HOLE_SKIPPED_AFTER_T_MS);
-const _: () = assert!(HOLE_SKIPPED_AFTER_BATCHES == 64, "the machine marks what came beyond a hole in a u64");
+const _: () = assert!(
+    HOLE_SKIPPED_AFTER_BATCHES == 64,
+    "the machine marks what came beyond a hole in a u64"
+);
 const _: () = assert!(IMU_DURATION_MS_MAX <= KIND_LAG_MS_MAX);
 const _: () = assert!(ANSWER_KEPT_BYTES_MAX <= ANSWER_READ_BYTES_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= NODE_ATTEMPTS_IN_FLIGHT_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= ENDPOINT_LANES_MAX);
 const _: () = assert!(PAGE_ROWS_DEFAULT <= PAGE_ROWS_MAX);
-const _: () = assert!(ATTEMPTS_MAX == 6, "X-Service-Attempt runs from 1 to 6 by contract");
+const _: () = assert!(
+    ATTEMPTS_MAX == 6,
+    "X-Service-Attempt runs from 1 to 6 by contract"
+);
 const _: () = assert!(SHARDS == 256, "a shard is a byte");

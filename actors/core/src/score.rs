@@ -40,7 +40,7 @@ use scene::Scene;
 const END_MS_MAX: u32 = SAMPLE_T_MS_MAX + WINDOW_MS;
 
 /// The name of a mark, as far as scoring knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MarkName {
     /// `arrived`.
     Arrived,
