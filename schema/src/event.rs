@@ -65,7 +65,10 @@ impl EventType {
     /// Whether this type belongs to the movement track, whose events never overlap each other.
     #[must_use]
     pub fn is_movement(self) -> bool {
-        matches!(self, Self::Driving | Self::Walking | Self::Stopped | Self::Stairs | Self::Elevator)
+        matches!(
+            self,
+            Self::Driving | Self::Walking | Self::Stopped | Self::Stairs | Self::Elevator
+        )
     }
 }
 
@@ -79,7 +82,9 @@ impl Confidence {
     /// Of a probability; what lies outside 0..1 (or is no number) is brought inside.
     #[must_use]
     pub fn from_probability(probability: f64) -> Self {
-        Self { permille: (probability.clamp(0.0, 1.0) * 1000.0).round() as u16 }
+        Self {
+            permille: (probability.clamp(0.0, 1.0) * 1000.0).round() as u16,
+        }
     }
 
     /// As a probability.
@@ -130,10 +135,17 @@ impl Metadata {
         let mut map = serializer.serialize_map(None)?;
         match *self {
             Self::None => {}
-            Self::Climb { floors, direction, height_cm } => {
+            Self::Climb {
+                floors,
+                direction,
+                height_cm,
+            } => {
                 map.serialize_entry("floors", &floors)?;
                 map.serialize_entry("direction", &direction)?;
-                map.serialize_entry("heightM", &height_cm.map(|height_cm| f64::from(height_cm) / 100.0))?;
+                map.serialize_entry(
+                    "heightM",
+                    &height_cm.map(|height_cm| f64::from(height_cm) / 100.0),
+                )?;
             }
             Self::Backtracking { retraced_m } => map.serialize_entry("retracedM", &retraced_m)?,
             Self::Gate { wait_sec } => map.serialize_entry("waitSec", &wait_sec)?,
@@ -215,13 +227,20 @@ mod tests {
             assert!(event_type < next && event_type.as_str() < next.as_str());
         }
         for event_type in EventType::ALL {
-            assert_eq!(serde_json::to_value(event_type).unwrap(), event_type.as_str());
+            assert_eq!(
+                serde_json::to_value(event_type).unwrap(),
+                event_type.as_str()
+            );
         }
     }
 
     #[test]
     fn an_event_is_written_as_the_contract_says() {
-        let metadata = Metadata::Climb { floors: Some(3), direction: Direction::Up, height_cm: Some(1025) };
+        let metadata = Metadata::Climb {
+            floors: Some(3),
+            direction: Direction::Up,
+            height_cm: Some(1025),
+        };
         let confidence = Confidence::from_probability(0.8765);
         let ride = Event {
             event_type: EventType::Elevator,
@@ -234,7 +253,12 @@ mod tests {
             serde_json::to_string(&ride.wire()).unwrap(),
             r#"{"type":"ELEVATOR","tStart":61.5,"tEnd":90.0,"confidence":0.877,"metadata":{"floors":3,"direction":"up","heightM":10.25}}"#
         );
-        let open = Event { t_end_ms: None, metadata: Metadata::None, event_type: EventType::Walking, ..ride };
+        let open = Event {
+            t_end_ms: None,
+            metadata: Metadata::None,
+            event_type: EventType::Walking,
+            ..ride
+        };
         assert_eq!(
             serde_json::to_string(&open.wire()).unwrap(),
             r#"{"type":"WALKING","tStart":61.5,"tEnd":null,"confidence":0.877,"metadata":{}}"#

@@ -32,7 +32,10 @@ fn parse_digits(text: &str) -> Result<u128, IdError> {
     }
     let mut value: u128 = 0;
     for (place, byte) in text.bytes().enumerate() {
-        let digit = ALPHABET.iter().position(|&letter| letter == byte).ok_or(IdError)?;
+        let digit = ALPHABET
+            .iter()
+            .position(|&letter| letter == byte)
+            .ok_or(IdError)?;
         if place == 0 && digit > 7 {
             return Err(IdError);
         }
@@ -146,7 +149,10 @@ impl MessageId {
     #[must_use]
     pub fn derived(at: TimestampMs, session: SessionId, number: u32) -> Self {
         use sha2::{Digest, Sha256};
-        let digest = Sha256::new().chain_update(session.to_bytes()).chain_update(number.to_be_bytes()).finalize();
+        let digest = Sha256::new()
+            .chain_update(session.to_bytes())
+            .chain_update(number.to_be_bytes())
+            .finalize();
         let mut tail = [0_u8; 16];
         tail.copy_from_slice(&digest[..16]);
         Self::new(at, u128::from_be_bytes(tail))
@@ -189,7 +195,11 @@ mod tests {
     fn text_and_bytes_lead_back_to_the_id_and_sort_by_time() {
         let early = SessionId::new(TimestampMs(1_763_636_100_000), u128::MAX);
         let late = SessionId::new(TimestampMs(1_763_636_100_001), 0);
-        assert!(early < late && early.to_string() < late.to_string() && early.to_bytes() < late.to_bytes());
+        assert!(
+            early < late
+                && early.to_string() < late.to_string()
+                && early.to_bytes() < late.to_bytes()
+        );
         for id in [early, late] {
             assert_eq!(id.to_string().parse(), Ok(id));
             assert_eq!(SessionId::from_bytes(id.to_bytes()), id);
@@ -200,18 +210,35 @@ mod tests {
     #[test]
     fn another_prefix_length_or_letter_is_refused() {
         let id = SessionId::new(TimestampMs(1), 1).to_string();
-        for text in ["", "ses_", &id[..id.len() - 1], &id.replace("ses_", "org_"), &id.to_uppercase(), &format!("{id}0")] {
+        for text in [
+            "",
+            "ses_",
+            &id[..id.len() - 1],
+            &id.replace("ses_", "org_"),
+            &id.to_uppercase(),
+            &format!("{id}0"),
+        ] {
             assert_eq!(text.parse::<SessionId>(), Err(IdError), "{text}");
         }
-        assert_eq!(format!("ses_8{}", "0".repeat(25)).parse::<SessionId>(), Err(IdError));
+        assert_eq!(
+            format!("ses_8{}", "0".repeat(25)).parse::<SessionId>(),
+            Err(IdError)
+        );
     }
 
     #[test]
     fn shards_are_filled_evenly() {
         let mut counts = [0_u32; 256];
         for n in 0..25_600_u128 {
-            counts[usize::from(SessionId::new(TimestampMs(1_763_636_100_000 + n as i64), n * 7919).shard().0)] += 1;
+            counts[usize::from(
+                SessionId::new(TimestampMs(1_763_636_100_000 + n as i64), n * 7919)
+                    .shard()
+                    .0,
+            )] += 1;
         }
-        assert!(counts.iter().all(|&count| count > 40 && count < 180), "{counts:?}");
+        assert!(
+            counts.iter().all(|&count| count > 40 && count < 180),
+            "{counts:?}"
+        );
     }
 }

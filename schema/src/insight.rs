@@ -225,13 +225,23 @@ impl<'a> InsightView<'a> {
 
     /// A session that was scored, or could not be.
     #[must_use]
-    pub fn scored(start: &'a SessionStart, record: &'a InsightRecord, path_image_url: Option<String>) -> Self {
+    pub fn scored(
+        start: &'a SessionStart,
+        record: &'a InsightRecord,
+        path_image_url: Option<String>,
+    ) -> Self {
         let score = record.score.as_ref();
         Self {
-            status: if score.is_some() { InsightStatus::Ready } else { InsightStatus::Failed },
+            status: if score.is_some() {
+                InsightStatus::Ready
+            } else {
+                InsightStatus::Failed
+            },
             summary: score.map(|score| &score.summary),
             reason_codes: score.map_or(&[], |score| &score.reason_codes),
-            metrics: score.map(|score| &score.metrics).filter(|metrics| !metrics.is_empty()),
+            metrics: score
+                .map(|score| &score.metrics)
+                .filter(|metrics| !metrics.is_empty()),
             path_image_url,
             error_message: record.error_message.as_deref(),
             ..Self::processing(
@@ -266,10 +276,16 @@ impl<'a> InsightMessageView<'a> {
             session_id: start.session_id,
             delivery_id: &start.delivery_id,
             organization_id: start.tenant.organization_id,
-            status: if score.is_some() { InsightStatus::Ready } else { InsightStatus::Failed },
+            status: if score.is_some() {
+                InsightStatus::Ready
+            } else {
+                InsightStatus::Failed
+            },
             summary: score.map(|score| &score.summary),
             reason_codes: score.map_or(&[], |score| &score.reason_codes),
-            events: score.map_or_else(Vec::new, |score| score.events.iter().map(Event::wire).collect()),
+            events: score.map_or_else(Vec::new, |score| {
+                score.events.iter().map(Event::wire).collect()
+            }),
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod event;
 pub mod ids;
 pub mod insight;
+pub mod key;
 pub mod limits;
 pub mod message;
 pub mod sample;

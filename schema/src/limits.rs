@@ -46,6 +46,14 @@ pub const COMMIT_QUEUE_MAX: usize = 4_096;
 pub const COMMIT_GROUP_MAX: usize = 512;
 /// Bytes in one group of the committer, beyond the first write.
 pub const COMMIT_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Sessions whose highest `seq` the committer remembers, so that a rising one needs no look-up.
+pub const JOURNAL_TIPS_MAX: usize = 262_144;
+/// Bytes of batches in one read of the journal, beyond the first batch.
+pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
+/// Index rows that one page of a list may pass over.
+pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
+/// Rows that one step of the retention sweep removes.
+pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
 /// What a client is asked to wait after 429 for a session's in-flight cap, and after 503.
 pub const RETRY_AFTER_SEC: u64 = 1;
 
@@ -151,13 +159,22 @@ const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);
 const _: () = assert!(BODY_SILENCE_MS_MAX <= BODY_WHOLE_MS_MAX);
 const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);
 const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
-const _: () = assert!(KIND_LAG_MS_MAX < GAP_MS, "a kind that lags must not be taken for a gap");
+const _: () = assert!(
+    KIND_LAG_MS_MAX < GAP_MS,
+    "a kind that lags must not be taken for a gap"
+);
 const _: () = assert!(GAP_MS < HOLE_SKIPPED_AFTER_T_MS);
-const _: () = assert!(HOLE_SKIPPED_AFTER_BATCHES == 64, "the machine marks what came beyond a hole in a u64");
+const _: () = assert!(
+    HOLE_SKIPPED_AFTER_BATCHES == 64,
+    "the machine marks what came beyond a hole in a u64"
+);
 const _: () = assert!(IMU_DURATION_MS_MAX <= KIND_LAG_MS_MAX);
 const _: () = assert!(ANSWER_KEPT_BYTES_MAX <= ANSWER_READ_BYTES_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= NODE_ATTEMPTS_IN_FLIGHT_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= ENDPOINT_LANES_MAX);
 const _: () = assert!(PAGE_ROWS_DEFAULT <= PAGE_ROWS_MAX);
-const _: () = assert!(ATTEMPTS_MAX == 6, "X-Service-Attempt runs from 1 to 6 by contract");
+const _: () = assert!(
+    ATTEMPTS_MAX == 6,
+    "X-Service-Attempt runs from 1 to 6 by contract"
+);
 const _: () = assert!(SHARDS == 256, "a shard is a byte");

@@ -24,7 +24,11 @@ pub enum MessageEvent {
 
 impl MessageEvent {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::SessionStarted, Self::SessionStopped, Self::InsightUpdated];
+    pub const ALL: [Self; 3] = [
+        Self::SessionStarted,
+        Self::SessionStopped,
+        Self::InsightUpdated,
+    ];
 
     /// The name on the wire.
     #[must_use]

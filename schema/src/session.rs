@@ -215,7 +215,11 @@ impl<'a> SessionView<'a> {
             organization_id: start.tenant.organization_id,
             external_rider_id: &start.external_rider_id,
             session_type: start.session_type,
-            status: if end.is_some() { SessionStatus::Completed } else { SessionStatus::Recording },
+            status: if end.is_some() {
+                SessionStatus::Completed
+            } else {
+                SessionStatus::Recording
+            },
             env: start.tenant.env,
             address: AddressView {
                 line1: &address.line1,

@@ -54,7 +54,11 @@ impl FromStr for TimestampMs {
 
 impl Serialize for TimestampMs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() { serializer.collect_str(self) } else { serializer.serialize_i64(self.0) }
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            serializer.serialize_i64(self.0)
+        }
     }
 }
 
@@ -77,13 +81,30 @@ mod tests {
     fn is_written_with_three_decimals_and_read_with_any() {
         let time: TimestampMs = "2026-11-20T10:55:00Z".parse().unwrap();
         assert_eq!(time.to_string(), "2026-11-20T10:55:00.000Z");
-        assert_eq!("2026-11-20T11:55:00.5+01:00".parse::<TimestampMs>().unwrap(), time.plus_ms(500));
-        assert_eq!("2026-11-20T10:55:00.000999Z".parse::<TimestampMs>().unwrap(), time);
+        assert_eq!(
+            "2026-11-20T11:55:00.5+01:00"
+                .parse::<TimestampMs>()
+                .unwrap(),
+            time.plus_ms(500)
+        );
+        assert_eq!(
+            "2026-11-20T10:55:00.000999Z"
+                .parse::<TimestampMs>()
+                .unwrap(),
+            time
+        );
     }
 
     #[test]
     fn what_is_not_rfc_3339_is_refused() {
-        for text in ["", "2026-11-20", "2026-11-20T10:55:00", "2026-11-20 10:55:00Z", "yesterday", "1763636100"] {
+        for text in [
+            "",
+            "2026-11-20",
+            "2026-11-20T10:55:00",
+            "2026-11-20 10:55:00Z",
+            "yesterday",
+            "1763636100",
+        ] {
             assert_eq!(text.parse::<TimestampMs>(), Err(TimestampError), "{text}");
         }
     }

@@ -41,8 +41,14 @@ impl SessionContext {
             floor: address.floor,
             storey_height_m: address.storey_height_m,
             entrance: address.entrance.map(|point| frame.place(point)),
-            gates: address.gates.iter().map(|&point| frame.place(point)).collect(),
-            sensors: device.map(|device| device.sensors.clone()).unwrap_or_default(),
+            gates: address
+                .gates
+                .iter()
+                .map(|&point| frame.place(point))
+                .collect(),
+            sensors: device
+                .map(|device| device.sensors.clone())
+                .unwrap_or_default(),
         }
     }
 }

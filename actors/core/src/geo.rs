@@ -28,7 +28,11 @@ impl LocalFrame {
     #[must_use]
     pub fn new(origin: Point) -> Self {
         let metres_per_degree_east = METRES_PER_DEGREE * libm::cos(origin.lat.to_radians());
-        Self { lat: origin.lat, lng: origin.lng, metres_per_degree_east }
+        Self {
+            lat: origin.lat,
+            lng: origin.lng,
+            metres_per_degree_east,
+        }
     }
 
     /// Where `point` lies, the shorter way round the globe.

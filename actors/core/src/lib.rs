@@ -1,5 +1,10 @@
 #![doc = include_str!("../README.md")]
 
 pub mod context;
+pub mod detect;
 pub mod geo;
+pub mod intake;
+pub mod score;
+pub mod session;
+pub mod timeline;
 pub mod window;

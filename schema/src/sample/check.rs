@@ -13,7 +13,12 @@ pub(super) struct Field {
 }
 
 const fn field(name: &'static str, min: f64, max: f64, parts: f64) -> Field {
-    Field { name, min, max, parts }
+    Field {
+        name,
+        min,
+        max,
+        parts,
+    }
 }
 
 pub(super) const T: Field = field("t", 0.0, SAMPLE_T_MS_MAX as f64 / 1000.0, 1e3);
@@ -28,23 +33,36 @@ pub(super) const BEARING_DEG: Field = field("bearingDeg", 0.0, 360.0, 1e2);
 pub(super) const HPA: Field = field("hPa", 300.0, 1_150.0, 1e3);
 pub(super) const COUNT: Field = field("count", 0.0, 1e8, 1.0);
 pub(super) const HZ: Field = field("hz", 1.0, 400.0, 1e2);
-pub(super) const ACCEL: [Field; 3] =
-    [field("ax", -400.0, 400.0, 1e3), field("ay", -400.0, 400.0, 1e3), field("az", -400.0, 400.0, 1e3)];
-pub(super) const GYRO: [Field; 3] =
-    [field("gx", -100.0, 100.0, 1e4), field("gy", -100.0, 100.0, 1e4), field("gz", -100.0, 100.0, 1e4)];
+pub(super) const ACCEL: [Field; 3] = [
+    field("ax", -400.0, 400.0, 1e3),
+    field("ay", -400.0, 400.0, 1e3),
+    field("az", -400.0, 400.0, 1e3),
+];
+pub(super) const GYRO: [Field; 3] = [
+    field("gx", -100.0, 100.0, 1e4),
+    field("gy", -100.0, 100.0, 1e4),
+    field("gz", -100.0, 100.0, 1e4),
+];
 pub(super) const ACCEL_MEAN: Field = field("accelMean", 0.0, 400.0, 1e3);
 pub(super) const ACCEL_STD: Field = field("accelStd", 0.0, 400.0, 1e3);
 pub(super) const VERTICAL_MEAN: Field = field("verticalMean", -400.0, 400.0, 1e3);
 pub(super) const CADENCE_HZ: Field = field("cadenceHz", 0.0, 10.0, 1e3);
 pub(super) const YAW_RAD: Field = field("yawRad", -100.0, 100.0, 1e4);
-pub(super) const FIELD_UT: [Field; 3] =
-    [field("x", -10_000.0, 10_000.0, 1e2), field("y", -10_000.0, 10_000.0, 1e2), field("z", -10_000.0, 10_000.0, 1e2)];
+pub(super) const FIELD_UT: [Field; 3] = [
+    field("x", -10_000.0, 10_000.0, 1e2),
+    field("y", -10_000.0, 10_000.0, 1e2),
+    field("z", -10_000.0, 10_000.0, 1e2),
+];
 pub(super) const CONFIDENCE: Field = field("confidence", 0.0, 1.0, 1e3);
 
 impl Field {
     /// The value in whole parts, if it lies in the range.
     pub(super) fn parts_of(&self, value: f64) -> Result<i64, FieldError> {
-        if value >= self.min && value <= self.max { Ok((value * self.parts).round() as i64) } else { Err(self.out_of_range()) }
+        if value >= self.min && value <= self.max {
+            Ok((value * self.parts).round() as i64)
+        } else {
+            Err(self.out_of_range())
+        }
     }
 
     /// The value of whole parts.
@@ -57,17 +75,27 @@ impl Field {
     }
 
     pub(super) fn error(&self, detail: impl Into<String>) -> FieldError {
-        FieldError { pointer: format!("/{}", self.name), detail: detail.into() }
+        FieldError {
+            pointer: format!("/{}", self.name),
+            detail: detail.into(),
+        }
     }
 }
 
 /// Checks the lengths of an `imu` sample's arrays: equal, within bounds, no longer than ten seconds.
-pub(super) fn imu_lengths(hz: f64, accel: [usize; 3], gyro: Option<[usize; 3]>) -> Result<(), FieldError> {
+pub(super) fn imu_lengths(
+    hz: f64,
+    accel: [usize; 3],
+    gyro: Option<[usize; 3]>,
+) -> Result<(), FieldError> {
     let values = accel[0];
     if values == 0 || values > IMU_VALUES_MAX {
         return Err(ACCEL[0].error(format!("must have 1 to {IMU_VALUES_MAX} values")));
     }
-    let lengths = ACCEL.iter().zip(accel).chain(GYRO.iter().zip(gyro.into_iter().flatten()));
+    let lengths = ACCEL
+        .iter()
+        .zip(accel)
+        .chain(GYRO.iter().zip(gyro.into_iter().flatten()));
     for (axis, length) in lengths {
         if length != values {
             return Err(axis.error("must be as long as ax"));
@@ -84,7 +112,10 @@ pub(super) fn mark_name(name: &str) -> Result<(), FieldError> {
     let characters = name.chars().count();
     if characters == 0 || characters > MARK_NAME_CHARS_MAX {
         let detail = format!("must have 1 to {MARK_NAME_CHARS_MAX} characters");
-        return Err(FieldError { pointer: "/name".into(), detail });
+        return Err(FieldError {
+            pointer: "/name".into(),
+            detail,
+        });
     }
     Ok(())
 }

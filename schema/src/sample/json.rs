@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::packed::{BatchBuilder, PackedBatch};
 use super::{
-    Activity, ActivityType, FieldError, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure, Provider, Sample, Steps,
-    System, SystemName, check,
+    Activity, ActivityType, FieldError, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure,
+    Provider, Sample, Steps, System, SystemName, check,
 };
 
 /// A batch that was read and checked.
@@ -85,17 +85,24 @@ fn missing(name: &str) -> FieldError {
 }
 
 fn wrong(name: &str, detail: &str) -> FieldError {
-    FieldError { pointer: format!("/{name}"), detail: detail.to_owned() }
+    FieldError {
+        pointer: format!("/{name}"),
+        detail: detail.to_owned(),
+    }
 }
 
 fn need<F: Fields>(fields: &F, field: &check::Field) -> Result<f64, FieldError> {
-    let value = fields.number(field.name)?.ok_or_else(|| missing(field.name))?;
+    let value = fields
+        .number(field.name)?
+        .ok_or_else(|| missing(field.name))?;
     field.parts_of(value)?;
     Ok(value)
 }
 
 fn may<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, FieldError> {
-    let Some(value) = fields.number(field.name)? else { return Ok(None) };
+    let Some(value) = fields.number(field.name)? else {
+        return Ok(None);
+    };
     field.parts_of(value)?;
     Ok(Some(value as f32))
 }
@@ -113,25 +120,41 @@ fn closed<F: Fields, T>(
     name: &'static str,
     from_name: fn(&str) -> Option<T>,
 ) -> Result<Option<T>, FieldError> {
-    let Some(text) = fields.text(name)? else { return Ok(None) };
-    from_name(&text).map(Some).ok_or_else(|| wrong(name, "is not one of the names that are known"))
+    let Some(text) = fields.text(name)? else {
+        return Ok(None);
+    };
+    from_name(&text)
+        .map(Some)
+        .ok_or_else(|| wrong(name, "is not one of the names that are known"))
 }
 
 /// Checks the fields and appends the sample that they make. False: its kind is not known.
-fn push<F: Fields>(fields: &F, buffer: &mut Vec<f32>, builder: &mut BatchBuilder) -> Result<bool, FieldError> {
+fn push<F: Fields>(
+    fields: &F,
+    buffer: &mut Vec<f32>,
+    builder: &mut BatchBuilder,
+) -> Result<bool, FieldError> {
     let kind = fields.text("kind")?.ok_or_else(|| missing("kind"))?;
-    let Some(kind) = Kind::from_name(&kind) else { return Ok(false) };
+    let Some(kind) = Kind::from_name(&kind) else {
+        return Ok(false);
+    };
     let t_ms = (need(fields, &check::T)? * 1000.0).round() as u32;
     let name;
     let sample = match kind {
         Kind::Location => Sample::Location(location(fields, t_ms)?),
-        Kind::Pressure => Sample::Pressure(Pressure { t_ms, hpa: need(fields, &check::HPA)? as f32 }),
+        Kind::Pressure => Sample::Pressure(Pressure {
+            t_ms,
+            hpa: need(fields, &check::HPA)? as f32,
+        }),
         Kind::Steps => {
             let count = need(fields, &check::COUNT)?;
             if count.fract() != 0.0 {
                 return Err(wrong("count", "must be a whole number"));
             }
-            Sample::Steps(Steps { t_ms, count: count as u32 })
+            Sample::Steps(Steps {
+                t_ms,
+                count: count as u32,
+            })
         }
         Kind::Imu => Sample::Imu(imu(fields, t_ms, buffer)?),
         Kind::Motion => Sample::Motion(Motion {
@@ -144,12 +167,17 @@ fn push<F: Fields>(fields: &F, buffer: &mut Vec<f32>, builder: &mut BatchBuilder
         }),
         Kind::Magnetic => {
             let [x, y, z] = &check::FIELD_UT;
-            let field_ut = [need(fields, x)? as f32, need(fields, y)? as f32, need(fields, z)? as f32];
+            let field_ut = [
+                need(fields, x)? as f32,
+                need(fields, y)? as f32,
+                need(fields, z)? as f32,
+            ];
             Sample::Magnetic(Magnetic { t_ms, field_ut })
         }
         Kind::Activity => Sample::Activity(Activity {
             t_ms,
-            activity_type: closed(fields, "type", ActivityType::from_name)?.ok_or_else(|| missing("type"))?,
+            activity_type: closed(fields, "type", ActivityType::from_name)?
+                .ok_or_else(|| missing("type"))?,
             confidence: need(fields, &check::CONFIDENCE)? as f32,
         }),
         Kind::Mark => {
@@ -179,7 +207,11 @@ fn location<F: Fields>(fields: &F, t_ms: u32) -> Result<Location, FieldError> {
     })
 }
 
-fn imu<'b, F: Fields>(fields: &F, t_ms: u32, buffer: &'b mut Vec<f32>) -> Result<Imu<'b>, FieldError> {
+fn imu<'b, F: Fields>(
+    fields: &F,
+    t_ms: u32,
+    buffer: &'b mut Vec<f32>,
+) -> Result<Imu<'b>, FieldError> {
     let hz = need(fields, &check::HZ)?;
     buffer.clear();
     let mut ends = [0_usize; 6];
@@ -200,7 +232,12 @@ fn imu<'b, F: Fields>(fields: &F, t_ms: u32, buffer: &'b mut Vec<f32>) -> Result
     check::imu_lengths(hz, [lengths(0), lengths(1), lengths(2)], gyro_lengths)?;
     let axis = |at: usize| &buffer[ends[at] - lengths(at)..ends[at]];
     let gyro = gyro_lengths.map(|_| [axis(3), axis(4), axis(5)]);
-    Ok(Imu { t_ms, hz: hz as f32, accel: [axis(0), axis(1), axis(2)], gyro })
+    Ok(Imu {
+        t_ms,
+        hz: hz as f32,
+        accel: [axis(0), axis(1), axis(2)],
+        gyro,
+    })
 }
 
 #[cfg(test)]

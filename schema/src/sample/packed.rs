@@ -47,7 +47,10 @@ pub struct PackedBatch {
 impl fmt::Debug for PackedBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Never the content: it holds coordinates.
-        f.debug_struct("PackedBatch").field("samples", &self.samples).field("bytes", &self.bytes.len()).finish()
+        f.debug_struct("PackedBatch")
+            .field("samples", &self.samples)
+            .field("bytes", &self.bytes.len())
+            .finish()
     }
 }
 
@@ -61,7 +64,11 @@ impl PackedBatch {
         }
         let samples = cursor.number("samples")?;
         let t_max_ms = cursor.number("t_max_ms")?;
-        Ok(Self { bytes, samples, t_max_ms })
+        Ok(Self {
+            bytes,
+            samples,
+            t_max_ms,
+        })
     }
 
     /// The packed bytes.

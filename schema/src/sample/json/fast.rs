@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::{DecodedBatch, Fields, push};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
@@ -14,7 +14,11 @@ use crate::sample::packed::BatchBuilder;
 pub(super) fn decode_batch(text: &[u8]) -> Option<DecodedBatch> {
     let mut samples = Samples::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let seq = deserializer.deserialize_map(BatchVisitor { samples: &mut samples }).ok()?;
+    let seq = deserializer
+        .deserialize_map(BatchVisitor {
+            samples: &mut samples,
+        })
+        .ok()?;
     deserializer.end().ok()?;
     (seq <= BATCH_SEQ_MAX).then(|| DecodedBatch {
         seq,
@@ -47,7 +51,9 @@ impl<'de> Visitor<'de> for BatchVisitor<'_> {
             match &*key {
                 "seq" if seq.is_none() => seq = Some(map.next_value()?),
                 "samples" if !seen_samples => {
-                    map.next_value_seed(SamplesSeed { samples: &mut *self.samples })?;
+                    map.next_value_seed(SamplesSeed {
+                        samples: &mut *self.samples,
+                    })?;
                     seen_samples = true;
                 }
                 // Given twice: the tree says which of them counts.
@@ -57,7 +63,11 @@ impl<'de> Visitor<'de> for BatchVisitor<'_> {
                 }
             }
         }
-        if seen_samples { seq.ok_or_else(|| A::Error::missing_field("seq")) } else { Err(A::Error::missing_field("samples")) }
+        if seen_samples {
+            seq.ok_or_else(|| A::Error::missing_field("seq"))
+        } else {
+            Err(A::Error::missing_field("samples"))
+        }
     }
 }
 
@@ -81,7 +91,11 @@ impl<'de> Visitor<'de> for SamplesSeed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let Samples { builder, buffer, unknown_kinds } = self.samples;
+        let Samples {
+            builder,
+            buffer,
+            unknown_kinds,
+        } = self.samples;
         let mut count = 0;
         while let Some(sample) = seq.next_element::<WireSample<'de>>()? {
             count += 1;

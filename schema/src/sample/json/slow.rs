@@ -10,14 +10,23 @@ use crate::sample::FieldError;
 use crate::sample::packed::BatchBuilder;
 
 fn invalid(pointer: &str, detail: &str) -> DecodeError {
-    DecodeError::Invalid(vec![FieldError { pointer: pointer.to_owned(), detail: detail.to_owned() }])
+    DecodeError::Invalid(vec![FieldError {
+        pointer: pointer.to_owned(),
+        detail: detail.to_owned(),
+    }])
 }
 
 pub(super) fn decode_batch(value: &Value) -> Result<DecodedBatch, DecodeError> {
-    let object = value.as_object().ok_or_else(|| invalid("", "must be an object"))?;
+    let object = value
+        .as_object()
+        .ok_or_else(|| invalid("", "must be an object"))?;
     let seq = read_seq(object)?;
-    let samples = object.get("samples").ok_or_else(|| invalid("/samples", "is required"))?;
-    let samples = samples.as_array().ok_or_else(|| invalid("/samples", "must be an array"))?;
+    let samples = object
+        .get("samples")
+        .ok_or_else(|| invalid("/samples", "is required"))?;
+    let samples = samples
+        .as_array()
+        .ok_or_else(|| invalid("/samples", "must be an array"))?;
     if samples.len() > BATCH_SAMPLES_MAX {
         return Err(DecodeError::TooManySamples);
     }
@@ -30,7 +39,10 @@ pub(super) fn decode_batch(value: &Value) -> Result<DecodedBatch, DecodeError> {
             Ok(false) => unknown_kinds += 1,
             Err(error) => {
                 let pointer = format!("/samples/{place}{}", error.pointer);
-                errors.push(FieldError { pointer, detail: error.detail });
+                errors.push(FieldError {
+                    pointer,
+                    detail: error.detail,
+                });
                 if errors.len() == FIELD_ERRORS_MAX {
                     break;
                 }
@@ -38,14 +50,20 @@ pub(super) fn decode_batch(value: &Value) -> Result<DecodedBatch, DecodeError> {
         }
     }
     if errors.is_empty() {
-        Ok(DecodedBatch { seq, batch: builder.pack(), unknown_kinds })
+        Ok(DecodedBatch {
+            seq,
+            batch: builder.pack(),
+            unknown_kinds,
+        })
     } else {
         Err(DecodeError::Invalid(errors))
     }
 }
 
 fn read_seq(object: &Map<String, Value>) -> Result<u32, DecodeError> {
-    let seq = object.get("seq").ok_or_else(|| invalid("/seq", "is required"))?;
+    let seq = object
+        .get("seq")
+        .ok_or_else(|| invalid("/seq", "is required"))?;
     let detail = format!("must be a whole number between 0 and {BATCH_SEQ_MAX}");
     seq.as_u64()
         .and_then(|seq| u32::try_from(seq).ok())
@@ -54,9 +72,10 @@ fn read_seq(object: &Map<String, Value>) -> Result<u32, DecodeError> {
 }
 
 pub(super) fn push_sample(value: &Value, builder: &mut BatchBuilder) -> Result<bool, FieldError> {
-    let object = value
-        .as_object()
-        .ok_or_else(|| FieldError { pointer: String::new(), detail: "must be an object".into() })?;
+    let object = value.as_object().ok_or_else(|| FieldError {
+        pointer: String::new(),
+        detail: "must be an object".into(),
+    })?;
     push(&Tree(object), &mut Vec::new(), builder)
 }
 
@@ -71,23 +90,43 @@ impl Tree<'_> {
 
 impl Fields for Tree<'_> {
     fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError> {
-        self.present(name).map(|value| value.as_f64().ok_or_else(|| wrong(name, "must be a number"))).transpose()
+        self.present(name)
+            .map(|value| {
+                value
+                    .as_f64()
+                    .ok_or_else(|| wrong(name, "must be a number"))
+            })
+            .transpose()
     }
 
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError> {
         let text = |value: &'_ Value| value.as_str().map(|text| Cow::Owned(text.to_owned()));
-        self.present(name).map(|value| text(value).ok_or_else(|| wrong(name, "must be a string"))).transpose()
+        self.present(name)
+            .map(|value| text(value).ok_or_else(|| wrong(name, "must be a string")))
+            .transpose()
     }
 
     fn flag(&self, name: &'static str) -> Result<Option<bool>, FieldError> {
-        self.present(name).map(|value| value.as_bool().ok_or_else(|| wrong(name, "must be true or false"))).transpose()
+        self.present(name)
+            .map(|value| {
+                value
+                    .as_bool()
+                    .ok_or_else(|| wrong(name, "must be true or false"))
+            })
+            .transpose()
     }
 
     fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError> {
-        let Some(value) = self.present(name) else { return Ok(false) };
-        let array = value.as_array().ok_or_else(|| wrong(name, "must be an array"))?;
+        let Some(value) = self.present(name) else {
+            return Ok(false);
+        };
+        let array = value
+            .as_array()
+            .ok_or_else(|| wrong(name, "must be an array"))?;
         for (place, value) in array.iter().enumerate() {
-            let number = value.as_f64().ok_or_else(|| wrong(&format!("{name}/{place}"), "must be a number"))?;
+            let number = value
+                .as_f64()
+                .ok_or_else(|| wrong(&format!("{name}/{place}"), "must be a number"))?;
             values.push(number as f32);
         }
         Ok(true)

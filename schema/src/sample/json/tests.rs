@@ -24,7 +24,10 @@ const ALL_KINDS: &str = r#"
 #[test]
 fn every_kind_is_read_packed_and_read_back() {
     let decoded = decode_batch(batch(ALL_KINDS).as_bytes()).unwrap();
-    assert_eq!((decoded.seq, decoded.batch.samples(), decoded.unknown_kinds), (17, 12, 1));
+    assert_eq!(
+        (decoded.seq, decoded.batch.samples(), decoded.unknown_kinds),
+        (17, 12, 1)
+    );
     assert_eq!(decoded.batch.t_max_ms(), 9_500);
     let mut reader = decoded.batch.reader().unwrap();
     let mut texts = Vec::new();
@@ -32,12 +35,30 @@ fn every_kind_is_read_packed_and_read_back() {
         texts.push(format!("{sample:?}"));
     }
     assert_eq!(texts.len(), 12);
-    assert!(texts[0].contains("lat: 52.5200066, lng: 13.404954, accuracy_m: Some(4.25)"), "{}", texts[0]);
-    assert!(texts[0].contains("bearing_deg: Some(270.5), mock: true, provider: Some(Fused)"), "{}", texts[0]);
-    assert!(texts[1].contains("accuracy_m: None, altitude_m: None, speed_mps: None, bearing_deg: None, mock: false"));
+    assert!(
+        texts[0].contains("lat: 52.5200066, lng: 13.404954, accuracy_m: Some(4.25)"),
+        "{}",
+        texts[0]
+    );
+    assert!(
+        texts[0].contains("bearing_deg: Some(270.5), mock: true, provider: Some(Fused)"),
+        "{}",
+        texts[0]
+    );
+    assert!(texts[1].contains(
+        "accuracy_m: None, altitude_m: None, speed_mps: None, bearing_deg: None, mock: false"
+    ));
     assert!(texts[2].contains("hpa: 1013.257"), "{}", texts[2]);
-    assert!(texts[4].contains("accel: [[0.1, -0.2], [0.0, 1.0], [9.81, 9.79]], gyro: None"), "{}", texts[4]);
-    assert!(texts[5].contains("gyro: Some([[0.5], [-0.5], [0.0]])"), "{}", texts[5]);
+    assert!(
+        texts[4].contains("accel: [[0.1, -0.2], [0.0, 1.0], [9.81, 9.79]], gyro: None"),
+        "{}",
+        texts[4]
+    );
+    assert!(
+        texts[5].contains("gyro: Some([[0.5], [-0.5], [0.0]])"),
+        "{}",
+        texts[5]
+    );
     assert!(texts[11].contains("Übergabe"));
 }
 
@@ -52,18 +73,42 @@ fn both_ways_give_the_same_bytes() {
 #[test]
 fn a_bad_sample_is_pointed_at() {
     let cases = [
-        (r#"{"t":1,"kind":"location","lat":91,"lng":0}"#, "/samples/0/lat"),
+        (
+            r#"{"t":1,"kind":"location","lat":91,"lng":0}"#,
+            "/samples/0/lat",
+        ),
         (r#"{"t":1,"kind":"location","lng":0}"#, "/samples/0/lat"),
-        (r#"{"t":1,"kind":"location","lat":"52","lng":0}"#, "/samples/0/lat"),
+        (
+            r#"{"t":1,"kind":"location","lat":"52","lng":0}"#,
+            "/samples/0/lat",
+        ),
         (r#"{"t":-1,"kind":"pressure","hPa":1000}"#, "/samples/0/t"),
-        (r#"{"t":172800.1,"kind":"pressure","hPa":1000}"#, "/samples/0/t"),
+        (
+            r#"{"t":172800.1,"kind":"pressure","hPa":1000}"#,
+            "/samples/0/t",
+        ),
         (r#"{"t":1,"kind":"pressure","hPa":299.9}"#, "/samples/0/hPa"),
         (r#"{"t":1,"kind":"steps","count":1.5}"#, "/samples/0/count"),
-        (r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1,2],"az":[1]}"#, "/samples/0/ay"),
-        (r#"{"t":1,"kind":"imu","hz":50,"ax":[401],"ay":[1],"az":[1]}"#, "/samples/0/ax/0"),
-        (r#"{"t":1,"kind":"imu","hz":50,"ax":[1,"2"],"ay":[1,2],"az":[1,2]}"#, "/samples/0/ax/1"),
-        (r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1],"az":[1],"gx":[1]}"#, "/samples/0/gx"),
-        (r#"{"t":1,"kind":"activity","type":"flying","confidence":1}"#, "/samples/0/type"),
+        (
+            r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1,2],"az":[1]}"#,
+            "/samples/0/ay",
+        ),
+        (
+            r#"{"t":1,"kind":"imu","hz":50,"ax":[401],"ay":[1],"az":[1]}"#,
+            "/samples/0/ax/0",
+        ),
+        (
+            r#"{"t":1,"kind":"imu","hz":50,"ax":[1,"2"],"ay":[1,2],"az":[1,2]}"#,
+            "/samples/0/ax/1",
+        ),
+        (
+            r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1],"az":[1],"gx":[1]}"#,
+            "/samples/0/gx",
+        ),
+        (
+            r#"{"t":1,"kind":"activity","type":"flying","confidence":1}"#,
+            "/samples/0/type",
+        ),
         (r#"{"t":1,"kind":"mark","name":""}"#, "/samples/0/name"),
         (r#"{"t":1}"#, "/samples/0/kind"),
         ("7", "/samples/0"),
@@ -91,17 +136,37 @@ fn the_batch_itself_is_checked() {
             other => panic!("{text}: {other:?}"),
         }
     }
-    for text in ["", "{", "{\"seq\":0,\"samples\":[]} x", "{\"seq\":0,\"samples\":[{\"t\":NaN}]}", "\u{feff}{}"] {
-        assert!(matches!(decode_batch(text.as_bytes()), Err(DecodeError::Syntax(_))), "{text}");
+    for text in [
+        "",
+        "{",
+        "{\"seq\":0,\"samples\":[]} x",
+        "{\"seq\":0,\"samples\":[{\"t\":NaN}]}",
+        "\u{feff}{}",
+    ] {
+        assert!(
+            matches!(decode_batch(text.as_bytes()), Err(DecodeError::Syntax(_))),
+            "{text}"
+        );
     }
     let many = batch(&vec!["{\"kind\":\"none\"}"; crate::limits::BATCH_SAMPLES_MAX + 1].join(","));
-    assert_eq!(decode_batch(many.as_bytes()).unwrap_err(), DecodeError::TooManySamples);
-    assert_eq!(decode_batch(br#"{"seq":0,"samples":[],"more":{}}"#).unwrap().batch.samples(), 0);
+    assert_eq!(
+        decode_batch(many.as_bytes()).unwrap_err(),
+        DecodeError::TooManySamples
+    );
+    assert_eq!(
+        decode_batch(br#"{"seq":0,"samples":[],"more":{}}"#)
+            .unwrap()
+            .batch
+            .samples(),
+        0
+    );
 }
 
 #[test]
 fn a_field_of_another_kind_is_an_unknown_field() {
-    let decoded = decode_batch(batch(r#"{"t":1,"kind":"pressure","hPa":1000,"lat":"north"}"#).as_bytes()).unwrap();
+    let decoded =
+        decode_batch(batch(r#"{"t":1,"kind":"pressure","hPa":1000,"lat":"north"}"#).as_bytes())
+            .unwrap();
     assert_eq!(decoded.batch.samples(), 1);
 }
 

@@ -104,8 +104,15 @@ impl<'a> Cursor<'a> {
         u32::try_from(self.long_number(what)?).map_err(|_| PackedError::Corrupt(what))
     }
 
-    pub(super) fn take(&mut self, length: usize, what: &'static str) -> Result<&'a [u8], PackedError> {
-        let (taken, rest) = self.bytes.split_at_checked(length).ok_or(PackedError::Corrupt(what))?;
+    pub(super) fn take(
+        &mut self,
+        length: usize,
+        what: &'static str,
+    ) -> Result<&'a [u8], PackedError> {
+        let (taken, rest) = self
+            .bytes
+            .split_at_checked(length)
+            .ok_or(PackedError::Corrupt(what))?;
         self.bytes = rest;
         Ok(taken)
     }
@@ -130,7 +137,10 @@ pub(super) struct ColumnReader<'a> {
 
 impl<'a> ColumnReader<'a> {
     pub(super) fn new(cursor: &mut Cursor<'a>, what: &'static str) -> Result<Self, PackedError> {
-        Ok(Self { cursor: Cursor::new(cursor.slice(what)?), previous: 0 })
+        Ok(Self {
+            cursor: Cursor::new(cursor.slice(what)?),
+            previous: 0,
+        })
     }
 
     pub(super) fn next(&mut self, what: &'static str) -> Result<i64, PackedError> {
@@ -151,23 +161,50 @@ pub(super) struct OptionalReader<'a> {
 }
 
 impl<'a> OptionalReader<'a> {
-    pub(super) fn new(cursor: &mut Cursor<'a>, rows: usize, what: &'static str) -> Result<Self, PackedError> {
+    pub(super) fn new(
+        cursor: &mut Cursor<'a>,
+        rows: usize,
+        what: &'static str,
+    ) -> Result<Self, PackedError> {
         let mut inside = Cursor::new(cursor.slice(what)?);
         let mode = inside.byte(what)?;
         if mode > BITMAP {
             return Err(PackedError::Corrupt(what));
         }
-        let present = if mode == BITMAP { inside.take(rows.div_ceil(8), what)? } else { &[] };
-        Ok(Self { mode, present, row: 0, column: ColumnReader { cursor: inside, previous: 0 } })
+        let present = if mode == BITMAP {
+            inside.take(rows.div_ceil(8), what)?
+        } else {
+            &[]
+        };
+        Ok(Self {
+            mode,
+            present,
+            row: 0,
+            column: ColumnReader {
+                cursor: inside,
+                previous: 0,
+            },
+        })
     }
 
     pub(super) fn next(&mut self, what: &'static str) -> Result<Option<i64>, PackedError> {
         let present = match self.mode {
             ALL_ABSENT => false,
             ALL_PRESENT => true,
-            _ => self.present.get(self.row / 8).ok_or(PackedError::Corrupt(what))? >> (self.row % 8) & 1 == 1,
+            _ => {
+                self.present
+                    .get(self.row / 8)
+                    .ok_or(PackedError::Corrupt(what))?
+                    >> (self.row % 8)
+                    & 1
+                    == 1
+            }
         };
         self.row += 1;
-        if present { self.column.next(what).map(Some) } else { Ok(None) }
+        if present {
+            self.column.next(what).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 }

@@ -5,8 +5,8 @@ use super::{FORMAT, PackedError};
 use crate::limits::IMU_VALUES_MAX;
 use crate::sample::check::{self, Field};
 use crate::sample::{
-    Activity, ActivityType, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure, Provider, Sample, Steps, System,
-    SystemName,
+    Activity, ActivityType, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure, Provider,
+    Sample, Steps, System, SystemName,
 };
 
 /// Reads the samples of a packed batch in the order in which they stood.
@@ -68,11 +68,17 @@ fn required(column: &mut ColumnReader<'_>, field: &Field) -> Result<f64, PackedE
 }
 
 fn optional(column: &mut OptionalReader<'_>, field: &Field) -> Result<Option<f32>, PackedError> {
-    Ok(column.next(field.name)?.map(|parts| field.value_of(parts) as f32))
+    Ok(column
+        .next(field.name)?
+        .map(|parts| field.value_of(parts) as f32))
 }
 
 fn at_place<T: Copy>(all: &[T], place: i64, what: &'static str) -> Result<T, PackedError> {
-    usize::try_from(place).ok().and_then(|place| all.get(place)).copied().ok_or(PackedError::Corrupt(what))
+    usize::try_from(place)
+        .ok()
+        .and_then(|place| all.get(place))
+        .copied()
+        .ok_or(PackedError::Corrupt(what))
 }
 
 impl<'a> BatchReader<'a> {
@@ -85,14 +91,20 @@ impl<'a> BatchReader<'a> {
         let samples = cursor.number("samples")?;
         cursor.number("t_max_ms")?;
         let runs_left = cursor.number("runs")?;
-        let mut reader = Self { runs: cursor, runs_left, ..Self::default() };
+        let mut reader = Self {
+            runs: cursor,
+            runs_left,
+            ..Self::default()
+        };
         let mut rows = [0_usize; Kind::ALL.len()];
         let mut total: u32 = 0;
         for _ in 0..runs_left {
             let kind = at_place(&Kind::ALL, i64::from(cursor.byte("run")?), "run")?;
             let length = cursor.number("run")?;
             rows[kind as usize] += length as usize;
-            total = total.checked_add(length).ok_or(PackedError::Corrupt("run"))?;
+            total = total
+                .checked_add(length)
+                .ok_or(PackedError::Corrupt("run"))?;
         }
         if total != samples {
             return Err(PackedError::Corrupt("samples"));
@@ -103,10 +115,19 @@ impl<'a> BatchReader<'a> {
                 reader.open_kind(kind, rows[kind as usize], &mut cursor)?;
             }
         }
-        if cursor.is_empty() { Ok(reader) } else { Err(PackedError::Corrupt("end")) }
+        if cursor.is_empty() {
+            Ok(reader)
+        } else {
+            Err(PackedError::Corrupt("end"))
+        }
     }
 
-    fn open_kind(&mut self, kind: Kind, rows: usize, cursor: &mut Cursor<'a>) -> Result<(), PackedError> {
+    fn open_kind(
+        &mut self,
+        kind: Kind,
+        rows: usize,
+        cursor: &mut Cursor<'a>,
+    ) -> Result<(), PackedError> {
         match kind {
             Kind::Location => self.location = LocationReader::new(cursor, rows)?,
             Kind::Pressure => self.hpa = ColumnReader::new(cursor, "hPa")?,
@@ -131,47 +152,70 @@ impl<'a> BatchReader<'a> {
                 return Ok(None);
             }
             self.runs_left -= 1;
-            self.kind = Some(at_place(&Kind::ALL, i64::from(self.runs.byte("run")?), "run")?);
+            self.kind = Some(at_place(
+                &Kind::ALL,
+                i64::from(self.runs.byte("run")?),
+                "run",
+            )?);
             self.left_in_run = self.runs.number("run")?;
         }
         self.left_in_run -= 1;
         let kind = self.kind.ok_or(PackedError::Corrupt("run"))?;
-        let t_ms = u32::try_from(self.t_ms[kind as usize].next("t")?).map_err(|_| PackedError::Corrupt("t"))?;
+        let t_ms = u32::try_from(self.t_ms[kind as usize].next("t")?)
+            .map_err(|_| PackedError::Corrupt("t"))?;
         self.read(kind, t_ms).map(Some)
     }
 
     fn read(&mut self, kind: Kind, t_ms: u32) -> Result<Sample<'_>, PackedError> {
         Ok(match kind {
             Kind::Location => Sample::Location(self.location.read(t_ms)?),
-            Kind::Pressure => {
-                Sample::Pressure(Pressure { t_ms, hpa: required(&mut self.hpa, &check::HPA)? as f32 })
-            }
+            Kind::Pressure => Sample::Pressure(Pressure {
+                t_ms,
+                hpa: required(&mut self.hpa, &check::HPA)? as f32,
+            }),
             Kind::Steps => {
                 let count = self.count.next("count")?;
-                Sample::Steps(Steps { t_ms, count: u32::try_from(count).map_err(|_| PackedError::Corrupt("count"))? })
+                Sample::Steps(Steps {
+                    t_ms,
+                    count: u32::try_from(count).map_err(|_| PackedError::Corrupt("count"))?,
+                })
             }
             Kind::Imu => Sample::Imu(self.imu.read(t_ms)?),
             Kind::Motion => Sample::Motion(self.motion.read(t_ms)?),
             Kind::Magnetic => {
                 let mut field_ut = [0.0_f32; 3];
-                for ((value, column), field) in field_ut.iter_mut().zip(&mut self.field_ut).zip(&check::FIELD_UT) {
+                for ((value, column), field) in field_ut
+                    .iter_mut()
+                    .zip(&mut self.field_ut)
+                    .zip(&check::FIELD_UT)
+                {
                     *value = required(column, field)? as f32;
                 }
                 Sample::Magnetic(Magnetic { t_ms, field_ut })
             }
             Kind::Activity => {
-                let activity_type = at_place(ActivityType::ALL, self.activity[0].next("type")?, "type")?;
+                let activity_type =
+                    at_place(ActivityType::ALL, self.activity[0].next("type")?, "type")?;
                 let confidence = required(&mut self.activity[1], &check::CONFIDENCE)? as f32;
-                Sample::Activity(Activity { t_ms, activity_type, confidence })
+                Sample::Activity(Activity {
+                    t_ms,
+                    activity_type,
+                    confidence,
+                })
             }
             Kind::Mark => {
-                let length = usize::try_from(self.mark_length.next("name")?).map_err(|_| PackedError::Corrupt("name"))?;
+                let length = usize::try_from(self.mark_length.next("name")?)
+                    .map_err(|_| PackedError::Corrupt("name"))?;
                 let name = std::str::from_utf8(self.mark_names.take(length, "name")?);
-                Sample::Mark(Mark { t_ms, name: name.map_err(|_| PackedError::Corrupt("name"))? })
+                Sample::Mark(Mark {
+                    t_ms,
+                    name: name.map_err(|_| PackedError::Corrupt("name"))?,
+                })
             }
-            Kind::System => {
-                Sample::System(System { t_ms, name: at_place(SystemName::ALL, self.system.next("name")?, "name")? })
-            }
+            Kind::System => Sample::System(System {
+                t_ms,
+                name: at_place(SystemName::ALL, self.system.next("name")?, "name")?,
+            }),
         })
     }
 }
@@ -254,7 +298,12 @@ impl<'a> ImuReader<'a> {
         }
         let axis = |number: usize| &self.buffer[number * values..(number + 1) * values];
         let accel = [axis(0), axis(1), axis(2)];
-        Ok(Imu { t_ms, hz, accel, gyro: has_gyro.then(|| [axis(3), axis(4), axis(5)]) })
+        Ok(Imu {
+            t_ms,
+            hz,
+            accel,
+            gyro: has_gyro.then(|| [axis(3), axis(4), axis(5)]),
+        })
     }
 }
 

@@ -6,8 +6,8 @@ use super::column::{Column, OptionalColumn, put_number};
 use super::{FORMAT, PackedBatch};
 use crate::sample::check::{self, Field};
 use crate::sample::{
-    Activity, ActivityType, FieldError, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure, Provider, Sample, Steps,
-    System, SystemName,
+    Activity, ActivityType, FieldError, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure,
+    Provider, Sample, Steps, System, SystemName,
 };
 
 /// Builds a packed batch: checks each sample against the ranges of contract section 9 and appends it to its columns.
@@ -66,11 +66,15 @@ struct MarkColumns {
 }
 
 fn optional(field: &Field, value: Option<f32>) -> Result<Option<i64>, FieldError> {
-    value.map(|value| field.parts_of(f64::from(value))).transpose()
+    value
+        .map(|value| field.parts_of(f64::from(value)))
+        .transpose()
 }
 
 fn place<T: PartialEq>(all: &[T], one: &T) -> i64 {
-    all.iter().position(|other| other == one).unwrap_or_default() as i64
+    all.iter()
+        .position(|other| other == one)
+        .unwrap_or_default() as i64
 }
 
 impl BatchBuilder {
@@ -79,17 +83,28 @@ impl BatchBuilder {
         let t_ms = check::T.parts_of(f64::from(sample.t_ms()) / 1000.0)?;
         match sample {
             Sample::Location(location) => self.push_location(location)?,
-            Sample::Pressure(Pressure { hpa, .. }) => self.hpa.push(check::HPA.parts_of(f64::from(*hpa))?),
-            Sample::Steps(Steps { count, .. }) => self.count.push(check::COUNT.parts_of(f64::from(*count))?),
+            Sample::Pressure(Pressure { hpa, .. }) => {
+                self.hpa.push(check::HPA.parts_of(f64::from(*hpa))?)
+            }
+            Sample::Steps(Steps { count, .. }) => {
+                self.count.push(check::COUNT.parts_of(f64::from(*count))?)
+            }
             Sample::Imu(imu) => self.imu.push(imu)?,
             Sample::Motion(motion) => self.motion.push(motion)?,
             Sample::Magnetic(Magnetic { field_ut, .. }) => {
                 let [x, y, z] = field_ut.map(f64::from);
                 let [of_x, of_y, of_z] = &check::FIELD_UT;
                 let parts = [of_x.parts_of(x)?, of_y.parts_of(y)?, of_z.parts_of(z)?];
-                self.field_ut.iter_mut().zip(parts).for_each(|(column, parts)| column.push(parts));
+                self.field_ut
+                    .iter_mut()
+                    .zip(parts)
+                    .for_each(|(column, parts)| column.push(parts));
             }
-            Sample::Activity(Activity { activity_type, confidence, .. }) => {
+            Sample::Activity(Activity {
+                activity_type,
+                confidence,
+                ..
+            }) => {
                 let confidence = check::CONFIDENCE.parts_of(f64::from(*confidence))?;
                 self.activity[0].push(place(ActivityType::ALL, activity_type));
                 self.activity[1].push(confidence);
@@ -123,8 +138,14 @@ impl BatchBuilder {
         let accuracy_m = optional(&check::ACCURACY_M, location.accuracy_m)?;
         let altitude_m = optional(&check::ALTITUDE_M, location.altitude_m)?;
         // Phones send a negative speed or bearing for "none".
-        let speed_mps = optional(&check::SPEED_MPS, location.speed_mps.filter(|&speed| speed >= 0.0))?;
-        let bearing_deg = optional(&check::BEARING_DEG, location.bearing_deg.filter(|&bearing| bearing >= 0.0))?;
+        let speed_mps = optional(
+            &check::SPEED_MPS,
+            location.speed_mps.filter(|&speed| speed >= 0.0),
+        )?;
+        let bearing_deg = optional(
+            &check::BEARING_DEG,
+            location.bearing_deg.filter(|&bearing| bearing >= 0.0),
+        )?;
         columns.lat.push(lat);
         columns.lng.push(lng);
         columns.accuracy_m.push(accuracy_m);
@@ -132,7 +153,11 @@ impl BatchBuilder {
         columns.speed_mps.push(speed_mps);
         columns.bearing_deg.push(bearing_deg);
         columns.mock.push(location.mock.then_some(1));
-        columns.provider.push(location.provider.map(|provider| place(Provider::ALL, &provider)));
+        columns.provider.push(
+            location
+                .provider
+                .map(|provider| place(Provider::ALL, &provider)),
+        );
         Ok(())
     }
 
@@ -160,7 +185,11 @@ impl BatchBuilder {
                 self.finish_kind(kind, &mut out);
             }
         }
-        PackedBatch { bytes: Arc::from(out), samples: self.samples, t_max_ms: self.t_max_ms }
+        PackedBatch {
+            bytes: Arc::from(out),
+            samples: self.samples,
+            t_max_ms: self.t_max_ms,
+        }
     }
 
     fn finish_kind(&self, kind: Kind, out: &mut Vec<u8>) {
@@ -211,20 +240,26 @@ impl ImuColumns {
         let hz = check::HZ.parts_of(f64::from(imu.hz))?;
         let lengths = |axes: [&[f32]; 3]| axes.map(<[f32]>::len);
         check::imu_lengths(f64::from(imu.hz), lengths(imu.accel), imu.gyro.map(lengths))?;
-        let axes = check::ACCEL.iter().zip(imu.accel).chain(check::GYRO.iter().zip(imu.gyro.into_iter().flatten()));
+        let axes = check::ACCEL
+            .iter()
+            .zip(imu.accel)
+            .chain(check::GYRO.iter().zip(imu.gyro.into_iter().flatten()));
         for (field, axis) in axes.clone() {
             for (place, &value) in axis.iter().enumerate() {
-                field.parts_of(f64::from(value)).map_err(|error| FieldError {
-                    pointer: format!("{}/{place}", error.pointer),
-                    detail: error.detail,
-                })?;
+                field
+                    .parts_of(f64::from(value))
+                    .map_err(|error| FieldError {
+                        pointer: format!("{}/{place}", error.pointer),
+                        detail: error.detail,
+                    })?;
             }
         }
         self.hz.push(hz);
         self.values.push(imu.accel[0].len() as i64);
         self.has_gyro.push(i64::from(imu.gyro.is_some()));
         for ((field, axis), column) in axes.zip(self.accel.iter_mut().chain(&mut self.gyro)) {
-            axis.iter().for_each(|&value| column.push((f64::from(value) * field.parts).round() as i64));
+            axis.iter()
+                .for_each(|&value| column.push((f64::from(value) * field.parts).round() as i64));
         }
         Ok(())
     }

@@ -1,0 +1,45 @@
+//! Organizations and their keys.
+
+use async_trait::async_trait;
+use porchlight_schema::ids::{KeyId, OrganizationId};
+use porchlight_schema::key::KeyRecord;
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+
+use super::StoreResult;
+
+/// A customer. One id in both environments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Organization {
+    /// The id.
+    pub id: OrganizationId,
+    /// The name by which `keys create` finds it.
+    pub name: String,
+    /// When it was made.
+    pub created_at: TimestampMs,
+}
+
+/// Organizations and keys.
+#[async_trait]
+pub trait Keys: Send + Sync {
+    /// The organization of this name; `candidate` becomes it when there is none.
+    async fn organization(&self, candidate: Organization) -> StoreResult<Organization>;
+
+    /// All organizations, by name.
+    async fn organizations(&self) -> StoreResult<Vec<Organization>>;
+
+    /// Stores a key under its SHA-256.
+    async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()>;
+
+    /// The key of this SHA-256, live or not.
+    async fn find_key(&self, hash: [u8; 32]) -> StoreResult<Option<KeyRecord>>;
+
+    /// All keys, or one organization's, oldest first.
+    async fn list_keys(
+        &self,
+        organization_id: Option<OrganizationId>,
+    ) -> StoreResult<Vec<KeyRecord>>;
+
+    /// Revokes a key; an earlier revocation stays. None: there is no such key.
+    async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>>;
+}
