@@ -41,7 +41,11 @@ impl Detection {
     /// Of a session that begins.
     #[must_use]
     pub fn new(_context: &SessionContext) -> Self {
-        Self { gps: GpsDetector::default(), movement: MovementDetector::default(), last_sample_ms: None }
+        Self {
+            gps: GpsDetector::default(),
+            movement: MovementDetector::default(),
+            last_sample_ms: None,
+        }
     }
 
     /// Looks at the next second.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_LEAK, RIDE_QUIET_STD_MPS2, RIDE_SPEED_MPS_MAX,
-    SCALE_HEIGHT_M,
+    HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_LEAK, RIDE_QUIET_STD_MPS2,
+    RIDE_SPEED_MPS_MAX, SCALE_HEIGHT_M,
 };
 use crate::window::Window;
 
@@ -65,7 +65,8 @@ impl RideTrack {
             self.speed_mps *= RIDE_LEAK;
         } else {
             *base_mps2 += 0.2 * RIDE_BASE_NEW * over_mps2;
-            self.speed_mps = (self.speed_mps + over_mps2).clamp(-RIDE_SPEED_MPS_MAX, RIDE_SPEED_MPS_MAX);
+            self.speed_mps =
+                (self.speed_mps + over_mps2).clamp(-RIDE_SPEED_MPS_MAX, RIDE_SPEED_MPS_MAX);
         }
         self.speed_mps
     }

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Detector;
 use super::constants::{
-    CLIMB_FAST_MPS, CLIMB_SLOW_MPS, CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE,
-    DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RIDE_ALONE_LOG_ODDS, RIDE_ALONE_MPS,
-    RIDE_MPS, UNMEASURED_RIDE_COST,
+    CLIMB_FAST_MPS, CLIMB_SLOW_MPS, CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX,
+    DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS,
+    RATE_COST_MAX, RIDE_ALONE_LOG_ODDS, RIDE_ALONE_MPS, RIDE_MPS, UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::Frame;
@@ -13,7 +14,6 @@ use super::height::{HeightTrack, RideTrack};
 use super::motion::{MotionState, vehicle_hint};
 use super::position::{Leg, PositionTrack};
 use super::track::Arbiter;
-use super::Detector;
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
 use crate::window::{WINDOW_MS, Window};
@@ -65,7 +65,9 @@ impl Detector for MovementDetector {
         while self.done < self.filled {
             self.decode_next(context, log);
         }
-        let Self { decoder, arbiter, .. } = self;
+        let Self {
+            decoder, arbiter, ..
+        } = self;
         decoder.flush(|frame, state| arbiter.observe(context, frame, state, log));
         arbiter.finish(context, t_ms, log);
         self.filled = 0;
@@ -104,7 +106,9 @@ impl MovementDetector {
     fn fill(&mut self, leg: &Leg) {
         for frame in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
             let middle_ms = frame.t_ms + WINDOW_MS / 2;
-            if middle_ms > leg.from_ms.saturating_sub(WINDOW_MS) && middle_ms <= leg.to_ms + WINDOW_MS {
+            if middle_ms > leg.from_ms.saturating_sub(WINDOW_MS)
+                && middle_ms <= leg.to_ms + WINDOW_MS
+            {
                 frame.speed_mps = Some(leg.speed_mps);
             }
             if let Some(gait) = leg.gait.filter(|_| !frame.has_body) {
@@ -115,10 +119,16 @@ impl MovementDetector {
 
     fn decode_next(&mut self, context: &SessionContext, log: &mut EventLog) {
         let place = usize::from(self.done);
-        let Some(frame) = self.frames.get(place).copied() else { return };
+        let Some(frame) = self.frames.get(place).copied() else {
+            return;
+        };
         let evidence = evidence_of(&frame, self.rate_mps(place));
-        let Self { decoder, arbiter, .. } = self;
-        decoder.observe(&frame, &evidence, |frame, state| arbiter.observe(context, frame, state, log));
+        let Self {
+            decoder, arbiter, ..
+        } = self;
+        decoder.observe(&frame, &evidence, |frame, state| {
+            arbiter.observe(context, frame, state, log)
+        });
         self.done += 1;
     }
 
@@ -126,10 +136,13 @@ impl MovementDetector {
     fn rate_mps(&self, place: usize) -> Option<f32> {
         let from = place.saturating_sub(DELAY_MIN);
         let to = (place + DELAY_MIN + 1).min(usize::from(self.filled));
-        let (mut count, mut sum_t, mut sum_h, mut sum_tt, mut sum_th) = (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
+        let (mut count, mut sum_t, mut sum_h, mut sum_tt, mut sum_th) =
+            (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
         let here_ms = self.frames.get(place)?.t_ms;
         for frame in self.frames.get(from..to)? {
-            let Some(height_m) = frame.height_m else { continue };
+            let Some(height_m) = frame.height_m else {
+                continue;
+            };
             let t_sec = (frame.t_ms as f32 - here_ms as f32) / 1_000.0;
             count += 1.0;
             sum_t += t_sec;
@@ -150,16 +163,20 @@ fn cost(off: f32, spread: f32) -> f32 {
 /// What one second says for each state.
 fn evidence_of(frame: &Frame, rate_mps: Option<f32>) -> Evidence {
     let drive = match frame.speed_mps {
-        Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS)).clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
+        Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
+            .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
         None => 0.0,
     };
     let (level, climb, ride) = match rate_mps.map(f32::abs) {
         Some(rate_mps) => (
             cost(rate_mps - LEVEL_MPS, LEVEL_SPREAD_MPS),
-            cost(CLIMB_SLOW_MPS - rate_mps, CLIMB_SPREAD_MPS) + cost(rate_mps - CLIMB_FAST_MPS, CLIMB_SPREAD_MPS),
+            cost(CLIMB_SLOW_MPS - rate_mps, CLIMB_SPREAD_MPS)
+                + cost(rate_mps - CLIMB_FAST_MPS, CLIMB_SPREAD_MPS),
             cost(RIDE_MPS - rate_mps, CLIMB_SPREAD_MPS),
         ),
-        None if frame.ride_mps.abs() >= RIDE_ALONE_MPS => (RIDE_ALONE_LOG_ODDS, UNMEASURED_RIDE_COST, 0.0),
+        None if frame.ride_mps.abs() >= RIDE_ALONE_MPS => {
+            (RIDE_ALONE_LOG_ODDS, UNMEASURED_RIDE_COST, 0.0)
+        }
         None => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
     };
     let on_foot = -drive.max(0.0);

@@ -8,8 +8,9 @@ use porchlight_schema::event::{Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN,
-    PAUSE_MS_MAX, RIDE_ALONE_MS_MIN, RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
+    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_BY_POSITION_MS_MAX,
+    HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX,
+    RIDE_ALONE_MS_MIN, RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
 };
 use super::decode::State;
 use super::floors::floors_of;
@@ -78,7 +79,8 @@ impl Run {
     /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
     fn is_walk_away(&self) -> bool {
         if self.is_by_body() {
-            self.duration_ms() >= PARKED_WALK_MS_MIN && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
+            self.duration_ms() >= PARKED_WALK_MS_MIN
+                && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
         } else {
             self.duration_ms() >= PARKED_MOVE_MS_MIN
         }
@@ -97,12 +99,23 @@ impl Run {
         let duration_ms = self.duration_ms();
         match self.state {
             State::Still => {
-                let min_ms = if self.is_by_body() { STOPPED_MS_MIN } else { STOPPED_BY_POSITION_MS_MIN };
-                duration_ms >= min_ms && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
+                let min_ms = if self.is_by_body() {
+                    STOPPED_MS_MIN
+                } else {
+                    STOPPED_BY_POSITION_MS_MIN
+                };
+                duration_ms >= min_ms
+                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
-            State::Walk => duration_ms >= WALK_MS_MIN && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32,
+            State::Walk => {
+                duration_ms >= WALK_MS_MIN
+                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
+            }
             State::Climb => {
-                duration_ms >= CLIMB_MS_MIN && self.height_m().is_some_and(|height_m| height_m.abs() >= CLIMB_HEIGHT_M_MIN)
+                duration_ms >= CLIMB_MS_MIN
+                    && self
+                        .height_m()
+                        .is_some_and(|height_m| height_m.abs() >= CLIMB_HEIGHT_M_MIN)
             }
             State::Ride => match self.height_m() {
                 Some(height_m) => height_m.abs() >= RIDE_HEIGHT_M_MIN,
@@ -117,7 +130,12 @@ impl Run {
         let duration_ms = run.duration_ms();
         match (self.state, run.state) {
             (State::Drive, State::Still) => {
-                duration_ms < if run.is_by_body() { HALT_MS_MAX } else { HALT_BY_POSITION_MS_MAX }
+                duration_ms
+                    < if run.is_by_body() {
+                        HALT_MS_MAX
+                    } else {
+                        HALT_BY_POSITION_MS_MAX
+                    }
             }
             (State::Drive, State::Walk) => !run.is_walk_away(),
             (State::Drive, _) => true,
@@ -144,7 +162,11 @@ impl Run {
         if !matches!(self.state, State::Climb | State::Ride) {
             return Metadata::None;
         }
-        let direction = if self.rises() < 0.0 { Direction::Down } else { Direction::Up };
+        let direction = if self.rises() < 0.0 {
+            Direction::Down
+        } else {
+            Direction::Up
+        };
         let height_m = self.height_m().map(f32::abs);
         Metadata::Climb {
             floors: height_m.map(|height_m| floors_of(context, height_m)),
@@ -161,7 +183,13 @@ impl Run {
 
 impl Arbiter {
     /// Takes the next settled second.
-    pub(super) fn observe(&mut self, context: &SessionContext, frame: &Frame, state: State, log: &mut EventLog) {
+    pub(super) fn observe(
+        &mut self,
+        context: &SessionContext,
+        frame: &Frame,
+        state: State,
+        log: &mut EventLog,
+    ) {
         let before_m = self.height_before();
         self.heights.rotate_left(1);
         self.heights[2] = frame.height_m;
@@ -200,7 +228,10 @@ impl Arbiter {
             event.end_ms = event.end_ms.min(t_ms);
             close(context, &event, log);
         }
-        *self = Self { in_vehicle: self.in_vehicle, ..Self::default() };
+        *self = Self {
+            in_vehicle: self.in_vehicle,
+            ..Self::default()
+        };
     }
 
     /// Mean of the heights just before the newest second.
@@ -216,9 +247,14 @@ impl Arbiter {
     /// In the first two seconds after a climb or ride the height still settles: they count for its end.
     fn settle_height(&mut self, frame: &Frame) {
         let settles = |run: &Run| {
-            matches!(run.state, State::Climb | State::Ride) && frame.t_ms.saturating_sub(run.end_ms) < 2 * WINDOW_MS
+            matches!(run.state, State::Climb | State::Ride)
+                && frame.t_ms.saturating_sub(run.end_ms) < 2 * WINDOW_MS
         };
-        let newest = self.pending.iter_mut().take(usize::from(self.waiting)).rev();
+        let newest = self
+            .pending
+            .iter_mut()
+            .take(usize::from(self.waiting))
+            .rev();
         for run in newest.flatten().chain(self.event.as_mut()).take(2) {
             if settles(run) {
                 run.to_m = frame.height_m.or(run.to_m);
@@ -239,7 +275,11 @@ impl Arbiter {
         if waiting == PENDING {
             // More changes than are kept: the oldest two become one, of the longer one's state.
             if let [Some(first), Some(next), ..] = &mut self.pending {
-                let mut joined = if first.duration_ms() >= next.duration_ms() { *first } else { *next };
+                let mut joined = if first.duration_ms() >= next.duration_ms() {
+                    *first
+                } else {
+                    *next
+                };
                 (joined.start_ms, joined.end_ms) = (first.start_ms, next.end_ms);
                 self.pending.rotate_left(1);
                 self.pending[0] = Some(joined);
@@ -254,7 +294,10 @@ impl Arbiter {
     }
 
     fn waiting_runs(&self) -> impl Iterator<Item = &Run> {
-        self.pending.iter().take(usize::from(self.waiting)).flatten()
+        self.pending
+            .iter()
+            .take(usize::from(self.waiting))
+            .flatten()
     }
 
     fn resolve(&mut self, context: &SessionContext, log: &mut EventLog) {
@@ -262,7 +305,9 @@ impl Arbiter {
         while let Some(place) = self.first_qualified() {
             let breaks = match &self.event {
                 None => true,
-                Some(event) => self.waiting_runs().any(|run| self.is_event(run) && !event.tolerates(run)),
+                Some(event) => self
+                    .waiting_runs()
+                    .any(|run| self.is_event(run) && !event.tolerates(run)),
             };
             if !breaks {
                 break;
@@ -275,12 +320,17 @@ impl Arbiter {
     /// Where the event's own state has come back and all between was tolerable, it goes on.
     fn rejoin(&mut self) {
         let Some(event) = &self.event else { return };
-        let Some(newest) = self.waiting_runs().last().copied() else { return };
+        let Some(newest) = self.waiting_runs().last().copied() else {
+            return;
+        };
         let between = usize::from(self.waiting) - 1;
         if newest.state != event.state || between == 0 {
             return;
         }
-        let tolerable = self.waiting_runs().take(between).all(|run| event.tolerates(run) || !self.is_event(run));
+        let tolerable = self
+            .waiting_runs()
+            .take(between)
+            .all(|run| event.tolerates(run) || !self.is_event(run));
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || !newest.qualifies()
             || newest.rises() * event.rises() > 0.0;
@@ -310,7 +360,9 @@ impl Arbiter {
         if let Some(event) = self.event.take() {
             close(context, &event, log);
         }
-        let Some(run) = self.pending.get(place).copied().flatten() else { return };
+        let Some(run) = self.pending.get(place).copied().flatten() else {
+            return;
+        };
         self.pending.rotate_left(place + 1);
         self.waiting -= place as u8 + 1;
         for empty in self.pending.iter_mut().skip(usize::from(self.waiting)) {
@@ -321,11 +373,21 @@ impl Arbiter {
             State::Walk => self.in_vehicle = false,
             _ => {}
         }
-        log.open(event_type(run.state), run.start_ms, logistic(run.log_odds()), run.metadata(context));
+        log.open(
+            event_type(run.state),
+            run.start_ms,
+            logistic(run.log_odds()),
+            run.metadata(context),
+        );
         self.event = Some(run);
     }
 }
 
 fn close(context: &SessionContext, event: &Run, log: &mut EventLog) {
-    log.close(event_type(event.state), event.end_ms, logistic(event.log_odds()), event.metadata(context));
+    log.close(
+        event_type(event.state),
+        event.end_ms,
+        logistic(event.log_odds()),
+        event.metadata(context),
+    );
 }

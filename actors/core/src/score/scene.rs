@@ -56,7 +56,11 @@ pub(crate) fn body(window: &Window) -> Body {
         return Body::Moving;
     }
     match window.motion {
-        Some(motion) if motion.cadence_hz.is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ) => {
+        Some(motion)
+            if motion
+                .cadence_hz
+                .is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ) =>
+        {
             Body::Moving
         }
         Some(motion) if motion.accel_std < STILL_ACCEL_STD => Body::Still,
@@ -79,7 +83,12 @@ pub(crate) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     pub(crate) fn new(input: &'a ScoreInput<'a>) -> Self {
-        let heard_ms = input.windows.iter().rev().find(|window| window.alive).map_or(0, Window::end_ms);
+        let heard_ms = input
+            .windows
+            .iter()
+            .rev()
+            .find(|window| window.alive)
+            .map_or(0, Window::end_ms);
         let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
         Self {
             input,
@@ -107,19 +116,26 @@ impl<'a> Scene<'a> {
 
     /// The events of a type, in order.
     pub(crate) fn events(&self, event_type: EventType) -> impl Iterator<Item = &'a Event> {
-        self.input.events.iter().filter(move |event| event.event_type == event_type)
+        self.input
+            .events
+            .iter()
+            .filter(move |event| event.event_type == event_type)
     }
 
     /// Whether the phone was in a moving vehicle at `t_ms`.
     pub(crate) fn driving_at(&self, t_ms: u32) -> Option<&'a Event> {
-        self.events(EventType::Driving).find(|event| event.t_start_ms <= t_ms && t_ms <= end_of(event, self.end_ms))
+        self.events(EventType::Driving)
+            .find(|event| event.t_start_ms <= t_ms && t_ms <= end_of(event, self.end_ms))
     }
 
     /// Metres walked on the level in `from_ms..to_ms`; none where a vehicle lies between.
     pub(crate) fn walked_m(&self, from_ms: u32, to_ms: u32) -> Option<f32> {
         let (from_ms, to_ms) = (from_ms.min(to_ms), from_ms.max(to_ms));
         let drives = self.events(EventType::Driving);
-        if drives.into_iter().any(|event| event.t_start_ms < to_ms && end_of(event, self.end_ms) > from_ms) {
+        if drives
+            .into_iter()
+            .any(|event| event.t_start_ms < to_ms && end_of(event, self.end_ms) > from_ms)
+        {
             return None;
         }
         let mut steps = 0_u32;
@@ -133,7 +149,12 @@ impl<'a> Scene<'a> {
         }
         let walking_ms: u32 = self
             .events(EventType::Walking)
-            .map(|event| overlap_ms((event.t_start_ms, end_of(event, self.end_ms)), (from_ms, to_ms)))
+            .map(|event| {
+                overlap_ms(
+                    (event.t_start_ms, end_of(event, self.end_ms)),
+                    (from_ms, to_ms),
+                )
+            })
             .fold(0, u32::saturating_add);
         Some(walking_ms as f32 / 1000.0 * WALK_MPS)
     }
@@ -153,14 +174,20 @@ impl<'a> Scene<'a> {
             .iter()
             .find(|fix| fix.accuracy_m <= ANCHOR_ACCURACY_M)
             .and_then(|fix| self.from_anchor(fix, to_ms));
-        [inside, before, after].into_iter().flatten().min_by(|a, b| a.sigma_m.total_cmp(&b.sigma_m))
+        [inside, before, after]
+            .into_iter()
+            .flatten()
+            .min_by(|a, b| a.sigma_m.total_cmp(&b.sigma_m))
     }
 
     fn from_anchor(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
         let strayed_m = self.walked_m(anchor.t_ms, t_ms)? * WAY_TO_DISTANCE;
         let accuracy_m = anchor.accuracy_m.max(SIGMA_LEAST_M);
         let sigma_m = (accuracy_m * accuracy_m + strayed_m * strayed_m).sqrt();
-        Some(Estimate { place: anchor.place, sigma_m })
+        Some(Estimate {
+            place: anchor.place,
+            sigma_m,
+        })
     }
 
     /// How far an estimate is from the address, and the uncertainty of both together.
@@ -173,7 +200,14 @@ impl<'a> Scene<'a> {
 
 /// When an event ended; an open one (there should be none) at the session's end.
 pub(crate) fn end_of(event: &Event, end_ms: u32) -> u32 {
-    event.t_end_ms.unwrap_or(if event.is_open() { end_ms } else { event.t_start_ms }).max(event.t_start_ms)
+    event
+        .t_end_ms
+        .unwrap_or(if event.is_open() {
+            end_ms
+        } else {
+            event.t_start_ms
+        })
+        .max(event.t_start_ms)
 }
 
 /// How long two spans overlap.
@@ -206,8 +240,14 @@ fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     if weights <= 0.0 {
         return None;
     }
-    let place = Place { east_m: (east / weights) as f32, north_m: (north / weights) as f32 };
-    Some(Estimate { place, sigma_m: (fixes.len() as f64 / weights).sqrt() as f32 })
+    let place = Place {
+        east_m: (east / weights) as f32,
+        north_m: (north / weights) as f32,
+    };
+    Some(Estimate {
+        place,
+        sigma_m: (fixes.len() as f64 / weights).sqrt() as f32,
+    })
 }
 
 /// The periods on foot: what lies between drives and has steps in it.
@@ -215,7 +255,10 @@ fn feet(events: &[Event], end_ms: u32) -> Vec<Foot> {
     let mut feet = Vec::new();
     let mut parked_ms = None;
     let mut current: Option<Foot> = None;
-    let mut movements: Vec<&Event> = events.iter().filter(|event| event.event_type.is_movement()).collect();
+    let mut movements: Vec<&Event> = events
+        .iter()
+        .filter(|event| event.event_type.is_movement())
+        .collect();
     movements.sort_by_key(|event| event.t_start_ms);
     for event in movements {
         let to_ms = end_of(event, end_ms);
@@ -226,14 +269,21 @@ fn feet(events: &[Event], end_ms: u32) -> Vec<Foot> {
             }
             EventType::Stopped => {}
             _ => {
-                let foot = current.get_or_insert(Foot { from_ms: event.t_start_ms, to_ms, parked_ms });
+                let foot = current.get_or_insert(Foot {
+                    from_ms: event.t_start_ms,
+                    to_ms,
+                    parked_ms,
+                });
                 foot.to_ms = foot.to_ms.max(to_ms);
             }
         }
     }
     // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
     if let Some(foot) = current {
-        feet.push(Foot { to_ms: end_ms.max(foot.to_ms), ..foot });
+        feet.push(Foot {
+            to_ms: end_ms.max(foot.to_ms),
+            ..foot
+        });
     }
     feet
 }

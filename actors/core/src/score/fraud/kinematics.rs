@@ -32,7 +32,14 @@ const CONSTANT_WAY_M: f32 = 100.0;
 
 pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let fixes = distinct(&scene.fixes);
-    [jumps(&fixes), smooth_path(scene, &fixes), constant_fixes(&fixes)].into_iter().flatten().collect()
+    [
+        jumps(&fixes),
+        smooth_path(scene, &fixes),
+        constant_fixes(&fixes),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Fixes of new places only: a phone that repeats its last one has not stood still until then, and the time of the
@@ -48,7 +55,11 @@ fn distinct(fixes: &[Fix]) -> Vec<Fix> {
 }
 
 fn accuracy_m(fix: &Fix) -> f32 {
-    if fix.accuracy_known { fix.accuracy_m.max(5.0) } else { fix.accuracy_m.max(UNKNOWN_ACCURACY_M) }
+    if fix.accuracy_known {
+        fix.accuracy_m.max(5.0)
+    } else {
+        fix.accuracy_m.max(UNKNOWN_ACCURACY_M)
+    }
 }
 
 /// Whether two fixes are farther apart than their accuracies and any vehicle explain.
@@ -68,9 +79,28 @@ fn jumps(fixes: &[Fix]) -> Option<Signal> {
             continue;
         }
         let until_ms = to.t_ms.saturating_add(STAYS_MS);
-        let next = fixes.iter().skip(index + 2).take(STAYS_FIXES).take_while(|fix| fix.t_ms <= until_ms);
-        let stays = next.filter(|fix| !is_jump(to, fix) && is_jump(from, &Fix { t_ms: to.t_ms, ..**fix })).count();
-        if stays + 1 >= STAYS_FIXES { staying.push(to.t_ms) } else { returning.push(to.t_ms) }
+        let next = fixes
+            .iter()
+            .skip(index + 2)
+            .take(STAYS_FIXES)
+            .take_while(|fix| fix.t_ms <= until_ms);
+        let stays = next
+            .filter(|fix| {
+                !is_jump(to, fix)
+                    && is_jump(
+                        from,
+                        &Fix {
+                            t_ms: to.t_ms,
+                            ..**fix
+                        },
+                    )
+            })
+            .count();
+        if stays + 1 >= STAYS_FIXES {
+            staying.push(to.t_ms)
+        } else {
+            returning.push(to.t_ms)
+        }
     }
     let (name, points, times) = match staying.len() {
         0 => ("single_outlier", weights::OUTLIER, returning),
@@ -78,18 +108,31 @@ fn jumps(fixes: &[Fix]) -> Option<Signal> {
         _ => ("teleports", weights::TELEPORTS, staying),
     };
     let (first, last) = (*times.first()?, *times.last()?);
-    let text = format!("The position jumped {} times farther than its accuracy and any vehicle explain.", times.len());
+    let text = format!(
+        "The position jumped {} times farther than its accuracy and any vehicle explain.",
+        times.len()
+    );
     let words = words(text, "A receiver that was wrong about its own accuracy.");
-    Some(Signal { group: Group::Kinematics, name, points, span: Some((first, last)), words })
+    Some(Signal {
+        group: Group::Kinematics,
+        name,
+        points,
+        span: Some((first, last)),
+        words,
+    })
 }
 
 /// A path on foot that is straighter and steadier than any receiver sees one.
 fn smooth_path(scene: &Scene<'_>, fixes: &[Fix]) -> Option<Signal> {
-    let driving: Vec<(u32, u32)> =
-        scene.events(EventType::Driving).map(|event| (event.t_start_ms, end_of(event, scene.end_ms))).collect();
+    let driving: Vec<(u32, u32)> = scene
+        .events(EventType::Driving)
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .collect();
     let on_road = |t_ms: u32| {
         let next = driving.partition_point(|span| span.0 <= t_ms);
-        next.checked_sub(1).and_then(|index| driving.get(index)).is_some_and(|span| t_ms <= span.1)
+        next.checked_sub(1)
+            .and_then(|index| driving.get(index))
+            .is_some_and(|span| t_ms <= span.1)
     };
     let mut run: Vec<&Fix> = Vec::new();
     let mut longest: Vec<&Fix> = Vec::new();
@@ -111,10 +154,19 @@ fn smooth_path(scene: &Scene<'_>, fixes: &[Fix]) -> Option<Signal> {
     if longest.len() < SMOOTH_FIXES {
         return None;
     }
-    let text = format!("{} positions on foot lie on a line without noise, at a constant speed.", longest.len());
+    let text = format!(
+        "{} positions on foot lie on a line without noise, at a constant speed.",
+        longest.len()
+    );
     let words = words(text, "A receiver that smooths its positions very strongly.");
     let span = Some((first.t_ms, last.t_ms));
-    Some(Signal { group: Group::Kinematics, name: "smooth_path", points: weights::SMOOTH_PATH, span, words })
+    Some(Signal {
+        group: Group::Kinematics,
+        name: "smooth_path",
+        points: weights::SMOOTH_PATH,
+        span,
+        words,
+    })
 }
 
 /// Whether three fixes on foot continue each other without noise.
@@ -126,10 +178,18 @@ fn is_even_step(a: &Fix, b: &Fix, c: &Fix) -> bool {
     if !(0.5..=5.0).contains(&first_sec) || !(0.5..=5.0).contains(&second_sec) {
         return false;
     }
-    let first = ((b.place.east_m - a.place.east_m) / first_sec, (b.place.north_m - a.place.north_m) / first_sec);
-    let second = ((c.place.east_m - b.place.east_m) / second_sec, (c.place.north_m - b.place.north_m) / second_sec);
+    let first = (
+        (b.place.east_m - a.place.east_m) / first_sec,
+        (b.place.north_m - a.place.north_m) / first_sec,
+    );
+    let second = (
+        (c.place.east_m - b.place.east_m) / second_sec,
+        (c.place.north_m - b.place.north_m) / second_sec,
+    );
     let speed_mps = (first.0 * first.0 + first.1 * first.1).sqrt();
-    let change_mps = ((second.0 - first.0) * (second.0 - first.0) + (second.1 - first.1) * (second.1 - first.1)).sqrt();
+    let change_mps = ((second.0 - first.0) * (second.0 - first.0)
+        + (second.1 - first.1) * (second.1 - first.1))
+        .sqrt();
     SMOOTH_MPS.contains(&speed_mps)
         && change_mps * second_sec < SMOOTH_NOISE_M
         && change_mps < speed_mps * SMOOTH_SPEED_SPREAD
@@ -154,7 +214,13 @@ fn constant_fixes(fixes: &[Fix]) -> Option<Signal> {
             let text = "Altitude and accuracy stayed exactly the same over a long way.";
             let words = words(text, "Some receivers repeat what they do not measure.");
             let span = Some((first.t_ms, to.t_ms));
-            return Some(Signal { group: Group::Kinematics, name: "constant_fixes", points: weights::CONSTANT_FIX, span, words });
+            return Some(Signal {
+                group: Group::Kinematics,
+                name: "constant_fixes",
+                points: weights::CONSTANT_FIX,
+                span,
+                words,
+            });
         }
     }
     None
