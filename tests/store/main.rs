@@ -1,9 +1,18 @@
 //! Every store through the ports: one suite for all (`conformance`), and what the local ones promise beside it.
+#![expect(
+    unreachable_pub,
+    reason = "a test binary exports nothing; its modules share what is public"
+)]
 
+mod committing;
 mod conformance;
+mod damage;
 mod fixtures;
+mod guards;
+mod measure;
+mod model;
+mod retention;
 
-#[cfg(test)]
 mod suite {
     use super::{conformance, fixtures};
 
