@@ -300,14 +300,15 @@ impl Writer {
                 self.group.take_back();
             }
         }
-        if !self.group.is_empty() || operations.is_empty() {
-            if let Err(error) = self.write(durability) {
-                let reason = Closed(describe(&error).into());
-                for operation in operations {
-                    operation.complete(Some(&reason));
-                }
-                return Err(error);
+        let is_idle_write = operations.is_empty();
+        if (is_idle_write || !self.group.is_empty())
+            && let Err(error) = self.write(durability)
+        {
+            let reason = Closed(describe(&error).into());
+            for operation in operations {
+                operation.complete(Some(&reason));
             }
+            return Err(error);
         }
         for (session_id, seq, batch) in self.group.taken.drain(..) {
             (self.hand_over)(session_id, seq, batch);

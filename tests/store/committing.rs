@@ -100,7 +100,7 @@ async fn a_failed_write_is_fatal_and_told_once() {
     let read = store.find(id).await;
     assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
     store.close().await;
-    let told = told.lock().unwrap();
+    let told = told.lock().unwrap().clone();
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("a failure that was ordered"), "{told:?}");
 

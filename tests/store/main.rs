@@ -3,6 +3,12 @@
     unreachable_pub,
     reason = "a test binary exports nothing; its modules share what is public"
 )]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "all of it is tests, also what stands outside the test functions"
+)]
 
 mod committing;
 mod conformance;
