@@ -304,15 +304,16 @@ impl Writer {
                 self.group.take_back();
             }
         }
-        if !self.group.is_empty() || operations.is_empty() {
-            if let Err(error) = self.write(durability) {
-                let reason = Closed(describe(&error).into());
-                StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
-                for operation in operations {
-                    operation.complete(Some(&reason));
-                }
-                return Err(error);
+        let is_idle_write = operations.is_empty();
+        if (is_idle_write || !self.group.is_empty())
+            && let Err(error) = self.write(durability)
+        {
+            let reason = Closed(describe(&error).into());
+            StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
+            for operation in operations {
+                operation.complete(Some(&reason));
             }
+            return Err(error);
         }
         StoreMetrics::get().on_operations(StoreOutcome::Ok, operations.len() as u64);
         for (session_id, seq, batch) in self.group.taken.drain(..) {
