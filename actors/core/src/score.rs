@@ -9,6 +9,7 @@ mod fingerprint;
 mod fraud;
 mod friction;
 mod height;
+mod jumps;
 mod knowledge;
 mod ledger;
 mod outcome;
@@ -174,13 +175,14 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) 
     let text = format!("{at_door_sec:.0} s at the door.");
     let span = Some((door_from_ms, door_to_ms));
     ledger.add("timeAtDoorSec", "stay", at_door_sec, span, words(text, "A step to the side may end or begin a stay."));
-    let entrance = places.entrance.filter(|entrance| entrance.is_timed() && entrance.at_ms <= door_from_ms);
+    let entrance = places.entrance.filter(|entrance| entrance.at_ms <= door_from_ms);
     let way_sec = entrance.map(|entrance| {
         let way_sec = rounded(seconds(door_from_ms - entrance.at_ms));
         let how = match entrance.sign {
             place::entrance::EntranceSign::KnownPlace => "its known place was passed",
             place::entrance::EntranceSign::Gate => "a controlled passage was gone through",
-            _ => "reception began to fade",
+            place::entrance::EntranceSign::Decay => "reception began to fade",
+            place::entrance::EntranceSign::Climb => "a change of floors began soon after",
         };
         let text = format!("The entrance was found because {how}; from there to the door it took {way_sec:.0} s.");
         let span = Some((entrance.at_ms, door_from_ms));

@@ -60,7 +60,7 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     if stay.from_ms == door.from_ms {
         return true;
     }
-    if stay.passage || stay.from_ms.abs_diff(door.from_ms) < 1_000 {
+    if stay.passage || stay.before_ride {
         return false;
     }
     if let (Some(a), Some(b)) = (door.height_m, stay.height_m)

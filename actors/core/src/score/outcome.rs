@@ -29,7 +29,9 @@ const LOBBY_M: f32 = 30.0;
 /// Less than this is no height gained.
 const LEVEL_M: f32 = 1.6;
 /// Without a mark, a longer stay elsewhere is a break rather than a hand-over.
-const DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=600_000;
+const DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=300_000;
+/// And one farther away is an errand: wrong doors are in the same or the next street.
+const DOOR_STAY_M: f32 = 400.0;
 
 /// What the codes are made of.
 pub(crate) struct Findings<'f> {
@@ -82,12 +84,11 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
         note(ReasonCode::FullAttempt, "stay_at_door", drop_off_span(findings), text, "None is needed.", ledger);
         return ReasonCode::FullAttempt;
     }
-    if let Some((t_ms, away_m)) = nearest_on_foot(scene).filter(|(_, away_m)| *away_m <= 0.0) {
-        let short_m = SURROUNDINGS_M + away_m;
+    if let Some((t_ms, distance_m, _)) = nearest_on_foot(scene).filter(|(_, _, away_m)| *away_m <= 0.0) {
         let (signal, text) = if at_door {
             ("not_up_to_floor", "The courier was at the address, but not on its floor.".to_owned())
         } else {
-            ("near_on_foot", format!("The courier came on foot within {short_m:.0} m of the address (uncertainty taken off), but no stay at its door was seen."))
+            ("near_on_foot", format!("The courier came on foot within {distance_m:.0} m of the address, but no stay at its door was seen."))
         };
         note(ReasonCode::PartialAttempt, signal, Some((t_ms, t_ms)), text, "The stay may have been too short to see, or the address's position is off.", ledger);
         return ReasonCode::PartialAttempt;
@@ -111,10 +112,10 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
     }
     let nearest = nearest_on_foot(scene);
     let text = match nearest {
-        Some((_, away_m)) => format!("The nearest that the courier came on foot was {:.0} m from the address (uncertainty taken off).", SURROUNDINGS_M + away_m),
+        Some((_, distance_m, _)) => format!("The nearest that the courier came on foot was {distance_m:.0} m from the address."),
         None => "The courier never went on foot.".to_owned(),
     };
-    note(ReasonCode::NoAttempt, "never_near_on_foot", nearest.map(|(t_ms, _)| (t_ms, t_ms)), text, "The address's own position may be wrong.", ledger);
+    note(ReasonCode::NoAttempt, "never_near_on_foot", nearest.map(|(t_ms, _, _)| (t_ms, t_ms)), text, "The address's own position may be wrong.", ledger);
     ReasonCode::NoAttempt
 }
 
@@ -133,15 +134,17 @@ fn insufficient(scene: &Scene<'_>, findings: &Findings<'_>) -> Option<(&'static 
         .then(|| ("low_visibility", format!("Only {:.0} % of what the device could have shown was seen.", visibility * 100.0)))
 }
 
-/// The fix on foot that came nearest: how far it was beyond the surroundings and its uncertainty; 0 or less: within.
-fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32)> {
+/// The fix on foot that came nearest: when, at what distance, and how far that is beyond the surroundings and its
+/// uncertainty; 0 or less: within.
+fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
     let address_m = scene.input.context.accuracy_m;
     let on_foot = scene.feet.iter().flat_map(|foot| scene.fixes(foot.from_ms, foot.to_ms.saturating_add(1)));
     let away = on_foot.filter(|fix| fix.accuracy_m <= NEAR_ACCURACY_M).map(|fix| {
         let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
-        (fix.t_ms, fix.place.distance_m(Place::default()) - SURROUNDINGS_M - uncertain_m)
+        let distance_m = fix.place.distance_m(Place::default());
+        (fix.t_ms, distance_m, distance_m - SURROUNDINGS_M - uncertain_m)
     });
-    away.min_by(|a, b| a.1.total_cmp(&b.1))
+    away.min_by(|a, b| a.2.total_cmp(&b.2))
 }
 
 /// The parcel was left below: floor above ground, no height gained, and height could be measured.
@@ -149,8 +152,8 @@ fn lobby_hand_off(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledge
     let wanted = scene.input.context.floor.filter(|&floor| floor > 0)?;
     let drop_off = findings.places.drop_off.filter(|drop_off| drop_off.on_foot)?;
     let rise = findings.climb.rise?;
-    let at_address = matches!(findings.doorstep.across, Across::At | Across::Perhaps);
-    if rise.metres.abs() >= LEVEL_M || !at_address {
+    let elsewhere = matches!(findings.doorstep.across, Across::Elsewhere | Across::Unknown);
+    if rise.metres.abs() >= LEVEL_M || elsewhere {
         return None;
     }
     let near = match findings.places.entrance {
@@ -170,11 +173,12 @@ fn lobby_hand_off(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledge
 fn wrong_address(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> Option<ReasonCode> {
     let drop_off = findings.places.drop_off.filter(|drop_off| drop_off.on_foot)?;
     let door = findings.places.door()?;
+    let (distance_m, sigma_m) = scene.from_address(door.estimate?);
+    let looks_like_door = DOOR_STAY_MS.contains(&door.length_ms()) && distance_m <= DOOR_STAY_M;
     let marked = drop_off.sign == DropOffSign::Mark;
-    if findings.doorstep.across != Across::Elsewhere || !(marked || DOOR_STAY_MS.contains(&door.length_ms())) {
+    if findings.doorstep.across != Across::Elsewhere || !(marked || looks_like_door) {
         return None;
     }
-    let (distance_m, sigma_m) = scene.from_address(door.estimate?);
     let text = format!("The courier stayed at a door {distance_m:.0} m from the address; the uncertainty is {sigma_m:.0} m.");
     note(ReasonCode::PossibleWrongAddress, "stay_elsewhere", drop_off_span(findings), text, "The address's own position may be wrong, or the recipient asked for another place.", ledger);
     Some(ReasonCode::PossibleWrongAddress)
