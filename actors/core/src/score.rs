@@ -135,7 +135,8 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     let places = Places::find(&scene);
     let visibility = visibility::score(&scene, &places, &mut ledger);
     let climb = climb::find(&scene, &places, &mut ledger);
-    let doorstep = doorstep::judge(&scene, &places, &climb, &mut ledger);
+    let mut doorstep = doorstep::judge(&scene, &places, &climb, &mut ledger);
+    doorstep.right &= outcome::insufficient(&scene, visibility.score).is_none();
     let attempts = attempts::count(&scene, &places, &mut ledger);
     let friction_score = friction::score(&scene, &places, &attempts, &mut ledger);
     let findings = fraud::Findings { places: &places, climb: &climb, doorstep: &doorstep, visibility: &visibility };

@@ -72,7 +72,7 @@ fn drop_off_span(findings: &Findings<'_>) -> Span {
 }
 
 fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> ReasonCode {
-    if let Some((signal, text)) = insufficient(scene, findings) {
+    if let Some((signal, text)) = insufficient(scene, findings.visibility.score) {
         note(ReasonCode::InsufficientData, signal, None, text, "No network, a closed app or an old phone; it says nothing about the courier.", ledger);
         return ReasonCode::InsufficientData;
     }
@@ -119,7 +119,8 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
     ReasonCode::NoAttempt
 }
 
-fn insufficient(scene: &Scene<'_>, findings: &Findings<'_>) -> Option<(&'static str, String)> {
+/// Why too little was seen, if it was: too little for anything to be said of the door.
+pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'static str, String)> {
     if scene.end_ms < SESSION_LEAST_MS {
         return Some(("session_too_short", "The session lasted less than 20 s.".to_owned()));
     }
@@ -129,7 +130,6 @@ fn insufficient(scene: &Scene<'_>, findings: &Findings<'_>) -> Option<(&'static 
     if scene.fixes.is_empty() {
         return Some(("no_position", "No usable position came, so that nothing can be said about the address.".to_owned()));
     }
-    let visibility = findings.visibility.score;
     (visibility < thresholds::INSUFFICIENT)
         .then(|| ("low_visibility", format!("Only {:.0} % of what the device could have shown was seen.", visibility * 100.0)))
 }

@@ -11,7 +11,7 @@ use crate::window::{Fix, WINDOW_MS, Window};
 /// A fix worse than this says nothing of the place (contract 4: `GPS_LOST`).
 const USABLE_ACCURACY_M: f32 = 150.0;
 /// A phone's error is hardly ever below this, whatever it claims (Merry and Bettinger 2019: 7 to 13 m in towns).
-const SIGMA_LEAST_M: f32 = 6.0;
+const SIGMA_LEAST_M: f32 = 8.0;
 /// A fix this exact is an anchor from which a way on foot may be counted.
 const ANCHOR_ACCURACY_M: f32 = 35.0;
 /// An anchor farther away in time is none.
@@ -20,6 +20,8 @@ const ANCHOR_AGE_MS: u32 = 600_000;
 const ANCHORS: usize = 30;
 /// Two sources of one place err together in part: no mean of them is more exact than this part of the best one.
 const FUSED_LEAST: f32 = 0.75;
+/// Sources this many common uncertainties apart contradict each other.
+const CONTRADICT_SIGMAS: f32 = 2.5;
 /// What of the way walked on stairs leads away from where they stand.
 const STAIRS_SHARE: f32 = 0.15;
 /// Length of a step (textbook, 0.6 to 0.8 m).
@@ -156,7 +158,7 @@ impl<'a> Scene<'a> {
         let later = self.fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS));
         let after = later.iter().filter(good).take(ANCHORS).filter_map(|fix| self.from_anchor(fix, to_ms));
         let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
-        fused([inside, before.min_by(best), after.min_by(best)])
+        fused(inside, [before.min_by(best), after.min_by(best)])
     }
 
     fn from_anchor(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
@@ -195,9 +197,40 @@ fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
     fixes
 }
 
-/// What several sources say of one place, each weighted by its exactness.
-fn fused(sources: [Option<Estimate>; 3]) -> Option<Estimate> {
-    let sources = sources.into_iter().flatten();
+/// What several sources say of one place, each weighted by its exactness. Fixes inside a building may be far off and
+/// claim to be exact: where they contradict what was seen outdoors and the way walked from there, they are left out.
+fn fused(inside: Option<Estimate>, outside: [Option<Estimate>; 2]) -> Option<Estimate> {
+    let [before, after] = outside;
+    let anchored = match (before, after) {
+        (Some(before), Some(after)) if contradict(before, after) => match inside {
+            // Two against one, if there are two.
+            Some(inside) if !contradict(inside, before) => mean_estimate(&[inside, before]),
+            Some(inside) if !contradict(inside, after) => mean_estimate(&[inside, after]),
+            _ => return widest(before, after),
+        },
+        (Some(before), Some(after)) => mean_estimate(&[before, after]),
+        (one, other) => one.or(other),
+    };
+    match (anchored, inside) {
+        (Some(anchored), Some(inside)) if contradict(anchored, inside) => Some(anchored),
+        (Some(anchored), Some(inside)) => mean_estimate(&[anchored, inside]),
+        (anchored, inside) => anchored.or(inside),
+    }
+}
+
+/// Whether two sources cannot both be right.
+fn contradict(a: Estimate, b: Estimate) -> bool {
+    let sigma_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
+    a.place.distance_m(b.place) > CONTRADICT_SIGMAS * sigma_m
+}
+
+/// Somewhere between two sources of which one is wrong.
+fn widest(a: Estimate, b: Estimate) -> Option<Estimate> {
+    let middle = mean_estimate(&[a, b])?;
+    Some(Estimate { sigma_m: middle.sigma_m.max(a.place.distance_m(b.place) / 2.0), ..middle })
+}
+
+fn mean_estimate(sources: &[Estimate]) -> Option<Estimate> {
     let (mut weights, mut east, mut north, mut best_m) = (0.0_f32, 0.0_f32, 0.0_f32, f32::INFINITY);
     for source in sources {
         let weight = 1.0 / (source.sigma_m * source.sigma_m);

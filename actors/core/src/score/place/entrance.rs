@@ -64,8 +64,9 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
     // Reception that fades only after the climb began says nothing of the entrance.
     let decay_ms = decay(scene, from_ms, until_ms)
         .filter(|&decay_ms| climb_ms.is_none_or(|climb_ms| decay_ms <= climb_ms.saturating_add(HALL_MS)));
-    let known_ms = passed_known(scene, from_ms, until_ms);
-    if let Some(gate_ms) = gate_before(scene, decay_ms.or(climb_ms), (from_ms, until_ms)) {
+    let before_ms = climb_ms.map_or(until_ms, |climb_ms| climb_ms.saturating_add(HALL_MS).min(until_ms));
+    let known_ms = passed_known(scene, from_ms, before_ms);
+    if let Some(gate_ms) = gate_before(scene, decay_ms.or(climb_ms), (from_ms, before_ms)) {
         return Some(Entrance { at_ms: gate_ms, sign: EntranceSign::Gate });
     }
     match (known_ms, decay_ms) {
