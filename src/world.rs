@@ -30,7 +30,10 @@ impl Entropy for SystemEntropy {
 /// # Panics
 ///
 /// Where the operating system gives no randomness: nothing that is made then could be trusted.
-#[expect(clippy::expect_used, reason = "without randomness no key or secret may be made")]
+#[expect(
+    clippy::expect_used,
+    reason = "without randomness no key or secret may be made"
+)]
 pub fn fill(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system gives randomness");
 }

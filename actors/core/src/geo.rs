@@ -66,7 +66,10 @@ impl LocalFrame {
         } else if lng < -180.0 {
             lng += 360.0;
         }
-        Point { lat: lat.clamp(-90.0, 90.0), lng: lng.clamp(-180.0, 180.0) }
+        Point {
+            lat: lat.clamp(-90.0, 90.0),
+            lng: lng.clamp(-180.0, 180.0),
+        }
     }
 }
 

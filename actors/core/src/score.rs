@@ -18,10 +18,10 @@ mod scene;
 mod visibility;
 pub mod weights;
 
-
 pub use fingerprint::{Fingerprint, trace_fingerprint};
 pub use knowledge::{
-    Knowledge, LearnedPoint, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, Replay, learn, place_key,
+    Knowledge, LearnedPoint, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, Replay, learn,
+    place_key,
 };
 
 use porchlight_schema::event::{Event, seconds, sort_events};
@@ -71,7 +71,10 @@ impl MarkName {
     /// Whether it says that the parcel changed hands.
     #[must_use]
     pub fn is_hand_over(self) -> bool {
-        matches!(self, Self::PodCaptured | Self::HandedOver | Self::LeftAtDoor)
+        matches!(
+            self,
+            Self::PodCaptured | Self::HandedOver | Self::LeftAtDoor
+        )
     }
 }
 
@@ -139,14 +142,31 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     doorstep.right &= outcome::insufficient(&scene, visibility.score).is_none();
     let attempts = attempts::count(&scene, &places, &mut ledger);
     let friction_score = friction::score(&scene, &places, &attempts, &mut ledger);
-    let findings = fraud::Findings { places: &places, climb: &climb, doorstep: &doorstep, visibility: &visibility };
+    let findings = fraud::Findings {
+        places: &places,
+        climb: &climb,
+        doorstep: &doorstep,
+        visibility: &visibility,
+    };
     let fraud = fraud::score(&scene, &findings, &mut ledger);
-    let findings = outcome::Findings { places: &places, climb: &climb, doorstep: &doorstep, visibility: &visibility };
+    let findings = outcome::Findings {
+        places: &places,
+        climb: &climb,
+        doorstep: &doorstep,
+        visibility: &visibility,
+    };
     let reason_codes = outcome::codes(&scene, &findings, &mut ledger);
     let metrics = metrics(&places, &attempts, &mut ledger);
     let mut events = input.events.to_vec();
     sort_events(&mut events);
-    let learned = learned(&scene, &places, &climb, &doorstep, fraud.score, visibility.score);
+    let learned = learned(
+        &scene,
+        &places,
+        &climb,
+        &doorstep,
+        fraud.score,
+        visibility.score,
+    );
     let summary = Summary {
         right_doorstep: doorstep.right,
         fraud_score: fraud.score,
@@ -171,12 +191,22 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
 }
 
 fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) -> Metrics {
-    let Some((door_from_ms, door_to_ms)) = attempts.door else { return Metrics::default() };
+    let Some((door_from_ms, door_to_ms)) = attempts.door else {
+        return Metrics::default();
+    };
     let at_door_sec = rounded(seconds(attempts.at_door_ms));
     let text = format!("{at_door_sec:.0} s at the door.");
     let span = Some((door_from_ms, door_to_ms));
-    ledger.add("timeAtDoorSec", "stay", at_door_sec, span, words(text, "A step to the side may end or begin a stay."));
-    let entrance = places.entrance.filter(|entrance| entrance.at_ms <= door_from_ms);
+    ledger.add(
+        "timeAtDoorSec",
+        "stay",
+        at_door_sec,
+        span,
+        words(text, "A step to the side may end or begin a stay."),
+    );
+    let entrance = places
+        .entrance
+        .filter(|entrance| entrance.at_ms <= door_from_ms);
     let way_sec = entrance.map(|entrance| {
         let way_sec = rounded(seconds(door_from_ms - entrance.at_ms));
         let how = match entrance.sign {
@@ -185,12 +215,23 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) 
             place::entrance::EntranceSign::Decay => "reception began to fade",
             place::entrance::EntranceSign::Climb => "a change of floors began soon after",
         };
-        let text = format!("The entrance was found because {how}; from there to the door it took {way_sec:.0} s.");
+        let text = format!(
+            "The entrance was found because {how}; from there to the door it took {way_sec:.0} s."
+        );
         let span = Some((entrance.at_ms, door_from_ms));
-        ledger.add("timeFromEntranceToDoorSec", "entrance", way_sec, span, words(text, "Reception notices a doorway some seconds late."));
+        ledger.add(
+            "timeFromEntranceToDoorSec",
+            "entrance",
+            way_sec,
+            span,
+            words(text, "Reception notices a doorway some seconds late."),
+        );
         way_sec
     });
-    Metrics { time_from_entrance_to_door_sec: way_sec, time_at_door_sec: Some(at_door_sec) }
+    Metrics {
+        time_from_entrance_to_door_sec: way_sec,
+        time_at_door_sec: Some(at_door_sec),
+    }
 }
 
 /// A session teaches only where it is confirmed: right door, seen well, nothing against it.
@@ -209,11 +250,14 @@ fn learned(
     let frame = scene.input.context.frame;
     let drop_off = places.drop_off?;
     let entrance = places.entrance.filter(|entrance| entrance.is_timed());
-    let entrance = entrance.and_then(|entrance| scene.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));
+    let entrance = entrance
+        .and_then(|entrance| scene.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));
     let point = |estimate: scene::Estimate| (frame.point(estimate.place), estimate.sigma_m);
     // The floor is taken from the address, and the height from the air: no storey height goes into this.
     let floor = scene.input.context.floor.filter(|&floor| floor != 0);
-    let floor_height_m = floor.zip(climb.rise).map(|(floor, rise)| (floor, rise.metres));
+    let floor_height_m = floor
+        .zip(climb.rise)
+        .map(|(floor, rise)| (floor, rise.metres));
     Some(PlaceFacts {
         day: 0,
         rider: 0,

@@ -29,24 +29,54 @@ pub(crate) struct Attempts {
 pub(crate) fn count(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Attempts {
     let Some(door) = places.door() else {
         let text = "No stay at a door was found.";
-        ledger.add("attemptCycles", "no_visit", 0.0, None, words(text, "A very short stop cannot be seen by every phone."));
+        ledger.add(
+            "attemptCycles",
+            "no_visit",
+            0.0,
+            None,
+            words(text, "A very short stop cannot be seen by every phone."),
+        );
         return Attempts::default();
     };
     let mut visits: Vec<Vec<&Stay>> = Vec::new();
-    for stay in places.stays.iter().filter(|stay| is_at(scene, places, door, stay)) {
+    for stay in places
+        .stays
+        .iter()
+        .filter(|stay| is_at(scene, places, door, stay))
+    {
         match visits.last_mut() {
-            Some(visit) if !visit.last().is_some_and(|last| has_left(scene, door, last, stay)) => visit.push(stay),
+            Some(visit)
+                if !visit
+                    .last()
+                    .is_some_and(|last| has_left(scene, door, last, stay)) =>
+            {
+                visit.push(stay)
+            }
             _ => visits.push(vec![stay]),
         }
     }
-    let mut handed = Attempts { visits: visits.len() as u32, ..Attempts::default() };
+    let mut handed = Attempts {
+        visits: visits.len() as u32,
+        ..Attempts::default()
+    };
     for (index, visit) in visits.iter().enumerate() {
-        let (Some(first), Some(last)) = (visit.first(), visit.last()) else { continue };
+        let (Some(first), Some(last)) = (visit.first(), visit.last()) else {
+            continue;
+        };
         let span = (first.from_ms, last.to_ms);
-        let at_door_ms = visit.iter().map(|stay| stay.length_ms()).fold(0, u32::saturating_add);
+        let at_door_ms = visit
+            .iter()
+            .map(|stay| stay.length_ms())
+            .fold(0, u32::saturating_add);
         let length_sec = seconds(at_door_ms);
         let text = format!("Visit {} to the door, {length_sec:.0} s there.", index + 1);
-        ledger.add("attemptCycles", "door_visit", 1.0, Some(span), words(text, "A neighbour's door on the same floor looks alike."));
+        ledger.add(
+            "attemptCycles",
+            "door_visit",
+            1.0,
+            Some(span),
+            words(text, "A neighbour's door on the same floor looks alike."),
+        );
         if visit.iter().any(|stay| stay.from_ms == door.from_ms) {
             handed.door = Some(span);
             handed.at_door_ms = at_door_ms;
@@ -68,7 +98,9 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     {
         return false;
     }
-    let (Some(a), Some(b)) = (door.estimate, stay.estimate) else { return false };
+    let (Some(a), Some(b)) = (door.estimate, stay.estimate) else {
+        return false;
+    };
     let apart_m = a.place.distance_m(b.place);
     let uncertain_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
     if apart_m > LEFT_M.max(2.0 * uncertain_m.min(2.0 * LEFT_M)) {
@@ -87,19 +119,31 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
 /// Whether the courier left the door between two stays at it.
 fn has_left(scene: &Scene<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
     let (from_ms, to_ms) = (before.to_ms, after.from_ms);
-    let drove = scene.events(EventType::Driving).any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
+    let drove = scene
+        .events(EventType::Driving)
+        .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
     if drove {
         return true;
     }
     if let Some(height_m) = door.height_m {
         let away = scene.height.levels(from_ms, to_ms).iter();
-        if away.filter(|level| (level.height_m - height_m).abs() >= LEFT_HEIGHT_M).count() >= LEFT_SECONDS {
+        if away
+            .filter(|level| (level.height_m - height_m).abs() >= LEFT_HEIGHT_M)
+            .count()
+            >= LEFT_SECONDS
+        {
             return true;
         }
     }
-    let walked_far = scene.walked_m(from_ms, to_ms).is_some_and(|walked_m| walked_m >= LEFT_WALK_M);
-    let Some(estimate) = door.estimate else { return walked_far };
+    let walked_far = scene
+        .walked_m(from_ms, to_ms)
+        .is_some_and(|walked_m| walked_m >= LEFT_WALK_M);
+    let Some(estimate) = door.estimate else {
+        return walked_far;
+    };
     let mut away = scene.fixes(from_ms, to_ms).iter();
-    let seen_away = away.any(|fix| fix.place.distance_m(estimate.place) > LEFT_M + fix.accuracy_m.max(estimate.sigma_m));
+    let seen_away = away.any(|fix| {
+        fix.place.distance_m(estimate.place) > LEFT_M + fix.accuracy_m.max(estimate.sigma_m)
+    });
     seen_away || walked_far
 }

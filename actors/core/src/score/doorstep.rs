@@ -64,13 +64,20 @@ pub(crate) struct Doorstep {
 /// How `estimate` lies to the address, and to the drop-off point learned from earlier sessions.
 pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
     let (distance_m, sigma_m) = scene.from_address(estimate);
-    let learned = scene.input.known.drop_off.filter(|learned| learned.weight >= LEARNED_WEIGHT_LEAST);
+    let learned = scene
+        .input
+        .known
+        .drop_off
+        .filter(|learned| learned.weight >= LEARNED_WEIGHT_LEAST);
     let learned_m = learned.map(|learned| {
         let place = scene.input.context.frame.place(learned.point);
-        let sigma_m = (estimate.sigma_m * estimate.sigma_m + learned.sigma_m * learned.sigma_m).sqrt();
+        let sigma_m =
+            (estimate.sigma_m * estimate.sigma_m + learned.sigma_m * learned.sigma_m).sqrt();
         (estimate.place.distance_m(place), sigma_m)
     });
-    let within = |(distance_m, sigma_m): (f32, f32)| distance_m <= (ACROSS_SIGMAS * sigma_m).max(ACROSS_LEAST_M);
+    let within = |(distance_m, sigma_m): (f32, f32)| {
+        distance_m <= (ACROSS_SIGMAS * sigma_m).max(ACROSS_LEAST_M)
+    };
     if within((distance_m, sigma_m)) || learned_m.is_some_and(within) {
         return match estimate.sigma_m {
             sigma_m if sigma_m <= RIGHT_SIGMA_M => Across::At,
@@ -87,7 +94,9 @@ pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
 /// How the climb lies to the address's floor. Basements and upper floors alike: 0 is the entrance's level. The
 /// measured height is compared with the heights that the floor can have; where there is no height, the counts.
 pub(crate) fn up(scene: &Scene<'_>, climb: &Climb) -> Up {
-    let Some(wanted) = scene.input.context.floor else { return Up::Unknown };
+    let Some(wanted) = scene.input.context.floor else {
+        return Up::Unknown;
+    };
     let right = match (climb.rise, climb.floors) {
         (Some(rise), _) => is_height_of(scene, wanted, rise.metres),
         (None, Some(floors)) => floors == wanted,
@@ -113,18 +122,30 @@ fn is_height_of(scene: &Scene<'_>, wanted: i16, metres: f32) -> bool {
         // By count, or so near to the border between two floors that the air's temperature decides.
         Storeys::Given(storey_m) => {
             storeys.floors(metres) == Some(wanted)
-                || (count * storey_m - height_m).abs() <= storey_m / 2.0 + RISE_PART * height_m.abs()
+                || (count * storey_m - height_m).abs()
+                    <= storey_m / 2.0 + RISE_PART * height_m.abs()
         }
-        Storeys::Learned { storey_m, .. } => storeys.floors(metres - noise_m.min(storey_m / 4.0)) == Some(wanted)
-            || storeys.floors(metres + noise_m.min(storey_m / 4.0)) == Some(wanted),
+        Storeys::Learned { storey_m, .. } => {
+            storeys.floors(metres - noise_m.min(storey_m / 4.0)) == Some(wanted)
+                || storeys.floors(metres + noise_m.min(storey_m / 4.0)) == Some(wanted)
+        }
     }
 }
 
-pub(crate) fn judge(scene: &Scene<'_>, places: &Places, climb: &Climb, ledger: &mut Ledger) -> Doorstep {
+pub(crate) fn judge(
+    scene: &Scene<'_>,
+    places: &Places,
+    climb: &Climb,
+    ledger: &mut Ledger,
+) -> Doorstep {
     let drop_off = places.drop_off.filter(|drop_off| drop_off.on_foot);
     let estimate = drop_off.and_then(|drop_off| drop_off.estimate);
     let across = estimate.map_or(Across::Unknown, |estimate| across(scene, estimate));
-    let up = if drop_off.is_some() { up(scene, climb) } else { Up::Unknown };
+    let up = if drop_off.is_some() {
+        up(scene, climb)
+    } else {
+        Up::Unknown
+    };
     let right = across == Across::At && up != Up::Wrong;
     let span = drop_off.map(|drop_off| (drop_off.at_ms, drop_off.at_ms));
     explain_across(scene, across, estimate, span, ledger);
@@ -132,28 +153,81 @@ pub(crate) fn judge(scene: &Scene<'_>, places: &Places, climb: &Climb, ledger: &
     Doorstep { right, across, up }
 }
 
-fn explain_across(scene: &Scene<'_>, across: Across, estimate: Option<Estimate>, span: Span, ledger: &mut Ledger) {
+fn explain_across(
+    scene: &Scene<'_>,
+    across: Across,
+    estimate: Option<Estimate>,
+    span: Span,
+    ledger: &mut Ledger,
+) {
     let distances = estimate.map(|estimate| scene.from_address(estimate));
     let far = distances.map_or(String::new(), |(distance_m, sigma_m)| {
         format!(" ({distance_m:.0} m from it, with an uncertainty of {sigma_m:.0} m)")
     });
     let (signal, points, text) = match across {
-        Across::At => ("at_address", 1.0, format!("The drop-off was at the address{far}.")),
-        Across::Perhaps => ("near_address", 0.3, format!("The drop-off may have been at the address, but the position was poor{far}.")),
-        Across::Off => ("beside_address", -0.5, format!("The drop-off was beside the address{far}.")),
-        Across::Elsewhere => ("elsewhere", -1.0, format!("The drop-off was at another place than the address{far}.")),
-        Across::Unknown => ("place_unknown", 0.0, "No drop-off on foot was found whose place is known well enough.".to_owned()),
+        Across::At => (
+            "at_address",
+            1.0,
+            format!("The drop-off was at the address{far}."),
+        ),
+        Across::Perhaps => (
+            "near_address",
+            0.3,
+            format!("The drop-off may have been at the address, but the position was poor{far}."),
+        ),
+        Across::Off => (
+            "beside_address",
+            -0.5,
+            format!("The drop-off was beside the address{far}."),
+        ),
+        Across::Elsewhere => (
+            "elsewhere",
+            -1.0,
+            format!("The drop-off was at another place than the address{far}."),
+        ),
+        Across::Unknown => (
+            "place_unknown",
+            0.0,
+            "No drop-off on foot was found whose place is known well enough.".to_owned(),
+        ),
     };
-    ledger.add("rightDoorstep", signal, points, span, words(text, "The address's own position may be off."));
+    ledger.add(
+        "rightDoorstep",
+        signal,
+        points,
+        span,
+        words(text, "The address's own position may be off."),
+    );
 }
 
 fn explain_up(scene: &Scene<'_>, up: Up, climb: &Climb, span: Span, ledger: &mut Ledger) {
     let wanted = scene.input.context.floor.unwrap_or(0);
     let floors = climb.floors.unwrap_or(0);
     let (signal, points, text) = match up {
-        Up::Right => ("right_floor", 0.5, format!("The drop-off was {floors} floors from the entrance; the address is on floor {wanted}.")),
-        Up::Wrong => ("wrong_floor", -1.0, format!("The drop-off was {floors} floors from the entrance, but the address is on floor {wanted}.")),
+        Up::Right => (
+            "right_floor",
+            0.5,
+            format!(
+                "The drop-off was {floors} floors from the entrance; the address is on floor {wanted}."
+            ),
+        ),
+        Up::Wrong => (
+            "wrong_floor",
+            -1.0,
+            format!(
+                "The drop-off was {floors} floors from the entrance, but the address is on floor {wanted}."
+            ),
+        ),
         Up::Unknown => return,
     };
-    ledger.add("rightDoorstep", signal, points, span, words(text, "Buildings count their floors differently, and storeys differ in height."));
+    ledger.add(
+        "rightDoorstep",
+        signal,
+        points,
+        span,
+        words(
+            text,
+            "Buildings count their floors differently, and storeys differ in height.",
+        ),
+    );
 }

@@ -36,7 +36,12 @@ impl Fingerprint {
     /// The share of equal pieces, 0 to 1.
     #[must_use]
     pub fn similarity(&self, other: &Self) -> f32 {
-        let equal = self.slots.iter().zip(&other.slots).filter(|(a, b)| a == b).count();
+        let equal = self
+            .slots
+            .iter()
+            .zip(&other.slots)
+            .filter(|(a, b)| a == b)
+            .count();
         equal as f32 / SLOTS as f32
     }
 
@@ -61,12 +66,18 @@ pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
     let mut pieces = 0_u32;
     let mut recent: Vec<(f32, f32)> = Vec::with_capacity(PIECE + 1);
     let mut last: Option<&Fix> = None;
-    for fix in windows.iter().flat_map(|window| window.fixes.iter().flatten()) {
+    for fix in windows
+        .iter()
+        .flat_map(|window| window.fixes.iter().flatten())
+    {
         let Some(before) = last else {
             last = Some(fix);
             continue;
         };
-        let step = (fix.place.east_m - before.place.east_m, fix.place.north_m - before.place.north_m);
+        let step = (
+            fix.place.east_m - before.place.east_m,
+            fix.place.north_m - before.place.north_m,
+        );
         if step == (0.0, 0.0) {
             continue;
         }
@@ -93,12 +104,19 @@ fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {
     if steps.len() < PIECE {
         return None;
     }
-    let (east, north) = steps.iter().fold((0.0, 0.0), |sum, step| (sum.0 + step.0, sum.1 + step.1));
+    let (east, north) = steps
+        .iter()
+        .fold((0.0, 0.0), |sum, step| (sum.0 + step.0, sum.1 + step.1));
     if (east * east + north * north).sqrt() < PIECE_LEAST_M {
         return None;
     }
-    let quantised = steps.iter().flat_map(|step| [step.0, step.1]).map(|metres| (metres / GRID_M).round() as i64 as u64);
-    Some(quantised.fold(0x9e37_79b9_7f4a_7c15, |hash, value| mixed(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))))
+    let quantised = steps
+        .iter()
+        .flat_map(|step| [step.0, step.1])
+        .map(|metres| (metres / GRID_M).round() as i64 as u64);
+    Some(quantised.fold(0x9e37_79b9_7f4a_7c15, |hash, value| {
+        mixed(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
+    }))
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).

@@ -39,8 +39,14 @@ enum Group {
 }
 
 impl Group {
-    const ALL: [Self; 6] =
-        [Self::Flags, Self::Kinematics, Self::Body, Self::Time, Self::Replay, Self::Outcome];
+    const ALL: [Self; 6] = [
+        Self::Flags,
+        Self::Kinematics,
+        Self::Body,
+        Self::Time,
+        Self::Replay,
+        Self::Outcome,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -59,7 +65,11 @@ impl Group {
     }
 
     fn cap(self) -> f64 {
-        if self.is_fact() { weights::FACT_CAP } else { weights::GROUP_CAP }
+        if self.is_fact() {
+            weights::FACT_CAP
+        } else {
+            weights::GROUP_CAP
+        }
     }
 }
 
@@ -89,7 +99,9 @@ pub(crate) struct Findings<'f> {
 
 pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> Fraud {
     let mock = mock_flags(scene);
-    let persists = mock.as_ref().is_some_and(|signal| signal.points >= weights::MOCK_PERSISTING);
+    let persists = mock
+        .as_ref()
+        .is_some_and(|signal| signal.points >= weights::MOCK_PERSISTING);
     let mut signals: Vec<Signal> = mock.into_iter().collect();
     signals.extend(integrity(scene));
     signals.extend(kinematics::signals(scene));
@@ -99,10 +111,19 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
     signals.extend(claim::signals(scene, findings));
 
     let text = "Before anything is seen, about one session in a hundred is untrue.";
-    let mut logit = ledger.add(ABOUT, "prior", weights::PRIOR, None, words(text, "It is the same for everyone."));
+    let mut logit = ledger.add(
+        ABOUT,
+        "prior",
+        weights::PRIOR,
+        None,
+        words(text, "It is the same for everyone."),
+    );
     let mut grounds = Vec::new();
     for group in Group::ALL {
-        let own: Vec<&Signal> = signals.iter().filter(|signal| signal.group == group).collect();
+        let own: Vec<&Signal> = signals
+            .iter()
+            .filter(|signal| signal.group == group)
+            .collect();
         let points = account(group, &own, findings.visibility.score, ledger);
         logit += points;
         if points >= weights::GROUND {
@@ -110,17 +131,37 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
         }
     }
     // Where the positions themselves are in doubt, a door that they show acquits nobody.
-    let doubted = signals.iter().any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
+    let doubted = signals
+        .iter()
+        .any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
     if !doubted && is_door_evidence(scene, findings) {
-        let span = findings.places.door().map(|door| (door.from_ms, door.to_ms));
+        let span = findings
+            .places
+            .door()
+            .map(|door| (door.from_ms, door.to_ms));
         let text = "Way, stay, mark and floor at the door agree with each other.";
-        logit += ledger.add(ABOUT, "door_evidence", weights::DOOR, span, words(text, "It speaks for the courier."));
+        logit += ledger.add(
+            ABOUT,
+            "door_evidence",
+            weights::DOOR,
+            span,
+            words(text, "It speaks for the courier."),
+        );
     }
     let score = rounded(1.0 / (1.0 + libm::exp(-rounded(logit))));
     let suspicious = score >= weights::SUSPICIOUS && (grounds.len() >= 2 || persists);
     if suspicious {
-        let text = format!("The fraud score is {score} on these grounds: {}.", grounds.join(", "));
-        ledger.add("suspiciousBehavior", "grounds", grounds.len() as f64, None, words(text, "Each ground names its own honest explanation."));
+        let text = format!(
+            "The fraud score is {score} on these grounds: {}.",
+            grounds.join(", ")
+        );
+        ledger.add(
+            "suspiciousBehavior",
+            "grounds",
+            grounds.len() as f64,
+            None,
+            words(text, "Each ground names its own honest explanation."),
+        );
     }
     Fraud { score, suspicious }
 }
@@ -129,21 +170,51 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
 fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Ledger) -> f64 {
     let mut sum = 0.0;
     for signal in signals {
-        sum += ledger.add(ABOUT, signal.name, signal.points, signal.span, signal.words.clone());
+        sum += ledger.add(
+            ABOUT,
+            signal.name,
+            signal.points,
+            signal.span,
+            signal.words.clone(),
+        );
     }
     if sum > group.cap() {
-        let text = format!("Signals of one kind ({}) speak of one thing and count up to {} only.", group.name(), group.cap());
-        sum += ledger.add(ABOUT, "group_cap", group.cap() - sum, None, words(text, "None is needed."));
+        let text = format!(
+            "Signals of one kind ({}) speak of one thing and count up to {} only.",
+            group.name(),
+            group.cap()
+        );
+        sum += ledger.add(
+            ABOUT,
+            "group_cap",
+            group.cap() - sum,
+            None,
+            words(text, "None is needed."),
+        );
     }
     if sum > 0.0 && !group.is_fact() && visibility < 1.0 {
-        let text = format!("Of what is inferred ({}) only the part counts that was well seen: {visibility}.", group.name());
-        sum += ledger.add(ABOUT, "visibility_factor", -sum * (1.0 - visibility), None, words(text, "Missing data cannot convict."));
+        let text = format!(
+            "Of what is inferred ({}) only the part counts that was well seen: {visibility}.",
+            group.name()
+        );
+        sum += ledger.add(
+            ABOUT,
+            "visibility_factor",
+            -sum * (1.0 - visibility),
+            None,
+            words(text, "Missing data cannot convict."),
+        );
     }
     sum
 }
 
 fn mock_flags(scene: &Scene<'_>) -> Option<Signal> {
-    let all: Vec<&Fix> = scene.input.windows.iter().flat_map(|window| window.fixes.iter().flatten()).collect();
+    let all: Vec<&Fix> = scene
+        .input
+        .windows
+        .iter()
+        .flat_map(|window| window.fixes.iter().flatten())
+        .collect();
     let mock: Vec<&&Fix> = all.iter().filter(|fix| fix.mock).collect();
     let (first, last) = (mock.first()?, mock.last()?);
     let span = (first.t_ms, last.t_ms);
@@ -156,26 +227,72 @@ fn mock_flags(scene: &Scene<'_>) -> Option<Signal> {
         count if count >= MOCK_SEVERAL => ("mock_several", weights::MOCK_SEVERAL),
         _ => ("mock_once", weights::MOCK_ONCE),
     };
-    let text = format!("The phone itself marked {} of {} positions as simulated.", mock.len(), all.len());
-    let words = words(text, "A developer's phone, or a tool that feeds an external receiver.");
-    Some(Signal { group: Group::Flags, name, points, span: Some(span), words })
+    let text = format!(
+        "The phone itself marked {} of {} positions as simulated.",
+        mock.len(),
+        all.len()
+    );
+    let words = words(
+        text,
+        "A developer's phone, or a tool that feeds an external receiver.",
+    );
+    Some(Signal {
+        group: Group::Flags,
+        name,
+        points,
+        span: Some(span),
+        words,
+    })
 }
 
 fn integrity(scene: &Scene<'_>) -> Option<Signal> {
-    let failed = scene.input.system.iter().find(|(_, name)| *name == SystemName::IntegrityFailed)?;
-    let words = words("The platform's integrity check failed.", "A phone with a custom system fails it too.");
+    let failed = scene
+        .input
+        .system
+        .iter()
+        .find(|(_, name)| *name == SystemName::IntegrityFailed)?;
+    let words = words(
+        "The platform's integrity check failed.",
+        "A phone with a custom system fails it too.",
+    );
     let span = Some((failed.0, failed.0));
-    Some(Signal { group: Group::Flags, name: "integrity_failed", points: weights::INTEGRITY, span, words })
+    Some(Signal {
+        group: Group::Flags,
+        name: "integrity_failed",
+        points: weights::INTEGRITY,
+        span,
+        words,
+    })
 }
 
 fn clock(scene: &Scene<'_>) -> Option<Signal> {
-    let changed = scene.input.system.iter().filter(|(_, name)| *name == SystemName::ClockChanged);
+    let changed = scene
+        .input
+        .system
+        .iter()
+        .filter(|(_, name)| *name == SystemName::ClockChanged);
     let times: Vec<u32> = changed.map(|&(t_ms, _)| t_ms).collect();
     let (first, last) = (times.first()?, times.last()?);
-    let points = if times.len() > 1 { weights::CLOCK_REPEATED } else { weights::CLOCK_ONCE };
-    let text = format!("The phone's clock was changed {} times during the session.", times.len());
-    let words = words(text, "The network set the time, or the phone crossed a time zone.");
-    Some(Signal { group: Group::Time, name: "clock_changed", points, span: Some((*first, *last)), words })
+    let points = if times.len() > 1 {
+        weights::CLOCK_REPEATED
+    } else {
+        weights::CLOCK_ONCE
+    };
+    let text = format!(
+        "The phone's clock was changed {} times during the session.",
+        times.len()
+    );
+    let words = words(
+        text,
+        "The network set the time, or the phone crossed a time zone.",
+    );
+    Some(Signal {
+        group: Group::Time,
+        name: "clock_changed",
+        points,
+        span: Some((*first, *last)),
+        words,
+    })
 }
 
 fn replay(scene: &Scene<'_>) -> Option<Signal> {
@@ -185,19 +302,35 @@ fn replay(scene: &Scene<'_>) -> Option<Signal> {
         f64::from(replay.similarity) * 100.0,
         replay.session_id
     );
-    let words = words(text, "The same batches were sent to two sessions by mistake.");
-    Some(Signal { group: Group::Replay, name: "replayed_trace", points: weights::REPLAY, span: None, words })
+    let words = words(
+        text,
+        "The same batches were sent to two sessions by mistake.",
+    );
+    Some(Signal {
+        group: Group::Replay,
+        name: "replayed_trace",
+        points: weights::REPLAY,
+        span: None,
+        words,
+    })
 }
 
 /// Whether door, mark and body agree: then the claim is very likely true, whatever oddities the position shows.
 fn is_door_evidence(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
-    let marked = findings.places.drop_off.is_some_and(|drop_off| drop_off.sign == DropOffSign::Mark);
+    let marked = findings
+        .places
+        .drop_off
+        .is_some_and(|drop_off| drop_off.sign == DropOffSign::Mark);
     let door = findings.places.door();
     let walked = findings.places.foot.zip(door).is_some_and(|(foot, door)| {
         let windows = scene.windows(foot.from_ms, door.from_ms).iter();
-        windows.filter(|window| super::scene::body(window) == super::scene::Body::Moving).count() >= 5
+        windows
+            .filter(|window| super::scene::body(window) == super::scene::Body::Moving)
+            .count()
+            >= 5
     });
     let level = findings.doorstep.up == Up::Right
-        || (findings.doorstep.up == Up::Unknown && (scene.input.context.floor.is_none() || findings.climb.rise.is_none()));
+        || (findings.doorstep.up == Up::Unknown
+            && (scene.input.context.floor.is_none() || findings.climb.rise.is_none()));
     findings.doorstep.right && marked && door.is_some() && walked && level
 }

@@ -28,9 +28,13 @@ pub(crate) struct HeightTrack {
 
 impl HeightTrack {
     pub(crate) fn new(windows: &[Window]) -> Self {
-        let mut heard = windows.iter().filter_map(|window| Some((window.t_ms, window.pressure_hpa?)));
+        let mut heard = windows
+            .iter()
+            .filter_map(|window| Some((window.t_ms, window.pressure_hpa?)));
         let heard: Vec<(u32, f32)> = heard.by_ref().filter(|(_, hpa)| *hpa > 0.0).collect();
-        let Some(&(_, first_hpa)) = heard.first() else { return Self::default() };
+        let Some(&(_, first_hpa)) = heard.first() else {
+            return Self::default();
+        };
         let level = |&(t_ms, hpa): &(u32, f32)| Level {
             t_ms,
             height_m: (SCALE_HEIGHT_M * libm::log(f64::from(first_hpa) / f64::from(hpa))) as f32,
@@ -55,7 +59,10 @@ impl HeightTrack {
         }
         levels.sort_by(|a, b| a.height_m.total_cmp(&b.height_m));
         let median = levels.get(levels.len() / 2)?;
-        Some(Level { t_ms: from_ms / 2 + to_ms / 2, height_m: median.height_m })
+        Some(Level {
+            t_ms: from_ms / 2 + to_ms / 2,
+            height_m: median.height_m,
+        })
     }
 }
 
@@ -74,7 +81,10 @@ pub(crate) fn rise(from: Level, to: Level) -> Option<Rise> {
     }
     let drift_m = apart_ms as f32 / 60_000.0 * DRIFT_M_PER_MIN;
     let sigma_m = (2.0 * LEVEL_SIGMA_M * LEVEL_SIGMA_M + drift_m * drift_m).sqrt();
-    Some(Rise { metres: to.height_m - from.height_m, sigma_m })
+    Some(Rise {
+        metres: to.height_m - from.height_m,
+        sigma_m,
+    })
 }
 
 /// What is known of a building's storeys.
@@ -85,7 +95,10 @@ pub(crate) enum Storeys {
     /// Their height, metres, by the address.
     Given(f32),
     /// Heights of floors above the entrance, metres, measured in earlier sessions; and of a storey, metres.
-    Learned { floors: Vec<(i16, f32)>, storey_m: f32 },
+    Learned {
+        floors: Vec<(i16, f32)>,
+        storey_m: f32,
+    },
 }
 
 /// Storeys between the least and the greatest that buildings have (2.7 to 4.9 m measured, with room on both sides).
@@ -109,7 +122,9 @@ impl Storeys {
             Self::Given(storey_m) => ((height_m - GROUND_EXTRA_M) / storey_m).round().max(0.0),
             Self::Learned { floors, storey_m } => return learned_floors(floors, *storey_m, metres),
             Self::Model if height_m < FLOOR_LEAST_M => 0.0,
-            Self::Model => ((height_m - MODEL_GROUND_EXTRA_M) / MODEL_STOREY_M).round().max(1.0),
+            Self::Model => ((height_m - MODEL_GROUND_EXTRA_M) / MODEL_STOREY_M)
+                .round()
+                .max(1.0),
         };
         (floors <= FLOORS_MAX).then_some(sign * floors as i16)
     }
@@ -121,9 +136,11 @@ fn learned_floors(known: &[(i16, f32)], storey_m: f32, metres: f32) -> Option<i1
         return None;
     }
     let ground = (0_i16, 0.0_f32);
-    let anchor = known.iter().copied().chain([ground]).min_by(|a, b| {
-        (a.1 - metres).abs().total_cmp(&(b.1 - metres).abs())
-    })?;
+    let anchor = known
+        .iter()
+        .copied()
+        .chain([ground])
+        .min_by(|a, b| (a.1 - metres).abs().total_cmp(&(b.1 - metres).abs()))?;
     let more = ((metres - anchor.1) / storey_m).round();
     anchor.0.checked_add(more as i16)
 }

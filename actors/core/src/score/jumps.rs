@@ -39,7 +39,11 @@ pub(crate) fn distinct(fixes: &[Fix]) -> Vec<Fix> {
 }
 
 fn accuracy_m(fix: &Fix) -> f32 {
-    if fix.accuracy_known { fix.accuracy_m.max(5.0) } else { fix.accuracy_m.max(UNKNOWN_ACCURACY_M) }
+    if fix.accuracy_known {
+        fix.accuracy_m.max(5.0)
+    } else {
+        fix.accuracy_m.max(UNKNOWN_ACCURACY_M)
+    }
 }
 
 /// Whether two fixes are farther apart than their accuracies and any vehicle explain.
@@ -53,7 +57,9 @@ fn is_jump(from: &Fix, to: &Fix) -> bool {
 /// All jumps, in order.
 pub(crate) fn find(fixes: &[Fix]) -> Vec<Jump> {
     let fixes = distinct(fixes);
-    let settled_ms = fixes.first().map_or(0, |fix| fix.t_ms.saturating_add(SETTLING_MS));
+    let settled_ms = fixes
+        .first()
+        .map_or(0, |fix| fix.t_ms.saturating_add(SETTLING_MS));
     let mut jumps = Vec::new();
     for (index, pair) in fixes.windows(2).enumerate() {
         let [from, to] = pair else { continue };
@@ -61,9 +67,25 @@ pub(crate) fn find(fixes: &[Fix]) -> Vec<Jump> {
             continue;
         }
         let until_ms = to.t_ms.saturating_add(STAYS_MS);
-        let next = fixes.iter().skip(index + 2).take(STAYS_FIXES).take_while(|fix| fix.t_ms <= until_ms);
-        let there = next.filter(|fix| !is_jump(to, fix) && is_jump(from, &Fix { t_ms: to.t_ms, ..**fix }));
-        jumps.push(Jump { t_ms: to.t_ms, stays: there.count() + 1 >= STAYS_FIXES });
+        let next = fixes
+            .iter()
+            .skip(index + 2)
+            .take(STAYS_FIXES)
+            .take_while(|fix| fix.t_ms <= until_ms);
+        let there = next.filter(|fix| {
+            !is_jump(to, fix)
+                && is_jump(
+                    from,
+                    &Fix {
+                        t_ms: to.t_ms,
+                        ..**fix
+                    },
+                )
+        });
+        jumps.push(Jump {
+            t_ms: to.t_ms,
+            stays: there.count() + 1 >= STAYS_FIXES,
+        });
     }
     jumps
 }
@@ -71,7 +93,11 @@ pub(crate) fn find(fixes: &[Fix]) -> Vec<Jump> {
 /// Takes out the fixes that were reached by a jump, until they are where they were before it, give or take a walk:
 /// what a jump leads to is no evidence of having been there.
 pub(crate) fn take_out(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
-    let mut jumps = jumps.iter().filter(|jump| jump.stays).map(|jump| jump.t_ms).peekable();
+    let mut jumps = jumps
+        .iter()
+        .filter(|jump| jump.stays)
+        .map(|jump| jump.t_ms)
+        .peekable();
     let mut last_believed: Option<Fix> = None;
     let mut believed = true;
     fixes.retain(|fix| {

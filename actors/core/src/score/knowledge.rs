@@ -62,8 +62,14 @@ pub struct Knowledge {
 impl Knowledge {
     /// Storey height and measured floors, where they can be those of a building.
     pub(crate) fn storeys(&self) -> Option<(f32, Vec<(i16, f32)>)> {
-        let storey_m = self.storey_height_m.filter(|metres| STOREY_M.contains(metres))?;
-        let floors = self.floor_heights_m.iter().copied().filter(|(_, metres)| metres.is_finite());
+        let storey_m = self
+            .storey_height_m
+            .filter(|metres| STOREY_M.contains(metres))?;
+        let floors = self
+            .floor_heights_m
+            .iter()
+            .copied()
+            .filter(|(_, metres)| metres.is_finite());
         Some((storey_m, floors.take(PLACE_SESSIONS_MAX).collect()))
     }
 }
@@ -97,7 +103,9 @@ pub fn learn(old: &PlaceKnowledge, facts: PlaceFacts) -> PlaceKnowledge {
     let at = sessions.partition_point(|session| session.day <= facts.day);
     sessions.insert(at, facts);
     let surplus = sessions.len().saturating_sub(PLACE_SESSIONS_MAX);
-    PlaceKnowledge { sessions: sessions.split_off(surplus) }
+    PlaceKnowledge {
+        sessions: sessions.split_off(surplus),
+    }
 }
 
 impl PlaceKnowledge {
@@ -123,31 +131,61 @@ impl PlaceKnowledge {
     /// The weight of each session: by its age, and so that one courier makes at most half of all.
     fn weights(&self, day: u32) -> Vec<f64> {
         let fresh = |facts: &PlaceFacts| {
-            libm::exp(-core::f64::consts::LN_2 * f64::from(day.saturating_sub(facts.day)) / HALF_LIFE_DAYS)
+            libm::exp(
+                -core::f64::consts::LN_2 * f64::from(day.saturating_sub(facts.day))
+                    / HALF_LIFE_DAYS,
+            )
         };
         let ages: Vec<f64> = self.sessions.iter().map(fresh).collect();
         let all: f64 = ages.iter().sum();
         let share = |facts: &PlaceFacts, age: f64| {
-            let own: f64 = self.sessions.iter().zip(&ages).filter(|(other, _)| other.rider == facts.rider).map(|(_, age)| age).sum();
+            let own: f64 = self
+                .sessions
+                .iter()
+                .zip(&ages)
+                .filter(|(other, _)| other.rider == facts.rider)
+                .map(|(_, age)| age)
+                .sum();
             let others = all - own;
             // A courier who is alone keeps the weight of a single session.
             let most = others.max(1.0);
             if own > most { age * most / own } else { age }
         };
-        self.sessions.iter().zip(&ages).map(|(facts, &age)| share(facts, age)).collect()
+        self.sessions
+            .iter()
+            .zip(&ages)
+            .map(|(facts, &age)| share(facts, age))
+            .collect()
     }
 
-    fn values(&self, weights: &[f64], value: impl Fn(&PlaceFacts) -> Option<f32>) -> Vec<(f32, f64)> {
+    fn values(
+        &self,
+        weights: &[f64],
+        value: impl Fn(&PlaceFacts) -> Option<f32>,
+    ) -> Vec<(f32, f64)> {
         let weighed = self.sessions.iter().zip(weights);
-        weighed.filter_map(|(facts, &weight)| Some((value(facts).filter(|value| value.is_finite())?, weight))).collect()
+        weighed
+            .filter_map(|(facts, &weight)| {
+                Some((value(facts).filter(|value| value.is_finite())?, weight))
+            })
+            .collect()
     }
 
     fn floor_heights(&self, weights: &[f64]) -> Vec<(i16, f32)> {
-        let mut floors: Vec<i16> = self.sessions.iter().filter_map(|facts| Some(facts.floor_height_m?.0)).collect();
+        let mut floors: Vec<i16> = self
+            .sessions
+            .iter()
+            .filter_map(|facts| Some(facts.floor_height_m?.0))
+            .collect();
         floors.sort_unstable();
         floors.dedup();
         let height = |floor: i16| {
-            let of_floor = self.values(weights, |facts| facts.floor_height_m.filter(|known| known.0 == floor).map(|known| known.1));
+            let of_floor = self.values(weights, |facts| {
+                facts
+                    .floor_height_m
+                    .filter(|known| known.0 == floor)
+                    .map(|known| known.1)
+            });
             Some((floor, median(of_floor)?))
         };
         floors.into_iter().filter_map(height).collect()
@@ -171,9 +209,17 @@ impl PlaceKnowledge {
             let (place, sigma_m) = near(facts)?;
             Some(place.distance_m(middle).max(sigma_m / 2.0))
         }))?;
-        let weight: f64 = self.values(weights, |facts| Some(near(facts)?.1)).iter().map(|(_, weight)| weight).sum();
+        let weight: f64 = self
+            .values(weights, |facts| Some(near(facts)?.1))
+            .iter()
+            .map(|(_, weight)| weight)
+            .sum();
         let sigma_m = apart_m.max(PLACE_SIGMA_LEAST_M);
-        Some(LearnedPoint { point: frame.point(middle), sigma_m, weight: weight as f32 })
+        Some(LearnedPoint {
+            point: frame.point(middle),
+            sigma_m,
+            weight: weight as f32,
+        })
     }
 }
 
@@ -195,8 +241,20 @@ fn median(mut values: Vec<(f32, f64)>) -> Option<f32> {
 }
 
 /// Words after which a part of a building is named: what follows belongs to the unit, not to the place.
-const UNIT_WORDS: [&str; 12] =
-    ["apt", "apartment", "unit", "suite", "ste", "flat", "room", "rm", "floor", "fl", "wohnung", "whg"];
+const UNIT_WORDS: [&str; 12] = [
+    "apt",
+    "apartment",
+    "unit",
+    "suite",
+    "ste",
+    "flat",
+    "room",
+    "rm",
+    "floor",
+    "fl",
+    "wohnung",
+    "whg",
+];
 
 /// The key under which a place is remembered: one for each building of a customer, in one environment. Case,
 /// punctuation and the unit do not matter.
@@ -205,7 +263,11 @@ pub fn place_key(tenant: Tenant, address: &Address) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(tenant.organization_id.to_bytes());
     hash.update(tenant.env.as_str().as_bytes());
-    for part in [without_unit(&address.line1), normalised(&address.city), normalised(&address.country)] {
+    for part in [
+        without_unit(&address.line1),
+        normalised(&address.city),
+        normalised(&address.country),
+    ] {
         hash.update([0]);
         hash.update(part.join(" ").as_bytes());
     }
@@ -219,14 +281,21 @@ pub fn place_key(tenant: Tenant, address: &Address) -> [u8; 16] {
 /// Words in lower case, without punctuation.
 fn normalised(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
-    lower.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    lower
+        .split(|letter: char| !letter.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The words of a street line up to where it names a unit. The number after `#` is a unit too.
 fn without_unit(line: &str) -> Vec<String> {
     let street = line.split('#').next().unwrap_or_default();
     let words = normalised(street);
-    let unit = words.iter().skip(1).position(|word| UNIT_WORDS.contains(&word.as_str()));
+    let unit = words
+        .iter()
+        .skip(1)
+        .position(|word| UNIT_WORDS.contains(&word.as_str()));
     let kept = unit.map_or(words.len(), |index| index + 1);
     words.into_iter().take(kept).collect()
 }

@@ -22,7 +22,10 @@ pub(crate) struct Words {
 
 /// Words for an entry.
 pub(crate) fn words(text: impl Into<String>, explanation: &'static str) -> Words {
-    Words { text: text.into(), explanation }
+    Words {
+        text: text.into(),
+        explanation,
+    }
 }
 
 /// Entries in the order in which they were found.
@@ -33,7 +36,14 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Adds an entry; the points are rounded before they count anywhere. Returns them.
-    pub(crate) fn add(&mut self, about: &str, signal: &str, points: f64, span: Span, words: Words) -> f64 {
+    pub(crate) fn add(
+        &mut self,
+        about: &str,
+        signal: &str,
+        points: f64,
+        span: Span,
+        words: Words,
+    ) -> f64 {
         let points = rounded(points);
         self.entries.push(Evidence {
             about: about.to_owned(),

@@ -63,7 +63,13 @@ impl Places {
         let foot = drop_off
             .and_then(|drop_off| foot_at(scene, drop_off.at_ms))
             .or_else(|| nearest_foot(scene));
-        let mut places = Self { stays, drop_off, entrance: None, foot, not_carried: None };
+        let mut places = Self {
+            stays,
+            drop_off,
+            entrance: None,
+            foot,
+            not_carried: None,
+        };
         places.entrance = entrance::find(scene, &places);
         places.not_carried = not_carried(scene, &places);
         places
@@ -71,7 +77,8 @@ impl Places {
 
     /// The stay at which the hand-over was.
     pub(crate) fn door(&self) -> Option<&Stay> {
-        self.drop_off.and_then(|drop_off| self.stays.get(drop_off.stay?))
+        self.drop_off
+            .and_then(|drop_off| self.stays.get(drop_off.stay?))
     }
 }
 
@@ -80,21 +87,34 @@ impl Places {
 fn marked_at(scene: &Scene<'_>) -> Option<(u32, DropOffSign)> {
     let last = |wanted: &[MarkName]| {
         let marks = scene.input.marks.iter();
-        marks.filter(|(_, name)| wanted.contains(name)).map(|&(t_ms, _)| t_ms).max()
+        marks
+            .filter(|(_, name)| wanted.contains(name))
+            .map(|&(t_ms, _)| t_ms)
+            .max()
     };
     let handed = last(&[MarkName::HandedOver, MarkName::LeftAtDoor]);
     if let Some(at_ms) = handed.or_else(|| last(&[MarkName::PodCaptured])) {
         return Some((at_ms, DropOffSign::Mark));
     }
     let pod_ms = scene.input.pod.and_then(|pod| pod.t_ms)?;
-    (pod_ms <= scene.end_ms && foot_at(scene, pod_ms).is_some()).then_some((pod_ms, DropOffSign::Pod))
+    (pod_ms <= scene.end_ms && foot_at(scene, pod_ms).is_some())
+        .then_some((pod_ms, DropOffSign::Pod))
 }
 
-fn drop_off(scene: &Scene<'_>, stays: &[Stay], marked: Option<(u32, DropOffSign)>) -> Option<DropOff> {
+fn drop_off(
+    scene: &Scene<'_>,
+    stays: &[Stay],
+    marked: Option<(u32, DropOffSign)>,
+) -> Option<DropOff> {
     if let Some((at_ms, sign)) = marked {
         let stay = stays::at(stays, at_ms, MARK_NEAR_MS);
-        let span = stay.and_then(|index| stays.get(index)).map(|stay| (stay.from_ms, stay.to_ms));
-        let (from_ms, to_ms) = span.unwrap_or((at_ms.saturating_sub(INSTANT_MS), at_ms.saturating_add(INSTANT_MS)));
+        let span = stay
+            .and_then(|index| stays.get(index))
+            .map(|stay| (stay.from_ms, stay.to_ms));
+        let (from_ms, to_ms) = span.unwrap_or((
+            at_ms.saturating_sub(INSTANT_MS),
+            at_ms.saturating_add(INSTANT_MS),
+        ));
         let driving = scene.driving_at(at_ms).is_some();
         return Some(DropOff {
             at_ms,
@@ -118,7 +138,8 @@ fn drop_off(scene: &Scene<'_>, stays: &[Stay], marked: Option<(u32, DropOffSign)
 /// The period on foot at an instant. Marks may fall a moment before or after it.
 pub(crate) fn foot_at(scene: &Scene<'_>, t_ms: u32) -> Option<Foot> {
     let near = |foot: &&Foot| {
-        foot.from_ms <= t_ms.saturating_add(INSTANT_MS) && t_ms <= foot.to_ms.saturating_add(INSTANT_MS)
+        foot.from_ms <= t_ms.saturating_add(INSTANT_MS)
+            && t_ms <= foot.to_ms.saturating_add(INSTANT_MS)
     };
     scene.feet.iter().find(near).copied()
 }
@@ -126,10 +147,18 @@ pub(crate) fn foot_at(scene: &Scene<'_>, t_ms: u32) -> Option<Foot> {
 /// How near the courier came on foot: the distance less its uncertainty (address and fix), and the period.
 fn nearest_foot(scene: &Scene<'_>) -> Option<Foot> {
     let nearest_m = |foot: &Foot| {
-        let fixes = scene.fixes(foot.from_ms, foot.to_ms.saturating_add(1)).iter();
-        fixes.map(|fix| fix.place.distance_m(crate::geo::Place::default())).fold(f32::INFINITY, f32::min)
+        let fixes = scene
+            .fixes(foot.from_ms, foot.to_ms.saturating_add(1))
+            .iter();
+        fixes
+            .map(|fix| fix.place.distance_m(crate::geo::Place::default()))
+            .fold(f32::INFINITY, f32::min)
     };
-    scene.feet.iter().copied().min_by(|a, b| nearest_m(a).total_cmp(&nearest_m(b)))
+    scene
+        .feet
+        .iter()
+        .copied()
+        .min_by(|a, b| nearest_m(a).total_cmp(&nearest_m(b)))
 }
 
 /// The vehicle stands within this of the address (with its uncertainty) when it is said to have come.
@@ -151,12 +180,18 @@ fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32)> {
             None => halts.push((halt_ms, scene.end_ms, false)),
         }
     }
-    let marked = places.drop_off.filter(|drop_off| drop_off.sign != DropOffSign::Stay);
+    let marked = places
+        .drop_off
+        .filter(|drop_off| drop_off.sign != DropOffSign::Stay);
     let proved = |from_ms: u32, to_ms: u32| {
-        marked.is_some_and(|drop_off| (from_ms..=to_ms).contains(&drop_off.at_ms)) || (marked.is_none() && scene.input.pod.is_some())
+        marked.is_some_and(|drop_off| (from_ms..=to_ms).contains(&drop_off.at_ms))
+            || (marked.is_none() && scene.input.pod.is_some())
     };
     halts.into_iter().find_map(|(from_ms, to_ms, drove_on)| {
-        let walked = scene.feet.iter().any(|foot| foot.from_ms < to_ms && foot.to_ms > from_ms);
+        let walked = scene
+            .feet
+            .iter()
+            .any(|foot| foot.from_ms < to_ms && foot.to_ms > from_ms);
         let long = to_ms.saturating_sub(from_ms) >= HALT_MS;
         if walked || !long || !(drove_on || proved(from_ms, to_ms)) {
             return None;

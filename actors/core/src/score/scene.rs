@@ -65,7 +65,11 @@ pub(crate) fn body(window: &Window) -> Body {
         return Body::Moving;
     }
     match window.motion {
-        Some(motion) if motion.cadence_hz.is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ) => {
+        Some(motion)
+            if motion
+                .cadence_hz
+                .is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ) =>
+        {
             Body::Moving
         }
         Some(motion) if motion.accel_std < STILL_ACCEL_STD => Body::Still,
@@ -92,7 +96,12 @@ pub(crate) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     pub(crate) fn new(input: &'a ScoreInput<'a>) -> Self {
-        let heard_ms = input.windows.iter().rev().find(|window| window.alive).map_or(0, Window::end_ms);
+        let heard_ms = input
+            .windows
+            .iter()
+            .rev()
+            .find(|window| window.alive)
+            .map_or(0, Window::end_ms);
         let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
         let mut fixes = usable_fixes(input.windows);
         let jumps = jumps::find(&fixes);
@@ -125,19 +134,26 @@ impl<'a> Scene<'a> {
 
     /// The events of a type, in order.
     pub(crate) fn events(&self, event_type: EventType) -> impl Iterator<Item = &'a Event> {
-        self.input.events.iter().filter(move |event| event.event_type == event_type)
+        self.input
+            .events
+            .iter()
+            .filter(move |event| event.event_type == event_type)
     }
 
     /// Whether the phone was in a moving vehicle at `t_ms`.
     pub(crate) fn driving_at(&self, t_ms: u32) -> Option<&'a Event> {
-        self.events(EventType::Driving).find(|event| event.t_start_ms <= t_ms && t_ms <= end_of(event, self.end_ms))
+        self.events(EventType::Driving)
+            .find(|event| event.t_start_ms <= t_ms && t_ms <= end_of(event, self.end_ms))
     }
 
     /// Metres walked on the level in `from_ms..to_ms`; none where a vehicle lies between.
     pub(crate) fn walked_m(&self, from_ms: u32, to_ms: u32) -> Option<f32> {
         let (from_ms, to_ms) = (from_ms.min(to_ms), from_ms.max(to_ms));
         let drives = self.events(EventType::Driving);
-        if drives.into_iter().any(|event| event.t_start_ms < to_ms && end_of(event, self.end_ms) > from_ms) {
+        if drives
+            .into_iter()
+            .any(|event| event.t_start_ms < to_ms && end_of(event, self.end_ms) > from_ms)
+        {
             return None;
         }
         let windows = self.input.windows;
@@ -154,9 +170,18 @@ impl<'a> Scene<'a> {
         let inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
         let good = |fix: &&Fix| fix.accuracy_m <= ANCHOR_ACCURACY_M;
         let earlier = self.fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms);
-        let before = earlier.iter().rev().filter(good).take(ANCHORS).filter_map(|fix| self.from_anchor(fix, from_ms));
+        let before = earlier
+            .iter()
+            .rev()
+            .filter(good)
+            .take(ANCHORS)
+            .filter_map(|fix| self.from_anchor(fix, from_ms));
         let later = self.fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS));
-        let after = later.iter().filter(good).take(ANCHORS).filter_map(|fix| self.from_anchor(fix, to_ms));
+        let after = later
+            .iter()
+            .filter(good)
+            .take(ANCHORS)
+            .filter_map(|fix| self.from_anchor(fix, to_ms));
         let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
         fused(inside, [before.min_by(best), after.min_by(best)])
     }
@@ -165,7 +190,10 @@ impl<'a> Scene<'a> {
         let strayed_m = self.walked_m(anchor.t_ms, t_ms)? * WAY_TO_DISTANCE;
         let accuracy_m = anchor.accuracy_m.max(SIGMA_LEAST_M);
         let sigma_m = (accuracy_m * accuracy_m + strayed_m * strayed_m).sqrt();
-        Some(Estimate { place: anchor.place, sigma_m })
+        Some(Estimate {
+            place: anchor.place,
+            sigma_m,
+        })
     }
 
     /// How far an estimate is from the address, and the uncertainty of both together.
@@ -178,7 +206,14 @@ impl<'a> Scene<'a> {
 
 /// When an event ended; an open one (there should be none) at the session's end.
 pub(crate) fn end_of(event: &Event, end_ms: u32) -> u32 {
-    event.t_end_ms.unwrap_or(if event.is_open() { end_ms } else { event.t_start_ms }).max(event.t_start_ms)
+    event
+        .t_end_ms
+        .unwrap_or(if event.is_open() {
+            end_ms
+        } else {
+            event.t_start_ms
+        })
+        .max(event.t_start_ms)
 }
 
 /// How long two spans overlap.
@@ -227,7 +262,10 @@ fn contradict(a: Estimate, b: Estimate) -> bool {
 /// Somewhere between two sources of which one is wrong.
 fn widest(a: Estimate, b: Estimate) -> Option<Estimate> {
     let middle = mean_estimate(&[a, b])?;
-    Some(Estimate { sigma_m: middle.sigma_m.max(a.place.distance_m(b.place) / 2.0), ..middle })
+    Some(Estimate {
+        sigma_m: middle.sigma_m.max(a.place.distance_m(b.place) / 2.0),
+        ..middle
+    })
 }
 
 fn mean_estimate(sources: &[Estimate]) -> Option<Estimate> {
@@ -242,35 +280,55 @@ fn mean_estimate(sources: &[Estimate]) -> Option<Estimate> {
     if weights <= 0.0 {
         return None;
     }
-    let place = Place { east_m: east / weights, north_m: north / weights };
-    Some(Estimate { place, sigma_m: (1.0 / weights.sqrt()).max(FUSED_LEAST * best_m) })
+    let place = Place {
+        east_m: east / weights,
+        north_m: north / weights,
+    };
+    Some(Estimate {
+        place,
+        sigma_m: (1.0 / weights.sqrt()).max(FUSED_LEAST * best_m),
+    })
 }
 
 /// The way walked up to the start of each window, and to the end of the last: by steps where they are counted, else
 /// by gait, else by the time spent walking.
 fn walked_m(input: &ScoreInput<'_>, end_ms: u32) -> Vec<f32> {
     let spans = |event_type: EventType| -> Vec<(u32, u32)> {
-        let events = input.events.iter().filter(move |event| event.event_type == event_type);
-        events.map(|event| (event.t_start_ms, end_of(event, end_ms))).collect()
+        let events = input
+            .events
+            .iter()
+            .filter(move |event| event.event_type == event_type);
+        events
+            .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+            .collect()
     };
     let (walking, stairs) = (spans(EventType::Walking), spans(EventType::Stairs));
     let is_in = |spans: &[(u32, u32)], t_ms: u32| {
         let next = spans.partition_point(|span| span.0 <= t_ms);
-        next.checked_sub(1).and_then(|index| spans.get(index)).is_some_and(|span| t_ms < span.1)
+        next.checked_sub(1)
+            .and_then(|index| spans.get(index))
+            .is_some_and(|span| t_ms < span.1)
     };
     let counted = input.windows.iter().any(|window| window.steps.is_some());
     let mut sum = 0.0;
     let mut sums = Vec::with_capacity(input.windows.len() + 1);
     for window in input.windows {
         sums.push(sum);
-        let cadence_hz = window.motion.and_then(|motion| motion.cadence_hz).filter(|cadence_hz| *cadence_hz >= GAIT_HZ);
+        let cadence_hz = window
+            .motion
+            .and_then(|motion| motion.cadence_hz)
+            .filter(|cadence_hz| *cadence_hz >= GAIT_HZ);
         let way_m = match (counted, cadence_hz) {
             (true, _) => f32::from(window.steps.unwrap_or(0)) * STEP_M,
             (false, Some(cadence_hz)) => cadence_hz.min(3.0) * STEP_M,
             (false, None) if window.motion.is_none() && is_in(&walking, window.t_ms) => WALK_MPS,
             (false, None) => 0.0,
         };
-        sum += if is_in(&stairs, window.t_ms) { way_m * STAIRS_SHARE } else { way_m };
+        sum += if is_in(&stairs, window.t_ms) {
+            way_m * STAIRS_SHARE
+        } else {
+            way_m
+        };
     }
     sums.push(sum);
     sums
@@ -290,8 +348,14 @@ fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     if weights <= 0.0 {
         return None;
     }
-    let place = Place { east_m: (east / weights) as f32, north_m: (north / weights) as f32 };
-    Some(Estimate { place, sigma_m: (fixes.len() as f64 / weights).sqrt() as f32 })
+    let place = Place {
+        east_m: (east / weights) as f32,
+        north_m: (north / weights) as f32,
+    };
+    Some(Estimate {
+        place,
+        sigma_m: (fixes.len() as f64 / weights).sqrt() as f32,
+    })
 }
 
 /// The periods on foot: what lies between drives and has steps in it.
@@ -299,7 +363,10 @@ fn feet(events: &[Event], end_ms: u32) -> Vec<Foot> {
     let mut feet = Vec::new();
     let mut parked_ms = None;
     let mut current: Option<Foot> = None;
-    let mut movements: Vec<&Event> = events.iter().filter(|event| event.event_type.is_movement()).collect();
+    let mut movements: Vec<&Event> = events
+        .iter()
+        .filter(|event| event.event_type.is_movement())
+        .collect();
     movements.sort_by_key(|event| event.t_start_ms);
     for event in movements {
         let to_ms = end_of(event, end_ms);
@@ -310,14 +377,21 @@ fn feet(events: &[Event], end_ms: u32) -> Vec<Foot> {
             }
             EventType::Stopped => {}
             _ => {
-                let foot = current.get_or_insert(Foot { from_ms: event.t_start_ms, to_ms, parked_ms });
+                let foot = current.get_or_insert(Foot {
+                    from_ms: event.t_start_ms,
+                    to_ms,
+                    parked_ms,
+                });
                 foot.to_ms = foot.to_ms.max(to_ms);
             }
         }
     }
     // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
     if let Some(foot) = current {
-        feet.push(Foot { to_ms: end_ms.max(foot.to_ms), ..foot });
+        feet.push(Foot {
+            to_ms: end_ms.max(foot.to_ms),
+            ..foot
+        });
     }
     feet
 }

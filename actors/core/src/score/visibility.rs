@@ -39,7 +39,13 @@ enum Channel {
 }
 
 impl Channel {
-    const ALL: [Self; 5] = [Self::Position, Self::Motion, Self::Pressure, Self::Stream, Self::Marks];
+    const ALL: [Self; 5] = [
+        Self::Position,
+        Self::Motion,
+        Self::Pressure,
+        Self::Stream,
+        Self::Marks,
+    ];
 
     fn weight(self) -> f64 {
         match self {
@@ -66,7 +72,11 @@ impl Channel {
         if sensors.is_empty() {
             return None;
         }
-        let has = |kind: Kind| sensors.iter().any(|sensor| sensor.eq_ignore_ascii_case(kind.as_str()));
+        let has = |kind: Kind| {
+            sensors
+                .iter()
+                .any(|sensor| sensor.eq_ignore_ascii_case(kind.as_str()))
+        };
         Some(match self {
             Self::Position => has(Kind::Location),
             Self::Motion => has(Kind::Steps) || has(Kind::Motion) || has(Kind::Imu),
@@ -96,19 +106,37 @@ impl Part {
 pub(crate) fn score(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Visibility {
     let critical = critical_span(scene, places);
     let parts = parts(scene, places, critical);
-    let position = parts.iter().find(|part| part.channel == Channel::Position).map_or(0.0, |part| part.whole);
+    let position = parts
+        .iter()
+        .find(|part| part.channel == Channel::Position)
+        .map_or(0.0, |part| part.whole);
     let total: f64 = parts.iter().map(|part| part.weight).sum();
     let mut sum = 0.0;
     for part in &parts {
         let (signal, name) = part.channel.words();
-        let points = if total > 0.0 { part.weight / total * part.coverage() } else { 0.0 };
+        let points = if total > 0.0 {
+            part.weight / total * part.coverage()
+        } else {
+            0.0
+        };
         let (whole, near) = (part.whole * 100.0, part.critical * 100.0);
-        let text = format!("{name}: {whole:.0} % of the session covered, {near:.0} % of the time around the drop-off.");
+        let text = format!(
+            "{name}: {whole:.0} % of the session covered, {near:.0} % of the time around the drop-off."
+        );
         let explanation = "Phones save power, and some lack a sensor; reception lost inside a building does not count.";
-        sum += ledger.add("visibilityScore", signal, points, None, words(text, explanation));
+        sum += ledger.add(
+            "visibilityScore",
+            signal,
+            points,
+            None,
+            words(text, explanation),
+        );
     }
     sum += deductions(scene, places, sum, ledger);
-    Visibility { score: rounded(sum.clamp(0.0, 1.0)), position }
+    Visibility {
+        score: rounded(sum.clamp(0.0, 1.0)),
+        position,
+    }
 }
 
 /// What is taken off: batches that were left out, and a phone that did not go along.
@@ -116,21 +144,47 @@ fn deductions(scene: &Scene<'_>, places: &Places, sum: f64, ledger: &mut Ledger)
     let mut taken = 0.0;
     let quarantined = scene.input.quarantined_batches;
     if quarantined > 0 {
-        let points = (f64::from(quarantined) * weights::QUARANTINED).min(weights::QUARANTINED_CAP).min(sum);
-        let text = format!("{quarantined} batches were left out, because they could not be processed.");
-        taken -= ledger.add("visibilityScore", "quarantined_batches", -points, None, words(text, "A fault of the service, not of the courier.")).abs();
+        let points = (f64::from(quarantined) * weights::QUARANTINED)
+            .min(weights::QUARANTINED_CAP)
+            .min(sum);
+        let text =
+            format!("{quarantined} batches were left out, because they could not be processed.");
+        taken -= ledger
+            .add(
+                "visibilityScore",
+                "quarantined_batches",
+                -points,
+                None,
+                words(text, "A fault of the service, not of the courier."),
+            )
+            .abs();
     }
     let missing = scene.input.missing_batches;
     if missing > 0 {
         let text = format!("{missing} batches never came; their time counts as not covered.");
-        ledger.add("visibilityScore", "missing_batches", 0.0, None, words(text, "The phone had no network, or the app was ended."));
+        ledger.add(
+            "visibilityScore",
+            "missing_batches",
+            0.0,
+            None,
+            words(text, "The phone had no network, or the app was ended."),
+        );
     }
     if let Some(halt) = places.not_carried
         && sum + taken > weights::NOT_CARRIED_CAP
     {
         let over = weights::NOT_CARRIED_CAP - (sum + taken);
         let text = "The vehicle stood near the address, but the phone did not go on foot.";
-        taken += ledger.add("visibilityScore", "phone_not_carried", over, Some(halt), words(text, "The phone stayed in the vehicle while the courier went to the door."));
+        taken += ledger.add(
+            "visibilityScore",
+            "phone_not_carried",
+            over,
+            Some(halt),
+            words(
+                text,
+                "The phone stayed in the vehicle while the courier went to the door.",
+            ),
+        );
     }
     taken
 }
@@ -138,17 +192,29 @@ fn deductions(scene: &Scene<'_>, places: &Places, sum: f64, ledger: &mut Ledger)
 /// The time that weighs most.
 fn critical_span(scene: &Scene<'_>, places: &Places) -> (u32, u32) {
     if let Some(drop_off) = places.drop_off {
-        let from_ms = places.entrance.map_or(drop_off.at_ms.saturating_sub(CRITICAL_BEFORE_MS), |entrance| {
-            entrance.at_ms.saturating_sub(CRITICAL_MARGIN_MS)
-        });
-        return (from_ms.min(drop_off.at_ms), drop_off.at_ms.saturating_add(CRITICAL_MARGIN_MS).min(scene.end_ms));
+        let from_ms = places.entrance.map_or(
+            drop_off.at_ms.saturating_sub(CRITICAL_BEFORE_MS),
+            |entrance| entrance.at_ms.saturating_sub(CRITICAL_MARGIN_MS),
+        );
+        return (
+            from_ms.min(drop_off.at_ms),
+            drop_off
+                .at_ms
+                .saturating_add(CRITICAL_MARGIN_MS)
+                .min(scene.end_ms),
+        );
     }
     let nearest = scene.fixes.iter().min_by(|a, b| {
-        a.place.distance_m(Place::default()).total_cmp(&b.place.distance_m(Place::default()))
+        a.place
+            .distance_m(Place::default())
+            .total_cmp(&b.place.distance_m(Place::default()))
     });
     nearest.map_or((0, scene.end_ms), |fix| {
         let half_ms = CRITICAL_BEFORE_MS / 2;
-        (fix.t_ms.saturating_sub(half_ms), fix.t_ms.saturating_add(half_ms).min(scene.end_ms))
+        (
+            fix.t_ms.saturating_sub(half_ms),
+            fix.t_ms.saturating_add(half_ms).min(scene.end_ms),
+        )
     })
 }
 
@@ -158,7 +224,9 @@ struct Bins {
 
 impl Bins {
     fn new(end_ms: u32) -> Self {
-        Self { covered: vec![false; end_ms.div_ceil(BIN_MS) as usize] }
+        Self {
+            covered: vec![false; end_ms.div_ceil(BIN_MS) as usize],
+        }
     }
 
     fn cover(&mut self, t_ms: u32) {
@@ -168,7 +236,10 @@ impl Bins {
     }
 
     fn is_covered(&self, t_ms: u32) -> bool {
-        self.covered.get((t_ms / BIN_MS) as usize).copied().unwrap_or(false)
+        self.covered
+            .get((t_ms / BIN_MS) as usize)
+            .copied()
+            .unwrap_or(false)
     }
 
     fn any(&self) -> bool {
@@ -202,24 +273,50 @@ fn parts(scene: &Scene<'_>, places: &Places, critical: (u32, u32)) -> Vec<Part> 
         position.cover(fix.t_ms);
     }
     cover_indoors(scene, places, &mut position, (&motion, &pressure));
-    let changes = scene.input.system.iter().filter(|(_, name)| *name == SystemName::ClockChanged).count();
+    let changes = scene
+        .input
+        .system
+        .iter()
+        .filter(|(_, name)| *name == SystemName::ClockChanged)
+        .count();
     let clock = (1.0 - changes as f64 * weights::CLOCK_CHANGE).max(0.0);
     let seen = [&position, &motion, &pressure, &stream];
     let mut parts: Vec<Part> = Channel::ALL
         .into_iter()
         .zip(seen)
         .filter_map(|(channel, bins)| {
-            let factor = if channel == Channel::Stream { clock } else { 1.0 };
-            let (whole, critical) = (bins.share((0, scene.end_ms)) * factor, bins.share(critical) * factor);
+            let factor = if channel == Channel::Stream {
+                clock
+            } else {
+                1.0
+            };
+            let (whole, critical) = (
+                bins.share((0, scene.end_ms)) * factor,
+                bins.share(critical) * factor,
+            );
             match channel.is_declared(&scene.input.context.sensors) {
                 Some(false) if !bins.any() => None,
-                _ => Some(Part { channel, weight: channel.weight(), whole, critical }),
+                _ => Some(Part {
+                    channel,
+                    weight: channel.weight(),
+                    whole,
+                    critical,
+                }),
             }
         })
         .collect();
     if Channel::Marks.is_declared(&scene.input.context.sensors) == Some(true) {
-        let covered = if scene.input.marks.is_empty() { 0.0 } else { 1.0 };
-        parts.push(Part { channel: Channel::Marks, weight: weights::MARKS, whole: covered, critical: covered });
+        let covered = if scene.input.marks.is_empty() {
+            0.0
+        } else {
+            1.0
+        };
+        parts.push(Part {
+            channel: Channel::Marks,
+            weight: weights::MARKS,
+            whole: covered,
+            critical: covered,
+        });
     }
     if scene.input.context.sensors.is_empty() {
         parts = in_favour(parts);
@@ -234,7 +331,12 @@ fn in_favour(parts: Vec<Part>) -> Vec<Part> {
         let place = |(index, part): (usize, &Part)| {
             let is_absent = part.channel != Channel::Stream && absent & (1 << index) != 0;
             if is_absent {
-                Part { weight: part.weight * weights::UNDECLARED, whole: 0.0, critical: 0.0, ..*part }
+                Part {
+                    weight: part.weight * weights::UNDECLARED,
+                    whole: 0.0,
+                    critical: 0.0,
+                    ..*part
+                }
             } else {
                 *part
             }
@@ -243,15 +345,32 @@ fn in_favour(parts: Vec<Part>) -> Vec<Part> {
     };
     let value = |parts: &[Part]| -> f64 {
         let total: f64 = parts.iter().map(|part| part.weight).sum();
-        parts.iter().map(|part| part.weight * part.coverage()).sum::<f64>() / total.max(f64::MIN_POSITIVE)
+        parts
+            .iter()
+            .map(|part| part.weight * part.coverage())
+            .sum::<f64>()
+            / total.max(f64::MIN_POSITIVE)
     };
     let readings = (0..(1_u32 << parts.len().min(8))).map(reading);
-    readings.fold(parts.clone(), |best, other| if value(&other) > value(&best) { other } else { best })
+    readings.fold(parts.clone(), |best, other| {
+        if value(&other) > value(&best) {
+            other
+        } else {
+            best
+        }
+    })
 }
 
 /// Inside a building a bin without a fix is covered where other sensors spoke: the way on is known from them.
-fn cover_indoors(scene: &Scene<'_>, places: &Places, position: &mut Bins, (motion, pressure): (&Bins, &Bins)) {
-    let lost = scene.events(EventType::GpsLost).chain(scene.events(EventType::GpsDegraded));
+fn cover_indoors(
+    scene: &Scene<'_>,
+    places: &Places,
+    position: &mut Bins,
+    (motion, pressure): (&Bins, &Bins),
+) {
+    let lost = scene
+        .events(EventType::GpsLost)
+        .chain(scene.events(EventType::GpsDegraded));
     for event in lost {
         let (from_ms, to_ms) = (event.t_start_ms, end_of(event, scene.end_ms));
         if !is_in_building(scene, places, (from_ms, to_ms)) {
@@ -259,7 +378,9 @@ fn cover_indoors(scene: &Scene<'_>, places: &Places, position: &mut Bins, (motio
         }
         let mut t_ms = from_ms;
         while t_ms <= to_ms {
-            if (motion.is_covered(t_ms) || pressure.is_covered(t_ms)) && !is_switched_off(scene, t_ms) {
+            if (motion.is_covered(t_ms) || pressure.is_covered(t_ms))
+                && !is_switched_off(scene, t_ms)
+            {
                 position.cover(t_ms);
             }
             t_ms = t_ms.saturating_add(BIN_MS);
@@ -269,17 +390,35 @@ fn cover_indoors(scene: &Scene<'_>, places: &Places, position: &mut Bins, (motio
 
 /// Reception lost on foot, near the address or the drop-off or on the way up: a building took it.
 fn is_in_building(scene: &Scene<'_>, places: &Places, span: (u32, u32)) -> bool {
-    if scene.driving_at(span.0).is_some() || scene.feet.iter().all(|foot| overlap_ms((foot.from_ms, foot.to_ms), span) == 0) {
+    if scene.driving_at(span.0).is_some()
+        || scene
+            .feet
+            .iter()
+            .all(|foot| overlap_ms((foot.from_ms, foot.to_ms), span) == 0)
+    {
         return false;
     }
-    let climbs = scene.events(EventType::Stairs).chain(scene.events(EventType::Elevator));
-    if climbs.into_iter().any(|event| overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span) > 0) {
+    let climbs = scene
+        .events(EventType::Stairs)
+        .chain(scene.events(EventType::Elevator));
+    if climbs
+        .into_iter()
+        .any(|event| overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span) > 0)
+    {
         return true;
     }
-    let Some(last) = scene.fixes(0, span.0.saturating_add(1)).last() else { return false };
-    let door = places.drop_off.and_then(|drop_off| drop_off.estimate).map(|estimate| estimate.place);
+    let Some(last) = scene.fixes(0, span.0.saturating_add(1)).last() else {
+        return false;
+    };
+    let door = places
+        .drop_off
+        .and_then(|drop_off| drop_off.estimate)
+        .map(|estimate| estimate.place);
     let near_m = BUILDING_M + last.accuracy_m;
-    [Some(Place::default()), door].into_iter().flatten().any(|place| last.place.distance_m(place) <= near_m)
+    [Some(Place::default()), door]
+        .into_iter()
+        .flatten()
+        .any(|place| last.place.distance_m(place) <= near_m)
 }
 
 /// Whether location was taken away by hand at that time: that is a loss wherever it happens.

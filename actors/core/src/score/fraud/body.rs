@@ -43,7 +43,15 @@ const ALTITUDE_MS: core::ops::RangeInclusive<u32> = 60_000..=1_200_000;
 
 pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let pieces = pieces(scene);
-    [walks(scene, &pieces), drives(&pieces), frozen(scene), altitude(scene)].into_iter().flatten().collect()
+    [
+        walks(scene, &pieces),
+        drives(&pieces),
+        frozen(scene),
+        altitude(scene),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// A piece of the session in which position and body are both known.
@@ -63,7 +71,9 @@ struct Piece {
 
 fn pieces(scene: &Scene<'_>) -> Vec<Piece> {
     let windows = scene.input.windows;
-    let (Some(first), Some(last)) = (windows.first(), windows.last()) else { return Vec::new() };
+    let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
+        return Vec::new();
+    };
     let mut pieces = Vec::new();
     let mut from_ms = first.t_ms;
     while from_ms < last.end_ms().min(super::super::END_MS_MAX) {
@@ -89,14 +99,23 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
     }
     let way_m = first.place.distance_m(last.place);
     // A drift within the accuracies is no way.
-    let way_m = if way_m > DRIFT_SIGMAS * first.accuracy_m.max(last.accuracy_m) { way_m } else { 0.0 };
+    let way_m = if way_m > DRIFT_SIGMAS * first.accuracy_m.max(last.accuracy_m) {
+        way_m
+    } else {
+        0.0
+    };
     let windows = scene.windows(from_ms, to_ms);
     let mut spreads: Vec<f32> = windows.iter().filter_map(spread_without_gait).collect();
     spreads.sort_by(f32::total_cmp);
     let heard = spreads.len() >= HEARD_LEAST && spreads.len() == windows.len();
-    let median = spreads.get(spreads.len() / 2).copied().unwrap_or(f32::INFINITY);
+    let median = spreads
+        .get(spreads.len() / 2)
+        .copied()
+        .unwrap_or(f32::INFINITY);
     let drives = scene.events(EventType::Driving);
-    let on_road = drives.into_iter().any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
+    let on_road = drives
+        .into_iter()
+        .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
     Some(Piece {
         from_ms,
         to_ms,
@@ -111,40 +130,88 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
 /// The spread of acceleration in a second without a step, without a gait, and in which nobody speaks of a vehicle.
 fn spread_without_gait(window: &Window) -> Option<f32> {
     let motion = window.motion?;
-    let gait = motion.cadence_hz.is_some_and(|cadence_hz| cadence_hz >= 1.0) && motion.accel_std > NO_GAIT_ACCEL_STD;
-    let in_vehicle = matches!(window.activity, Some((ActivityType::Driving | ActivityType::Cycling, _)));
+    let gait = motion
+        .cadence_hz
+        .is_some_and(|cadence_hz| cadence_hz >= 1.0)
+        && motion.accel_std > NO_GAIT_ACCEL_STD;
+    let in_vehicle = matches!(
+        window.activity,
+        Some((ActivityType::Driving | ActivityType::Cycling, _))
+    );
     (!gait && window.steps.unwrap_or(0) == 0 && !in_vehicle).then_some(motion.accel_std)
 }
 
 /// The step counter must be alive for this: a phone without one may be carried so gently that nothing shows.
 fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
-    let declared = scene.input.context.sensors.iter().any(|sensor| sensor == "steps");
-    if !declared && !scene.input.windows.iter().any(|window| window.steps.is_some()) {
+    let declared = scene
+        .input
+        .context
+        .sensors
+        .iter()
+        .any(|sensor| sensor == "steps");
+    if !declared
+        && !scene
+            .input
+            .windows
+            .iter()
+            .any(|window| window.steps.is_some())
+    {
         return None;
     }
-    let walks: Vec<&Piece> =
-        pieces.iter().filter(|piece| piece.no_gait && !piece.on_road && FOOT_MPS.contains(&piece.speed_mps)).collect();
+    let walks: Vec<&Piece> = pieces
+        .iter()
+        .filter(|piece| piece.no_gait && !piece.on_road && FOOT_MPS.contains(&piece.speed_mps))
+        .collect();
     let way_m: f32 = walks.iter().map(|piece| piece.way_m).sum();
     let (first, last) = (walks.first()?, walks.last()?);
     if way_m < WALKS_M {
         return None;
     }
-    let points = if way_m >= WALKS_FAR_M { weights::GPS_WALKS_FAR } else { weights::GPS_WALKS };
-    let text = format!("The position walked {way_m:.0} m while the phone lay still and counted no step.");
-    let words = words(text, "The phone lay on a cart that was pushed over smooth ground.");
-    Some(Signal { group: Group::Body, name: "position_walks_body_rests", points, span: Some((first.from_ms, last.to_ms)), words })
+    let points = if way_m >= WALKS_FAR_M {
+        weights::GPS_WALKS_FAR
+    } else {
+        weights::GPS_WALKS
+    };
+    let text =
+        format!("The position walked {way_m:.0} m while the phone lay still and counted no step.");
+    let words = words(
+        text,
+        "The phone lay on a cart that was pushed over smooth ground.",
+    );
+    Some(Signal {
+        group: Group::Body,
+        name: "position_walks_body_rests",
+        points,
+        span: Some((first.from_ms, last.to_ms)),
+        words,
+    })
 }
 
 fn drives(pieces: &[Piece]) -> Option<Signal> {
-    let drives: Vec<&Piece> = pieces.iter().filter(|piece| piece.at_rest && piece.speed_mps >= ROAD_MPS).collect();
+    let drives: Vec<&Piece> = pieces
+        .iter()
+        .filter(|piece| piece.at_rest && piece.speed_mps >= ROAD_MPS)
+        .collect();
     let (first, last) = (drives.first()?, drives.last()?);
-    let time_ms = drives.iter().map(|piece| piece.to_ms.saturating_sub(piece.from_ms)).fold(0, u32::saturating_add);
+    let time_ms = drives
+        .iter()
+        .map(|piece| piece.to_ms.saturating_sub(piece.from_ms))
+        .fold(0, u32::saturating_add);
     if time_ms < DRIVES_MS {
         return None;
     }
-    let text = format!("The position drove for {} s while the phone lay perfectly still.", time_ms / 1000);
+    let text = format!(
+        "The position drove for {} s while the phone lay perfectly still.",
+        time_ms / 1000
+    );
     let words = words(text, "A very soft mount in a very smooth vehicle.");
-    Some(Signal { group: Group::Body, name: "position_drives_body_rests", points: weights::GPS_DRIVES, span: Some((first.from_ms, last.to_ms)), words })
+    Some(Signal {
+        group: Group::Body,
+        name: "position_drives_body_rests",
+        points: weights::GPS_DRIVES,
+        span: Some((first.from_ms, last.to_ms)),
+        words,
+    })
 }
 
 /// The body walks outdoors and the position, said to be exact, does not change at all.
@@ -163,7 +230,9 @@ fn frozen(scene: &Scene<'_>) -> Option<Signal> {
         let Some(start) = since else { continue };
         steps = steps.saturating_add(u32::from(window.steps.unwrap_or(0)));
         if steps >= FROZEN_STEPS && is_outdoors(scene, start, window.t_ms) {
-            let text = format!("{steps} steps were counted while the position, said to be exact, did not change.");
+            let text = format!(
+                "{steps} steps were counted while the position, said to be exact, did not change."
+            );
             let words = words(text, "Indoors, phones repeat their last position.");
             return Some(Signal {
                 group: Group::Body,
@@ -183,7 +252,12 @@ fn is_outdoors(scene: &Scene<'_>, start: Fix, until_ms: u32) -> bool {
         let mut events = scene.events(event_type);
         events.any(|event| event.t_start_ms < until_ms && end_of(event, scene.end_ms) > start.t_ms)
     };
-    let building = [EventType::Stairs, EventType::Elevator, EventType::GpsLost, EventType::GpsDegraded];
+    let building = [
+        EventType::Stairs,
+        EventType::Elevator,
+        EventType::GpsLost,
+        EventType::GpsDegraded,
+    ];
     start.place.distance_m(Place::default()) > 150.0 && !building.into_iter().any(inside)
 }
 
@@ -191,10 +265,17 @@ fn is_outdoors(scene: &Scene<'_>, start: Fix, until_ms: u32) -> bool {
 fn altitude(scene: &Scene<'_>) -> Option<Signal> {
     const MEDIAN_MS: u32 = 10_000;
     let altitude_m = |from_ms: u32, to_ms: u32| {
-        let good = scene.fixes(from_ms, to_ms).iter().filter(|fix| fix.accuracy_m <= GOOD_ACCURACY_M);
+        let good = scene
+            .fixes(from_ms, to_ms)
+            .iter()
+            .filter(|fix| fix.accuracy_m <= GOOD_ACCURACY_M);
         let mut altitudes: Vec<f32> = good.filter_map(|fix| fix.altitude_m).collect();
         altitudes.sort_by(f32::total_cmp);
-        if altitudes.len() < 5 { None } else { altitudes.get(altitudes.len() / 2).copied() }
+        if altitudes.len() < 5 {
+            None
+        } else {
+            altitudes.get(altitudes.len() / 2).copied()
+        }
     };
     scene.events(EventType::Driving).find_map(|event| {
         let (from_ms, to_ms) = (event.t_start_ms, end_of(event, scene.end_ms));

@@ -61,16 +61,22 @@ pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
             continue;
         }
         match spans.last_mut() {
-            Some(last) if from_ms.saturating_sub(last.1) <= MERGED_MS
-                && scene.walked_m(last.1, from_ms).is_some_and(|walked_m| walked_m <= MERGED_WALK_M)
-                && same_floor(scene, *last, (from_ms, to_ms)) =>
+            Some(last)
+                if from_ms.saturating_sub(last.1) <= MERGED_MS
+                    && scene
+                        .walked_m(last.1, from_ms)
+                        .is_some_and(|walked_m| walked_m <= MERGED_WALK_M)
+                    && same_floor(scene, *last, (from_ms, to_ms)) =>
             {
                 last.1 = last.1.max(to_ms);
             }
             _ => spans.push((from_ms, to_ms)),
         }
     }
-    spans.into_iter().map(|(from_ms, to_ms)| stay(scene, from_ms, to_ms)).collect()
+    spans
+        .into_iter()
+        .map(|(from_ms, to_ms)| stay(scene, from_ms, to_ms))
+        .collect()
 }
 
 fn same_floor(scene: &Scene<'_>, a: (u32, u32), b: (u32, u32)) -> bool {
@@ -85,7 +91,10 @@ fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
         from_ms,
         to_ms,
         estimate: scene.estimate(from_ms, to_ms),
-        height_m: scene.height.level(from_ms, to_ms).map(|level| level.height_m),
+        height_m: scene
+            .height
+            .level(from_ms, to_ms)
+            .map(|level| level.height_m),
         points: 0.0,
         marked: false,
         passage: false,
@@ -101,10 +110,16 @@ pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
     }
     let still = |from_ms: u32, to_ms: u32| {
         let windows = scene.windows(from_ms, to_ms);
-        windows.iter().map(|window| (window.t_ms, body(window) == Body::Still)).collect::<Vec<_>>()
+        windows
+            .iter()
+            .map(|window| (window.t_ms, body(window) == Body::Still))
+            .collect::<Vec<_>>()
     };
     let mut from_ms = at_ms;
-    for (t_ms, is_still) in still(at_ms.saturating_sub(MARKED_SPAN_MS), at_ms).into_iter().rev() {
+    for (t_ms, is_still) in still(at_ms.saturating_sub(MARKED_SPAN_MS), at_ms)
+        .into_iter()
+        .rev()
+    {
         if is_still {
             from_ms = t_ms;
         } else if from_ms.saturating_sub(t_ms) > FIDGET_MS {
@@ -127,15 +142,27 @@ pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
 
 /// The stay at an instant, or the nearest one within `near_ms` of it.
 pub(crate) fn at(stays: &[Stay], t_ms: u32, near_ms: u32) -> Option<usize> {
-    let away_ms = |stay: &Stay| stay.from_ms.saturating_sub(t_ms).max(t_ms.saturating_sub(stay.to_ms));
-    let near = stays.iter().enumerate().filter(|(_, stay)| away_ms(stay) <= near_ms);
-    near.min_by_key(|(_, stay)| away_ms(stay)).map(|(index, _)| index)
+    let away_ms = |stay: &Stay| {
+        stay.from_ms
+            .saturating_sub(t_ms)
+            .max(t_ms.saturating_sub(stay.to_ms))
+    };
+    let near = stays
+        .iter()
+        .enumerate()
+        .filter(|(_, stay)| away_ms(stay) <= near_ms);
+    near.min_by_key(|(_, stay)| away_ms(stay))
+        .map(|(index, _)| index)
 }
 
 /// The stay that looks most like the one at the door, if any looks like one; of two equals the later.
 pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
-    let able = stays.iter().enumerate().filter(|(_, stay)| stay.points >= points::LEAST && !stay.passage);
-    able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points)).map(|(index, _)| index)
+    let able = stays
+        .iter()
+        .enumerate()
+        .filter(|(_, stay)| stay.points >= points::LEAST && !stay.passage);
+    able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))
+        .map(|(index, _)| index)
 }
 
 /// Gives every stay its points.
@@ -151,7 +178,11 @@ pub(crate) fn judge(scene: &Scene<'_>, stays: &mut [Stay]) {
 fn has_mark(scene: &Scene<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> bool) -> bool {
     let from_ms = stay.from_ms.saturating_sub(super::MARK_NEAR_MS);
     let to_ms = stay.to_ms.saturating_add(super::MARK_NEAR_MS);
-    scene.input.marks.iter().any(|&(t_ms, name)| wanted(name) && (from_ms..=to_ms).contains(&t_ms))
+    scene
+        .input
+        .marks
+        .iter()
+        .any(|&(t_ms, name)| wanted(name) && (from_ms..=to_ms).contains(&t_ms))
 }
 
 /// A pause at a gate, or one that ends in an elevator.
@@ -167,7 +198,9 @@ fn is_passage(scene: &Scene<'_>, stay: &Stay) -> bool {
 /// Whether the stay ends in a ride that leads away from where the courier came from: the way up or down to the
 /// door. The wait for the way back looks the same, but no stay at a door has come before it.
 fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay) -> bool {
-    let rode_before = scene.events(EventType::Elevator).any(|ride| ride.t_start_ms < stay.from_ms);
+    let rode_before = scene
+        .events(EventType::Elevator)
+        .any(|ride| ride.t_start_ms < stay.from_ms);
     // With a ride behind it, a stay that ends in a ride may be the one at a door by the lift.
     stay.before_ride && !rode_before
 }
@@ -175,7 +208,8 @@ fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay) -> bool {
 /// Whether a ride begins about `t_ms`.
 fn ends_in_ride(scene: &Scene<'_>, t_ms: u32) -> bool {
     scene.events(EventType::Elevator).any(|ride| {
-        ride.t_start_ms.saturating_add(2_000) >= t_ms && ride.t_start_ms <= t_ms.saturating_add(ELEVATOR_WAIT_MS)
+        ride.t_start_ms.saturating_add(2_000) >= t_ms
+            && ride.t_start_ms <= t_ms.saturating_add(ELEVATOR_WAIT_MS)
     })
 }
 
@@ -205,7 +239,11 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
         sum += points::REVERSAL;
     }
     if stay.passage {
-        sum += if waits_for_elevator(scene, stay) { points::ELEVATOR } else { points::GATE };
+        sum += if waits_for_elevator(scene, stay) {
+            points::ELEVATOR
+        } else {
+            points::GATE
+        };
     }
     sum
 }
@@ -214,44 +252,76 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
 fn origin(scene: &Scene<'_>, stay: &Stay) -> Option<(Foot, Place)> {
     let foot = super::foot_at(scene, stay.from_ms)?;
     let parked_ms = foot.parked_ms.unwrap_or(foot.from_ms);
-    let estimate = scene.estimate(parked_ms.saturating_sub(5_000), foot.from_ms.saturating_add(2_000))?;
+    let estimate = scene.estimate(
+        parked_ms.saturating_sub(5_000),
+        foot.from_ms.saturating_add(2_000),
+    )?;
     Some((foot, estimate.place))
 }
 
 fn is_farthest(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
-    let Some((foot, origin)) = origin(scene, stay) else { return false };
-    let away_m = |stay: &Stay| stay.estimate.map_or(0.0, |estimate| estimate.place.distance_m(origin));
+    let Some((foot, origin)) = origin(scene, stay) else {
+        return false;
+    };
+    let away_m = |stay: &Stay| {
+        stay.estimate
+            .map_or(0.0, |estimate| estimate.place.distance_m(origin))
+    };
     let own_m = away_m(stay);
-    let peers = all.iter().filter(|other| other.from_ms >= foot.from_ms && other.to_ms <= foot.to_ms);
+    let peers = all
+        .iter()
+        .filter(|other| other.from_ms >= foot.from_ms && other.to_ms <= foot.to_ms);
     own_m > REVERSAL_M && peers.map(away_m).fold(0.0, f32::max) <= own_m
 }
 
 /// Whether the stay is as high, or as low, as the session ever stayed, and that is another floor.
 fn is_extreme(stay: &Stay, all: &[Stay]) -> bool {
-    let Some(own_m) = stay.height_m else { return false };
+    let Some(own_m) = stay.height_m else {
+        return false;
+    };
     let heights = all.iter().filter_map(|stay| stay.height_m);
-    let (low_m, high_m) = heights.fold((own_m, own_m), |(low, high), height| (low.min(height), high.max(height)));
+    let (low_m, high_m) = heights.fold((own_m, own_m), |(low, high), height| {
+        (low.min(height), high.max(height))
+    });
     let spread = high_m - low_m > SAME_FLOOR_M;
-    spread && (high_m - own_m < SAME_FLOOR_M || own_m - low_m < SAME_FLOOR_M)
-        && all.iter().any(|other| other.from_ms < stay.from_ms && other.height_m.is_some_and(|height_m| (height_m - own_m).abs() > SAME_FLOOR_M))
+    spread
+        && (high_m - own_m < SAME_FLOOR_M || own_m - low_m < SAME_FLOOR_M)
+        && all.iter().any(|other| {
+            other.from_ms < stay.from_ms
+                && other
+                    .height_m
+                    .is_some_and(|height_m| (height_m - own_m).abs() > SAME_FLOOR_M)
+        })
 }
 
 /// Whether the courier goes back afterwards: nearer to the vehicle, or back to the level he came from.
 fn goes_back(scene: &Scene<'_>, stay: &Stay) -> bool {
-    let Some((foot, origin)) = origin(scene, stay) else { return false };
+    let Some((foot, origin)) = origin(scene, stay) else {
+        return false;
+    };
     if let Some(estimate) = stay.estimate {
         let own_m = estimate.place.distance_m(origin);
         let later = scene.fixes(stay.to_ms, foot.to_ms).iter();
-        let nearest_m = later.map(|fix| fix.place.distance_m(origin) + fix.accuracy_m / 2.0).fold(f32::INFINITY, f32::min);
+        let nearest_m = later
+            .map(|fix| fix.place.distance_m(origin) + fix.accuracy_m / 2.0)
+            .fold(f32::INFINITY, f32::min);
         if nearest_m + REVERSAL_M < own_m {
             return true;
         }
     }
-    let before = scene.height.level(foot.from_ms, foot.from_ms.saturating_add(10_000));
+    let before = scene
+        .height
+        .level(foot.from_ms, foot.from_ms.saturating_add(10_000));
     let own = scene.height.level(stay.from_ms, stay.to_ms);
-    let (Some(before), Some(own)) = (before, own) else { return false };
-    let Some(up) = rise(before, own) else { return false };
+    let (Some(before), Some(own)) = (before, own) else {
+        return false;
+    };
+    let Some(up) = rise(before, own) else {
+        return false;
+    };
     let later = scene.height.levels(stay.to_ms, foot.to_ms).iter();
     up.metres.abs() > SAME_FLOOR_M
-        && later.into_iter().any(|level| (level.height_m - before.height_m).abs() < up.metres.abs() / 2.0)
+        && later
+            .into_iter()
+            .any(|level| (level.height_m - before.height_m).abs() < up.metres.abs() / 2.0)
 }
