@@ -1,5 +1,6 @@
 //! The store.
 
+mod backup;
 mod committer;
 mod continuity;
 pub mod embedded;
@@ -7,9 +8,11 @@ pub mod engine;
 pub mod local;
 pub mod memory;
 mod record;
+pub mod secrets;
 pub mod tables;
 pub mod txn;
 
+pub use backup::{BackupError, BackupReport};
 pub use committer::{Committer, HandOver, OnFatal};
 pub use continuity::NotWhole;
 pub use embedded::{EmbeddedStore, OpenError, OpenOptions};

@@ -8,8 +8,9 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use porchlight_actors::observe::store::{StoreMetrics, StoreOutcome};
 use porchlight_actors::ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{COMMIT_GROUP_BYTES_MAX, COMMIT_GROUP_MAX, COMMIT_QUEUE_MAX};
@@ -170,6 +171,7 @@ impl Committer {
                 return Err(StoreError::unavailable(closed.clone()));
             }
             if queue.waiting.len() >= COMMIT_QUEUE_MAX {
+                StoreMetrics::get().on_operations(StoreOutcome::Overloaded, 1);
                 return Err(StoreError::Overloaded);
             }
             queue.waiting.push_back(operation);
@@ -282,7 +284,9 @@ impl Writer {
             }
             count += 1;
         }
-        Some(queue.waiting.drain(..count).collect())
+        let operations = queue.waiting.drain(..count).collect();
+        StoreMetrics::get().queue.set(queue.waiting.len() as f64);
+        Some(operations)
     }
 
     fn commit(&mut self, mut operations: Vec<Box<dyn Operation>>) -> Result<(), EngineError> {
@@ -300,15 +304,18 @@ impl Writer {
                 self.group.take_back();
             }
         }
-        if !self.group.is_empty() || operations.is_empty() {
-            if let Err(error) = self.write(durability) {
-                let reason = Closed(describe(&error).into());
-                for operation in operations {
-                    operation.complete(Some(&reason));
-                }
-                return Err(error);
+        let is_idle_write = operations.is_empty();
+        if (is_idle_write || !self.group.is_empty())
+            && let Err(error) = self.write(durability)
+        {
+            let reason = Closed(describe(&error).into());
+            StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
+            for operation in operations {
+                operation.complete(Some(&reason));
             }
+            return Err(error);
         }
+        StoreMetrics::get().on_operations(StoreOutcome::Ok, operations.len() as u64);
         for (session_id, seq, batch) in self.group.taken.drain(..) {
             (self.hand_over)(session_id, seq, batch);
         }
@@ -319,6 +326,7 @@ impl Writer {
     }
 
     fn write(&mut self, durability: Durability) -> Result<(), EngineError> {
+        let begun = Instant::now();
         let log = self.log + 1;
         let mut writes = self.group.writes(log);
         writes.extend(continuity::markers(log));
@@ -327,6 +335,10 @@ impl Writer {
         if durability == Durability::Synced {
             self.engine.acknowledge(log)?;
         }
+        StoreMetrics::get().groups.increment(1);
+        StoreMetrics::get()
+            .commit
+            .record(begun.elapsed().as_secs_f64());
         if log.is_multiple_of(continuity::ROTATE_GROUPS) {
             self.engine.rotate()?;
         }
