@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Detector;
 use super::constants::{
-    CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS, CLIMB_SPREAD_MPS, DELAY_MAX,
-    DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS,
-    RATE_COST_MAX, RIDE_MPS, UNMEASURED_RIDE_COST,
+    CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
+    CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS,
+    DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RIDE_MPS,
+    UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::Frame;
@@ -49,7 +50,10 @@ impl Detector for MovementDetector {
             has_steps: gait.has_steps,
             height_m: self.height.observe(window),
             speed_mps: None,
-            ride: self.ride.observe(window).filter(|_| window.pressure_hpa.is_none()),
+            ride: self
+                .ride
+                .observe(window)
+                .filter(|_| window.pressure_hpa.is_none()),
             vehicle: vehicle_hint(window),
         };
         self.append(frame);

@@ -8,8 +8,9 @@ use porchlight_schema::event::{Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN,
-    PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
+    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_BY_POSITION_MS_MAX,
+    HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX,
+    RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
 };
 use super::decode::State;
 use super::floors::floors_of;
@@ -219,8 +220,19 @@ impl Arbiter {
     }
 
     /// A ride that only acceleration showed is known when it ends: the stay that it was taken for ends where it began.
-    fn insert_ride(&mut self, context: &SessionContext, frame: &Frame, ride: &LoneRide, log: &mut EventLog) {
-        let Some(mut stay) = self.event.filter(|event| event.state == State::Still && !self.in_vehicle) else { return };
+    fn insert_ride(
+        &mut self,
+        context: &SessionContext,
+        frame: &Frame,
+        ride: &LoneRide,
+        log: &mut EventLog,
+    ) {
+        let Some(mut stay) = self
+            .event
+            .filter(|event| event.state == State::Still && !self.in_vehicle)
+        else {
+            return;
+        };
         if self.waiting > 0 || ride.start_ms <= stay.start_ms {
             return;
         }
@@ -236,7 +248,12 @@ impl Arbiter {
             ride_m: ride.rise_m,
             ..stay
         };
-        log.open(EventType::Elevator, run.start_ms, logistic(run.log_odds()), run.metadata(context));
+        log.open(
+            EventType::Elevator,
+            run.start_ms,
+            logistic(run.log_odds()),
+            run.metadata(context),
+        );
         self.event = Some(run);
     }
 

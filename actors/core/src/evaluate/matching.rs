@@ -98,8 +98,13 @@ fn inside(detected: &Detected, labels: &Labels) -> Vec<Stretch> {
         return vec![Stretch { from, to }];
     }
     let spans = labels.labelled_spans.iter();
-    let pieces = spans.map(|&(first, last)| Stretch { from: from.max(first), to: to.min(last) });
-    pieces.filter(|piece| piece.length() > 0.0 || (from >= to && piece.to >= piece.from)).collect()
+    let pieces = spans.map(|&(first, last)| Stretch {
+        from: from.max(first),
+        to: to.min(last),
+    });
+    pieces
+        .filter(|piece| piece.length() > 0.0 || (from >= to && piece.to >= piece.from))
+        .collect()
 }
 
 /// Counts one type of one recording.
@@ -114,7 +119,11 @@ pub(super) fn add(
     let own: Vec<(Stretch, &Detected)> = detected
         .iter()
         .filter(|one| one.event.event_type == event_type)
-        .flat_map(|one| inside(one, labels).into_iter().map(move |stretch| (stretch, one)))
+        .flat_map(|one| {
+            inside(one, labels)
+                .into_iter()
+                .map(move |stretch| (stretch, one))
+        })
         .collect();
     let pairs = matched(event_type, &segments, &own);
     for (place, segment) in segments.iter().enumerate() {
@@ -146,7 +155,9 @@ pub(super) fn add(
         tally.merges += u32::try_from(run_together.count().saturating_sub(1)).unwrap_or(0);
         // A sliver that reaches into a span is a matter of the boundary, not a detection of its own.
         let is_right = pairs.iter().any(|pair| pair.1 == place);
-        let whole = f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms) - one.event.t_start_ms) / 1000.0;
+        let whole =
+            f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms) - one.event.t_start_ms)
+                / 1000.0;
         let most = (0.5 * whole).min(SLIVER_SEC);
         if is_complete && (is_right || own.length() >= most) {
             tally.detections += 1;

@@ -243,10 +243,3 @@ proptest! {
         prop_assert!(!shell.journal.contains_key(&next), "what is next is applied");
     }
 }
-
-#[test]
-fn the_machine_is_small() {
-    let bytes = std::mem::size_of::<SessionMachine>();
-    eprintln!("machine {bytes}, timeline {}", std::mem::size_of::<Timeline>());
-    assert!(bytes <= 2048, "{bytes} bytes");
-}
