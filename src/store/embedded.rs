@@ -8,9 +8,12 @@
 //! ```
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+
+use porchlight_actors::ports::StoreResult;
 
 use super::committer::{Committer, HandOver, OnFatal};
 use super::continuity::{self, NotWhole};
@@ -122,6 +125,15 @@ impl EmbeddedStore {
             on_fatal: Arc::new(|_| {}),
         })
     }
+
+    /// Moves what is in memory out to tables and waits for it. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] when the engine fails.
+    pub fn flush_tables(&self) -> StoreResult<()> {
+        Ok(self.engine.flush()?)
+    }
 }
 
 /// Opens the engine in the store's folder, and the file beside it.
@@ -141,12 +153,19 @@ pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>
             .ok_or(OpenError::Unknown(file))?,
     };
     let acknowledged = Arc::new(acknowledged);
-    let engine =
-        FjallEngine::open(&folder, Arc::clone(&acknowledged)).map_err(|error| match error {
-            fjall::Error::Locked => OpenError::Locked(path.to_path_buf()),
-            error => OpenError::Engine(path.to_path_buf(), error.into()),
-        })?;
-    Ok((engine, acknowledged))
+    // Some damage makes fjall panic rather than answer with an error.
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        FjallEngine::open(&folder, Arc::clone(&acknowledged))
+    }));
+    match opened {
+        Ok(Ok(engine)) => Ok((engine, acknowledged)),
+        Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked(path.to_path_buf())),
+        Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error.into())),
+        Err(_) => Err(OpenError::Engine(
+            path.to_path_buf(),
+            EngineError::Corrupt("fjall panicked over its files".to_owned()),
+        )),
+    }
 }
 
 /// Writes and syncs one group of nothing but markers, and gives its number. It runs on a thread of its own, because

@@ -113,7 +113,7 @@ impl SecretKeys {
 
 fn make(folder: &Path, file: &Path) -> io::Result<()> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
-    std::fs::File::open("/dev/urandom")?.read_exact(key.as_mut_slice())?;
+    crate::world::fill(key.as_mut_slice());
     let mut text = Zeroizing::new(String::with_capacity(2 * KEY_BYTES + 1));
     for byte in key.iter() {
         for digit in [byte >> 4, byte & 15] {
