@@ -47,7 +47,8 @@ use crate::keys::SessionTokens;
 use auth::Authenticator;
 use body::Deadlines;
 use problem::Problem;
-use route::{Route, get};
+use porchlight_actors::observe::http::Route;
+use route::{get, resource};
 
 /// How often what is remembered of silent callers is let go.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -118,13 +119,15 @@ pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
 
 fn resources() -> [Resource; 8] {
     [
-        Route::SessionStart.resource().route(web::post().to(start::start)),
-        Route::SessionStop.resource().route(web::post().to(stop::stop)),
-        Route::Sessions.resource().route(get().to(sessions::list)),
-        Route::Telemetry.resource().route(web::post().to(telemetry::telemetry)).route(web::get().to(telemetry::upgrade)),
-        Route::Pod.resource().route(web::post().to(stop::attach_pod)),
-        Route::Insights.resource().route(get().to(insights::insight)),
-        Route::Evidence.resource().route(get().to(insights::evidence)),
-        Route::Session.resource().route(get().to(sessions::session)),
+        resource(Route::SessionStart, "POST").route(web::post().to(start::start)),
+        resource(Route::SessionStop, "POST").route(web::post().to(stop::stop)),
+        resource(Route::Sessions, "GET, HEAD").route(get().to(sessions::list)),
+        resource(Route::SessionTelemetry, "GET, POST")
+            .route(web::post().to(telemetry::telemetry))
+            .route(web::get().to(telemetry::upgrade)),
+        resource(Route::SessionPod, "POST").route(web::post().to(stop::attach_pod)),
+        resource(Route::SessionInsights, "GET, HEAD").route(get().to(insights::insight)),
+        resource(Route::SessionEvidence, "GET, HEAD").route(get().to(insights::evidence)),
+        resource(Route::Session, "GET, HEAD").route(get().to(sessions::session)),
     ]
 }

@@ -7,12 +7,14 @@
 //! A session token is `st_` + the session's id + a tag that only the service can make, so that it is checked without
 //! a look-up and nothing of it is stored.
 
+mod desk;
 mod token;
 
 use porchlight_schema::key::KeyKind;
 use porchlight_schema::session::Env;
 use sha2::{Digest, Sha256};
 
+pub use desk::{CreatedKey, DeskError, KeyDesk, KeyOrder, ListedKey};
 pub use token::{SessionTokens, TokenError};
 
 /// Digits, then letters: the value of a digit is its place.

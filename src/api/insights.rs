@@ -29,7 +29,7 @@ struct EvidenceView<'a> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub async fn insight(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
@@ -56,7 +56,7 @@ pub async fn insight(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super`]; 404 until the session is scored.
-pub async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;

@@ -23,7 +23,7 @@ struct PageView<T> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub async fn session(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn session(call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
@@ -36,7 +36,7 @@ pub async fn session(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub async fn list(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
     let mut query = Query::of(call.http.query_string());

@@ -39,7 +39,7 @@ struct Started<'a> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.caller().await?.key()?;
     call.accepts_json()?;
     let body = call.body(Limits::REQUEST).await?;

@@ -21,7 +21,7 @@ use super::problem::Problem;
 /// # Errors
 ///
 /// See the module [`super`].
-pub async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     call.accepts_json()?;
     let body = call.body(Limits::REQUEST).await?;
@@ -54,7 +54,7 @@ pub async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub async fn attach_pod(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn attach_pod(mut call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let session_id = call.session_id();
     caller.may_act_on(session_id)?;

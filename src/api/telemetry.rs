@@ -20,7 +20,7 @@ use super::problem::{Code, Fault, Problem};
 /// # Errors
 ///
 /// See the module [`super`].
-pub async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
     let service = &call.state.service;
     let caller = call.caller().await?;
     let session_id = call.session_id();
@@ -48,7 +48,7 @@ pub async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// Always: 426, after the checks of credential and session.
-pub async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let session_id = call.session_id();
     caller.may_act_on(session_id)?;

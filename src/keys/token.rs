@@ -8,6 +8,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use porchlight_schema::ids::SessionId;
 use sha2::Sha256;
 
+use crate::store::secrets::SecretKeys;
+
 /// What every session token begins with.
 const PREFIX: &str = "st_";
 /// Bytes of the tag: 192 of the HMAC's 256 bits, a whole number of base64 characters.
@@ -15,7 +17,7 @@ const TAG_BYTES: usize = 24;
 /// Characters of the tag.
 const TAG_CHARS: usize = TAG_BYTES / 3 * 4;
 /// What the key of the tags is derived for; another use of the same master key says something else.
-const PURPOSE: &[u8] = b"porchlight session token, version 1";
+const PURPOSE: &str = "session token, version 1";
 
 type HmacSha256 = Hmac<Sha256>;
 
@@ -38,14 +40,16 @@ impl std::fmt::Debug for SessionTokens {
 }
 
 impl SessionTokens {
-    /// From the master keys of `secrets.key_files`: tokens are made with `first` and checked with any.
+    /// From the service's secret keys: tokens are made with the one that writes, and checked with any.
+    #[must_use]
+    pub fn of(secrets: &SecretKeys) -> Self {
+        Self { macs: secrets.reading().map(|secret| keyed(secret.derive(PURPOSE).bytes())).collect() }
+    }
+
+    /// From keys that serve nothing else: tokens are made with the first, and checked with any.
     #[must_use]
     pub fn new(first: &[u8; 32], others: &[[u8; 32]]) -> Self {
-        let derive = |master: &[u8; 32]| {
-            let key = keyed(master).chain_update(PURPOSE).finalize().into_bytes();
-            keyed(&key.into())
-        };
-        Self { macs: std::iter::once(first).chain(others).map(derive).collect() }
+        Self { macs: std::iter::once(first).chain(others).map(keyed).collect() }
     }
 
     /// The token of a session: the same whenever and wherever it is made.
