@@ -29,6 +29,7 @@ pub mod problem;
 pub mod query;
 pub mod request_id;
 pub mod route;
+pub mod serve;
 
 mod insights;
 mod sessions;
@@ -40,6 +41,7 @@ use std::time::Duration;
 
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{HttpResponse, Resource};
+use porchlight_actors::observe::http::Route;
 use porchlight_actors::service::Service;
 use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REMEMBERED_MS_MAX};
 
@@ -47,8 +49,8 @@ use crate::keys::SessionTokens;
 use auth::Authenticator;
 use body::Deadlines;
 use problem::Problem;
-use porchlight_actors::observe::http::Route;
 use route::{get, resource};
+pub use serve::{Served, serve};
 
 /// How often what is remembered of silent callers is let go.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -93,8 +95,17 @@ impl ApiState {
     #[must_use]
     pub fn new(service: Service, tokens: SessionTokens, config: ApiConfig) -> Self {
         let store = std::sync::Arc::clone(service.store());
-        let auth = Authenticator::new(store, tokens, config.rate_limit_per_second, config.key_remembered);
-        Self { service, auth, config }
+        let auth = Authenticator::new(
+            store,
+            tokens,
+            config.rate_limit_per_second,
+            config.key_remembered,
+        );
+        Self {
+            service,
+            auth,
+            config,
+        }
     }
 }
 
@@ -113,7 +124,9 @@ pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
         for resource in resources() {
             config.service(resource);
         }
-        config.default_service(web::to(|| async { Err::<HttpResponse, _>(Problem::not_found()) }));
+        config.default_service(web::to(|| async {
+            Err::<HttpResponse, _>(Problem::not_found())
+        }));
     }
 }
 

@@ -74,14 +74,22 @@ pub struct ReadKey {
 pub fn read(text: &str) -> Option<ReadKey> {
     let mut parts = text.splitn(3, '_');
     let (kind, env, tail) = (parts.next()?, parts.next()?, parts.next()?);
-    let kind = [KeyKind::Secret, KeyKind::Client].into_iter().find(|one| one.prefix() == kind)?;
+    let kind = [KeyKind::Secret, KeyKind::Client]
+        .into_iter()
+        .find(|one| one.prefix() == kind)?;
     let env = Env::ALL.into_iter().find(|one| one.key_word() == env)?;
-    if tail.len() != RANDOM_CHARS + CHECKSUM_CHARS || !tail.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    if tail.len() != RANDOM_CHARS + CHECKSUM_CHARS
+        || !tail.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
         return None;
     }
     let (body, sum) = text.split_at_checked(text.len() - CHECKSUM_CHARS)?;
     // The checksum is no secret: there is nothing to learn from how long this takes.
-    checksum(body).eq(sum.chars()).then(|| ReadKey { kind, env, hash: hash(text) })
+    checksum(body).eq(sum.chars()).then(|| ReadKey {
+        kind,
+        env,
+        hash: hash(text),
+    })
 }
 
 fn prefix(kind: KeyKind, env: Env) -> String {
@@ -95,7 +103,9 @@ fn hash(text: &str) -> [u8; 32] {
 /// The value's digits in base 62, the highest first.
 fn checksum(text: &str) -> impl Iterator<Item = char> + use<> {
     let sum = crc32fast::hash(text.as_bytes());
-    (0..CHECKSUM_CHARS as u32).rev().map(move |place| digit((u64::from(sum) / 62_u64.pow(place) % 62) as u32))
+    (0..CHECKSUM_CHARS as u32)
+        .rev()
+        .map(move |place| digit((u64::from(sum) / 62_u64.pow(place) % 62) as u32))
 }
 
 /// The digit of `value`, which is taken modulo 62.
@@ -117,7 +127,9 @@ mod tests {
             let mut state = seed;
             let key = make(kind, env, |bytes| {
                 for byte in bytes {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
                     *byte = (state >> 56) as u8;
                 }
             });
@@ -146,7 +158,17 @@ mod tests {
     fn what_is_no_key_is_refused() {
         let key = make(KeyKind::Secret, Env::Sandbox, crate::world::fill).text;
         let key = key.expose_secret();
-        let wrong = ["", "sk", "sk_", "sk_live_", "sk_sandbox_äöü", &key[1..], &format!("{key}0"), &format!(" {key}"), &key.to_uppercase()];
+        let wrong = [
+            "",
+            "sk",
+            "sk_",
+            "sk_live_",
+            "sk_sandbox_äöü",
+            &key[1..],
+            &format!("{key}0"),
+            &format!(" {key}"),
+            &key.to_uppercase(),
+        ];
         for text in wrong {
             assert_eq!(read(text), None, "{text}");
         }

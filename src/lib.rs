@@ -3,6 +3,7 @@
 pub mod api;
 pub mod config;
 pub mod keys;
+pub mod ops;
 pub mod store;
 pub mod telemetry;
 pub mod world;

@@ -45,7 +45,10 @@ impl Caller {
     pub fn secret(&self) -> Result<Tenant, Problem> {
         match self {
             Self::Key(record) if record.kind == KeyKind::Secret => Ok(record.tenant),
-            _ => Err(Problem::new(Code::SecretKeyRequired, "This takes a secret key.")),
+            _ => Err(Problem::new(
+                Code::SecretKeyRequired,
+                "This takes a secret key.",
+            )),
         }
     }
 
@@ -57,7 +60,10 @@ impl Caller {
     pub fn key(&self) -> Result<Tenant, Problem> {
         match self {
             Self::Key(record) => Ok(record.tenant),
-            Self::Session(_) => Err(Problem::new(Code::KeyRequired, "This takes a secret or a client key.")),
+            Self::Session(_) => Err(Problem::new(
+                Code::KeyRequired,
+                "This takes a secret or a client key.",
+            )),
         }
     }
 
@@ -68,9 +74,10 @@ impl Caller {
     /// 403 for a token of another session. `session_id` is none where the request names something that is no id.
     pub fn may_act_on(&self, session_id: Option<SessionId>) -> Result<(), Problem> {
         match self {
-            Self::Session(own) if session_id != Some(*own) => {
-                Err(Problem::new(Code::OtherSession, "A session token is good for its own session only."))
-            }
+            Self::Session(own) if session_id != Some(*own) => Err(Problem::new(
+                Code::OtherSession,
+                "A session token is good for its own session only.",
+            )),
             _ => Ok(()),
         }
     }
@@ -91,8 +98,13 @@ impl Caller {
     ///
     /// 401 for a token whose session ended more than 24 h ago.
     pub fn still_good(&self, end: Option<&SessionEnd>, now: TimestampMs) -> Result<(), Problem> {
-        let expired = matches!(self, Self::Session(_)) && end.is_some_and(|end| now.since_ms(end.completed_at) > TOKEN_GRACE_MS);
-        if expired { Err(invalid("The session token has expired.")) } else { Ok(()) }
+        let expired = matches!(self, Self::Session(_))
+            && end.is_some_and(|end| now.since_ms(end.completed_at) > TOKEN_GRACE_MS);
+        if expired {
+            Err(invalid("The session token has expired."))
+        } else {
+            Ok(())
+        }
     }
 
     /// What a rate is counted by.
@@ -122,9 +134,19 @@ impl Authenticator {
     /// `rate_per_second`: requests of one key, with a burst of as many; 0: no limit. `remembered`: how long a look-up
     /// is remembered, which is how long a revocation on another node may take to be known here.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, tokens: SessionTokens, rate_per_second: u32, remembered: Duration) -> Self {
+    pub fn new(
+        store: Arc<dyn Store>,
+        tokens: SessionTokens,
+        rate_per_second: u32,
+        remembered: Duration,
+    ) -> Self {
         let quota = NonZeroU32::new(rate_per_second).map(Quota::per_second);
-        Self { store, tokens, cache: KeyCache::new(remembered), limiter: quota.map(RateLimiter::dashmap) }
+        Self {
+            store,
+            tokens,
+            cache: KeyCache::new(remembered),
+            limiter: quota.map(RateLimiter::dashmap),
+        }
     }
 
     /// Who sent these headers.
@@ -184,10 +206,15 @@ impl Authenticator {
     }
 
     fn limit(&self, caller: &Caller) -> Result<(), Problem> {
-        let Some(limiter) = &self.limiter else { return Ok(()) };
+        let Some(limiter) = &self.limiter else {
+            return Ok(());
+        };
         limiter.check_key(&caller.subject()).map_err(|not_until| {
             let wait = not_until.wait_time_from(DefaultClock::default().now());
-            let problem = Problem::new(Code::RateLimited, "More requests with this credential than are served in a second.");
+            let problem = Problem::new(
+                Code::RateLimited,
+                "More requests with this credential than are served in a second.",
+            );
             problem.retry_after_sec(wait.as_secs_f64().ceil().max(1.0) as u64)
         })
     }
@@ -206,20 +233,29 @@ fn unknown() -> Problem {
 fn presented(headers: &HeaderMap) -> Result<&str, Problem> {
     let own = single(headers, &SERVICE_KEY)?;
     let bearer = match single(headers, &AUTHORIZATION)? {
-        Some(value) => Some(bearer(value).ok_or_else(|| invalid("Authorization must be of the scheme Bearer."))?),
+        Some(value) => Some(
+            bearer(value).ok_or_else(|| invalid("Authorization must be of the scheme Bearer."))?,
+        ),
         None => None,
     };
     match (own, bearer) {
-        (Some(own), Some(bearer)) if own != bearer => Err(invalid("Service-Key and Authorization say different things.")),
+        (Some(own), Some(bearer)) if own != bearer => Err(invalid(
+            "Service-Key and Authorization say different things.",
+        )),
         (Some(credential), _) | (None, Some(credential)) => Ok(credential),
-        (None, None) => Err(Problem::new(Code::CredentialMissing, "Give a key as Service-Key, or as Authorization: Bearer.")),
+        (None, None) => Err(Problem::new(
+            Code::CredentialMissing,
+            "Give a key as Service-Key, or as Authorization: Bearer.",
+        )),
     }
 }
 
 /// The value of a header that may be there once.
 fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Problem> {
     let mut values = headers.get_all(name);
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
     if values.next().is_some() {
         return Err(invalid("A credential's header is there twice."));
     }
@@ -229,7 +265,9 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h st
 /// What follows the scheme, whose letters may be of either case (RFC 9110, section 11.1).
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, credential) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| credential.trim_start_matches(' '))
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| credential.trim_start_matches(' '))
 }
 
 #[cfg(test)]
@@ -241,9 +279,14 @@ mod tests {
     fn asked(headers: &[(&'static str, &'static str)]) -> Result<String, Code> {
         let mut map = HeaderMap::new();
         for &(name, value) in headers {
-            map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+            map.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
         }
-        presented(&map).map(str::to_owned).map_err(|problem| problem.code())
+        presented(&map)
+            .map(str::to_owned)
+            .map_err(|problem| problem.code())
     }
 
     #[test]

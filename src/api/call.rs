@@ -35,7 +35,11 @@ impl FromRequest for Call {
     fn from_request(http: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let state = http.app_data::<Data<ApiState>>().cloned();
         let state = state.ok_or_else(|| Problem::internal("the application has no state"));
-        ready(state.map(|state| Self { http: http.clone(), payload: payload.take(), state }))
+        ready(state.map(|state| Self {
+            http: http.clone(),
+            payload: payload.take(),
+            state,
+        }))
     }
 }
 
@@ -52,7 +56,10 @@ impl Call {
     ///
     /// 401, 429, 503.
     pub async fn caller(&self) -> Result<Caller, Problem> {
-        self.state.auth.caller(self.headers(), self.state.service.now()).await
+        self.state
+            .auth
+            .caller(self.headers(), self.state.service.now())
+            .await
     }
 
     /// The tenant of the secret key that asks.
@@ -75,10 +82,16 @@ impl Call {
     /// # Errors
     ///
     /// 404; 401 for an expired token; 503.
-    pub async fn session(&self, caller: &Caller, session_id: Option<SessionId>) -> Result<SessionRow, Problem> {
+    pub async fn session(
+        &self,
+        caller: &Caller,
+        session_id: Option<SessionId>,
+    ) -> Result<SessionRow, Problem> {
         let session_id = session_id.ok_or_else(session_not_found)?;
         let row = self.state.service.find(session_id).await?;
-        let row = row.filter(|row| caller.sees(row.start.tenant)).ok_or_else(session_not_found)?;
+        let row = row
+            .filter(|row| caller.sees(row.start.tenant))
+            .ok_or_else(session_not_found)?;
         caller.still_good(row.end.as_ref(), self.state.service.now())?;
         Ok(row)
     }
@@ -92,7 +105,10 @@ impl Call {
         if accepts(self.headers(), "application", "json") {
             Ok(())
         } else {
-            Err(Problem::new(Code::NotAcceptable, "This path gives application/json."))
+            Err(Problem::new(
+                Code::NotAcceptable,
+                "This path gives application/json.",
+            ))
         }
     }
 
@@ -103,7 +119,13 @@ impl Call {
     /// 415, 413, 408, 400.
     pub async fn body(&mut self, limits: Limits) -> Result<Bytes, Problem> {
         let announced = body::json(self.headers(), limits)?;
-        announced.read(self.payload.take(), self.state.config.body_deadlines, |_| Ok(())).await
+        announced
+            .read(
+                self.payload.take(),
+                self.state.config.body_deadlines,
+                |_| Ok(()),
+            )
+            .await
     }
 }
 
@@ -118,7 +140,10 @@ pub fn session_not_found() -> Problem {
 /// # Errors
 ///
 /// 500 where it can't be written, which would be a fault of ours.
-pub fn json(mut response: actix_web::HttpResponseBuilder, body: &impl Serialize) -> Result<HttpResponse, Problem> {
+pub fn json(
+    mut response: actix_web::HttpResponseBuilder,
+    body: &impl Serialize,
+) -> Result<HttpResponse, Problem> {
     let text = serde_json::to_string(body).map_err(Problem::internal)?;
     response.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")));
     response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
@@ -136,16 +161,31 @@ fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
         }
         for range in value.to_str().unwrap_or_default().split(',') {
             let mut parts = range.split(';').map(str::trim);
-            let Some((range_main, range_sub)) = parts.next().and_then(|media| media.split_once('/')) else { continue };
+            let Some((range_main, range_sub)) =
+                parts.next().and_then(|media| media.split_once('/'))
+            else {
+                continue;
+            };
             is_readable = true;
             let specific = match (range_main, range_sub) {
                 ("*", "*") => 0,
                 (range_main, "*") if range_main.eq_ignore_ascii_case(main) => 1,
-                _ if range_main.eq_ignore_ascii_case(main) && range_sub.eq_ignore_ascii_case(sub) => 2,
+                _ if range_main.eq_ignore_ascii_case(main)
+                    && range_sub.eq_ignore_ascii_case(sub) =>
+                {
+                    2
+                }
                 _ => continue,
             };
-            let quality = parts.filter_map(|part| part.split_once('=')).find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-            let is_allowed = quality.is_none_or(|(_, quality)| quality.trim().parse().is_ok_and(|quality: f32| quality > 0.0));
+            let quality = parts
+                .filter_map(|part| part.split_once('='))
+                .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+            let is_allowed = quality.is_none_or(|(_, quality)| {
+                quality
+                    .trim()
+                    .parse()
+                    .is_ok_and(|quality: f32| quality > 0.0)
+            });
             if best.is_none_or(|(before, _)| before < specific) {
                 best = Some((specific, is_allowed));
             }
@@ -165,10 +205,24 @@ mod tests {
             headers.insert(ACCEPT, value.parse().unwrap());
             super::accepts(&headers, "application", "json")
         };
-        for value in ["*/*", "application/json", "Application/*", "text/html, application/json;q=0.1", "text/html, */*;q=0.8", "application/json;v=1", ""] {
+        for value in [
+            "*/*",
+            "application/json",
+            "Application/*",
+            "text/html, application/json;q=0.1",
+            "text/html, */*;q=0.8",
+            "application/json;v=1",
+            "",
+        ] {
             assert!(accepts(value), "{value}");
         }
-        for value in ["text/html", "application/xml", "application/json;q=0", "*/*, application/json;q=0", "image/*, text/*"] {
+        for value in [
+            "text/html",
+            "application/xml",
+            "application/json;q=0",
+            "*/*, application/json;q=0",
+            "image/*, text/*",
+        ] {
             assert!(!accepts(value), "{value}");
         }
         assert!(super::accepts(&HeaderMap::new(), "application", "json"));

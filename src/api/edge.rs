@@ -22,7 +22,10 @@ use super::route;
 /// # Errors
 ///
 /// Only as a problem that says how it is to be answered.
-pub async fn edge(request: ServiceRequest, next: Next<BoxBody>) -> Result<ServiceResponse<BoxBody>, Error> {
+pub async fn edge(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
     let (started, method) = (Instant::now(), route::label(request.method()));
     let metrics = HttpMetrics::get();
     let _in_flight = InFlight::begin(&metrics.in_flight);
@@ -31,7 +34,12 @@ pub async fn edge(request: ServiceRequest, next: Next<BoxBody>) -> Result<Servic
         Ok(response) => (route_of(response), response.status()),
         Err(error) => (Route::Unknown, error.as_response_error().status_code()),
     };
-    metrics.on_answered(route, method, status.as_u16(), started.elapsed().as_secs_f64());
+    metrics.on_answered(
+        route,
+        method,
+        status.as_u16(),
+        started.elapsed().as_secs_f64(),
+    );
     answer
 }
 
@@ -40,7 +48,10 @@ pub async fn edge(request: ServiceRequest, next: Next<BoxBody>) -> Result<Servic
 /// # Errors
 ///
 /// Only as a problem that says how it is to be answered.
-pub async fn plain_edge(request: ServiceRequest, next: Next<BoxBody>) -> Result<ServiceResponse<BoxBody>, Error> {
+pub async fn plain_edge(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
     let request_id = RequestId::of(request.headers());
     // A panic ends one request, not the worker. The request itself is gone then, and with it what route it took.
     let problem = match AssertUnwindSafe(next.call(request)).catch_unwind().await {
@@ -53,17 +64,30 @@ pub async fn plain_edge(request: ServiceRequest, next: Next<BoxBody>) -> Result<
 }
 
 /// The answer with the request's id; an error as a problem, whoever made it.
-fn finish(mut response: ServiceResponse<BoxBody>, request_id: &RequestId) -> ServiceResponse<BoxBody> {
+fn finish(
+    mut response: ServiceResponse<BoxBody>,
+    request_id: &RequestId,
+) -> ServiceResponse<BoxBody> {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
     let problem = match response.response().error() {
         _ if !is_error => None,
         Some(error) => Some(problem_of(error)),
-        None if response.headers().get(CONTENT_TYPE).is_some_and(|value| value == MEDIA_TYPE) => None,
+        None if response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|value| value == MEDIA_TYPE) =>
+        {
+            None
+        }
         None => {
             let problem = Problem::new(Code::of_status(status), "The request was refused.");
             let allow = response.headers().get(ALLOW).cloned();
-            Some(allow.into_iter().fold(problem, |problem, allow| problem.with_header(ALLOW, allow)))
+            Some(
+                allow
+                    .into_iter()
+                    .fold(problem, |problem, allow| problem.with_header(ALLOW, allow)),
+            )
         }
     };
     let Some(problem) = problem else {
@@ -74,11 +98,18 @@ fn finish(mut response: ServiceResponse<BoxBody>, request_id: &RequestId) -> Ser
     };
     on_problem(&problem, request_id, route_of(&response).as_str());
     let (request, _) = response.into_parts();
-    ServiceResponse::new(request, problem.of_request(request_id.clone()).error_response())
+    ServiceResponse::new(
+        request,
+        problem.of_request(request_id.clone()).error_response(),
+    )
 }
 
 fn route_of(response: &ServiceResponse<BoxBody>) -> Route {
-    response.request().app_data::<Route>().copied().unwrap_or(Route::Unknown)
+    response
+        .request()
+        .app_data::<Route>()
+        .copied()
+        .unwrap_or(Route::Unknown)
 }
 
 /// The problem that an error is, or the one that fits its status.

@@ -19,7 +19,10 @@ impl Faults {
     /// Notes one; beyond [`FAULTS_MAX`] they are only known to exist.
     pub fn add(&mut self, pointer: String, detail: impl Into<String>) {
         if self.0.len() < FAULTS_MAX {
-            self.0.push(Fault::Field { pointer, detail: detail.into() });
+            self.0.push(Fault::Field {
+                pointer,
+                detail: detail.into(),
+            });
         }
     }
 
@@ -42,7 +45,12 @@ impl Faults {
 ///
 /// 400 where it is none.
 pub fn parse(body: &[u8]) -> Result<Value, Problem> {
-    serde_json::from_slice(body).map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not JSON: {error}.")))
+    serde_json::from_slice(body).map_err(|error| {
+        Problem::new(
+            Code::MalformedJson,
+            format!("The body is not JSON: {error}."),
+        )
+    })
 }
 
 /// An object, and where it stands in the body.
@@ -67,8 +75,13 @@ impl<'v> Fields<'v> {
     ///
     /// 422 where it is no object.
     pub fn root(value: &'v Value) -> Result<Self, Problem> {
-        let object = value.as_object().ok_or_else(|| Problem::invalid_field("", "must be an object"))?;
-        Ok(Self { object, parent: None })
+        let object = value
+            .as_object()
+            .ok_or_else(|| Problem::invalid_field("", "must be an object"))?;
+        Ok(Self {
+            object,
+            parent: None,
+        })
     }
 
     /// The pointer to the field `name` of this object.
@@ -77,7 +90,9 @@ impl<'v> Fields<'v> {
         match self.parent {
             None => format!("/{name}"),
             Some((parent, Step::Name(own))) => format!("{}/{name}", parent.pointer(own)),
-            Some((parent, Step::Place(own, place))) => format!("{}/{place}/{name}", parent.pointer(own)),
+            Some((parent, Step::Place(own, place))) => {
+                format!("{}/{place}/{name}", parent.pointer(own))
+            }
         }
     }
 
@@ -100,7 +115,13 @@ impl<'v> Fields<'v> {
     }
 
     /// A value by `read`; a fault with `detail` where it gives none.
-    pub fn read<T>(&self, name: &str, detail: impl Display, faults: &mut Faults, read: impl FnOnce(&'v Value) -> Option<T>) -> Option<T> {
+    pub fn read<T>(
+        &self,
+        name: &str,
+        detail: impl Display,
+        faults: &mut Faults,
+        read: impl FnOnce(&'v Value) -> Option<T>,
+    ) -> Option<T> {
         let value = self.value(name)?;
         let read = read(value);
         if read.is_none() {
@@ -110,15 +131,35 @@ impl<'v> Fields<'v> {
     }
 
     /// A string whose length, in characters, lies in `chars`.
-    pub fn text(&self, name: &str, chars: RangeInclusive<usize>, faults: &mut Faults) -> Option<&'v str> {
-        let detail = format!("must be a string of {} to {} characters", chars.start(), chars.end());
-        self.read(name, detail, faults, |value| value.as_str().filter(|text| chars.contains(&text.chars().count())))
+    pub fn text(
+        &self,
+        name: &str,
+        chars: RangeInclusive<usize>,
+        faults: &mut Faults,
+    ) -> Option<&'v str> {
+        let detail = format!(
+            "must be a string of {} to {} characters",
+            chars.start(),
+            chars.end()
+        );
+        self.read(name, detail, faults, |value| {
+            value
+                .as_str()
+                .filter(|text| chars.contains(&text.chars().count()))
+        })
     }
 
     /// A number in `range`.
-    pub fn number(&self, name: &str, range: RangeInclusive<f64>, faults: &mut Faults) -> Option<f64> {
+    pub fn number(
+        &self,
+        name: &str,
+        range: RangeInclusive<f64>,
+        faults: &mut Faults,
+    ) -> Option<f64> {
         let detail = format!("must be a number from {} to {}", range.start(), range.end());
-        self.read(name, detail, faults, |value| value.as_f64().filter(|number| range.contains(number)))
+        self.read(name, detail, faults, |value| {
+            value.as_f64().filter(|number| range.contains(number))
+        })
     }
 
     /// A whole number in `range`; `3.0` is one (as in JSON Schema).
@@ -126,27 +167,52 @@ impl<'v> Fields<'v> {
     where
         N: Copy + PartialOrd + Display + TryFrom<i64>,
     {
-        let detail = format!("must be a whole number from {} to {}", range.start(), range.end());
+        let detail = format!(
+            "must be a whole number from {} to {}",
+            range.start(),
+            range.end()
+        );
         let read = |value: &Value| {
-            let exact = |number: f64| (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64);
+            let exact = |number: f64| {
+                (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+            };
             let number = value.as_i64().or_else(|| value.as_f64().and_then(exact))?;
-            N::try_from(number).ok().filter(|number| range.contains(number))
+            N::try_from(number)
+                .ok()
+                .filter(|number| range.contains(number))
         };
         self.read(name, detail, faults, read)
     }
 
     /// One of a closed list of names.
-    pub fn closed<T: Copy>(&self, name: &str, names: &[(&str, T)], faults: &mut Faults) -> Option<T> {
+    pub fn closed<T: Copy>(
+        &self,
+        name: &str,
+        names: &[(&str, T)],
+        faults: &mut Faults,
+    ) -> Option<T> {
         let words: Vec<_> = names.iter().map(|(word, _)| *word).collect();
         let read = |value: &Value| {
             let text = value.as_str()?;
-            names.iter().find(|(word, _)| *word == text).map(|(_, one)| *one)
+            names
+                .iter()
+                .find(|(word, _)| *word == text)
+                .map(|(_, one)| *one)
         };
-        self.read(name, format!("must be one of {}", words.join(", ")), faults, read)
+        self.read(
+            name,
+            format!("must be one of {}", words.join(", ")),
+            faults,
+            read,
+        )
     }
 
     /// An RFC 3339 time.
-    pub fn time(&self, name: &str, faults: &mut Faults) -> Option<porchlight_schema::time::TimestampMs> {
+    pub fn time(
+        &self,
+        name: &str,
+        faults: &mut Faults,
+    ) -> Option<porchlight_schema::time::TimestampMs> {
         let detail = "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z";
         self.read(name, detail, faults, |value| value.as_str()?.parse().ok())
     }
@@ -154,13 +220,21 @@ impl<'v> Fields<'v> {
     /// An object.
     pub fn object<'s>(&'s self, name: &'s str, faults: &mut Faults) -> Option<Fields<'s>> {
         let object = self.read(name, "must be an object", faults, Value::as_object)?;
-        Some(Fields { object, parent: Some((self, Step::Name(name))) })
+        Some(Fields {
+            object,
+            parent: Some((self, Step::Name(name))),
+        })
     }
 
     /// An array of at most `max` elements.
     pub fn array(&self, name: &str, max: usize, faults: &mut Faults) -> Option<&'v [Value]> {
         let detail = format!("must be an array of at most {max} elements");
-        self.read(name, detail, faults, |value| value.as_array().map(Vec::as_slice).filter(|array| array.len() <= max))
+        self.read(name, detail, faults, |value| {
+            value
+                .as_array()
+                .map(Vec::as_slice)
+                .filter(|array| array.len() <= max)
+        })
     }
 
     /// A place `{lat, lng}`.
@@ -172,9 +246,16 @@ impl<'v> Fields<'v> {
     pub fn points(&self, name: &str, max: usize, faults: &mut Faults) -> Vec<Point> {
         let values = self.array(name, max, faults).unwrap_or_default();
         let mut point = |(place, value): (usize, &Value)| match value.as_object() {
-            Some(object) => Fields { object, parent: Some((self, Step::Place(name, place))) }.lat_lng(faults),
+            Some(object) => Fields {
+                object,
+                parent: Some((self, Step::Place(name, place))),
+            }
+            .lat_lng(faults),
             None => {
-                faults.add(format!("{}/{place}", self.pointer(name)), "must be an object");
+                faults.add(
+                    format!("{}/{place}", self.pointer(name)),
+                    "must be an object",
+                );
                 None
             }
         };
@@ -187,6 +268,9 @@ impl<'v> Fields<'v> {
         let lat = self.need("lat", lat, faults);
         let lng = self.number("lng", -180.0..=180.0, faults);
         let lng = self.need("lng", lng, faults);
-        Some(Point { lat: lat?, lng: lng? })
+        Some(Point {
+            lat: lat?,
+            lng: lng?,
+        })
     }
 }

@@ -26,12 +26,22 @@ pub(super) fn on_problem(problem: &Problem, request_id: &RequestId, route: &'sta
         counter.increment(1);
     }
     if let Some(cause) = problem.source() {
-        tracing::error!(request_id = request_id.as_str(), route, code = code.as_str(), cause, "a request failed");
+        tracing::error!(
+            request_id = request_id.as_str(),
+            route,
+            code = code.as_str(),
+            cause,
+            "a request failed"
+        );
     }
 }
 
 /// Describes the metric, and lets each of its series stand at 0 from the start. Call it once the recorder is installed.
 pub fn install() {
-    metrics::describe_counter!(PROBLEMS, metrics::Unit::Count, "Requests refused, by the code of the problem.");
+    metrics::describe_counter!(
+        PROBLEMS,
+        metrics::Unit::Count,
+        "Requests refused, by the code of the problem."
+    );
     problems();
 }

@@ -5,7 +5,9 @@ mod code;
 use std::fmt;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use actix_web::{HttpResponse, ResponseError};
 use porchlight_actors::ports::StoreError;
 use porchlight_schema::limits::RETRY_AFTER_SEC;
@@ -43,7 +45,10 @@ pub enum Fault {
 
 impl From<FieldError> for Fault {
     fn from(error: FieldError) -> Self {
-        Self::Field { pointer: error.pointer, detail: error.detail }
+        Self::Field {
+            pointer: error.pointer,
+            detail: error.detail,
+        }
     }
 }
 
@@ -82,35 +87,61 @@ impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let mut headers = Vec::new();
         match code.status() {
-            StatusCode::UNAUTHORIZED => headers.push((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"porchlight\""))),
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => headers.push((RETRY_AFTER, RETRY_AFTER_SEC.into())),
+            StatusCode::UNAUTHORIZED => headers.push((
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"porchlight\""),
+            )),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.push((RETRY_AFTER, RETRY_AFTER_SEC.into()))
+            }
             _ => {}
         }
-        Self(Box::new(Inner { code, detail: detail.into(), faults: Vec::new(), headers, request_id: None, source: None }))
+        Self(Box::new(Inner {
+            code,
+            detail: detail.into(),
+            faults: Vec::new(),
+            headers,
+            request_id: None,
+            source: None,
+        }))
     }
 
     /// The body is JSON, but not what is asked for.
     #[must_use]
     pub fn invalid_body(faults: Vec<Fault>) -> Self {
-        Self::new(Code::InvalidBody, "The body is JSON, but not what is asked for; see errors.").with_faults(faults)
+        Self::new(
+            Code::InvalidBody,
+            "The body is JSON, but not what is asked for; see errors.",
+        )
+        .with_faults(faults)
     }
 
     /// One field of the body is wrong.
     #[must_use]
     pub fn invalid_field(pointer: &str, detail: impl Into<String>) -> Self {
-        Self::invalid_body(vec![Fault::Field { pointer: pointer.to_owned(), detail: detail.into() }])
+        Self::invalid_body(vec![Fault::Field {
+            pointer: pointer.to_owned(),
+            detail: detail.into(),
+        }])
     }
 
     /// Parameters in the query or a header are wrong.
     #[must_use]
     pub fn invalid_parameters(faults: Vec<Fault>) -> Self {
-        Self::new(Code::InvalidParameter, "A parameter is not what is asked for; see errors.").with_faults(faults)
+        Self::new(
+            Code::InvalidParameter,
+            "A parameter is not what is asked for; see errors.",
+        )
+        .with_faults(faults)
     }
 
     /// Something went wrong on our side; `source` goes to the log and not to the caller.
     #[must_use]
     pub fn internal(source: impl fmt::Display) -> Self {
-        let mut problem = Self::new(Code::Internal, "Something went wrong on our side; it was noted.");
+        let mut problem = Self::new(
+            Code::Internal,
+            "Something went wrong on our side; it was noted.",
+        );
         problem.0.source = Some(source.to_string());
         problem
     }
@@ -124,7 +155,11 @@ impl Problem {
     /// The path is known, the method is not; `allowed` are those that are (`GET, HEAD`).
     #[must_use]
     pub fn method_not_allowed(allowed: &'static str) -> Self {
-        Self::new(Code::MethodNotAllowed, format!("This path takes {allowed}.")).with_header(ALLOW, HeaderValue::from_static(allowed))
+        Self::new(
+            Code::MethodNotAllowed,
+            format!("This path takes {allowed}."),
+        )
+        .with_header(ALLOW, HeaderValue::from_static(allowed))
     }
 
     /// The same with these faults.
@@ -221,7 +256,10 @@ impl ResponseError for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Overloaded => Self::new(Code::Overloaded, "The store has too much to do; nothing was changed."),
+            StoreError::Overloaded => Self::new(
+                Code::Overloaded,
+                "The store has too much to do; nothing was changed.",
+            ),
             StoreError::Unavailable(source) => {
                 let mut problem = Self::new(Code::StoreUnavailable, "The store can't be reached.");
                 problem.0.source = Some(source.to_string());
@@ -238,21 +276,39 @@ mod tests {
 
     #[test]
     fn it_is_written_as_the_contract_says() {
-        let problem = Problem::invalid_field("/address/lat", "must be a number").of_request(RequestId::given("abc").unwrap());
+        let problem = Problem::invalid_field("/address/lat", "must be a number")
+            .of_request(RequestId::given("abc").unwrap());
         assert_eq!(
             problem.to_json(),
             r#"{"type":"/docs/errors#invalid_body","title":"Invalid body","status":422,"detail":"The body is JSON, but not what is asked for; see errors.","code":"invalid_body","requestId":"abc","errors":[{"pointer":"/address/lat","detail":"must be a number"}]}"#
         );
-        let problem = Problem::invalid_parameters(vec![Fault::Parameter { parameter: "limit", detail: "must be 1 to 200".into() }]);
-        assert!(problem.to_json().contains(r#""errors":[{"parameter":"limit","detail":"must be 1 to 200"}]"#));
+        let problem = Problem::invalid_parameters(vec![Fault::Parameter {
+            parameter: "limit",
+            detail: "must be 1 to 200".into(),
+        }]);
+        assert!(
+            problem
+                .to_json()
+                .contains(r#""errors":[{"parameter":"limit","detail":"must be 1 to 200"}]"#)
+        );
     }
 
     #[test]
     fn what_must_be_said_in_headers_is() {
         let headers = |problem: Problem| problem.error_response().headers().clone();
         assert!(headers(Problem::new(Code::CredentialMissing, "")).contains_key(WWW_AUTHENTICATE));
-        assert_eq!(headers(Problem::method_not_allowed("GET, HEAD")).get(ALLOW).unwrap(), "GET, HEAD");
-        assert_eq!(headers(Problem::new(Code::RateLimited, "").retry_after_sec(3)).get(RETRY_AFTER).unwrap(), "3");
+        assert_eq!(
+            headers(Problem::method_not_allowed("GET, HEAD"))
+                .get(ALLOW)
+                .unwrap(),
+            "GET, HEAD"
+        );
+        assert_eq!(
+            headers(Problem::new(Code::RateLimited, "").retry_after_sec(3))
+                .get(RETRY_AFTER)
+                .unwrap(),
+            "3"
+        );
         for &code in Code::ALL {
             let headers = headers(Problem::new(code, ""));
             let must_wait = matches!(code.status().as_u16(), 429 | 503);
@@ -264,6 +320,8 @@ mod tests {
     #[test]
     fn what_is_ours_to_know_is_not_told() {
         let problem = Problem::from(StoreError::Corrupt("row 17".into()));
-        assert!(!problem.to_json().contains("row 17") && problem.source().unwrap().contains("row 17"));
+        assert!(
+            !problem.to_json().contains("row 17") && problem.source().unwrap().contains("row 17")
+        );
     }
 }

@@ -20,16 +20,37 @@ impl Query {
     #[must_use]
     pub fn of(text: &str) -> Self {
         let pairs = actix_web::web::Query::<Vec<(String, String)>>::from_query(text);
-        Self { pairs: pairs.map(actix_web::web::Query::into_inner).unwrap_or_default(), faults: Vec::new() }
+        Self {
+            pairs: pairs
+                .map(actix_web::web::Query::into_inner)
+                .unwrap_or_default(),
+            faults: Vec::new(),
+        }
     }
 
     /// The parameter by `read`; a fault with `detail` where that gives none, or where it is there twice.
-    pub fn read<T>(&mut self, parameter: &'static str, detail: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let mut values = self.pairs.iter().filter(|(name, _)| name == parameter).map(|(_, value)| value);
+    pub fn read<T>(
+        &mut self,
+        parameter: &'static str,
+        detail: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let mut values = self
+            .pairs
+            .iter()
+            .filter(|(name, _)| name == parameter)
+            .map(|(_, value)| value);
         let value = values.next()?;
-        let (read, detail) = if values.next().is_some() { (None, "may be given once") } else { (read(value), detail) };
+        let (read, detail) = if values.next().is_some() {
+            (None, "may be given once")
+        } else {
+            (read(value), detail)
+        };
         if read.is_none() {
-            self.faults.push(Fault::Parameter { parameter, detail: detail.to_owned() });
+            self.faults.push(Fault::Parameter {
+                parameter,
+                detail: detail.to_owned(),
+            });
         }
         read
     }
@@ -37,27 +58,46 @@ impl Query {
     /// A text of 1 to `chars_max` characters.
     pub fn text(&mut self, parameter: &'static str, chars_max: usize) -> Option<String> {
         let detail = format!("must have 1 to {chars_max} characters");
-        self.read(parameter, &detail, |value| (1..=chars_max).contains(&value.chars().count()).then(|| value.to_owned()))
+        self.read(parameter, &detail, |value| {
+            (1..=chars_max)
+                .contains(&value.chars().count())
+                .then(|| value.to_owned())
+        })
     }
 
     /// An RFC 3339 time.
     pub fn time(&mut self, parameter: &'static str) -> Option<TimestampMs> {
-        self.read(parameter, "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z (a + is written %2B)", |value| value.parse().ok())
+        self.read(
+            parameter,
+            "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z (a + is written %2B)",
+            |value| value.parse().ok(),
+        )
     }
 
     /// One of a closed list of names.
     pub fn closed<T: Copy>(&mut self, parameter: &'static str, names: &[(&str, T)]) -> Option<T> {
         let words: Vec<_> = names.iter().map(|(word, _)| *word).collect();
         let detail = format!("must be one of {}", words.join(", "));
-        self.read(parameter, &detail, |value| names.iter().find(|(word, _)| *word == value).map(|(_, one)| *one))
+        self.read(parameter, &detail, |value| {
+            names
+                .iter()
+                .find(|(word, _)| *word == value)
+                .map(|(_, one)| *one)
+        })
     }
 
     /// `limit`: how many rows a page may have.
     pub fn limit(&mut self) -> u32 {
         let detail = format!("must be a whole number from 1 to {PAGE_ROWS_MAX}");
         let plain = |value: &str| value.bytes().all(|byte| byte.is_ascii_digit());
-        let read = |value: &str| value.parse().ok().filter(|limit| plain(value) && (1..=PAGE_ROWS_MAX).contains(limit));
-        self.read("limit", &detail, read).unwrap_or(PAGE_ROWS_DEFAULT)
+        let read = |value: &str| {
+            value
+                .parse()
+                .ok()
+                .filter(|limit| plain(value) && (1..=PAGE_ROWS_MAX).contains(limit))
+        };
+        self.read("limit", &detail, read)
+            .unwrap_or(PAGE_ROWS_DEFAULT)
     }
 
     /// `cursor`: after which session the page begins.
@@ -71,7 +111,11 @@ impl Query {
     ///
     /// 422 with all that was.
     pub fn done(self) -> Result<(), Problem> {
-        if self.faults.is_empty() { Ok(()) } else { Err(Problem::invalid_parameters(self.faults)) }
+        if self.faults.is_empty() {
+            Ok(())
+        } else {
+            Err(Problem::invalid_parameters(self.faults))
+        }
     }
 }
 
@@ -102,15 +146,27 @@ mod tests {
         let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 42);
         let cursor = cursor(session_id);
         assert_eq!(read_cursor(&cursor), Some(session_id));
-        for text in ["", "x", &cursor[1..], &cursor.to_lowercase(), &format!("{cursor}A"), &"A".repeat(300)] {
+        for text in [
+            "",
+            "x",
+            &cursor[1..],
+            &cursor.to_lowercase(),
+            &format!("{cursor}A"),
+            &"A".repeat(300),
+        ] {
             assert_eq!(read_cursor(text), None, "{text}");
         }
     }
 
     #[test]
     fn each_fault_is_told() {
-        let mut query = Query::of("limit=0&from=yesterday&from=today&cursor=x&other=1&to=2026-11-20T10%3A55%3A00Z");
-        assert_eq!((query.limit(), query.time("from"), query.cursor()), (PAGE_ROWS_DEFAULT, None, None));
+        let mut query = Query::of(
+            "limit=0&from=yesterday&from=today&cursor=x&other=1&to=2026-11-20T10%3A55%3A00Z",
+        );
+        assert_eq!(
+            (query.limit(), query.time("from"), query.cursor()),
+            (PAGE_ROWS_DEFAULT, None, None)
+        );
         assert!(query.time("to").is_some());
         assert_eq!(query.faults.len(), 3);
         assert!(query.done().is_err());

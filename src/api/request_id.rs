@@ -19,7 +19,9 @@ impl RequestId {
     /// The id of the request with these headers.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
-        let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+        let given = headers
+            .get(REQUEST_ID)
+            .and_then(|value| value.to_str().ok());
         given.and_then(Self::given).unwrap_or_else(Self::own)
     }
 

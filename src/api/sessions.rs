@@ -28,7 +28,10 @@ pub(super) async fn session(call: Call) -> Result<HttpResponse, Problem> {
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
     call.accepts_json()?;
-    call::json(HttpResponse::Ok(), &SessionView::new(&row.start, row.end.as_ref()))
+    call::json(
+        HttpResponse::Ok(),
+        &SessionView::new(&row.start, row.end.as_ref()),
+    )
 }
 
 /// Sessions, newest first. 200 `{data, nextCursor}`.
@@ -40,7 +43,10 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
     let mut query = Query::of(call.http.query_string());
-    let states = [("recording", SessionStatus::Recording), ("completed", SessionStatus::Completed)];
+    let states = [
+        ("recording", SessionStatus::Recording),
+        ("completed", SessionStatus::Completed),
+    ];
     let filter = SessionFilter {
         status: query.closed("status", &states),
         delivery_id: query.text("deliveryId", TEXT_CHARS_MAX),
@@ -50,7 +56,21 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
     };
     let (limit, after) = (query.limit(), query.cursor());
     query.done()?;
-    let page = call.state.service.list(tenant, &filter, limit, after).await?;
-    let data = page.rows.iter().map(|row| SessionView::new(&row.start, row.end.as_ref())).collect();
-    call::json(HttpResponse::Ok(), &PageView { data, next_cursor: page.next.map(query::cursor) })
+    let page = call
+        .state
+        .service
+        .list(tenant, &filter, limit, after)
+        .await?;
+    let data = page
+        .rows
+        .iter()
+        .map(|row| SessionView::new(&row.start, row.end.as_ref()))
+        .collect();
+    call::json(
+        HttpResponse::Ok(),
+        &PageView {
+            data,
+            next_cursor: page.next.map(query::cursor),
+        },
+    )
 }

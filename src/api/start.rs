@@ -5,8 +5,9 @@ use actix_web::http::header::{HeaderMap, HeaderName};
 use porchlight_actors::ports::Idempotency;
 use porchlight_actors::service::{StartCommand, StartError};
 use porchlight_schema::limits::{
-    ADDRESS_ACCURACY_M_MAX, ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, ADDRESS_GATES_MAX, DEVICE_SENSOR_CHARS_MAX, DEVICE_SENSORS_MAX,
-    IDEMPOTENCY_KEY_CHARS_MAX, STOREY_HEIGHT_M_MAX, STOREY_HEIGHT_M_MIN, TEXT_CHARS_MAX,
+    ADDRESS_ACCURACY_M_MAX, ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, ADDRESS_GATES_MAX,
+    DEVICE_SENSOR_CHARS_MAX, DEVICE_SENSORS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, STOREY_HEIGHT_M_MAX,
+    STOREY_HEIGHT_M_MIN, TEXT_CHARS_MAX,
 };
 use porchlight_schema::session::{Address, Device, SessionStart, SessionType, SessionView, Tenant};
 use serde::Serialize;
@@ -46,19 +47,34 @@ pub(super) async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
     let value = fields::parse(&body)?;
     let key = idempotency_key(call.headers())?;
     let mut command = command(tenant, &value)?;
-    command.idempotency = key.map(|key| Idempotency { key, body_hash: Sha256::digest(&body).into() });
+    command.idempotency = key.map(|key| Idempotency {
+        key,
+        body_hash: Sha256::digest(&body).into(),
+    });
     let start = call.state.service.start(command).await.map_err(refused)?;
     answer(&start, call.state.auth.token(start.session_id))
 }
 
 fn answer(start: &SessionStart, session_token: String) -> Result<HttpResponse, Problem> {
-    call::json(HttpResponse::Created(), &Started { session: SessionView::new(start, None), session_token })
+    call::json(
+        HttpResponse::Created(),
+        &Started {
+            session: SessionView::new(start, None),
+            session_token,
+        },
+    )
 }
 
 fn refused(error: StartError) -> Problem {
     match error {
-        StartError::StartedAtOutOfRange => Problem::invalid_field("/startedAt", "must lie within the last 24 hours, or at most 5 minutes ahead"),
-        StartError::KeyReused => Problem::new(Code::IdempotencyKeyReused, "This Idempotency-Key was used with another body."),
+        StartError::StartedAtOutOfRange => Problem::invalid_field(
+            "/startedAt",
+            "must lie within the last 24 hours, or at most 5 minutes ahead",
+        ),
+        StartError::KeyReused => Problem::new(
+            Code::IdempotencyKeyReused,
+            "This Idempotency-Key was used with another body.",
+        ),
         StartError::Draining => Problem::new(Code::Draining, "The service is stopping."),
         StartError::Store(error) => error.into(),
     }
@@ -67,13 +83,25 @@ fn refused(error: StartError) -> Problem {
 /// The `Idempotency-Key`, if there is one.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY);
-    let Some(value) = values.next() else { return Ok(None) };
-    let printable = value.to_str().ok().filter(|text| text.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let printable = value
+        .to_str()
+        .ok()
+        .filter(|text| text.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
     match (printable, values.next()) {
-        (Some(text), None) if (1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&text.len()) => Ok(Some(text.to_owned())),
+        (Some(text), None) if (1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&text.len()) => {
+            Ok(Some(text.to_owned()))
+        }
         _ => {
-            let detail = format!("must be given once, with 1 to {IDEMPOTENCY_KEY_CHARS_MAX} printable ASCII characters");
-            Err(Problem::invalid_parameters(vec![Fault::Parameter { parameter: "Idempotency-Key", detail }]))
+            let detail = format!(
+                "must be given once, with 1 to {IDEMPOTENCY_KEY_CHARS_MAX} printable ASCII characters"
+            );
+            Err(Problem::invalid_parameters(vec![Fault::Parameter {
+                parameter: "Idempotency-Key",
+                detail,
+            }]))
         }
     }
 }
@@ -85,11 +113,21 @@ fn command(tenant: Tenant, body: &Value) -> Result<StartCommand, Problem> {
     let delivery_id = root.need("deliveryId", delivery_id, &mut faults);
     let external_rider_id = root.text("externalRiderId", TEXT, &mut faults);
     let external_rider_id = root.need("externalRiderId", external_rider_id, &mut faults);
-    let types = [("delivery", SessionType::Delivery), ("pickup", SessionType::Pickup), ("return", SessionType::Return)];
-    let session_type = root.closed("sessionType", &types, &mut faults).unwrap_or_default();
+    let types = [
+        ("delivery", SessionType::Delivery),
+        ("pickup", SessionType::Pickup),
+        ("return", SessionType::Return),
+    ];
+    let session_type = root
+        .closed("sessionType", &types, &mut faults)
+        .unwrap_or_default();
     let fields = root.object("address", &mut faults);
-    let address = root.need("address", fields, &mut faults).and_then(|fields| address(&fields, &mut faults));
-    let device = root.object("device", &mut faults).map(|fields| device(&fields, &mut faults));
+    let address = root
+        .need("address", fields, &mut faults)
+        .and_then(|fields| address(&fields, &mut faults));
+    let device = root
+        .object("device", &mut faults)
+        .map(|fields| device(&fields, &mut faults));
     let started_at = root.time("startedAt", &mut faults);
     let command = || {
         Some(StartCommand {
@@ -116,7 +154,11 @@ fn address(fields: &Fields<'_>, faults: &mut Faults) -> Option<Address> {
     let unit = fields.text("unit", FREE_TEXT, faults).map(str::to_owned);
     let floor = fields.whole("floor", ADDRESS_FLOOR_MIN..=ADDRESS_FLOOR_MAX, faults);
     let accuracy_m = fields.number("accuracyM", 0.0..=ADDRESS_ACCURACY_M_MAX, faults);
-    let storey_height_m = fields.number("storeyHeightM", STOREY_HEIGHT_M_MIN..=STOREY_HEIGHT_M_MAX, faults);
+    let storey_height_m = fields.number(
+        "storeyHeightM",
+        STOREY_HEIGHT_M_MIN..=STOREY_HEIGHT_M_MAX,
+        faults,
+    );
     let entrance = fields.point("entrance", faults);
     let gates = fields.points("gates", ADDRESS_GATES_MAX, faults);
     Some(Address {
@@ -135,13 +177,35 @@ fn address(fields: &Fields<'_>, faults: &mut Faults) -> Option<Address> {
 
 fn device(fields: &Fields<'_>, faults: &mut Faults) -> Device {
     let mut text = |name: &'static str| fields.text(name, FREE_TEXT, faults).map(str::to_owned);
-    let (platform, model, os_version, sdk_version) = (text("platform"), text("model"), text("osVersion"), text("sdkVersion"));
+    let (platform, model, os_version, sdk_version) = (
+        text("platform"),
+        text("model"),
+        text("osVersion"),
+        text("sdkVersion"),
+    );
     let mut sensors = Vec::new();
-    for (place, value) in fields.array("sensors", DEVICE_SENSORS_MAX, faults).unwrap_or_default().iter().enumerate() {
-        match value.as_str().filter(|text| text.chars().count() <= DEVICE_SENSOR_CHARS_MAX) {
+    for (place, value) in fields
+        .array("sensors", DEVICE_SENSORS_MAX, faults)
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+    {
+        match value
+            .as_str()
+            .filter(|text| text.chars().count() <= DEVICE_SENSOR_CHARS_MAX)
+        {
             Some(text) => sensors.push(text.to_owned()),
-            None => faults.add(format!("{}/{place}", fields.pointer("sensors")), format!("must be a string of at most {DEVICE_SENSOR_CHARS_MAX} characters")),
+            None => faults.add(
+                format!("{}/{place}", fields.pointer("sensors")),
+                format!("must be a string of at most {DEVICE_SENSOR_CHARS_MAX} characters"),
+            ),
         }
     }
-    Device { platform, model, os_version, sdk_version, sensors }
+    Device {
+        platform,
+        model,
+        os_version,
+        sdk_version,
+        sensors,
+    }
 }

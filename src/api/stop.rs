@@ -28,7 +28,12 @@ pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
     let value = fields::parse(&body)?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
-    let session_id = root.read("sessionId", "must be a string", &mut faults, serde_json::Value::as_str);
+    let session_id = root.read(
+        "sessionId",
+        "must be a string",
+        &mut faults,
+        serde_json::Value::as_str,
+    );
     let session_id = root.need("sessionId", session_id, &mut faults);
     let named = session_id.map(|text| SessionId::from_str(text).ok());
     let row = match named {
@@ -39,14 +44,26 @@ pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
         None => None,
     };
     let ended_at = root.time("endedAt", &mut faults);
-    let pod = root.object("pod", &mut faults).and_then(|fields| pod(&fields, &mut faults));
+    let pod = root
+        .object("pod", &mut faults)
+        .and_then(|fields| pod(&fields, &mut faults));
     let row = faults.none(row)?;
-    let stopped = call.state.service.stop(&row, StopCommand { ended_at, pod }).await;
+    let stopped = call
+        .state
+        .service
+        .stop(&row, StopCommand { ended_at, pod })
+        .await;
     let row = stopped.map_err(|error| match error {
-        StopError::EndedAtOutOfRange => Problem::invalid_field("/endedAt", "must not lie before the start, and at most 5 minutes ahead"),
+        StopError::EndedAtOutOfRange => Problem::invalid_field(
+            "/endedAt",
+            "must not lie before the start, and at most 5 minutes ahead",
+        ),
         StopError::Store(error) => error.into(),
     })?;
-    call::json(HttpResponse::Ok(), &SessionView::new(&row.start, row.end.as_ref()))
+    call::json(
+        HttpResponse::Ok(),
+        &SessionView::new(&row.start, row.end.as_ref()),
+    )
 }
 
 /// Attaches a PoD. 200: the Pod.
@@ -64,25 +81,42 @@ pub(super) async fn attach_pod(mut call: Call) -> Result<HttpResponse, Problem> 
     let value = fields::parse(&body)?;
     let mut faults = Faults::default();
     let pod = pod(&Fields::root(&value)?, &mut faults);
-    let pod = call.state.service.attach_pod(&row, faults.none(pod)?).await?;
+    let pod = call
+        .state
+        .service
+        .attach_pod(&row, faults.none(pod)?)
+        .await?;
     call::json(HttpResponse::Ok(), &pod)
 }
 
 fn pod(fields: &Fields<'_>, faults: &mut Faults) -> Option<Pod> {
-    let types = [("photo", PodType::Photo), ("signature", PodType::Signature), ("note", PodType::Note)];
+    let types = [
+        ("photo", PodType::Photo),
+        ("signature", PodType::Signature),
+        ("note", PodType::Note),
+    ];
     let pod_type = fields.closed("type", &types, faults);
     let pod_type = fields.need("type", pod_type, faults);
     let detail = format!("must be an https URL of at most {URL_CHARS_MAX} characters");
-    let url = fields.read("url", detail, faults, |value| value.as_str().filter(|text| is_https(text)));
+    let url = fields.read("url", detail, faults, |value| {
+        value.as_str().filter(|text| is_https(text))
+    });
     let url = fields.need("url", url, faults);
-    Some(Pod { pod_type: pod_type?, url: url?.to_owned() })
+    Some(Pod {
+        pod_type: pod_type?,
+        url: url?.to_owned(),
+    })
 }
 
 /// Whether it is a URL as it stands, with nothing that a parser would have to mend.
 fn is_https(text: &str) -> bool {
     let mended = |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\';
-    let is_plain = text.strip_prefix("https://").is_some_and(|rest| !rest.starts_with('/') && !rest.contains(mended));
-    is_plain && text.chars().count() <= URL_CHARS_MAX && reqwest::Url::parse(text).is_ok_and(|url| url.has_host())
+    let is_plain = text
+        .strip_prefix("https://")
+        .is_some_and(|rest| !rest.starts_with('/') && !rest.contains(mended));
+    is_plain
+        && text.chars().count() <= URL_CHARS_MAX
+        && reqwest::Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 #[cfg(test)]
@@ -91,11 +125,26 @@ mod tests {
 
     #[test]
     fn only_a_plain_https_url_is_taken() {
-        for text in ["https://example.com", "https://example.com/a?b=c#d", "https://cdn.example.com:8443/p%20q.jpg", "https://[2001:db8::1]/x"] {
+        for text in [
+            "https://example.com",
+            "https://example.com/a?b=c#d",
+            "https://cdn.example.com:8443/p%20q.jpg",
+            "https://[2001:db8::1]/x",
+        ] {
             assert!(is_https(text), "{text}");
         }
         let long = format!("https://example.com/{}", "a".repeat(URL_CHARS_MAX));
-        for text in ["", "http://example.com", "https://", "https:///x", "https://exa mple.com", "HTTPS://example.com", "https:\\\\example.com", "https://example.com/\n", &long] {
+        for text in [
+            "",
+            "http://example.com",
+            "https://",
+            "https:///x",
+            "https://exa mple.com",
+            "HTTPS://example.com",
+            "https:\\\\example.com",
+            "https://example.com/\n",
+            &long,
+        ] {
             assert!(!is_https(text), "{text}");
         }
     }

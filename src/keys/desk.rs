@@ -57,7 +57,9 @@ pub struct CreatedKey {
 
 impl fmt::Debug for CreatedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CreatedKey").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("CreatedKey")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -90,7 +92,11 @@ pub struct ListedKey {
 /// One line.
 impl fmt::Display for ListedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}  {}…{}  {}  created {}", self.id, self.prefix, self.last4, self.organization, self.created_at)?;
+        write!(
+            f,
+            "{}  {}…{}  {}  created {}",
+            self.id, self.prefix, self.last4, self.organization, self.created_at
+        )?;
         if let Some(expires_at) = self.expires_at {
             write!(f, "  expires {expires_at}")?;
         }
@@ -132,25 +138,49 @@ impl KeyDesk {
     /// # Errors
     ///
     /// A word that is not known, an organization without a name, or the store.
-    pub async fn create(&self, order: &KeyOrder, now: TimestampMs) -> Result<CreatedKey, DeskError> {
-        let invalid = |field, detail: &str| DeskError::Invalid { field, detail: detail.to_owned() };
+    pub async fn create(
+        &self,
+        order: &KeyOrder,
+        now: TimestampMs,
+    ) -> Result<CreatedKey, DeskError> {
+        let invalid = |field, detail: &str| DeskError::Invalid {
+            field,
+            detail: detail.to_owned(),
+        };
         let env = Env::ALL.into_iter().find(|env| env.key_word() == order.env);
         let env = env.ok_or_else(|| invalid("env", "must be sandbox or live"))?;
-        let kind = [KeyKind::Secret, KeyKind::Client].into_iter().find(|kind| kind_word(*kind) == order.kind);
+        let kind = [KeyKind::Secret, KeyKind::Client]
+            .into_iter()
+            .find(|kind| kind_word(*kind) == order.kind);
         let kind = kind.ok_or_else(|| invalid("kind", "must be secret or client"))?;
         let name = order.organization.trim();
-        if name.is_empty() || name.chars().count() > TEXT_CHARS_MAX || name.contains(char::is_control) {
-            return Err(invalid("organization", &format!("must have 1 to {TEXT_CHARS_MAX} characters, none of them a control character")));
+        if name.is_empty()
+            || name.chars().count() > TEXT_CHARS_MAX
+            || name.contains(char::is_control)
+        {
+            return Err(invalid(
+                "organization",
+                &format!(
+                    "must have 1 to {TEXT_CHARS_MAX} characters, none of them a control character"
+                ),
+            ));
         }
         if order.expires_ms.is_some_and(|expires_ms| expires_ms <= 0) {
             return Err(invalid("expiresMs", "must be longer than 0"));
         }
-        let candidate = Organization { id: OrganizationId::new(now, random()), name: name.to_owned(), created_at: now };
+        let candidate = Organization {
+            id: OrganizationId::new(now, random()),
+            name: name.to_owned(),
+            created_at: now,
+        };
         let organization = self.keys.organization(candidate).await?;
         let made = super::make(kind, env, crate::world::fill);
         let record = KeyRecord {
             id: KeyId::new(now, random()),
-            tenant: Tenant { organization_id: organization.id, env },
+            tenant: Tenant {
+                organization_id: organization.id,
+                env,
+            },
             kind,
             last4: made.last4,
             created_at: now,
@@ -176,7 +206,10 @@ impl KeyDesk {
     pub async fn list(&self) -> Result<Vec<ListedKey>, DeskError> {
         let organizations = self.keys.organizations().await?;
         let records = self.keys.list_keys(None).await?;
-        Ok(records.iter().map(|record| listed(record, &organizations)).collect())
+        Ok(records
+            .iter()
+            .map(|record| listed(record, &organizations))
+            .collect())
     }
 
     /// Revokes a key at `now`; an earlier revocation stays.
@@ -186,20 +219,28 @@ impl KeyDesk {
     /// There is no such key, or the store failed.
     pub async fn revoke(&self, id: &str, now: TimestampMs) -> Result<ListedKey, DeskError> {
         let id: KeyId = id.parse().map_err(|_| DeskError::NotFound)?;
-        let record = self.keys.revoke_key(id, now).await?.ok_or(DeskError::NotFound)?;
+        let record = self
+            .keys
+            .revoke_key(id, now)
+            .await?
+            .ok_or(DeskError::NotFound)?;
         let organizations = self.keys.organizations().await?;
         Ok(listed(&record, &organizations))
     }
 }
 
 fn listed(record: &KeyRecord, organizations: &[Organization]) -> ListedKey {
-    let organization = organizations.iter().find(|organization| organization.id == record.tenant.organization_id);
+    let organization = organizations
+        .iter()
+        .find(|organization| organization.id == record.tenant.organization_id);
     ListedKey {
         id: record.id.to_string(),
         prefix: record.shown_prefix(),
         last4: record.last4.clone(),
         organization_id: record.tenant.organization_id.to_string(),
-        organization: organization.map(|organization| organization.name.clone()).unwrap_or_default(),
+        organization: organization
+            .map(|organization| organization.name.clone())
+            .unwrap_or_default(),
         env: record.tenant.env.key_word().to_owned(),
         kind: kind_word(record.kind).to_owned(),
         created_at: record.created_at,

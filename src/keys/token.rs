@@ -35,7 +35,9 @@ pub struct SessionTokens {
 
 impl std::fmt::Debug for SessionTokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionTokens").field("keys", &self.macs.len()).finish_non_exhaustive()
+        f.debug_struct("SessionTokens")
+            .field("keys", &self.macs.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -43,13 +45,20 @@ impl SessionTokens {
     /// From the service's secret keys: tokens are made with the one that writes, and checked with any.
     #[must_use]
     pub fn of(secrets: &SecretKeys) -> Self {
-        Self { macs: secrets.reading().map(|secret| keyed(secret.derive(PURPOSE).bytes())).collect() }
+        Self {
+            macs: secrets
+                .reading()
+                .map(|secret| keyed(secret.derive(PURPOSE).bytes()))
+                .collect(),
+        }
     }
 
     /// From keys that serve nothing else: tokens are made with the first, and checked with any.
     #[must_use]
     pub fn new(first: &[u8; 32], others: &[[u8; 32]]) -> Self {
-        Self { macs: std::iter::once(first).chain(others).map(keyed).collect() }
+        Self {
+            macs: std::iter::once(first).chain(others).map(keyed).collect(),
+        }
     }
 
     /// The token of a session: the same whenever and wherever it is made.
@@ -59,7 +68,11 @@ impl SessionTokens {
         token.push_str(PREFIX);
         token.push_str(session_id.to_string().trim_start_matches(SessionId::PREFIX));
         if let Some(mac) = self.macs.first() {
-            let tag = mac.clone().chain_update(session_id.to_bytes()).finalize().into_bytes();
+            let tag = mac
+                .clone()
+                .chain_update(session_id.to_bytes())
+                .finalize()
+                .into_bytes();
             URL_SAFE_NO_PAD.encode_string(&tag[..TAG_BYTES], &mut token);
         }
         token
@@ -80,7 +93,8 @@ impl SessionTokens {
         let body = text.strip_prefix(PREFIX).ok_or(TokenError)?;
         let split = body.len().checked_sub(TAG_CHARS).ok_or(TokenError)?;
         let (id, tag) = body.split_at_checked(split).ok_or(TokenError)?;
-        let session_id = SessionId::from_str(&format!("{}{id}", SessionId::PREFIX)).map_err(|_| TokenError)?;
+        let session_id =
+            SessionId::from_str(&format!("{}{id}", SessionId::PREFIX)).map_err(|_| TokenError)?;
         let mut bytes = [0_u8; TAG_BYTES];
         match URL_SAFE_NO_PAD.decode_slice(tag, &mut bytes) {
             Ok(TAG_BYTES) => {}
@@ -90,7 +104,11 @@ impl SessionTokens {
             let mac = mac.clone().chain_update(session_id.to_bytes());
             mac.verify_truncated_left(&bytes).is_ok()
         };
-        if self.macs.iter().any(tagged) { Ok(session_id) } else { Err(TokenError) }
+        if self.macs.iter().any(tagged) {
+            Ok(session_id)
+        } else {
+            Err(TokenError)
+        }
     }
 }
 
@@ -125,9 +143,20 @@ mod tests {
         for place in 0..token.len() {
             let mut bytes = token.clone().into_bytes();
             bytes[place] = if bytes[place] == b'1' { b'2' } else { b'1' };
-            assert_eq!(tokens.check(&String::from_utf8(bytes).unwrap()), Err(TokenError), "at {place}");
+            assert_eq!(
+                tokens.check(&String::from_utf8(bytes).unwrap()),
+                Err(TokenError),
+                "at {place}"
+            );
         }
-        for text in ["", "st_", &token[..token.len() - 1], &format!("{token}A"), &format!("{token}="), "st_äöü"] {
+        for text in [
+            "",
+            "st_",
+            &token[..token.len() - 1],
+            &format!("{token}A"),
+            &format!("{token}="),
+            "st_äöü",
+        ] {
             assert_eq!(tokens.check(text), Err(TokenError), "{text}");
         }
         let others = SessionTokens::new(&[2; 32], &[]);
@@ -137,7 +166,10 @@ mod tests {
     #[test]
     fn a_former_key_still_checks_and_the_first_one_makes() {
         let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 7);
-        let (old, new) = (SessionTokens::new(&[1; 32], &[]), SessionTokens::new(&[2; 32], &[[1; 32]]));
+        let (old, new) = (
+            SessionTokens::new(&[1; 32], &[]),
+            SessionTokens::new(&[2; 32], &[[1; 32]]),
+        );
         assert_eq!(new.check(&old.make(session_id)), Ok(session_id));
         assert_eq!(old.check(&new.make(session_id)), Err(TokenError));
     }

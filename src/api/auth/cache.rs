@@ -18,7 +18,11 @@ pub(super) struct KeyCache {
 
 impl KeyCache {
     pub(super) fn new(remembered: Duration) -> Self {
-        Self { known: DashMap::new(), unknown: DashMap::new(), remembered }
+        Self {
+            known: DashMap::new(),
+            unknown: DashMap::new(),
+            remembered,
+        }
     }
 
     /// What the last look-up gave; none where it is not remembered.
@@ -27,7 +31,9 @@ impl KeyCache {
         if let Some(entry) = self.known.get(hash) {
             return is_fresh(entry.1).then(|| Some(Arc::clone(&entry.0)));
         }
-        self.unknown.get(hash).and_then(|entry| is_fresh(entry.1).then_some(None))
+        self.unknown
+            .get(hash)
+            .and_then(|entry| is_fresh(entry.1).then_some(None))
     }
 
     pub(super) fn put(&self, hash: [u8; 32], found: Option<Arc<KeyRecord>>) {
@@ -52,8 +58,10 @@ impl KeyCache {
 
     /// Lets go of what is no longer good.
     pub(super) fn tidy(&self) {
-        self.known.retain(|_, (_, at)| at.elapsed() < self.remembered);
-        self.unknown.retain(|_, (_, at)| at.elapsed() < self.remembered);
+        self.known
+            .retain(|_, (_, at)| at.elapsed() < self.remembered);
+        self.unknown
+            .retain(|_, (_, at)| at.elapsed() < self.remembered);
     }
 
     /// Called on a look-up that the store answered, so its cost is small beside that one's.
@@ -80,7 +88,10 @@ mod tests {
     fn record() -> Arc<KeyRecord> {
         Arc::new(KeyRecord {
             id: KeyId::new(TimestampMs(1), 1),
-            tenant: Tenant { organization_id: OrganizationId::new(TimestampMs(1), 1), env: Env::Sandbox },
+            tenant: Tenant {
+                organization_id: OrganizationId::new(TimestampMs(1), 1),
+                env: Env::Sandbox,
+            },
             kind: KeyKind::Secret,
             last4: "abcd".into(),
             created_at: TimestampMs(1),

@@ -28,8 +28,17 @@ pub(super) enum Coding {
 impl Coding {
     /// The coding of this name; letters may be of either case (RFC 9110, section 8.4.1).
     pub(super) fn named(name: &str) -> Option<Self> {
-        let names = [("", Self::Identity), ("identity", Self::Identity), ("gzip", Self::Gzip), ("x-gzip", Self::Gzip), ("zstd", Self::Zstd)];
-        names.into_iter().find(|(known, _)| name.trim().eq_ignore_ascii_case(known)).map(|(_, coding)| coding)
+        let names = [
+            ("", Self::Identity),
+            ("identity", Self::Identity),
+            ("gzip", Self::Gzip),
+            ("x-gzip", Self::Gzip),
+            ("zstd", Self::Zstd),
+        ];
+        names
+            .into_iter()
+            .find(|(known, _)| name.trim().eq_ignore_ascii_case(known))
+            .map(|(_, coding)| coding)
     }
 }
 
@@ -38,25 +47,41 @@ impl Coding {
 /// # Errors
 ///
 /// 413; 400 where it is not in that coding; or what `grow` says.
-pub(super) async fn unpack(coding: Coding, sent: Bytes, bytes_max: usize, grow: impl FnMut(usize) -> Result<(), Problem>) -> Result<Bytes, Problem> {
+pub(super) async fn unpack(
+    coding: Coding,
+    sent: Bytes,
+    bytes_max: usize,
+    grow: impl FnMut(usize) -> Result<(), Problem>,
+) -> Result<Bytes, Problem> {
     match coding {
         Coding::Identity => Ok(sent),
         Coding::Gzip => drain(MultiGzDecoder::new(&sent[..]), bytes_max, grow).await,
         Coding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(&sent[..]).map_err(malformed)?;
-            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(malformed)?;
+            let mut decoder =
+                zstd::stream::read::Decoder::with_buffer(&sent[..]).map_err(malformed)?;
+            decoder
+                .window_log_max(ZSTD_WINDOW_LOG_MAX)
+                .map_err(malformed)?;
             drain(decoder, bytes_max, grow).await
         }
     }
 }
 
-async fn drain(mut decoder: impl Read, bytes_max: usize, mut grow: impl FnMut(usize) -> Result<(), Problem>) -> Result<Bytes, Problem> {
+async fn drain(
+    mut decoder: impl Read,
+    bytes_max: usize,
+    mut grow: impl FnMut(usize) -> Result<(), Problem>,
+) -> Result<Bytes, Problem> {
     let mut unpacked = Vec::new();
     loop {
         // One byte more than is allowed tells that there is more.
         let step = STEP_BYTES.min(bytes_max + 1 - unpacked.len());
         let before = unpacked.len();
-        decoder.by_ref().take(step as u64).read_to_end(&mut unpacked).map_err(malformed)?;
+        decoder
+            .by_ref()
+            .take(step as u64)
+            .read_to_end(&mut unpacked)
+            .map_err(malformed)?;
         let read = unpacked.len() - before;
         if unpacked.len() > bytes_max {
             return Err(too_large(bytes_max, "unpacked"));
@@ -70,5 +95,8 @@ async fn drain(mut decoder: impl Read, bytes_max: usize, mut grow: impl FnMut(us
 }
 
 fn malformed(_: io::Error) -> Problem {
-    Problem::new(Code::MalformedBody, "The body is not in the coding that Content-Encoding says.")
+    Problem::new(
+        Code::MalformedBody,
+        "The body is not in the coding that Content-Encoding says.",
+    )
 }

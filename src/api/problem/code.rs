@@ -125,8 +125,14 @@ impl Code {
             Self::RateLimited,
             Self::Overloaded,
         ];
-        let other = if status.is_server_error() { Self::Internal } else { Self::BadRequest };
-        bare.into_iter().find(|code| code.status() == status).unwrap_or(other)
+        let other = if status.is_server_error() {
+            Self::Internal
+        } else {
+            Self::BadRequest
+        };
+        bare.into_iter()
+            .find(|code| code.status() == status)
+            .unwrap_or(other)
     }
 }
 
@@ -140,7 +146,10 @@ mod tests {
     fn words_are_stable_in_form_and_used_once() {
         let words: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(words.len(), Code::ALL.len());
-        assert!(words.iter().all(|word| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
+        assert!(words.iter().all(|word| {
+            word.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        }));
         assert!(Code::ALL.iter().all(|code| code.status().as_u16() >= 400));
     }
 
@@ -148,7 +157,11 @@ mod tests {
     fn a_bare_status_keeps_its_class() {
         for status in (400..600).filter_map(|number| StatusCode::from_u16(number).ok()) {
             let code = Code::of_status(status);
-            assert_eq!(code.status().is_server_error(), status.is_server_error(), "{status}");
+            assert_eq!(
+                code.status().is_server_error(),
+                status.is_server_error(),
+                "{status}"
+            );
         }
     }
 }
