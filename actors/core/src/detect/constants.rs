@@ -85,7 +85,7 @@ pub(super) const RIDE_ALONE_MS_MAX: u32 = 60_000;
 // --- Position ---------------------------------------------------------------------------------------------------
 
 /// Fixes worse than this say nothing of movement, metres.
-pub(super) const FIX_ACCURACY_M_MAX: f32 = 100.0;
+pub(super) const FIX_ACCURACY_M_MAX: f32 = 60.0;
 /// A phone's own speed is believed up to this accuracy, metres: indoors it freezes (measured: Falcon & Schulzrinne).
 pub(super) const SPEED_ACCURACY_M_MAX: f32 = 40.0;
 /// Fixes this far apart are compared for a speed.
@@ -96,6 +96,8 @@ pub(super) const FIX_BASELINE_MS_MAX: u32 = 40_000;
 pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
 /// Rest by positions is judged over this time.
 pub(super) const REST_BASELINE_MS: u32 = 14_000;
+/// A displacement holds for seconds up to this long before its end: the middle of the time over which it is taken.
+pub(super) const REST_HOLDS_MS: u32 = 6_000;
 /// Within this a phone at rest strays in that time, metres (research 2.2: max(8 m, 1.5 times the accuracy)).
 pub(super) const REST_RADIUS_M: f32 = 8.0;
 
@@ -136,11 +138,11 @@ pub(super) const DRIVE_LOG_ODDS_MAX: f32 = 1.8;
 /// Log-odds that a change of state costs, from row to column: still, walk, climb, ride, drive. A pause and its end cost
 /// 8, so that at full evidence pauses under 4 to 5 s belong to the walk (contract 4).
 pub(super) const CHANGE_COST: [[f32; 5]; 5] = [
-    [0.0, 4.0, 7.0, 5.0, 6.0],
-    [4.0, 0.0, 4.0, 7.0, 6.0],
+    [0.0, 4.0, 7.0, 5.0, 4.0],
+    [4.0, 0.0, 4.0, 7.0, 4.0],
     [5.0, 3.0, 0.0, 8.0, 9.0],
     [4.0, 5.0, 8.0, 0.0, 12.0],
-    [5.0, 6.0, 14.0, 14.0, 0.0],
+    [4.0, 4.0, 14.0, 14.0, 0.0],
 ];
 
 // --- Movement: what is an event -----------------------------------------------------------------------------------
@@ -168,12 +170,14 @@ pub(super) const RIDE_ALONE_MS_MIN: u32 = 4_000;
 pub(super) const DOOR_STOP_MS_MAX: u32 = 25_000;
 /// Driving is an event from here on.
 pub(super) const DRIVE_MS_MIN: u32 = 8_000;
+/// Driving leads at least this far, metres: less is a fix that jumped.
+pub(super) const DRIVE_LENGTH_M_MIN: f32 = 25.0;
 /// A halt up to this long belongs to the drive where nobody walks away: traffic lights and queues; the labels of the
 /// recordings draw the same line.
-pub(super) const HALT_MS_MAX: u32 = 150_000;
+pub(super) const HALT_MS_MAX: u32 = 140_000;
 /// The same where positions are all there is: nobody could be seen to walk away, and couriers park more often for a
 /// minute than they wait in traffic for one (measured: hops of delivery agents).
-pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 60_000;
+pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 45_000;
 /// Moving slowly for this long says the same where positions are all there is: shorter ones are manoeuvres.
 pub(super) const PARKED_MOVE_MS_MIN: u32 = 25_000;
 /// Walking this long says that the vehicle was left.
@@ -193,3 +197,19 @@ pub(super) const DRIVE_UNSEEN_ENTRY_COST: f32 = 20.0;
 pub(super) const CLIMB_GROUND_SPEED_MPS: f32 = 1.1;
 /// What each m/s more speaks against them, up to [`RATE_COST_MAX`].
 pub(super) const CLIMB_GROUND_SPEED_COST: f32 = 2.0;
+/// Share of the slope's squared standard error that is added to those spreads: swings of the air last some seconds, so
+/// that neighbouring seconds are not independent.
+pub(super) const RATE_ERROR_SHARE: f32 = 4.0;
+/// How long a speed over ground speaks against climbing after it was seen.
+pub(super) const SPEED_HOLDS_MS: u32 = 12_000;
+/// A phone's own speed tells walking from rest up to this accuracy, metres.
+pub(super) const WALK_ACCURACY_M_MAX: f32 = 20.0;
+/// Nobody walks faster for long, m/s …
+pub(super) const WALK_SPEED_MPS_MAX: f32 = 2.1;
+/// … and a slow move in which one second of this many is faster is a vehicle's (measured: queues creep and stop).
+pub(super) const FAST_SECONDS_SHARE: u32 = 6;
+/// Height that a climb or ride gains, of the height gone up and down in it: less is wind.
+pub(super) const CLIMB_STRAIGHT_MIN: f32 = 0.6;
+/// Height that a climb or ride gains, of the mean standard error of its slope in m/s: four times the roughness of the
+/// height that this error comes from.
+pub(super) const CLIMB_ROUGH_SEC: f32 = 20.0;
