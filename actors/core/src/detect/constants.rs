@@ -213,3 +213,85 @@ pub(super) const CLIMB_STRAIGHT_MIN: f32 = 0.6;
 /// Height that a climb or ride gains, of the mean standard error of its slope in m/s: four times the roughness of the
 /// height that this error comes from.
 pub(super) const CLIMB_ROUGH_SEC: f32 = 20.0;
+
+// --- Gates: judgement until there is data with labels (research 2.6); each in log-odds unless its name says else --------
+
+/// A pause from here on can be a gate, milliseconds (contract 4) …
+pub(super) const GATE_PAUSE_MS_MIN: u32 = 3_000;
+/// … up to here (contract 4).
+pub(super) const GATE_PAUSE_MS_MAX: u32 = 90_000;
+/// Seconds of walking before it, so that it is on the way.
+pub(super) const GATE_WALK_SEC: u8 = 5;
+/// Seconds of walking after which it has gone on.
+pub(super) const GATE_RESUME_SEC: u8 = 3;
+/// The decision is taken this long after the pause: the position decays some seconds behind a door (research 3: 12 s).
+pub(super) const GATE_DECIDE_MS: u32 = 14_000;
+/// A pause on foot with nothing else known.
+pub(super) const GATE_BASE_LOG_ODDS: f32 = -0.6;
+/// The least that is reported.
+pub(super) const GATE_LOG_ODDS_MIN: f32 = 0.25;
+/// At a gate or entrance that is known.
+pub(super) const GATE_KNOWN_LOG_ODDS: f32 = 3.0;
+/// Within this of it, metres, or within the fix's accuracy.
+pub(super) const GATE_KNOWN_M: f32 = 15.0;
+/// A leap of the pressure such as a door makes: 5 Pa (research 2.6) are 0.42 m; half of it in the mean of a second.
+pub(super) const GATE_SWING_M: f32 = 0.25;
+/// A leap is one if it is this many times the usual.
+pub(super) const GATE_SWING_NOISE: f32 = 4.0;
+/// Such a leap …
+pub(super) const GATE_SWING_LOG_ODDS: f32 = 2.0;
+/// … and none although there is a barometer: street gates make none.
+pub(super) const GATE_NO_SWING_LOG_ODDS: f32 = -0.3;
+/// The position decays from here on.
+pub(super) const GATE_DECAY_LOG_ODDS: f32 = 1.0;
+/// Decayed: this many times the accuracy before …
+pub(super) const GATE_DECAY_RATIO: f32 = 2.0;
+/// … and at least this, metres …
+pub(super) const GATE_DECAY_M_MIN: f32 = 25.0;
+/// … or no fix for this long.
+pub(super) const GATE_GPS_SILENT_MS: u32 = 8_000;
+/// The magnetic field is another behind it.
+pub(super) const GATE_FIELD_LOG_ODDS: f32 = 0.4;
+/// By this much, µT: a steel frame at arm's length.
+pub(super) const GATE_FIELD_UT: f32 = 12.0;
+/// Near the address …
+pub(super) const GATE_NEAR_LOG_ODDS: f32 = 0.8;
+/// … within this, metres.
+pub(super) const GATE_NEAR_M: f32 = 60.0;
+/// Far from it …
+pub(super) const GATE_AWAY_LOG_ODDS: f32 = -1.5;
+/// … beyond this, metres.
+pub(super) const GATE_AWAY_M: f32 = 150.0;
+/// A short pause is a glance at the phone as often.
+pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.4;
+/// Shorter than this, milliseconds.
+pub(super) const GATE_SHORT_MS: u32 = 5_000;
+/// After a climb or ride the doors are those of flats.
+pub(super) const GATE_INSIDE_LOG_ODDS: f32 = -1.2;
+/// A turn between this and its mirror, radians, is turning back: 180° less a third of a right angle.
+pub(super) const GATE_BACK_RAD: f32 = 2.4;
+/// Ways shorter than this have no direction, metres.
+pub(super) const GATE_LEG_M: f32 = 8.0;
+/// The most without a door's pressure and without a known gate: a confidence of 0.6 (research 2.6).
+pub(super) const GATE_CAP_LOG_ODDS: f32 = 0.405;
+
+// --- Backtracking (contract 4, research 2.3) ------------------------------------------------------------------------
+
+/// Distance between two crumbs of the path, metres.
+pub(super) const CRUMB_M: f32 = 5.0;
+/// Fixes worse than this leave no crumb, metres.
+pub(super) const CRUMB_ACCURACY_M_MAX: f32 = 25.0;
+/// Weight of a new fix in the smoothed place.
+pub(super) const CRUMB_NEW: f32 = 0.4;
+/// The way back runs within this of the way there, metres, or within the accuracy.
+pub(super) const RETRACE_NEAR_M: f32 = 8.0;
+/// It runs against it: the cosine is at most this.
+pub(super) const RETRACE_COSINE_MAX: f32 = -0.6;
+/// It is gone within this of the way there.
+pub(super) const RETRACE_WITHIN_MS: u32 = 180_000;
+/// It is an event from this length on, metres, or from the accuracy on.
+pub(super) const RETRACE_M_MIN: f32 = 15.0;
+/// Crumbs running that do not lie on the way there end it.
+pub(super) const RETRACE_MISSES_MAX: u8 = 2;
+/// A stay this near to the address, metres, may be the drop-off: the way after it is the way to the vehicle.
+pub(super) const RETURN_NEAR_M: f32 = 35.0;

@@ -10,14 +10,14 @@ use super::constants::{
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::Frame;
-use super::height::{HeightTrack, RideTrack};
-use super::motion::{MotionState, vehicle_hint};
+use super::height::RideTrack;
+use super::motion::vehicle_hint;
 use super::position::{Leg, PositionTrack};
 use super::track::Arbiter;
-use super::Detector;
+use super::{Detector, Observation};
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
-use crate::window::{WINDOW_MS, Window};
+use crate::window::WINDOW_MS;
 
 /// Seconds that wait for what follows: the height's slope and the speed of a leg are known a little later.
 const WAITING: usize = DELAY_MAX + 4;
@@ -25,8 +25,6 @@ const WAITING: usize = DELAY_MAX + 4;
 /// Finds the movement track.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct MovementDetector {
-    motion: MotionState,
-    height: HeightTrack,
     ride: RideTrack,
     position: PositionTrack,
     /// The last seconds: those already decoded that the slope still needs, then those that wait.
@@ -42,8 +40,8 @@ pub(super) struct MovementDetector {
 }
 
 impl Detector for MovementDetector {
-    fn observe(&mut self, context: &SessionContext, window: &Window, log: &mut EventLog) {
-        let gait = self.motion.observe(window);
+    fn observe(&mut self, context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
+        let Observation { window, gait, height_m, .. } = *observation;
         self.has_body |= gait.is_measured;
         let frame = Frame {
             t_ms: window.t_ms,
@@ -51,7 +49,7 @@ impl Detector for MovementDetector {
             has_body: gait.is_measured,
             has_steps: gait.has_steps,
             sees_walk: gait.is_measured,
-            height_m: self.height.observe(window),
+            height_m,
             rate_mps: 0.0,
             rate_error_mps: 0.0,
             speed_mps: None,
@@ -76,8 +74,7 @@ impl Detector for MovementDetector {
         arbiter.finish(context, t_ms, log);
         self.filled = 0;
         self.done = 0;
-        // What was before a silence says nothing of height or place after it.
-        self.height = HeightTrack::default();
+        // What was before a silence says nothing of the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
     }
