@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE,
-    REST_BASELINE_MS, REST_RADIUS_M, SPEED_ACCURACY_M_MAX,
+    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE, REST_BASELINE_MS, REST_RADIUS_M,
+    SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
 use crate::window::{Fix, Window};
@@ -38,6 +38,8 @@ pub(super) struct Leg {
     pub to_ms: u32,
     /// Speed over ground in that time, m/s.
     pub speed_mps: f32,
+    /// Whether it is the phone's own speed, of an accuracy at which walking is told from rest.
+    pub sees_walk: bool,
     /// For walking where positive, for staying where negative; it holds for the middle of the last
     /// [`REST_BASELINE_MS`].
     pub gait: Option<f32>,
@@ -94,22 +96,13 @@ impl PositionTrack {
         }
         match (fix.speed_mps, by_displacement) {
             (Some(speed_mps), _) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
-                let from_ms = fix
-                    .t_ms
-                    .saturating_sub((self.usual_interval_ms as u32).clamp(1_000, 10_000));
-                Some(Leg {
-                    from_ms,
-                    to_ms: fix.t_ms,
-                    speed_mps,
-                    gait,
-                })
+                let from_ms = fix.t_ms.saturating_sub((self.usual_interval_ms as u32).clamp(1_000, 10_000));
+                let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
+                Some(Leg { from_ms, to_ms: fix.t_ms, speed_mps, sees_walk, gait })
             }
-            (_, Some((from_ms, speed_mps))) => Some(Leg {
-                from_ms,
-                to_ms: fix.t_ms,
-                speed_mps,
-                gait,
-            }),
+            (_, Some((from_ms, speed_mps))) => {
+                Some(Leg { from_ms, to_ms: fix.t_ms, speed_mps, sees_walk: false, gait })
+            }
             _ => None,
         }
     }
