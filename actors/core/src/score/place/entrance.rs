@@ -54,8 +54,8 @@ impl Entrance {
 /// The last going in before the hand-over, if it was indoors.
 pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
     let foot = places.foot?;
-    let drop_off = places.drop_off?;
-    let until_ms = places.door().map_or(drop_off.at_ms, |door| door.from_ms);
+    let reached_ms = places.reached_ms?;
+    let until_ms = places.door().map_or(reached_ms, |door| door.from_ms);
     if !(foot.from_ms..=foot.to_ms).contains(&until_ms) {
         return None;
     }
