@@ -14,6 +14,19 @@ const POWERS: [f64; 41] = [
     1e33, 1e34, 1e35, 1e36, 1e37, 1e38, 1e39, 1e40,
 ];
 
+/// Bytes that a plain string can't hold: its closing quote, an escape, a control character.
+const ENDS_STRING: [bool; 256] = {
+    let mut ends = [false; 256];
+    let mut control = 0;
+    while control < b' ' as usize {
+        ends[control] = true;
+        control += 1;
+    }
+    ends[b'"' as usize] = true;
+    ends[b'\\' as usize] = true;
+    ends
+};
+
 impl<'a> Scanner<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
@@ -103,7 +116,7 @@ impl<'a> Scanner<'a> {
         let rest = self.bytes.get(self.at..)?;
         let length = rest
             .iter()
-            .position(|&byte| byte == b'"' || byte == b'\\' || byte < b' ')?;
+            .position(|&byte| ENDS_STRING[usize::from(byte)])?;
         let (string, after) = rest.split_at_checked(length)?;
         (after.first() == Some(&b'"')).then_some(())?;
         self.at += length + 1;
@@ -138,25 +151,37 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Digits: what they make together with those before; how many there were. Digits beyond what 64 bits hold are
-    /// passed and not counted.
-    fn digits(&mut self, mut so_far: u64) -> (u64, usize, usize) {
-        let (mut counted, from) = (0, self.at);
-        let mut full = false;
-        while let digit @ b'0'..=b'9' = self.peek() {
-            self.at += 1;
-            let longer = so_far
-                .checked_mul(10)
-                .and_then(|tens| tens.checked_add(u64::from(digit - b'0')));
-            match longer {
-                Some(longer) if !full => {
-                    so_far = longer;
-                    counted += 1;
-                }
-                _ => full = true,
-            }
+    /// Digits: what they make together with those before; how many of them counted, how many there were. Digits beyond
+    /// what 64 bits hold are passed and not counted.
+    fn digits(&mut self, so_far: u64) -> (u64, usize, usize) {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let digit_at = |place: usize| {
+            rest.get(place)
+                .map(|byte| byte.wrapping_sub(b'0'))
+                .filter(|&digit| digit < 10)
+        };
+        let (mut number, mut counted) = (so_far, 0);
+        // Another digit fits for certain below this.
+        while number < u64::MAX / 10
+            && let Some(digit) = digit_at(counted)
+        {
+            number = number * 10 + u64::from(digit);
+            counted += 1;
         }
-        (so_far, counted, self.at - from)
+        if let Some(digit) = digit_at(counted)
+            && let Some(longer) = number
+                .checked_mul(10)
+                .and_then(|tens| tens.checked_add(u64::from(digit)))
+        {
+            number = longer;
+            counted += 1;
+        }
+        let mut passed = counted;
+        while digit_at(passed).is_some() {
+            passed += 1;
+        }
+        self.at += passed;
+        (number, counted, passed)
     }
 
     /// A whole number without sign, fraction or exponent.
