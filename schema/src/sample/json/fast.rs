@@ -87,6 +87,7 @@ enum Slot {
 }
 
 impl Slot {
+    #[inline(always)]
     fn of(key: &[u8]) -> Option<Self> {
         Some(match key {
             b"t" => Self::Number(0),
@@ -124,6 +125,7 @@ impl Slot {
     }
 
     /// The slot's place in the set of what is there.
+    #[inline(always)]
     fn bit(self) -> u64 {
         1 << match self {
             Self::Number(place) => place,
@@ -170,12 +172,14 @@ impl<'a> WireSample<'a> {
     }
 
     /// The slot of a field that is there.
+    #[inline(always)]
     fn slot(&self, name: &str) -> Option<Slot> {
         Slot::of(name.as_bytes()).filter(|slot| self.present & slot.bit() != 0)
     }
 }
 
 impl Fields for WireSample<'_> {
+    #[inline(always)]
     fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError> {
         Ok(match self.slot(name) {
             Some(Slot::Number(place)) => self.numbers.get(place).copied(),
@@ -183,6 +187,7 @@ impl Fields for WireSample<'_> {
         })
     }
 
+    #[inline(always)]
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError> {
         Ok(match self.slot(name) {
             Some(Slot::Text(place)) => self.texts.get(place).map(|text| Cow::Borrowed(*text)),
