@@ -70,15 +70,17 @@ pub(super) const HEIGHT_LEAP_M: f32 = 6.0;
 /// A silence of the barometer up to which heights are compared (research 6.3).
 pub(super) const HEIGHT_GAP_MS: u32 = 20_000;
 /// A second whose acceleration spreads less can be in a cabin, m/s².
-pub(super) const RIDE_QUIET_STD_MPS2: f32 = 0.55;
+pub(super) const RIDE_QUIET_STD_MPS2: f32 = 0.40;
 /// Less than this off the value at rest is noise, m/s² (elevators: 0.3 to 1.5, research 2.5).
 pub(super) const RIDE_DEAD_MPS2: f32 = 0.09;
 /// Weight of a quiet second in the value at rest.
 pub(super) const RIDE_BASE_NEW: f32 = 0.15;
-/// What is left of the vertical speed after a second without acceleration: errors die away.
-pub(super) const RIDE_LEAK: f32 = 0.97;
-/// No cabin of a dwelling or office block is faster, m/s.
-pub(super) const RIDE_SPEED_MPS_MAX: f32 = 6.0;
+/// Quiet seconds after which the value at rest has settled.
+pub(super) const RIDE_SETTLE_SEC: u8 = 2;
+/// A ride has ended when its speed has fallen to this share of what the first push gave.
+pub(super) const RIDE_STOPPED_SHARE: f32 = 0.45;
+/// A ride told by acceleration alone is no longer than this: the error of the speed grows.
+pub(super) const RIDE_ALONE_MS_MAX: u32 = 60_000;
 
 // --- Position ---------------------------------------------------------------------------------------------------
 
@@ -106,9 +108,9 @@ pub(super) const DELAY_MAX: usize = 13;
 /// Vertical speed that is still level ground, m/s: 8 % of a walk (ramps end at 8 %, EN 17210).
 pub(super) const LEVEL_MPS: f32 = 0.08;
 /// How quickly a faster one speaks against level ground, m/s.
-pub(super) const LEVEL_SPREAD_MPS: f32 = 0.09;
+pub(super) const LEVEL_SPREAD_MPS: f32 = 0.08;
 /// Vertical speed on stairs, m/s, slowest (research 2.0: 0.2 to 0.35; with a turn on each landing less) …
-pub(super) const CLIMB_SLOW_MPS: f32 = 0.20;
+pub(super) const CLIMB_SLOW_MPS: f32 = 0.17;
 /// … and fastest.
 pub(super) const CLIMB_FAST_MPS: f32 = 0.60;
 /// How quickly another speed speaks against it, m/s.
@@ -119,8 +121,6 @@ pub(super) const RIDE_MPS: f32 = 0.22;
 pub(super) const RATE_COST_MAX: f32 = 3.0;
 /// Without a barometer: vertical speed by acceleration that is a ride, m/s.
 pub(super) const RIDE_ALONE_MPS: f32 = 0.40;
-/// Log-odds of such a second.
-pub(super) const RIDE_ALONE_LOG_ODDS: f32 = 0.9;
 /// Without a barometer: what speaks against a change of height in every second without a sign of one.
 pub(super) const UNMEASURED_RIDE_COST: f32 = 1.5;
 /// Speed over ground at which walking and driving are equally likely, m/s (measured: couriers walk up to 2, their
@@ -137,8 +137,8 @@ pub(super) const DRIVE_LOG_ODDS_MAX: f32 = 1.8;
 /// 8, so that at full evidence pauses under 4 to 5 s belong to the walk (contract 4).
 pub(super) const CHANGE_COST: [[f32; 5]; 5] = [
     [0.0, 4.0, 7.0, 5.0, 6.0],
-    [4.0, 0.0, 5.0, 7.0, 6.0],
-    [5.0, 4.0, 0.0, 8.0, 9.0],
+    [4.0, 0.0, 4.0, 7.0, 6.0],
+    [5.0, 3.0, 0.0, 8.0, 9.0],
     [4.0, 5.0, 8.0, 0.0, 12.0],
     [5.0, 6.0, 14.0, 14.0, 0.0],
 ];
@@ -187,3 +187,9 @@ pub(super) const STOREY_HEIGHT_M: f32 = 3.8;
 pub(super) const GROUND_STOREY_EXTRA_M: f32 = 0.7;
 /// Log-odds of driving in a second without a speed: a vehicle must have been seen to move.
 pub(super) const DRIVE_UNSEEN_LOG_ODDS: f32 = -0.15;
+/// What entering a vehicle costs in a second without a speed: it must have been seen to move.
+pub(super) const DRIVE_UNSEEN_ENTRY_COST: f32 = 20.0;
+/// Climbing and riding go with a speed over ground of at most this, m/s: stairs are taken at 0.5.
+pub(super) const CLIMB_GROUND_SPEED_MPS: f32 = 1.1;
+/// What each m/s more speaks against them, up to [`RATE_COST_MAX`].
+pub(super) const CLIMB_GROUND_SPEED_COST: f32 = 2.0;

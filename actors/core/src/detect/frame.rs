@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::height::LoneRide;
+
 /// Evidence of one second. What was not measured is none or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Frame {
@@ -17,8 +19,8 @@ pub(super) struct Frame {
     pub height_m: Option<f32>,
     /// Speed over ground, m/s, where fixes are good enough to tell.
     pub speed_mps: Option<f32>,
-    /// Vertical speed by acceleration alone, m/s: a body at rest that is carried.
-    pub ride_mps: f32,
+    /// Without a barometer: the ride that ended with this second.
+    pub ride: Option<LoneRide>,
     /// For a vehicle where positive, beside the speed: the phone's recogniser.
     pub vehicle: f32,
 }

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Detector;
 use super::constants::{
-    CLIMB_FAST_MPS, CLIMB_SLOW_MPS, CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX,
-    DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS,
-    RATE_COST_MAX, RIDE_ALONE_LOG_ODDS, RIDE_ALONE_MPS, RIDE_MPS, UNMEASURED_RIDE_COST,
+    CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
+    CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS,
+    DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RIDE_MPS,
+    UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::Frame;
@@ -49,7 +50,10 @@ impl Detector for MovementDetector {
             has_steps: gait.has_steps,
             height_m: self.height.observe(window),
             speed_mps: None,
-            ride_mps: self.ride.observe(window),
+            ride: self
+                .ride
+                .observe(window)
+                .filter(|_| window.pressure_hpa.is_none()),
             vehicle: vehicle_hint(window),
         };
         self.append(frame);
@@ -174,12 +178,12 @@ fn evidence_of(frame: &Frame, rate_mps: Option<f32>) -> Evidence {
                 + cost(rate_mps - CLIMB_FAST_MPS, CLIMB_SPREAD_MPS),
             cost(RIDE_MPS - rate_mps, CLIMB_SPREAD_MPS),
         ),
-        None if frame.ride_mps.abs() >= RIDE_ALONE_MPS => {
-            (RIDE_ALONE_LOG_ODDS, UNMEASURED_RIDE_COST, 0.0)
-        }
         None => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
     };
     let on_foot = -drive.max(0.0);
+    let over_ground = frame.speed_mps.map_or(0.0, |speed_mps| {
+        (CLIMB_GROUND_SPEED_COST * (speed_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
+    });
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
     let driving = match frame.speed_mps {
         Some(_) => drive + frame.vehicle,
@@ -188,8 +192,8 @@ fn evidence_of(frame: &Frame, rate_mps: Option<f32>) -> Evidence {
     [
         -frame.gait - level + on_foot,
         frame.gait - level + on_foot,
-        frame.gait - climb + on_foot,
-        -frame.gait - ride + on_foot,
+        frame.gait - climb + on_foot - over_ground,
+        -frame.gait - ride + on_foot - over_ground,
         driving,
     ]
 }

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::constants::{
     CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_BY_POSITION_MS_MAX,
     HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX,
-    RIDE_ALONE_MS_MIN, RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
+    RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
 };
 use super::decode::State;
 use super::floors::floors_of;
 use super::frame::Frame;
+use super::height::LoneRide;
 use super::logistic;
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
@@ -35,7 +36,7 @@ pub(super) struct Run {
     /// Height before it, at its end, and a little later.
     from_m: Option<f32>,
     to_m: Option<f32>,
-    /// Sum of absolute vertical speed by acceleration, metres.
+    /// Height gained by acceleration alone, metres; 0 where a barometer tells.
     ride_m: f32,
     /// Fastest speed over ground, m/s.
     speed_mps: f32,
@@ -119,7 +120,7 @@ impl Run {
             }
             State::Ride => match self.height_m() {
                 Some(height_m) => height_m.abs() >= RIDE_HEIGHT_M_MIN,
-                None => duration_ms >= RIDE_ALONE_MS_MIN && self.ride_m.abs() >= RIDE_HEIGHT_M_MIN,
+                None => self.ride_m.abs() >= RIDE_HEIGHT_M_MIN,
             },
             State::Drive => duration_ms >= DRIVE_MS_MIN,
         }
@@ -208,11 +209,52 @@ impl Arbiter {
             steps_sec: u16::from(frame.has_steps),
             from_m: before_m.or(frame.height_m),
             to_m: frame.height_m,
-            ride_m: frame.ride_mps,
+            ride_m: 0.0,
             speed_mps: frame.speed_mps.unwrap_or(0.0),
         };
         self.append(second);
         self.resolve(context, log);
+        if let Some(ride) = frame.ride {
+            self.insert_ride(context, frame, &ride, log);
+        }
+    }
+
+    /// A ride that only acceleration showed is known when it ends: the stay that it was taken for ends where it began.
+    fn insert_ride(
+        &mut self,
+        context: &SessionContext,
+        frame: &Frame,
+        ride: &LoneRide,
+        log: &mut EventLog,
+    ) {
+        let Some(mut stay) = self
+            .event
+            .filter(|event| event.state == State::Still && !self.in_vehicle)
+        else {
+            return;
+        };
+        if self.waiting > 0 || ride.start_ms <= stay.start_ms {
+            return;
+        }
+        stay.end_ms = ride.start_ms;
+        close(context, &stay, log);
+        let run = Run {
+            state: State::Ride,
+            start_ms: ride.start_ms,
+            end_ms: frame.t_ms + WINDOW_MS,
+            evidence: (frame.t_ms + WINDOW_MS - ride.start_ms) as f32 / WINDOW_MS as f32,
+            from_m: None,
+            to_m: None,
+            ride_m: ride.rise_m,
+            ..stay
+        };
+        log.open(
+            EventType::Elevator,
+            run.start_ms,
+            logistic(run.log_odds()),
+            run.metadata(context),
+        );
+        self.event = Some(run);
     }
 
     /// Nothing follows: what is long enough becomes an event, and the last one ends at `t_ms`.

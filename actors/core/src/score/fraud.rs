@@ -130,8 +130,11 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
             grounds.push(group.name());
         }
     }
-    let facts = signals.iter().any(|signal| signal.group.is_fact());
-    if !facts && is_door_evidence(scene, findings) {
+    // Where the positions themselves are in doubt, a door that they show acquits nobody.
+    let doubted = signals
+        .iter()
+        .any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
+    if !doubted && is_door_evidence(scene, findings) {
         let span = findings
             .places
             .door()

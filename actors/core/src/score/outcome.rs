@@ -29,7 +29,9 @@ const LOBBY_M: f32 = 30.0;
 /// Less than this is no height gained.
 const LEVEL_M: f32 = 1.6;
 /// Without a mark, a longer stay elsewhere is a break rather than a hand-over.
-const DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=600_000;
+const DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=300_000;
+/// And one farther away is an errand: wrong doors are in the same or the next street.
+const DOOR_STAY_M: f32 = 400.0;
 
 /// What the codes are made of.
 pub(crate) struct Findings<'f> {
@@ -98,7 +100,7 @@ fn drop_off_span(findings: &Findings<'_>) -> Span {
 }
 
 fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> ReasonCode {
-    if let Some((signal, text)) = insufficient(scene, findings) {
+    if let Some((signal, text)) = insufficient(scene, findings.visibility.score) {
         note(
             ReasonCode::InsufficientData,
             signal,
@@ -126,8 +128,9 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
         );
         return ReasonCode::FullAttempt;
     }
-    if let Some((t_ms, away_m)) = nearest_on_foot(scene).filter(|(_, away_m)| *away_m <= 0.0) {
-        let short_m = SURROUNDINGS_M + away_m;
+    if let Some((t_ms, distance_m, _)) =
+        nearest_on_foot(scene).filter(|(_, _, away_m)| *away_m <= 0.0)
+    {
         let (signal, text) = if at_door {
             (
                 "not_up_to_floor",
@@ -137,7 +140,7 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
             (
                 "near_on_foot",
                 format!(
-                    "The courier came on foot within {short_m:.0} m of the address (uncertainty taken off), but no stay at its door was seen."
+                    "The courier came on foot within {distance_m:.0} m of the address, but no stay at its door was seen."
                 ),
             )
         };
@@ -185,16 +188,15 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
     }
     let nearest = nearest_on_foot(scene);
     let text = match nearest {
-        Some((_, away_m)) => format!(
-            "The nearest that the courier came on foot was {:.0} m from the address (uncertainty taken off).",
-            SURROUNDINGS_M + away_m
+        Some((_, distance_m, _)) => format!(
+            "The nearest that the courier came on foot was {distance_m:.0} m from the address."
         ),
         None => "The courier never went on foot.".to_owned(),
     };
     note(
         ReasonCode::NoAttempt,
         "never_near_on_foot",
-        nearest.map(|(t_ms, _)| (t_ms, t_ms)),
+        nearest.map(|(t_ms, _, _)| (t_ms, t_ms)),
         text,
         "The address's own position may be wrong.",
         ledger,
@@ -202,7 +204,8 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
     ReasonCode::NoAttempt
 }
 
-fn insufficient(scene: &Scene<'_>, findings: &Findings<'_>) -> Option<(&'static str, String)> {
+/// Why too little was seen, if it was: too little for anything to be said of the door.
+pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'static str, String)> {
     if scene.end_ms < SESSION_LEAST_MS {
         return Some((
             "session_too_short",
@@ -218,7 +221,6 @@ fn insufficient(scene: &Scene<'_>, findings: &Findings<'_>) -> Option<(&'static 
             "No usable position came, so that nothing can be said about the address.".to_owned(),
         ));
     }
-    let visibility = findings.visibility.score;
     (visibility < thresholds::INSUFFICIENT).then(|| {
         (
             "low_visibility",
@@ -230,8 +232,9 @@ fn insufficient(scene: &Scene<'_>, findings: &Findings<'_>) -> Option<(&'static 
     })
 }
 
-/// The fix on foot that came nearest: how far it was beyond the surroundings and its uncertainty; 0 or less: within.
-fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32)> {
+/// The fix on foot that came nearest: when, at what distance, and how far that is beyond the surroundings and its
+/// uncertainty; 0 or less: within.
+fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
     let address_m = scene.input.context.accuracy_m;
     let on_foot = scene
         .feet
@@ -241,12 +244,14 @@ fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32)> {
         .filter(|fix| fix.accuracy_m <= NEAR_ACCURACY_M)
         .map(|fix| {
             let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
+            let distance_m = fix.place.distance_m(Place::default());
             (
                 fix.t_ms,
-                fix.place.distance_m(Place::default()) - SURROUNDINGS_M - uncertain_m,
+                distance_m,
+                distance_m - SURROUNDINGS_M - uncertain_m,
             )
         });
-    away.min_by(|a, b| a.1.total_cmp(&b.1))
+    away.min_by(|a, b| a.2.total_cmp(&b.2))
 }
 
 /// The parcel was left below: floor above ground, no height gained, and height could be measured.
@@ -261,8 +266,11 @@ fn lobby_hand_off(
         .drop_off
         .filter(|drop_off| drop_off.on_foot)?;
     let rise = findings.climb.rise?;
-    let at_address = matches!(findings.doorstep.across, Across::At | Across::Perhaps);
-    if rise.metres.abs() >= LEVEL_M || !at_address {
+    let elsewhere = matches!(
+        findings.doorstep.across,
+        Across::Elsewhere | Across::Unknown
+    );
+    if rise.metres.abs() >= LEVEL_M || elsewhere {
         return None;
     }
     let near = match findings.places.entrance {
@@ -300,13 +308,12 @@ fn wrong_address(
         .drop_off
         .filter(|drop_off| drop_off.on_foot)?;
     let door = findings.places.door()?;
+    let (distance_m, sigma_m) = scene.from_address(door.estimate?);
+    let looks_like_door = DOOR_STAY_MS.contains(&door.length_ms()) && distance_m <= DOOR_STAY_M;
     let marked = drop_off.sign == DropOffSign::Mark;
-    if findings.doorstep.across != Across::Elsewhere
-        || !(marked || DOOR_STAY_MS.contains(&door.length_ms()))
-    {
+    if findings.doorstep.across != Across::Elsewhere || !(marked || looks_like_door) {
         return None;
     }
-    let (distance_m, sigma_m) = scene.from_address(door.estimate?);
     let text = format!(
         "The courier stayed at a door {distance_m:.0} m from the address; the uncertainty is {sigma_m:.0} m."
     );
