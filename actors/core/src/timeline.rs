@@ -130,7 +130,11 @@ impl Timeline {
     /// Of a session that begins.
     #[must_use]
     pub fn new(_context: &SessionContext) -> Self {
-        Self { intake: Intake::default(), detection: Detection::default(), log: EventLog::default() }
+        Self {
+            intake: Intake::default(),
+            detection: Detection::default(),
+            log: EventLog::default(),
+        }
     }
 
     /// Takes the next sample, in the order of `seq` and of its place in its batch.

@@ -42,7 +42,12 @@ pub(super) struct GpsDetector {
 }
 
 impl Detector for GpsDetector {
-    fn observe(&mut self, _context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
+    fn observe(
+        &mut self,
+        _context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
         let window = observation.window;
         for fix in window.fixes.iter().flatten() {
             self.see(fix, log);

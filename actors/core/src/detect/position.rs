@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE, REST_BASELINE_MS, REST_RADIUS_M,
-    SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE,
+    REST_BASELINE_MS, REST_RADIUS_M, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
 use crate::window::{Fix, Window};
@@ -96,13 +96,25 @@ impl PositionTrack {
         }
         match (fix.speed_mps, by_displacement) {
             (Some(speed_mps), _) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
-                let from_ms = fix.t_ms.saturating_sub((self.usual_interval_ms as u32).clamp(1_000, 10_000));
+                let from_ms = fix
+                    .t_ms
+                    .saturating_sub((self.usual_interval_ms as u32).clamp(1_000, 10_000));
                 let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-                Some(Leg { from_ms, to_ms: fix.t_ms, speed_mps, sees_walk, gait })
+                Some(Leg {
+                    from_ms,
+                    to_ms: fix.t_ms,
+                    speed_mps,
+                    sees_walk,
+                    gait,
+                })
             }
-            (_, Some((from_ms, speed_mps))) => {
-                Some(Leg { from_ms, to_ms: fix.t_ms, speed_mps, sees_walk: false, gait })
-            }
+            (_, Some((from_ms, speed_mps))) => Some(Leg {
+                from_ms,
+                to_ms: fix.t_ms,
+                speed_mps,
+                sees_walk: false,
+                gait,
+            }),
             _ => None,
         }
     }

@@ -8,9 +8,10 @@ use porchlight_schema::event::{Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN,
-    PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
-    WALK_SPEED_MPS_MAX,
+    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, DOOR_STOP_MS_MAX,
+    DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX,
+    LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
+    STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
 };
 use super::decode::State;
 use super::floors::floors_of;
@@ -105,8 +106,11 @@ impl Run {
     /// Whether it leads at least `min_m` up or down, and most of what it goes leads there.
     fn is_straight(&self, min_m: f32) -> bool {
         let seconds = (self.duration_ms() / WINDOW_MS).max(1) as f32;
-        let needed_m = min_m.max(CLIMB_STRAIGHT_MIN * self.path_m).max(CLIMB_ROUGH_SEC * self.rough_mps / seconds);
-        self.height_m().is_some_and(|height_m| height_m.abs() >= needed_m)
+        let needed_m = min_m
+            .max(CLIMB_STRAIGHT_MIN * self.path_m)
+            .max(CLIMB_ROUGH_SEC * self.rough_mps / seconds);
+        self.height_m()
+            .is_some_and(|height_m| height_m.abs() >= needed_m)
     }
 
     fn rises(&self) -> f32 {
@@ -130,9 +134,7 @@ impl Run {
                 duration_ms >= WALK_MS_MIN
                     && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
-            State::Climb => {
-                duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN)
-            }
+            State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
             State::Ride => self.is_straight(RIDE_HEIGHT_M_MIN),
             State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
         }
@@ -219,7 +221,11 @@ impl Arbiter {
             body_sec: u16::from(frame.has_body),
             steps_sec: u16::from(frame.has_steps),
             seen_sec: u16::from(frame.sees_walk),
-            fast_sec: u16::from(frame.speed_mps.is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX)),
+            fast_sec: u16::from(
+                frame
+                    .speed_mps
+                    .is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX),
+            ),
             from_m: before_m.or(frame.height_m),
             to_m: frame.height_m,
             path_m: frame.rate_mps.abs(),
@@ -358,9 +364,16 @@ impl Arbiter {
     /// place, it looks for one. True where `second` was taken into the drive.
     fn absorb_manoeuvre(&mut self, second: &Run) -> bool {
         let waiting = usize::from(self.waiting);
-        let Some(place) = waiting.checked_sub(1) else { return false };
-        let Some(manoeuvre) = self.pending.get(place).copied().flatten() else { return false };
-        if manoeuvre.state != State::Walk || manoeuvre.is_by_body() || manoeuvre.duration_ms() >= PARKED_MOVE_MS_MIN {
+        let Some(place) = waiting.checked_sub(1) else {
+            return false;
+        };
+        let Some(manoeuvre) = self.pending.get(place).copied().flatten() else {
+            return false;
+        };
+        if manoeuvre.state != State::Walk
+            || manoeuvre.is_by_body()
+            || manoeuvre.duration_ms() >= PARKED_MOVE_MS_MIN
+        {
             return false;
         }
         let before = match place.checked_sub(1) {
@@ -378,7 +391,10 @@ impl Arbiter {
                 false
             }
             (_, State::Drive) => {
-                self.pending[place] = Some(Run { start_ms: manoeuvre.start_ms, ..*second });
+                self.pending[place] = Some(Run {
+                    start_ms: manoeuvre.start_ms,
+                    ..*second
+                });
                 true
             }
             _ => false,
@@ -399,8 +415,11 @@ impl Arbiter {
                 None => true,
                 Some(event) => {
                     let newest_ms = self.waiting_runs().last().map_or(0, |run| run.end_ms);
-                    (event.state == State::Drive && newest_ms.saturating_sub(event.own_end_ms) >= self.halt_ms_max())
-                        || self.waiting_runs().any(|run| self.is_event(run) && !event.tolerates(run))
+                    (event.state == State::Drive
+                        && newest_ms.saturating_sub(event.own_end_ms) >= self.halt_ms_max())
+                        || self
+                            .waiting_runs()
+                            .any(|run| self.is_event(run) && !event.tolerates(run))
                 }
             };
             if !breaks {
@@ -423,7 +442,10 @@ impl Arbiter {
         }
         let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
         let tolerable = (event.state != State::Drive || away_ms < self.halt_ms_max())
-            && self.waiting_runs().take(between).all(|run| event.tolerates(run) || !self.is_event(run));
+            && self
+                .waiting_runs()
+                .take(between)
+                .all(|run| event.tolerates(run) || !self.is_event(run));
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || !newest.qualifies()
             || newest.rises() * event.rises() > 0.0;
@@ -446,7 +468,11 @@ impl Arbiter {
             seen_ms += u32::from(run.seen_sec) * WINDOW_MS;
             all_ms += run.duration_ms();
         }
-        if seen_ms * 2 >= all_ms { HALT_MS_MAX } else { HALT_BY_POSITION_MS_MAX }
+        if seen_ms * 2 >= all_ms {
+            HALT_MS_MAX
+        } else {
+            HALT_BY_POSITION_MS_MAX
+        }
     }
 
     /// Whether a run that waits can be an event: what looks like stairs or an elevator in a vehicle is a hill.

@@ -4,7 +4,6 @@ pub(crate) mod entrance;
 mod halt;
 pub(crate) mod stays;
 
-
 use super::MarkName;
 use super::scene::{Estimate, Foot, Scene};
 use entrance::Entrance;
