@@ -110,7 +110,7 @@ fn drop_off(
     marked: Option<(u32, DropOffSign)>,
 ) -> Option<DropOff> {
     if let Some((at_ms, sign)) = marked {
-        let stay = stays::at(stays, at_ms, MARK_NEAR_MS);
+        let stay = stays::at(scene, stays, at_ms, MARK_NEAR_MS);
         let span = stay
             .and_then(|index| stays.get(index))
             .map(|stay| (stay.from_ms, stay.to_ms));
