@@ -2,4 +2,5 @@
 
 pub mod context;
 pub mod geo;
+pub mod webhook;
 pub mod window;
