@@ -3,4 +3,8 @@
 pub mod context;
 pub mod geo;
 pub mod webhook;
+pub mod intake;
+pub mod score;
+pub mod session;
+pub mod timeline;
 pub mod window;

@@ -53,3 +53,12 @@ pub trait Clock: Send + Sync {
     /// The time.
     fn now(&self) -> TimestampMs;
 }
+
+/// Randomness, for ids.
+pub trait Entropy: Send + Sync {
+    /// 128 random bits.
+    fn random(&self) -> u128;
+}
+
+/// Tells a tenant's webhooks that there may be something new. Carries no data: who is poked reads the store.
+pub type Poke = std::sync::Arc<dyn Fn(porchlight_schema::session::Tenant) + Send + Sync>;

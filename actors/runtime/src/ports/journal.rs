@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use super::StoreResult;
@@ -23,6 +24,8 @@ pub enum Appended {
 pub struct JournalEntry {
     /// Its number within the session.
     pub seq: u32,
+    /// When the service took it: by it an idle session's end is told.
+    pub received_at: TimestampMs,
     /// The batch.
     pub batch: PackedBatch,
 }
@@ -48,13 +51,18 @@ pub enum Note {
 /// The journal.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Adds a batch. When it answers [`Appended::New`] the batch is durable.
+    /// Adds a batch. When it answers [`Appended::New`] the batch is durable. `received_at` is no part of what makes a
+    /// batch the same.
     async fn append(
         &self,
         session_id: SessionId,
         seq: u32,
         batch: PackedBatch,
+        received_at: TimestampMs,
     ) -> StoreResult<Appended>;
+
+    /// The highest `seq` of a session and when that batch was taken; none while it has no batch.
+    async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>>;
 
     /// Reads batches in order of `seq`, from `from_seq` on, at most `limit` of them and about 1 MiB; fewer only at the
     /// end or at the size limit (then at least one).
