@@ -2,9 +2,9 @@
 
 pub mod context;
 pub mod geo;
-pub mod webhook;
 pub mod intake;
 pub mod score;
 pub mod session;
 pub mod timeline;
+pub mod webhook;
 pub mod window;

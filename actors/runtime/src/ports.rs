@@ -8,6 +8,7 @@
 mod journal;
 mod keys;
 mod sessions;
+mod transport;
 
 pub use journal::{Appended, Journal, JournalEntry, Note};
 pub use keys::{Keys, Organization};
@@ -15,6 +16,8 @@ pub use sessions::{
     Covered, EndOutcome, Idempotency, Insights, MessageBody, NewSession, Page, PodRow,
     SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
 };
+
+pub use transport::{Answer, OutboundRequest, Transport, UrlRefused};
 
 use porchlight_schema::time::TimestampMs;
 
