@@ -46,6 +46,14 @@ pub const COMMIT_QUEUE_MAX: usize = 4_096;
 pub const COMMIT_GROUP_MAX: usize = 512;
 /// Bytes in one group of the committer, beyond the first write.
 pub const COMMIT_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Sessions whose highest `seq` the committer remembers, so that a rising one needs no look-up.
+pub const JOURNAL_TIPS_MAX: usize = 262_144;
+/// Bytes of batches in one read of the journal, beyond the first batch.
+pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
+/// Index rows that one page of a list may pass over.
+pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
+/// Rows that one step of the retention sweep removes.
+pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
 /// What a client is asked to wait after 429 for a session's in-flight cap, and after 503.
 pub const RETRY_AFTER_SEC: u64 = 1;
 

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod context;
+pub mod detect;
 pub mod geo;
 pub mod intake;
 pub mod score;

@@ -156,6 +156,12 @@ impl SessionMachine {
         self.timeline.events()
     }
 
+    /// How often events have opened or closed so far.
+    #[must_use]
+    pub fn change_count(&self) -> u32 {
+        self.timeline.change_count()
+    }
+
     /// Whether enough was applied since the last snapshot for a new one.
     #[must_use]
     pub fn snapshot_is_due(&self) -> bool {

@@ -259,8 +259,9 @@ pub enum Input {
 pub enum Effect {
     /// List the outbox: so many at most of each.
     Load {
-        /// Of those to be looked at; none: leave them out.
-        ready: Option<usize>,
+        /// Of those to be looked at whose message was made at the time or later; none: leave them out. What is
+        /// older was found before, so that the store need not wade through what it has removed.
+        ready: Option<(TimestampMs, usize)>,
         /// Of those due before the time; none: leave them out.
         due: Option<(TimestampMs, usize)>,
         /// Of the requests for tries by hand.

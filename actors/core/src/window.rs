@@ -34,6 +34,11 @@ pub struct Fix {
     pub provider: Option<Provider>,
 }
 
+impl Fix {
+    /// Taken where the phone does not say how exact a fix is (contract 3).
+    pub const ACCURACY_M_UNKNOWN: f32 = 20.0;
+}
+
 /// Motion of the body within a window, from `imu` or from `motion`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BodyMotion {
@@ -66,8 +71,13 @@ pub struct Window {
     pub magnetic_ut: Option<f32>,
     /// What the phone's own recogniser said last, and how sure it was.
     pub activity: Option<(ActivityType, f32)>,
-    /// Whether any sample at all, of any kind, fell into it.
+    /// Whether any sample of a kind that measures (all but `activity`, `mark` and `system`) fell into it.
     pub alive: bool,
+    /// The newest such sample in it, or its end where an `imu` array runs through it; its begin where there is none.
+    pub last_sample_ms: u32,
+    /// Set on the first window after a silence of at least [`porchlight_schema::limits::GAP_MS`]: when the last sample
+    /// before it was. The silent seconds themselves are not handed on.
+    pub silent_since_ms: Option<u32>,
 }
 
 impl Window {

@@ -55,8 +55,8 @@ pub(crate) struct Finish;
 struct Running {
     context: SessionContext,
     machine: SessionMachine,
-    /// How many events there are and how many of them are open: by it a change shows.
-    seen: (usize, usize),
+    /// How often events had changed when it was looked at last.
+    seen: u32,
     changed_at: Option<TimestampMs>,
     unsnapshotted_since: Option<Instant>,
 }
@@ -104,7 +104,7 @@ impl SessionActor {
                     Ok(Some((context, snapshot, notes))) => {
                         let machine = actor.restore(&context, snapshot, &notes);
                         let from_seq = machine.next_seq();
-                        let seen = (0, 0);
+                        let seen = 0;
                         let running = Running {
                             context,
                             machine,
@@ -324,10 +324,9 @@ impl SessionActor {
 
 impl Running {
     fn note_change(&mut self, now: TimestampMs) {
-        let events = self.machine.events();
-        let open = events.iter().filter(|event| event.is_open()).count();
-        if self.seen != (events.len(), open) {
-            self.seen = (events.len(), open);
+        let change_count = self.machine.change_count();
+        if self.seen != change_count {
+            self.seen = change_count;
             self.changed_at = Some(now);
         }
         if self.machine.has_unsnapshotted() {

@@ -99,7 +99,7 @@ impl<'a> Replay<'a> {
         self.timeline.finish(self.context);
         let windows = &mut self.replayed.windows;
         self.intake
-            .finish(self.context, &mut |window: &Window| windows.push(*window));
+            .finish(&mut |window: &Window| windows.push(*window));
         self.replayed.events = self.timeline.events().to_vec();
         sort_events(&mut self.replayed.events);
         self.replayed.marks.sort_unstable();

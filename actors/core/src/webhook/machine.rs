@@ -43,6 +43,9 @@ const BY_HAND_MAX: usize = 64;
 const LOW_WATER: usize = 64;
 /// How often the store's list of what is due is read again: before what was beyond the horizon can be due.
 const RELIST_MS: i64 = WHEEL_AHEAD_MS as i64 / 3;
+/// A message may be committed this much later than it was made and still be found at once; one that took longer is
+/// found when everything is listed again.
+const COMMIT_LAG_MS: i64 = 10_000;
 /// The pause after a fault of our own; doubled for each one that follows.
 const HOLD_MS_MIN: i64 = 500;
 /// The longest such pause.
@@ -105,6 +108,10 @@ pub struct EndpointMachine {
     /// The store's list held nothing but lanes that are under way: worth reading again when one of them is not.
     list_after_commit: bool,
     relist_at: TimestampMs,
+    /// Nothing made before this time is to be looked at that was not listed already.
+    listed_from: TimestampMs,
+    /// The time of the listing that is being read.
+    listing_at: TimestampMs,
     hold_until: TimestampMs,
     hold_ms: i64,
     wake_at: Option<TimestampMs>,
@@ -134,6 +141,8 @@ impl EndpointMachine {
             more_by_hand: false,
             list_after_commit: false,
             relist_at: beginning,
+            listed_from: beginning,
+            listing_at: beginning,
             hold_until: beginning,
             hold_ms: HOLD_MS_MIN,
             wake_at: None,

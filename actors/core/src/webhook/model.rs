@@ -165,13 +165,13 @@ impl World {
 
     fn list(
         &self,
-        ready: Option<usize>,
+        ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> Listing {
-        let ready = ready.map(|limit| {
+        let ready = ready.map(|(from, limit)| {
             let of = self.messages.values();
-            of.filter(|m| m.index() == Index::Ready)
+            of.filter(|m| m.index() == Index::Ready && m.id.made_at() >= from)
                 .map(|m| (m.id, m.session_id))
                 .take(limit)
                 .collect()

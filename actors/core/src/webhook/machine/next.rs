@@ -72,14 +72,16 @@ impl EndpointMachine {
         }
         if wanted.due {
             self.relist_at = now.plus_ms(RELIST_MS);
+            self.listed_from = TimestampMs(i64::MIN);
         }
+        self.listing_at = now;
         self.wanted = Wanted {
             ready: wanted.ready && plenty,
             due: false,
         };
         self.loading = true;
         effects.push(Effect::Load {
-            ready: (wanted.ready && !plenty).then(|| self.ready_max()),
+            ready: (wanted.ready && !plenty).then(|| (self.listed_from, self.ready_max())),
             due: wanted.due.then(|| (self.horizon(now), self.due_max())),
             by_hand: BY_HAND_MAX,
         });

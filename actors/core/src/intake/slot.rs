@@ -1,0 +1,107 @@
+//! A window that is still being filled.
+
+use porchlight_schema::sample::{ActivityType, Motion};
+use serde::{Deserialize, Serialize};
+
+use crate::window::{BodyMotion, FIXES_PER_WINDOW, Fix, WINDOW_MS, Window};
+
+/// What one second gave so far. Each kind comes in its own order, so that the sums do not depend on the interleaving.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Slot {
+    fixes: [Option<Fix>; FIXES_PER_WINDOW],
+    /// Sum of pressure over [`PRESSURE_BASE_HPA`], and how many.
+    pressure: (f32, u16),
+    steps: Option<u16>,
+    motion: Option<BodyMotion>,
+    /// Whether `motion` is from raw `imu`, which goes before what the phone reduced.
+    is_from_imu: bool,
+    magnetic: (f32, u16),
+    /// First and newest sample, milliseconds within the second.
+    heard: Option<(u16, u16)>,
+}
+
+/// Subtracted before summing, so that a single-precision sum keeps a tenth of a pascal.
+const PRESSURE_BASE_HPA: f32 = 1_000.0;
+
+impl Slot {
+    pub(super) fn hear(&mut self, from_ms: u32, to_ms: u32) {
+        let first = (from_ms % WINDOW_MS) as u16;
+        let last = first + to_ms.saturating_sub(from_ms).min(WINDOW_MS) as u16;
+        self.heard = Some(match self.heard {
+            None => (first, last),
+            Some((first_before, last_before)) => (first.min(first_before), last.max(last_before)),
+        });
+    }
+
+    pub(super) fn take_fix(&mut self, fix: Fix) {
+        let [first, second] = &mut self.fixes;
+        if first.is_none() {
+            *first = Some(fix)
+        } else {
+            *second = Some(fix)
+        }
+    }
+
+    pub(super) fn take_pressure(&mut self, hpa: f32) {
+        if self.pressure.1 < u16::MAX {
+            self.pressure = (
+                self.pressure.0 + (hpa - PRESSURE_BASE_HPA),
+                self.pressure.1 + 1,
+            );
+        }
+    }
+
+    pub(super) fn take_steps(&mut self, risen: u16) {
+        self.steps = Some(self.steps.unwrap_or(0).saturating_add(risen));
+    }
+
+    pub(super) fn take_magnetic(&mut self, [x, y, z]: [f32; 3]) {
+        if self.magnetic.1 < u16::MAX {
+            self.magnetic = (
+                self.magnetic.0 + (x * x + y * y + z * z).sqrt(),
+                self.magnetic.1 + 1,
+            );
+        }
+    }
+
+    pub(super) fn take_motion(&mut self, motion: &Motion) {
+        if self.motion.is_none() {
+            self.motion = Some(BodyMotion {
+                accel_mean: motion.accel_mean,
+                accel_std: motion.accel_std,
+                vertical_mean: motion.vertical_mean,
+                cadence_hz: motion.cadence_hz,
+                yaw_rad: motion.yaw_rad,
+            });
+        }
+    }
+
+    pub(super) fn take_imu(&mut self, motion: BodyMotion) {
+        if !self.is_from_imu {
+            self.motion = Some(motion);
+            self.is_from_imu = true;
+        }
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.heard.is_some()
+    }
+
+    /// The finished window. `silent_since_ms` holds the time of its first sample until the intake has looked at it.
+    pub(super) fn into_window(self, t_ms: u32, activity: Option<(ActivityType, f32)>) -> Window {
+        let mean = |(sum, count): (f32, u16)| (count > 0).then(|| sum / f32::from(count));
+        let (first, last) = self.heard.unwrap_or_default();
+        Window {
+            t_ms,
+            fixes: self.fixes,
+            pressure_hpa: mean(self.pressure).map(|over| over + PRESSURE_BASE_HPA),
+            steps: self.steps,
+            motion: self.motion,
+            magnetic_ut: mean(self.magnetic),
+            activity,
+            alive: self.heard.is_some(),
+            last_sample_ms: t_ms + u32::from(last),
+            silent_since_ms: Some(t_ms + u32::from(first)),
+        }
+    }
+}
