@@ -1,4 +1,6 @@
-//! Simulated phones with known truth ([`sim`]), and what measures the service: a load generator and micro
-//! benchmarks.
+//! Simulated phones with known truth ([`sim`]), and what measures the service: a load generator (feature `load`)
+//! and micro benchmarks.
 
+#[cfg(feature = "load")]
+pub mod load;
 pub mod sim;

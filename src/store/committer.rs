@@ -8,8 +8,9 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use porchlight_actors::observe::store::{StoreMetrics, StoreOutcome};
 use porchlight_actors::ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{COMMIT_GROUP_BYTES_MAX, COMMIT_GROUP_MAX, COMMIT_QUEUE_MAX};
@@ -170,6 +171,7 @@ impl Committer {
                 return Err(StoreError::unavailable(closed.clone()));
             }
             if queue.waiting.len() >= COMMIT_QUEUE_MAX {
+                StoreMetrics::get().on_operations(StoreOutcome::Overloaded, 1);
                 return Err(StoreError::Overloaded);
             }
             queue.waiting.push_back(operation);
@@ -282,11 +284,14 @@ impl Writer {
             }
             count += 1;
         }
-        Some(queue.waiting.drain(..count).collect())
+        let operations = queue.waiting.drain(..count).collect();
+        StoreMetrics::get().queue.set(queue.waiting.len() as f64);
+        Some(operations)
     }
 
     fn commit(&mut self, mut operations: Vec<Box<dyn Operation>>) -> Result<(), EngineError> {
         let mut durability = Durability::Buffered;
+        let mut failed = 0;
         for operation in &mut operations {
             let mut txn = Txn {
                 engine: self.engine.as_ref(),
@@ -297,21 +302,26 @@ impl Writer {
                 durability = durability.max(operation.durability());
                 self.group.keep();
             } else {
+                failed += 1;
                 self.group.take_back();
             }
         }
-        if !self.group.is_empty() || operations.is_empty() {
-            if let Err(error) = self.write(durability) {
-                let reason = Closed(describe(&error).into());
-                for operation in operations {
-                    operation.complete(Some(&reason));
-                }
-                return Err(error);
+        let is_idle_write = operations.is_empty();
+        if (is_idle_write || !self.group.is_empty())
+            && let Err(error) = self.write(durability)
+        {
+            let reason = Closed(describe(&error).into());
+            StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
+            for operation in operations {
+                operation.complete(Some(&reason));
             }
+            return Err(error);
         }
         for (session_id, seq, batch) in self.group.taken.drain(..) {
             (self.hand_over)(session_id, seq, batch);
         }
+        StoreMetrics::get().on_operations(StoreOutcome::Ok, operations.len() as u64 - failed);
+        StoreMetrics::get().on_operations(StoreOutcome::Failed, failed);
         for operation in operations {
             operation.complete(None);
         }
@@ -319,6 +329,7 @@ impl Writer {
     }
 
     fn write(&mut self, durability: Durability) -> Result<(), EngineError> {
+        let begun = Instant::now();
         let log = self.log + 1;
         let mut writes = self.group.writes(log);
         writes.extend(continuity::markers(log));
@@ -327,6 +338,10 @@ impl Writer {
         if durability == Durability::Synced {
             self.engine.acknowledge(log)?;
         }
+        StoreMetrics::get().groups.increment(1);
+        StoreMetrics::get()
+            .commit
+            .record(begun.elapsed().as_secs_f64());
         if log.is_multiple_of(continuity::ROTATE_GROUPS) {
             self.engine.rotate()?;
         }

@@ -1,7 +1,15 @@
 //! From windows to events: one family of detectors a file, and the arbiter between those that compete.
 
 mod constants;
+mod decode;
+mod floors;
+mod frame;
 mod gps;
+mod height;
+mod motion;
+mod movement;
+mod position;
+mod track;
 
 use porchlight_schema::event::Confidence;
 use serde::{Deserialize, Serialize};
@@ -10,6 +18,7 @@ use crate::context::SessionContext;
 use crate::timeline::EventLog;
 use crate::window::Window;
 use gps::GpsDetector;
+use movement::MovementDetector;
 
 /// What a family of detectors does, second by second. Memory is fixed; nothing is allocated for a window.
 trait Detector {
@@ -24,6 +33,7 @@ trait Detector {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Detection {
     gps: GpsDetector,
+    movement: MovementDetector,
     last_sample_ms: Option<u32>,
 }
 
@@ -33,6 +43,7 @@ impl Detection {
     pub fn new(_context: &SessionContext) -> Self {
         Self {
             gps: GpsDetector::default(),
+            movement: MovementDetector::default(),
             last_sample_ms: None,
         }
     }
@@ -41,8 +52,10 @@ impl Detection {
     pub fn observe(&mut self, context: &SessionContext, window: &Window, log: &mut EventLog) {
         if let Some(t_ms) = window.silent_since_ms {
             self.gps.finish(context, t_ms, log);
+            self.movement.finish(context, t_ms, log);
         }
         self.gps.observe(context, window, log);
+        self.movement.observe(context, window, log);
         if window.alive {
             self.last_sample_ms = Some(window.last_sample_ms);
         }
@@ -52,6 +65,7 @@ impl Detection {
     pub fn finish(&mut self, context: &SessionContext, log: &mut EventLog) {
         if let Some(t_ms) = self.last_sample_ms {
             self.gps.finish(context, t_ms, log);
+            self.movement.finish(context, t_ms, log);
         }
     }
 }

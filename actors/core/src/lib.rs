@@ -2,6 +2,7 @@
 
 pub mod context;
 pub mod detect;
+pub mod evaluate;
 pub mod geo;
 pub mod intake;
 pub mod score;

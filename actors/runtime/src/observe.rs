@@ -4,16 +4,6 @@
 //! Labels are closed enums. Identity (session, customer, URL) goes to the log, never to a label; keys, secrets and
 //! coordinates go nowhere.
 
-mod catalogue;
-mod fact;
-
-use std::sync::LazyLock;
-
-use metrics::{Counter, Gauge, Histogram};
-
-pub use catalogue::{CATALOGUE, Definition, Instrument, describe};
-pub use fact::Fact;
-
 /// An enum that is used as a label.
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
@@ -33,6 +23,18 @@ macro_rules! label {
         }
     };
 }
+
+mod catalogue;
+mod fact;
+pub mod http;
+pub mod store;
+
+use std::sync::LazyLock;
+
+use metrics::{Counter, Gauge, Histogram};
+
+pub use catalogue::{CATALOGUE, Definition, Instrument, describe};
+pub use fact::Fact;
 
 label! {
     /// A kind of actor.
@@ -287,6 +289,8 @@ impl Metrics {
 /// the recorder is installed.
 pub fn install() {
     describe();
+    http::HttpMetrics::get().in_flight.set(0.0);
+    store::StoreMetrics::get().queue.set(0.0);
     let metrics = Metrics::get();
     metrics.sessions_live.set(0.0);
     metrics.in_flight_bytes.set(0.0);

@@ -4,6 +4,7 @@
 //! scored twice at once: it belongs to one worker, and what is asked for meanwhile is done afterwards.
 
 mod job;
+mod knowledge;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -203,7 +203,7 @@ impl<'w> Courier<'w> {
     /// Passes the entrance, in or out; the door may hold one up for a moment.
     pub(super) fn pass_entrance(&mut self) {
         if self.draw.chance(0.6) {
-            let fumble_s = self.draw.range(0.8, 3.5);
+            let fumble_s = self.draw.range(0.8, 2.5);
             self.stand(fumble_s);
         }
         self.indoor = !self.indoor;
@@ -269,7 +269,9 @@ impl<'w> Courier<'w> {
         let wait_s = self.draw.range(3.0, 45.0);
         self.stand(wait_s);
         self.shielded = true;
-        let (car, hall) = ((self.place.0 + 1.8, self.place.1), self.place);
+        // One waits some steps off the door and goes to the back of the car.
+        let in_m = self.habits.walk_mps * self.draw.range(2.8, 4.5);
+        let (car, hall) = ((self.place.0 + in_m, self.place.1), self.place);
         self.walk(&[car]);
         let doors_s = self.lift.door_s + self.draw.range(0.0, 4.0);
         self.stand(doors_s);
@@ -331,8 +333,13 @@ impl<'w> Courier<'w> {
         self.script.visits.push((from, self.now()));
     }
 
-    /// Waits at a gate and goes on.
-    pub(super) fn wait_at_gate(&mut self, duration_s: f64) {
+    /// Waits at a gate, or for the main door to be opened, and goes on. Some have a code; others ring.
+    pub(super) fn wait_at_gate(&mut self) {
+        let duration_s = if self.draw.chance(0.4) {
+            self.draw.range(3.2, 9.0)
+        } else {
+            self.draw.range(9.0, 85.0)
+        };
         let from = self.now();
         self.stand(duration_s);
         self.script.gates.push((from, self.now()));

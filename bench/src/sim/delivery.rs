@@ -173,7 +173,7 @@ fn truth_of(scenario: Scenario, kit: &Kit, plan: &Plan, samples: &[Sample], end_
         floors_climbed: reached.map(|tick| tick.floor),
         elevator_used: script.ticks.iter().any(|tick| tick.mode == Mode::Ride),
         attempt_cycles: plan.attempt_cycles,
-        outcome: scenario.outcome(plan.outcome),
+        outcome: scenario.outcome(plan.outcome, reached.is_some_and(|tick| tick.floor != 0)),
         added,
         fraudulent: plan.fraudulent,
         phone_carried: plan.carried,

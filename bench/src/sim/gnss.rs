@@ -19,7 +19,7 @@ enum Indoors {
     Silence,
     /// The platform takes Wi-Fi instead: a fix every few seconds, 15 to 60 m off.
     Wifi,
-    /// It goes on, as far off as with [`Indoors::Wifi`], and claims a few metres (Androids in a museum).
+    /// It goes on, as far off as with [`Indoors::Wifi`], and claims what it claims outdoors (Androids in a museum).
     Optimistic,
 }
 
@@ -295,8 +295,10 @@ impl<'r> Run<'r> {
                 self.next_coarse_t = t + every_s * rng.range(0.6, 1.4);
                 let off_m = hypot(astray.0 - tick.east_m, astray.1 - tick.north_m);
                 let claim_m = match self.receiver.indoors {
-                    Indoors::Optimistic => rng.range(4.0, 14.0),
-                    _ => (off_m * rng.range(0.7, 1.6)).clamp(12.0, 65.0),
+                    Indoors::Optimistic => {
+                        self.receiver.open_m * self.receiver.claim_factor * rng.range(0.8, 1.6)
+                    }
+                    _ => (off_m * rng.range(0.7, 1.6)).clamp(20.0, 65.0),
                 };
                 Some(bare(world, astray, Some(rounded(claim_m, 1)), "fused"))
             }
@@ -313,7 +315,7 @@ impl<'r> Run<'r> {
                     return Some(bare(
                         world,
                         astray,
-                        Some(rounded(rng.range(65.0, 220.0), 1)),
+                        Some(rounded(rng.range(160.0, 420.0), 1)),
                         "fused",
                     ));
                 }

@@ -176,7 +176,7 @@ impl Scenario {
         Delivery::assemble(self, phone.kit, &world, plan, samples, &mut draw)
     }
 
-    fn act(self, world: &World, draw: &mut Draw) -> Plan {
+    pub(super) fn act(self, world: &World, draw: &mut Draw) -> Plan {
         let own = Draw::new(Rng::new(draw.rng.next(), 2), self.set);
         let plain = draw.choose(Kind::House, &[Kind::Stairs, Kind::Elevator]);
         let way_m = draw.range(250.0, 1500.0);
@@ -215,9 +215,10 @@ impl Scenario {
         }
     }
 
-    /// What the kind adds to, or takes from, the plan's codes: what was seen decides, not only what happened.
-    pub(super) fn outcome(self, planned: Option<ReasonCode>) -> Option<ReasonCode> {
+    /// The outcome that can be told: what was seen decides, not only what happened.
+    pub(super) fn outcome(self, planned: Option<ReasonCode>, upstairs: bool) -> Option<ReasonCode> {
         match self.kind {
+            Kind::LocationOnly if upstairs => None,
             Kind::ThinData | Kind::MotionOnly => Some(ReasonCode::InsufficientData),
             Kind::InterruptedAtDoor => None,
             _ => planned,

@@ -33,6 +33,8 @@ const DEGREE_M: f64 = 111_194.93;
 
 /// Beyond this distance from the entrance the ground may slope.
 const LEVEL_M: f64 = 60.0;
+/// From there to where it slopes fully.
+const BLEND_M: f64 = 350.0;
 
 impl World {
     pub(super) fn draw(draw: &mut Draw) -> Self {
@@ -46,7 +48,7 @@ impl World {
                 draw.range(0.0, std::f64::consts::TAU),
             )
         };
-        let slope_max = if hilly { 0.045 } else { 0.006 };
+        let slope_max = if hilly { 0.04 } else { 0.006 };
         let hills = [hill(slope_max), hill(slope_max * 0.5)];
         let storey_m = draw.range(2.7, 4.9);
         Self {
@@ -86,7 +88,7 @@ impl World {
     /// Height of the ground above the entrance.
     pub(super) fn ground_m(&self, (east, north): Place) -> f64 {
         let distance = hypot(east, north);
-        let share = ((distance - LEVEL_M) / LEVEL_M).clamp(0.0, 1.0);
+        let share = ((distance - LEVEL_M) / BLEND_M).clamp(0.0, 1.0);
         let smooth = share * share * (3.0 - 2.0 * share);
         let [(a, k, p), (b, l, q)] = self.hills;
         smooth * (a * (sin(k * east + p) - sin(p)) + b * (sin(l * north + q) - sin(q)))

@@ -29,3 +29,161 @@ pub(super) const USUAL_INTERVAL_MS_MAX: f32 = 12_000.0;
 /// Without a useful fix for this many usual intervals GPS is lost, where that is longer than the contract's 10 s:
 /// a phone that saves power sends one fix in ten seconds, and nothing is lost (research 2.7).
 pub(super) const LOST_AFTER_INTERVALS: f32 = 5.0;
+
+// --- Gait and rest ----------------------------------------------------------------------------------------------
+
+/// Spread of acceleration at which gait and rest are equally likely, m/s². Measured on the labelled seconds of the
+/// recordings: at rest 0.02 to 0.35 (5 % to 95 %, phone in pocket or hand), walking 0.5 to 4.
+pub(super) const GAIT_STD_MPS2: f32 = 0.38;
+/// Log-odds of gait for each factor of e in spread: fitted on the same.
+pub(super) const GAIT_SLOPE: f32 = 2.5;
+/// One second can't say more than this for rest …
+pub(super) const GAIT_LOG_ODDS_MIN: f32 = -1.2;
+/// … and for gait: neighbouring seconds are not independent.
+pub(super) const GAIT_LOG_ODDS_MAX: f32 = 1.5;
+/// Cadence of walking and running, steps a second (research 2.0: 1.4 to 2.4 walking).
+pub(super) const CADENCE_HZ_MIN: f32 = 1.1;
+/// See [`CADENCE_HZ_MIN`].
+pub(super) const CADENCE_HZ_MAX: f32 = 3.3;
+/// Log-odds that a clear cadence adds.
+pub(super) const CADENCE_BONUS: f32 = 0.4;
+/// Share that is left of the evidence for gait where no cadence can be found: hands fidget, vehicles shake.
+pub(super) const NO_CADENCE_SHARE: f32 = 0.6;
+/// Above this spread a phone is shaken and not carried, m/s²: 99 % of the walking seconds of the recordings lie below
+/// 7.5.
+pub(super) const SHAKE_STD_MPS2: f32 = 8.5;
+/// Log-odds of gait by the phone's step counter, where it has risen lately …
+pub(super) const STEPS_LOG_ODDS: f32 = 0.6;
+/// … and where not. Counters run up to 10 s late (research 2), so both are small beside acceleration.
+pub(super) const STEPS_SILENT_LOG_ODDS: f32 = -0.4;
+/// How long a rise of the counter is lately.
+pub(super) const STEPS_WITHIN_MS: u32 = 4_000;
+/// Log-odds of the phone's recogniser at full confidence. It lags by tens of seconds (research 2): a hint.
+pub(super) const ACTIVITY_WEIGHT: f32 = 0.3;
+
+// --- Height -----------------------------------------------------------------------------------------------------
+
+/// Height over which pressure falls by a factor of e at 15 °C, metres: R·T/(M·g), US Standard Atmosphere.
+pub(super) const SCALE_HEIGHT_M: f32 = 8_434.0;
+/// More than this in a second is no movement of a person, metres: the fastest office elevators run 5 to 6 m/s.
+pub(super) const HEIGHT_LEAP_M: f32 = 6.0;
+/// A silence of the barometer up to which heights are compared (research 6.3).
+pub(super) const HEIGHT_GAP_MS: u32 = 20_000;
+/// A second whose acceleration spreads less can be in a cabin, m/s².
+pub(super) const RIDE_QUIET_STD_MPS2: f32 = 0.55;
+/// Less than this off the value at rest is noise, m/s² (elevators: 0.3 to 1.5, research 2.5).
+pub(super) const RIDE_DEAD_MPS2: f32 = 0.09;
+/// Weight of a quiet second in the value at rest.
+pub(super) const RIDE_BASE_NEW: f32 = 0.15;
+/// What is left of the vertical speed after a second without acceleration: errors die away.
+pub(super) const RIDE_LEAK: f32 = 0.97;
+/// No cabin of a dwelling or office block is faster, m/s.
+pub(super) const RIDE_SPEED_MPS_MAX: f32 = 6.0;
+
+// --- Position ---------------------------------------------------------------------------------------------------
+
+/// Fixes worse than this say nothing of movement, metres.
+pub(super) const FIX_ACCURACY_M_MAX: f32 = 100.0;
+/// A phone's own speed is believed up to this accuracy, metres: indoors it freezes (measured: Falcon & Schulzrinne).
+pub(super) const SPEED_ACCURACY_M_MAX: f32 = 40.0;
+/// Fixes this far apart are compared for a speed.
+pub(super) const FIX_BASELINE_MS_MIN: u32 = 4_000;
+/// Fixes further apart than this are not.
+pub(super) const FIX_BASELINE_MS_MAX: u32 = 40_000;
+/// Share of the accuracy of both fixes that is taken off a displacement.
+pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
+/// Rest by positions is judged over this time.
+pub(super) const REST_BASELINE_MS: u32 = 14_000;
+/// Within this a phone at rest strays in that time, metres (research 2.2: max(8 m, 1.5 times the accuracy)).
+pub(super) const REST_RADIUS_M: f32 = 8.0;
+
+// --- Movement: evidence -----------------------------------------------------------------------------------------
+
+/// Seconds by which evidence is weighed late, so that a slope can be taken around it.
+pub(super) const DELAY_MIN: usize = 3;
+/// The same where positions are all there is and come seldom.
+pub(super) const DELAY_MAX: usize = 13;
+/// Vertical speed that is still level ground, m/s: 8 % of a walk (ramps end at 8 %, EN 17210).
+pub(super) const LEVEL_MPS: f32 = 0.08;
+/// How quickly a faster one speaks against level ground, m/s.
+pub(super) const LEVEL_SPREAD_MPS: f32 = 0.09;
+/// Vertical speed on stairs, m/s, slowest (research 2.0: 0.2 to 0.35; with a turn on each landing less) …
+pub(super) const CLIMB_SLOW_MPS: f32 = 0.20;
+/// … and fastest.
+pub(super) const CLIMB_FAST_MPS: f32 = 0.60;
+/// How quickly another speed speaks against it, m/s.
+pub(super) const CLIMB_SPREAD_MPS: f32 = 0.09;
+/// Vertical speed of a slow elevator, m/s (research 2.5: hydraulic ones 0.15 to 0.3).
+pub(super) const RIDE_MPS: f32 = 0.22;
+/// A second's height says no more than this.
+pub(super) const RATE_COST_MAX: f32 = 3.0;
+/// Without a barometer: vertical speed by acceleration that is a ride, m/s.
+pub(super) const RIDE_ALONE_MPS: f32 = 0.40;
+/// Log-odds of such a second.
+pub(super) const RIDE_ALONE_LOG_ODDS: f32 = 0.9;
+/// Without a barometer: what speaks against a change of height in every second without a sign of one.
+pub(super) const UNMEASURED_RIDE_COST: f32 = 1.5;
+/// Speed over ground at which walking and driving are equally likely, m/s (measured: couriers walk up to 2, their
+/// drives between stops begin at 3).
+pub(super) const DRIVE_SPEED_MPS: f32 = 2.6;
+/// Log-odds for each m/s more.
+pub(super) const DRIVE_SLOPE: f32 = 0.9;
+/// A second's speed says no more than this.
+pub(super) const DRIVE_LOG_ODDS_MAX: f32 = 1.8;
+
+// --- Movement: changes ------------------------------------------------------------------------------------------
+
+/// Log-odds that a change of state costs, from row to column: still, walk, climb, ride, drive. A pause and its end cost
+/// 8, so that at full evidence pauses under 4 to 5 s belong to the walk (contract 4).
+pub(super) const CHANGE_COST: [[f32; 5]; 5] = [
+    [0.0, 4.0, 7.0, 5.0, 6.0],
+    [4.0, 0.0, 5.0, 7.0, 6.0],
+    [5.0, 4.0, 0.0, 8.0, 9.0],
+    [4.0, 5.0, 8.0, 0.0, 12.0],
+    [5.0, 6.0, 14.0, 14.0, 0.0],
+];
+
+// --- Movement: what is an event -----------------------------------------------------------------------------------
+
+/// Staying is an event from here on (contract 4) …
+pub(super) const STOPPED_MS_MIN: u32 = 8_000;
+/// … and where positions are all there is, from here on (contract 4).
+pub(super) const STOPPED_BY_POSITION_MS_MIN: u32 = 20_000;
+/// Walking is an event from here on: three to five steps.
+pub(super) const WALK_MS_MIN: u32 = 3_000;
+/// A pause shorter than this belongs to the walk (contract 4).
+pub(super) const PAUSE_MS_MAX: u32 = 5_000;
+/// Stairs are an event from here on …
+pub(super) const CLIMB_MS_MIN: u32 = 4_000;
+/// … and from this height on, metres: half a storey of a dwelling (research 2.4).
+pub(super) const CLIMB_HEIGHT_M_MIN: f32 = 1.5;
+/// Level walking between two flights that belongs to the stairs.
+pub(super) const LANDING_MS_MAX: u32 = 10_000;
+/// A ride is an event from this height on, metres: less than the lowest storey (2.7 m), more than a door's pressure
+/// step.
+pub(super) const RIDE_HEIGHT_M_MIN: f32 = 1.8;
+/// A ride told by acceleration alone is an event from here on.
+pub(super) const RIDE_ALONE_MS_MIN: u32 = 4_000;
+/// A stop at a floor between that belongs to the ride (research 2.5).
+pub(super) const DOOR_STOP_MS_MAX: u32 = 25_000;
+/// Driving is an event from here on.
+pub(super) const DRIVE_MS_MIN: u32 = 8_000;
+/// A halt up to this long belongs to the drive where nobody walks away: traffic lights and queues; the labels of the
+/// recordings draw the same line.
+pub(super) const HALT_MS_MAX: u32 = 150_000;
+/// The same where positions are all there is: nobody could be seen to walk away, and couriers park more often for a
+/// minute than they wait in traffic for one (measured: hops of delivery agents).
+pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 60_000;
+/// Moving slowly for this long says the same where positions are all there is: shorter ones are manoeuvres.
+pub(super) const PARKED_MOVE_MS_MIN: u32 = 25_000;
+/// Walking this long says that the vehicle was left.
+pub(super) const PARKED_WALK_MS_MIN: u32 = 5_000;
+
+// --- Floors -----------------------------------------------------------------------------------------------------
+
+/// Height of a storey where it is not known, metres (research 2.0).
+pub(super) const STOREY_HEIGHT_M: f32 = 3.8;
+/// By how much a ground storey is taller, metres, where it is not known whether it was crossed.
+pub(super) const GROUND_STOREY_EXTRA_M: f32 = 0.7;
+/// Log-odds of driving in a second without a speed: a vehicle must have been seen to move.
+pub(super) const DRIVE_UNSEEN_LOG_ODDS: f32 = -0.15;

@@ -164,6 +164,41 @@ pub const CATALOGUE: &[Definition] = &[
         &["outcome"],
         "Insights that were committed, by outcome.",
     ),
+    counter(
+        "porchlight_http_requests_total",
+        &["route", "method", "status"],
+        "Requests answered, by route, method and class of status.",
+    ),
+    histogram(
+        "porchlight_http_request_seconds",
+        &["route"],
+        "Time from a request's head to its answer.",
+    ),
+    gauge(
+        "porchlight_http_in_flight_requests",
+        &[],
+        "Requests that are being answered.",
+    ),
+    histogram(
+        "porchlight_store_commit_seconds",
+        &[],
+        "Time that writing and syncing one group takes.",
+    ),
+    counter(
+        "porchlight_store_groups_total",
+        &[],
+        "Groups that were committed.",
+    ),
+    counter(
+        "porchlight_store_operations_total",
+        &["outcome"],
+        "Write operations, by outcome.",
+    ),
+    gauge(
+        "porchlight_store_queue_operations",
+        &[],
+        "Write operations that wait for the committer.",
+    ),
     gauge(
         "porchlight_scoring_waiting_sessions",
         &[],

@@ -149,6 +149,10 @@ fn change_floor(courier: &mut Courier<'_>, floor: i16, ride: bool) {
 
 /// From the entrance to a floor and to the door there; hall and door.
 fn go_up(courier: &mut Courier<'_>, floor: i16, ride: bool) -> (Place, Place) {
+    // The main door of a house with flats is locked more often than not; the rest is held open by a code at once.
+    if courier.draw.chance(0.35) {
+        courier.wait_at_gate();
+    }
     courier.pass_entrance();
     let hall = hall(courier);
     courier.walk(&[(0.0, 2.0), hall]);
@@ -286,8 +290,7 @@ pub(super) fn gate(mut courier: Courier<'_>) -> Plan {
     );
     let corner = kerb(&courier, gate.0);
     courier.walk(&[vehicle, corner, gate]);
-    let wait_s = courier.draw.range(3.5, 75.0);
-    courier.wait_at_gate(wait_s);
+    courier.wait_at_gate();
     let indoors = courier.draw.chance(0.5);
     courier.walk(&[PORCH]);
     let (floor, address) = if indoors {

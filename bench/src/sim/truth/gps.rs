@@ -88,13 +88,27 @@ fn lost_spans(fixes: &[Fix], alive_t: &[f64]) -> Vec<(f64, f64)> {
             Some(next) if accuracy(next) > LOST_M && next.0 - fixes[place].0 < LOST_S => next.0,
             _ => fixes[place].0,
         };
-        let lives = alive_t.iter().any(|&t| t >= from + LOST_S && t <= to)
-            || fixes.iter().any(|fix| fix.0 >= from + LOST_S && fix.0 < to);
-        if to - from >= LOST_S && lives {
+        if to - from >= LOST_S && lived_s(fixes, alive_t, from, to) >= LOST_S {
             spans.push((from, to));
         }
     }
     spans
+}
+
+/// How long the stream lived within a span: the time between samples that follow each other within seconds.
+fn lived_s(fixes: &[Fix], alive_t: &[f64], from: f64, to: f64) -> f64 {
+    let mut heard: Vec<f64> = fixes
+        .iter()
+        .map(|fix| fix.0)
+        .chain(alive_t.iter().copied())
+        .collect();
+    heard.retain(|&t| t >= from && t <= to);
+    heard.sort_by(f64::total_cmp);
+    heard
+        .windows(2)
+        .map(|two| two[1] - two[0])
+        .filter(|&pause_s| pause_s < LOST_S)
+        .sum()
 }
 
 /// Runs of two and more fixes of little use, outside the times when it is lost.

@@ -1,0 +1,100 @@
+//! Gait or rest, from whatever tells it: acceleration, cadence, the phone's step counter.
+
+use porchlight_schema::sample::ActivityType;
+use serde::{Deserialize, Serialize};
+
+use super::constants::{
+    ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, GAIT_LOG_ODDS_MAX,
+    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, SHAKE_STD_MPS2, STEPS_LOG_ODDS,
+    STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
+};
+use crate::window::Window;
+
+/// What is remembered of the body from second to second.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct MotionState {
+    /// The newest second with a step by the counter.
+    last_step_ms: Option<u32>,
+    /// Whether the counter speaks even where it does not rise, or has risen at all: then its silence is rest.
+    counts_steps: bool,
+}
+
+/// What one second says of the body.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Gait {
+    /// For gait where positive, for rest where negative.
+    pub log_odds: f32,
+    /// Something measured the body.
+    pub is_measured: bool,
+    /// Steps were seen.
+    pub has_steps: bool,
+}
+
+impl MotionState {
+    /// Looks at the next second.
+    pub(super) fn observe(&mut self, window: &Window) -> Gait {
+        let stepped = window.steps.is_some_and(|steps| steps > 0);
+        if stepped {
+            self.last_step_ms = Some(window.t_ms);
+            self.counts_steps = true;
+        }
+        let steps_lately = self
+            .last_step_ms
+            .is_some_and(|last_ms| window.t_ms.saturating_sub(last_ms) < STEPS_WITHIN_MS);
+        let by_counter = if !self.counts_steps {
+            0.0
+        } else if steps_lately {
+            STEPS_LOG_ODDS
+        } else {
+            STEPS_SILENT_LOG_ODDS
+        };
+        let Some(motion) = window.motion else {
+            let log_odds = by_counter * 2.0;
+            return Gait {
+                log_odds,
+                is_measured: self.counts_steps && window.alive,
+                has_steps: steps_lately,
+            };
+        };
+        // Shaken hard: neither gait nor rest can be told.
+        if motion.accel_std > SHAKE_STD_MPS2 {
+            return Gait {
+                log_odds: 0.0,
+                is_measured: true,
+                has_steps: false,
+            };
+        }
+        let has_cadence = motion
+            .cadence_hz
+            .map(|hz| (CADENCE_HZ_MIN..=CADENCE_HZ_MAX).contains(&hz));
+        let spread = motion.accel_std.max(0.01) / GAIT_STD_MPS2;
+        let mut log_odds = GAIT_SLOPE * libm::logf(spread);
+        if log_odds > 0.0 {
+            match has_cadence {
+                Some(true) => log_odds += CADENCE_BONUS,
+                Some(false) => log_odds *= NO_CADENCE_SHARE,
+                None => {}
+            }
+        }
+        log_odds = (log_odds.clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX) + by_counter)
+            .clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX);
+        Gait {
+            log_odds,
+            is_measured: true,
+            has_steps: has_cadence == Some(true) || stepped,
+        }
+    }
+}
+
+/// What the phone's own recogniser says for a vehicle: a hint.
+pub(super) fn vehicle_hint(window: &Window) -> f32 {
+    match window.activity {
+        Some((ActivityType::Driving | ActivityType::Cycling, confidence)) => {
+            ACTIVITY_WEIGHT * confidence
+        }
+        Some((ActivityType::Walking | ActivityType::Running, confidence)) => {
+            -ACTIVITY_WEIGHT * confidence
+        }
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,393 @@
+//! The arbiter of the movement track: runs of states in, events that never overlap out.
+//!
+//! It holds one event and the runs after it that are not settled. A run of another state ends the event once it is long
+//! enough to be an event itself and too long to belong to the one before: a halt in traffic belongs to the drive, a
+//! landing to the stairs, a stop at a floor between to the ride, a short pause to the walk.
+
+use porchlight_schema::event::{Direction, EventType, Metadata};
+use serde::{Deserialize, Serialize};
+
+use super::constants::{
+    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_BY_POSITION_MS_MAX,
+    HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX,
+    RIDE_ALONE_MS_MIN, RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
+};
+use super::decode::State;
+use super::floors::floors_of;
+use super::frame::Frame;
+use super::logistic;
+use crate::context::SessionContext;
+use crate::timeline::EventLog;
+use crate::window::WINDOW_MS;
+
+/// Seconds of one state in a row, and what they said.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Run {
+    state: State,
+    start_ms: u32,
+    end_ms: u32,
+    /// Sum of the seconds' evidence for the state.
+    evidence: f32,
+    /// Seconds in which the body was measured.
+    body_sec: u16,
+    /// Seconds with steps.
+    steps_sec: u16,
+    /// Height before it, at its end, and a little later.
+    from_m: Option<f32>,
+    to_m: Option<f32>,
+    /// Sum of absolute vertical speed by acceleration, metres.
+    ride_m: f32,
+    /// Fastest speed over ground, m/s.
+    speed_mps: f32,
+}
+
+/// Runs that may wait behind an event.
+const PENDING: usize = 5;
+
+/// Makes events of runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Arbiter {
+    event: Option<Run>,
+    pending: [Option<Run>; PENDING],
+    waiting: u8,
+    /// The newest heights, for the ends of climbs; the newest last.
+    heights: [Option<f32>; 3],
+    /// In a vehicle, or not seen to have left it on foot.
+    in_vehicle: bool,
+}
+
+fn event_type(state: State) -> EventType {
+    match state {
+        State::Still => EventType::Stopped,
+        State::Walk => EventType::Walking,
+        State::Climb => EventType::Stairs,
+        State::Ride => EventType::Elevator,
+        State::Drive => EventType::Driving,
+    }
+}
+
+impl Run {
+    fn duration_ms(&self) -> u32 {
+        self.end_ms.saturating_sub(self.start_ms)
+    }
+
+    /// Whether the body was measured in most of it.
+    fn is_by_body(&self) -> bool {
+        u32::from(self.body_sec) * 2 * WINDOW_MS >= self.duration_ms()
+    }
+
+    /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
+    fn is_walk_away(&self) -> bool {
+        if self.is_by_body() {
+            self.duration_ms() >= PARKED_WALK_MS_MIN
+                && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
+        } else {
+            self.duration_ms() >= PARKED_MOVE_MS_MIN
+        }
+    }
+
+    fn height_m(&self) -> Option<f32> {
+        Some(self.to_m? - self.from_m?)
+    }
+
+    fn rises(&self) -> f32 {
+        self.height_m().unwrap_or(self.ride_m)
+    }
+
+    /// Whether it is an event by itself.
+    fn qualifies(&self) -> bool {
+        let duration_ms = self.duration_ms();
+        match self.state {
+            State::Still => {
+                let min_ms = if self.is_by_body() {
+                    STOPPED_MS_MIN
+                } else {
+                    STOPPED_BY_POSITION_MS_MIN
+                };
+                duration_ms >= min_ms
+                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
+            }
+            State::Walk => {
+                duration_ms >= WALK_MS_MIN
+                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
+            }
+            State::Climb => {
+                duration_ms >= CLIMB_MS_MIN
+                    && self
+                        .height_m()
+                        .is_some_and(|height_m| height_m.abs() >= CLIMB_HEIGHT_M_MIN)
+            }
+            State::Ride => match self.height_m() {
+                Some(height_m) => height_m.abs() >= RIDE_HEIGHT_M_MIN,
+                None => duration_ms >= RIDE_ALONE_MS_MIN && self.ride_m.abs() >= RIDE_HEIGHT_M_MIN,
+            },
+            State::Drive => duration_ms >= DRIVE_MS_MIN,
+        }
+    }
+
+    /// Whether `run`, which follows, may still belong to this event if it comes back.
+    fn tolerates(&self, run: &Self) -> bool {
+        let duration_ms = run.duration_ms();
+        match (self.state, run.state) {
+            (State::Drive, State::Still) => {
+                duration_ms
+                    < if run.is_by_body() {
+                        HALT_MS_MAX
+                    } else {
+                        HALT_BY_POSITION_MS_MAX
+                    }
+            }
+            (State::Drive, State::Walk) => !run.is_walk_away(),
+            (State::Drive, _) => true,
+            (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
+            (State::Climb, State::Walk | State::Still) => duration_ms < LANDING_MS_MAX,
+            (State::Walk, State::Still) => duration_ms < PAUSE_MS_MAX,
+            _ => false,
+        }
+    }
+
+    fn absorb(&mut self, later: &Self) {
+        self.end_ms = later.end_ms;
+        self.to_m = later.to_m.or(self.to_m);
+        if later.state == self.state {
+            self.evidence += later.evidence;
+            self.body_sec = self.body_sec.saturating_add(later.body_sec);
+            self.steps_sec = self.steps_sec.saturating_add(later.steps_sec);
+        }
+        self.ride_m += later.ride_m;
+        self.speed_mps = self.speed_mps.max(later.speed_mps);
+    }
+
+    fn metadata(&self, context: &SessionContext) -> Metadata {
+        if !matches!(self.state, State::Climb | State::Ride) {
+            return Metadata::None;
+        }
+        let direction = if self.rises() < 0.0 {
+            Direction::Down
+        } else {
+            Direction::Up
+        };
+        let height_m = self.height_m().map(f32::abs);
+        Metadata::Climb {
+            floors: height_m.map(|height_m| floors_of(context, height_m)),
+            direction,
+            height_cm: height_m.map(|height_m| (height_m * 100.0).round() as u32),
+        }
+    }
+
+    fn log_odds(&self) -> f32 {
+        let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
+        0.5 + 1.5 * (self.evidence / seconds).clamp(-1.0, 1.5) + 0.02 * seconds.min(40.0)
+    }
+}
+
+impl Arbiter {
+    /// Takes the next settled second.
+    pub(super) fn observe(
+        &mut self,
+        context: &SessionContext,
+        frame: &Frame,
+        state: State,
+        log: &mut EventLog,
+    ) {
+        let before_m = self.height_before();
+        self.heights.rotate_left(1);
+        self.heights[2] = frame.height_m;
+        self.settle_height(frame);
+        let evidence = match state {
+            State::Still | State::Ride => -frame.gait,
+            State::Walk | State::Climb => frame.gait,
+            State::Drive => 1.0,
+        };
+        let second = Run {
+            state,
+            start_ms: frame.t_ms,
+            end_ms: frame.t_ms + WINDOW_MS,
+            evidence,
+            body_sec: u16::from(frame.has_body),
+            steps_sec: u16::from(frame.has_steps),
+            from_m: before_m.or(frame.height_m),
+            to_m: frame.height_m,
+            ride_m: frame.ride_mps,
+            speed_mps: frame.speed_mps.unwrap_or(0.0),
+        };
+        self.append(second);
+        self.resolve(context, log);
+    }
+
+    /// Nothing follows: what is long enough becomes an event, and the last one ends at `t_ms`.
+    pub(super) fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
+        // A halt at the very end may be parking: what waits behind the event is decided as it stands.
+        while let Some(place) = self.first_qualified() {
+            self.advance(context, place, log);
+        }
+        if let Some(mut event) = self.event.take() {
+            if self.waiting == 0 {
+                event.end_ms = t_ms;
+            }
+            event.end_ms = event.end_ms.min(t_ms);
+            close(context, &event, log);
+        }
+        *self = Self {
+            in_vehicle: self.in_vehicle,
+            ..Self::default()
+        };
+    }
+
+    /// Mean of the heights just before the newest second.
+    fn height_before(&self) -> Option<f32> {
+        let (mut sum_m, mut count) = (0.0, 0.0);
+        for height_m in self.heights.iter().flatten() {
+            sum_m += height_m;
+            count += 1.0;
+        }
+        (count > 0.0).then(|| sum_m / count)
+    }
+
+    /// In the first two seconds after a climb or ride the height still settles: they count for its end.
+    fn settle_height(&mut self, frame: &Frame) {
+        let settles = |run: &Run| {
+            matches!(run.state, State::Climb | State::Ride)
+                && frame.t_ms.saturating_sub(run.end_ms) < 2 * WINDOW_MS
+        };
+        let newest = self
+            .pending
+            .iter_mut()
+            .take(usize::from(self.waiting))
+            .rev();
+        for run in newest.flatten().chain(self.event.as_mut()).take(2) {
+            if settles(run) {
+                run.to_m = frame.height_m.or(run.to_m);
+            }
+        }
+    }
+
+    fn append(&mut self, second: Run) {
+        let waiting = usize::from(self.waiting);
+        let newest = match waiting.checked_sub(1) {
+            Some(place) => self.pending.get_mut(place).and_then(Option::as_mut),
+            None => self.event.as_mut(),
+        };
+        if let Some(run) = newest.filter(|run| run.state == second.state) {
+            run.absorb(&second);
+            return;
+        }
+        if waiting == PENDING {
+            // More changes than are kept: the oldest two become one, of the longer one's state.
+            if let [Some(first), Some(next), ..] = &mut self.pending {
+                let mut joined = if first.duration_ms() >= next.duration_ms() {
+                    *first
+                } else {
+                    *next
+                };
+                (joined.start_ms, joined.end_ms) = (first.start_ms, next.end_ms);
+                self.pending.rotate_left(1);
+                self.pending[0] = Some(joined);
+                self.pending[PENDING - 1] = None;
+                self.waiting -= 1;
+            }
+        }
+        if let Some(place) = self.pending.get_mut(usize::from(self.waiting)) {
+            *place = Some(second);
+            self.waiting += 1;
+        }
+    }
+
+    fn waiting_runs(&self) -> impl Iterator<Item = &Run> {
+        self.pending
+            .iter()
+            .take(usize::from(self.waiting))
+            .flatten()
+    }
+
+    fn resolve(&mut self, context: &SessionContext, log: &mut EventLog) {
+        self.rejoin();
+        while let Some(place) = self.first_qualified() {
+            let breaks = match &self.event {
+                None => true,
+                Some(event) => self
+                    .waiting_runs()
+                    .any(|run| self.is_event(run) && !event.tolerates(run)),
+            };
+            if !breaks {
+                break;
+            }
+            self.advance(context, place, log);
+            self.rejoin();
+        }
+    }
+
+    /// Where the event's own state has come back and all between was tolerable, it goes on.
+    fn rejoin(&mut self) {
+        let Some(event) = &self.event else { return };
+        let Some(newest) = self.waiting_runs().last().copied() else {
+            return;
+        };
+        let between = usize::from(self.waiting) - 1;
+        if newest.state != event.state || between == 0 {
+            return;
+        }
+        let tolerable = self
+            .waiting_runs()
+            .take(between)
+            .all(|run| event.tolerates(run) || !self.is_event(run));
+        let same_way = newest.state != State::Ride && newest.state != State::Climb
+            || !newest.qualifies()
+            || newest.rises() * event.rises() > 0.0;
+        if tolerable && same_way {
+            let runs = self.pending;
+            if let Some(event) = &mut self.event {
+                for run in runs.iter().take(usize::from(self.waiting)).flatten() {
+                    event.absorb(run);
+                }
+            }
+            self.pending = [None; PENDING];
+            self.waiting = 0;
+        }
+    }
+
+    /// Whether a run that waits can be an event: what looks like stairs or an elevator in a vehicle is a hill.
+    fn is_event(&self, run: &Run) -> bool {
+        run.qualifies() && !(self.in_vehicle && matches!(run.state, State::Climb | State::Ride))
+    }
+
+    fn first_qualified(&self) -> Option<usize> {
+        self.waiting_runs().position(|run| self.is_event(run))
+    }
+
+    /// Ends the event; the run at `place` is the next, what stands before it is none.
+    fn advance(&mut self, context: &SessionContext, place: usize, log: &mut EventLog) {
+        if let Some(event) = self.event.take() {
+            close(context, &event, log);
+        }
+        let Some(run) = self.pending.get(place).copied().flatten() else {
+            return;
+        };
+        self.pending.rotate_left(place + 1);
+        self.waiting -= place as u8 + 1;
+        for empty in self.pending.iter_mut().skip(usize::from(self.waiting)) {
+            *empty = None;
+        }
+        match run.state {
+            State::Drive => self.in_vehicle = true,
+            State::Walk => self.in_vehicle = false,
+            _ => {}
+        }
+        log.open(
+            event_type(run.state),
+            run.start_ms,
+            logistic(run.log_odds()),
+            run.metadata(context),
+        );
+        self.event = Some(run);
+    }
+}
+
+fn close(context: &SessionContext, event: &Run, log: &mut EventLog) {
+    log.close(
+        event_type(event.state),
+        event.end_ms,
+        logistic(event.log_odds()),
+        event.metadata(context),
+    );
+}

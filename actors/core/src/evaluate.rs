@@ -1,0 +1,192 @@
+//! How right the detectors are: events against labels, one to one.
+//!
+//! A detection matches a label of its type at a temporal intersection over union of 0.5 or more, 0.3 where the label is
+//! shorter than 10 s; instants and gates within 5 s (Ward, Lukowicz & Gellersen, TIST 2011, for the method). Recall is
+//! over all labels that the recording's streams can decide; precision only over types that are labelled exhaustively,
+//! and inside the labelled spans. What no stream of the recording can show is counted apart, as not decidable.
+
+mod matching;
+mod table;
+
+use std::collections::BTreeMap;
+
+use porchlight_schema::event::{Direction, Event, EventType, Metadata};
+use serde::{Deserialize, Serialize};
+
+pub use table::text;
+
+/// Labels of one recording, as they stand beside it in JSON.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Labels {
+    /// Name of the recording.
+    #[serde(default)]
+    pub recording: String,
+    /// What was recorded, by kind.
+    #[serde(default)]
+    pub streams: BTreeMap<String, serde_json::Value>,
+    /// Types that are exhaustively labelled inside the spans.
+    #[serde(default)]
+    pub complete: Vec<EventType>,
+    /// Where the labels hold, seconds from and to.
+    #[serde(default)]
+    pub labelled_spans: Vec<(f64, f64)>,
+    /// What happened.
+    #[serde(default)]
+    pub segments: Vec<Segment>,
+}
+
+/// One labelled event.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Segment {
+    /// What.
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    /// From, seconds.
+    pub t_start: f64,
+    /// To, seconds; none or the same for an instant.
+    pub t_end: Option<f64>,
+    /// What else is known.
+    #[serde(default)]
+    pub metadata: SegmentMetadata,
+}
+
+/// What a label says beside its time; the rest of the object is not looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SegmentMetadata {
+    /// Floors passed; some labels count downwards with a sign.
+    #[serde(default)]
+    pub floors: Option<f64>,
+    /// Which way.
+    #[serde(default)]
+    pub direction: Option<Direction>,
+}
+
+/// An event, and when it was known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Detected {
+    /// The event as it stood at the end.
+    pub event: Event,
+    /// Newest `t` of the session when it was opened, milliseconds; none where that is not known.
+    pub opened_at_ms: Option<u32>,
+}
+
+/// What was counted for one event type.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tally {
+    /// Labels that the streams can decide.
+    pub labels: u32,
+    /// Labels that no stream of their recording can show.
+    pub not_decidable: u32,
+    /// Labels that were found.
+    pub found: u32,
+    /// Labels that were found, of those in recordings where the type is complete.
+    pub found_where_complete: u32,
+    /// Detections where the type is complete, inside the spans.
+    pub detections: u32,
+    /// Detections beyond the first that a label was broken into.
+    pub fragments: u32,
+    /// Labels beyond the first that one detection ran together.
+    pub merges: u32,
+    /// Absolute error of starts and ends of what was found, seconds.
+    pub boundary_errors_sec: Vec<f64>,
+    /// From a label's start to when its detection was opened, seconds.
+    pub latencies_sec: Vec<f64>,
+    /// Of what was found with a known number of floors: how many floors off.
+    pub floors_off: Vec<i32>,
+    /// Of what was found with a known direction: right, all.
+    pub directions: (u32, u32),
+    /// Confidence of the detections, and whether they were right.
+    pub confidences: Vec<(f64, bool)>,
+}
+
+/// Counts over recordings, by event type.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Evaluation {
+    /// How many recordings.
+    pub recordings: u32,
+    /// By type.
+    pub by_type: BTreeMap<EventType, Tally>,
+}
+
+impl Evaluation {
+    /// Adds one recording.
+    pub fn add(&mut self, labels: &Labels, detected: &[Detected]) {
+        self.recordings += 1;
+        for event_type in EventType::ALL {
+            matching::add(
+                self.by_type.entry(event_type).or_default(),
+                event_type,
+                labels,
+                detected,
+            );
+        }
+    }
+}
+
+impl Tally {
+    /// Share of the detections that are right; none without a detection.
+    #[must_use]
+    pub fn precision(&self) -> Option<f64> {
+        share(self.found_where_complete, self.detections)
+    }
+
+    /// Share of the labels that were found; none without a label.
+    #[must_use]
+    pub fn recall(&self) -> Option<f64> {
+        share(self.found, self.labels)
+    }
+
+    /// Harmonic mean of the two.
+    #[must_use]
+    pub fn f1(&self) -> Option<f64> {
+        let (precision, recall) = (self.precision()?, self.recall()?);
+        Some(if precision + recall > 0.0 {
+            2.0 * precision * recall / (precision + recall)
+        } else {
+            0.0
+        })
+    }
+
+    /// Expected calibration error: mean distance of confidence and share of right ones, over tenths of confidence.
+    #[must_use]
+    pub fn calibration_error(&self) -> Option<f64> {
+        let mut bins = [(0.0_f64, 0.0_f64, 0.0_f64); 10];
+        for &(confidence, is_right) in &self.confidences {
+            let place = ((confidence * 10.0) as usize).min(9);
+            if let Some((sum, right, count)) = bins.get_mut(place) {
+                *sum += confidence;
+                *right += f64::from(u8::from(is_right));
+                *count += 1.0;
+            }
+        }
+        let count: f64 = bins.iter().map(|bin| bin.2).sum();
+        let off: f64 = bins.iter().map(|(sum, right, _)| (sum - right).abs()).sum();
+        (count > 0.0).then(|| off / count)
+    }
+}
+
+/// The value below which `share` of the values lie; none without values.
+#[must_use]
+pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = (share.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)?) as f64).round() as usize;
+    sorted.get(place).copied()
+}
+
+fn share(part: u32, whole: u32) -> Option<f64> {
+    (whole > 0).then(|| f64::from(part) / f64::from(whole))
+}
+
+fn floors_and_direction(event: &Event) -> (Option<u16>, Option<Direction>) {
+    match event.metadata {
+        Metadata::Climb {
+            floors, direction, ..
+        } => (floors, Some(direction)),
+        _ => (None, None),
+    }
+}

@@ -1,0 +1,230 @@
+//! One recording, one event type: which detection is which label.
+
+use porchlight_schema::event::EventType;
+
+use super::{Detected, Labels, Segment, Tally, floors_and_direction};
+
+/// A stretch of time, seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stretch {
+    from: f64,
+    to: f64,
+}
+
+impl Stretch {
+    fn length(self) -> f64 {
+        (self.to - self.from).max(0.0)
+    }
+
+    fn common(self, other: Self) -> f64 {
+        (self.to.min(other.to) - self.from.max(other.from)).max(0.0)
+    }
+
+    fn iou(self, other: Self) -> f64 {
+        let common = self.common(other);
+        let union = self.length() + other.length() - common;
+        if union > 0.0 { common / union } else { 0.0 }
+    }
+}
+
+/// Within this an instant, or a gate, is found, seconds.
+const INSTANT_SEC: f64 = 5.0;
+/// Labels of stairs that follow each other within this, and in one direction, are one climb, seconds: a landing.
+const SAME_CLIMB_SEC: f64 = 3.0;
+
+fn is_instant(event_type: EventType) -> bool {
+    matches!(event_type, EventType::Gate | EventType::GpsRestored)
+}
+
+/// Whether the recording's streams can show a label.
+fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
+    let has = |kind: &str| labels.streams.contains_key(kind);
+    let body = has("imu") || has("motion") || has("steps");
+    let length = segment.t_end.map_or(0.0, |t_end| t_end - segment.t_start);
+    match segment.event_type {
+        EventType::Driving => has("location"),
+        EventType::Walking => body || has("location"),
+        EventType::Stopped => body || (has("location") && length >= 20.0),
+        EventType::Stairs => body || has("pressure"),
+        EventType::Elevator => has("imu") || has("motion") || has("pressure"),
+        EventType::GpsDegraded
+        | EventType::GpsLost
+        | EventType::GpsRestored
+        | EventType::Backtracking => has("location"),
+        EventType::Gate => true,
+    }
+}
+
+/// The labels of a type; climbs that go on over a landing are one.
+fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
+    let mut joined: Vec<Segment> = Vec::new();
+    let mut own: Vec<&Segment> = labels
+        .segments
+        .iter()
+        .filter(|one| one.event_type == event_type)
+        .collect();
+    own.sort_by(|a, b| a.t_start.total_cmp(&b.t_start));
+    for segment in own {
+        if let Some(last) = joined.last_mut()
+            && event_type == EventType::Stairs
+            && last
+                .t_end
+                .is_some_and(|t_end| segment.t_start - t_end <= SAME_CLIMB_SEC)
+            && last.metadata.direction == segment.metadata.direction
+        {
+            last.t_end = segment.t_end;
+            last.metadata.floors = last
+                .metadata
+                .floors
+                .zip(segment.metadata.floors)
+                .map(|(a, b)| a + b);
+        } else {
+            joined.push(segment.clone());
+        }
+    }
+    joined
+}
+
+/// A detection's time, cut to the labelled spans; none where less than half of it lies inside.
+fn inside(detected: &Detected, labels: &Labels) -> Option<Stretch> {
+    let event = &detected.event;
+    let from = f64::from(event.t_start_ms) / 1000.0;
+    let to = f64::from(event.t_end_ms.unwrap_or(event.t_start_ms)) / 1000.0;
+    let whole = Stretch { from, to };
+    if labels.labelled_spans.is_empty() {
+        return Some(whole);
+    }
+    let span = labels
+        .labelled_spans
+        .iter()
+        .map(|&(from, to)| Stretch { from, to });
+    let best = span.max_by(|a, b| a.common(whole).total_cmp(&b.common(whole)))?;
+    let cut = Stretch {
+        from: from.max(best.from),
+        to: to.min(best.to),
+    };
+    let middle = (from + to) / 2.0;
+    let is_inside = cut.length() > 0.0 || (best.from..=best.to).contains(&middle);
+    is_inside.then_some(cut)
+}
+
+/// Counts one type of one recording.
+pub(super) fn add(
+    tally: &mut Tally,
+    event_type: EventType,
+    labels: &Labels,
+    detected: &[Detected],
+) {
+    let segments = labels_of(event_type, labels);
+    let is_complete = labels.complete.contains(&event_type);
+    let own: Vec<(Stretch, &Detected)> = detected
+        .iter()
+        .filter(|one| one.event.event_type == event_type)
+        .filter_map(|one| inside(one, labels).map(|stretch| (stretch, one)))
+        .collect();
+    let pairs = matched(event_type, &segments, &own);
+    for (place, segment) in segments.iter().enumerate() {
+        let found = pairs
+            .iter()
+            .find(|pair| pair.0 == place)
+            .and_then(|pair| own.get(pair.1));
+        if found.is_none() && !is_decidable(segment, labels) {
+            tally.not_decidable += 1;
+            continue;
+        }
+        tally.labels += 1;
+        let stretch = stretch_of(segment);
+        let pieces = own
+            .iter()
+            .filter(|(own, _)| own.common(stretch) > 0.5 * own.length())
+            .count();
+        tally.fragments += u32::try_from(pieces.saturating_sub(1)).unwrap_or(0);
+        if let Some((own, detected)) = found {
+            tally.found += 1;
+            tally.found_where_complete += u32::from(is_complete);
+            measure(tally, segment, *own, detected);
+        }
+    }
+    for (place, (own, one)) in own.iter().enumerate() {
+        let run_together = segments
+            .iter()
+            .filter(|segment| own.common(stretch_of(segment)) > 0.5 * stretch_of(segment).length());
+        tally.merges += u32::try_from(run_together.count().saturating_sub(1)).unwrap_or(0);
+        // A sliver that reaches into a span is a matter of the boundary, not a detection of its own.
+        let is_right = pairs.iter().any(|pair| pair.1 == place);
+        let whole =
+            f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms) - one.event.t_start_ms)
+                / 1000.0;
+        if is_complete && (is_right || own.length() >= 0.5 * whole) {
+            tally.detections += 1;
+            tally
+                .confidences
+                .push((one.event.confidence.as_probability(), is_right));
+        }
+    }
+}
+
+fn stretch_of(segment: &Segment) -> Stretch {
+    Stretch {
+        from: segment.t_start,
+        to: segment.t_end.unwrap_or(segment.t_start),
+    }
+}
+
+/// Pairs of label and detection, the best first, each used once.
+fn matched(
+    event_type: EventType,
+    segments: &[Segment],
+    own: &[(Stretch, &Detected)],
+) -> Vec<(usize, usize)> {
+    let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
+    for (label, segment) in segments.iter().enumerate() {
+        let truth = stretch_of(segment);
+        for (detection, (own, _)) in own.iter().enumerate() {
+            let quality = if is_instant(event_type) {
+                let off = (own.from - truth.from).abs();
+                (off <= INSTANT_SEC).then(|| 1.0 - off / (2.0 * INSTANT_SEC))
+            } else {
+                let needed = if truth.length() < 10.0 { 0.3 } else { 0.5 };
+                Some(own.iou(truth)).filter(|&iou| iou >= needed)
+            };
+            candidates.extend(quality.map(|quality| (quality, label, detection)));
+        }
+    }
+    candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut pairs: Vec<(usize, usize)> = Vec::new();
+    for (_, label, detection) in candidates {
+        if pairs
+            .iter()
+            .all(|pair| pair.0 != label && pair.1 != detection)
+        {
+            pairs.push((label, detection));
+        }
+    }
+    pairs
+}
+
+fn measure(tally: &mut Tally, segment: &Segment, own: Stretch, detected: &Detected) {
+    let truth = stretch_of(segment);
+    tally
+        .boundary_errors_sec
+        .push((own.from - truth.from).abs());
+    if !is_instant(segment.event_type) {
+        tally.boundary_errors_sec.push((own.to - truth.to).abs());
+    }
+    if let Some(opened_at_ms) = detected.opened_at_ms {
+        tally
+            .latencies_sec
+            .push(f64::from(opened_at_ms) / 1000.0 - truth.from);
+    }
+    let (floors, direction) = floors_and_direction(&detected.event);
+    if let (Some(floors), Some(truth)) = (floors, segment.metadata.floors) {
+        tally
+            .floors_off
+            .push(i32::from(floors) - truth.abs().round() as i32);
+    }
+    if let (Some(direction), Some(truth)) = (direction, segment.metadata.direction) {
+        tally.directions.0 += u32::from(direction == truth);
+        tally.directions.1 += 1;
+    }
+}
