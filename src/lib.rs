@@ -4,6 +4,8 @@ pub mod api;
 pub mod config;
 pub mod keys;
 pub mod ops;
+pub mod secrets;
 pub mod store;
 pub mod telemetry;
+pub mod transport;
 pub mod world;
