@@ -120,19 +120,24 @@ mod tests {
 
     use super::*;
 
+    /// The upper bytes of Knuth's linear congruential generator.
+    fn stream(seed: u64) -> impl FnMut(&mut [u8]) {
+        let mut state = seed;
+        move |bytes| {
+            for byte in bytes {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                *byte = (state >> 56) as u8;
+            }
+        }
+    }
+
     fn any_key() -> impl Strategy<Value = (KeyKind, Env, String)> {
         let kind = prop_oneof![Just(KeyKind::Secret), Just(KeyKind::Client)];
         let env = prop_oneof![Just(Env::Sandbox), Just(Env::Production)];
         (kind, env, any::<u64>()).prop_map(|(kind, env, seed)| {
-            let mut state = seed;
-            let key = make(kind, env, |bytes| {
-                for byte in bytes {
-                    state = state
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1_442_695_040_888_963_407);
-                    *byte = (state >> 56) as u8;
-                }
-            });
+            let key = make(kind, env, stream(seed));
             (kind, env, key.text.expose_secret().to_owned())
         })
     }
@@ -176,15 +181,10 @@ mod tests {
 
     #[test]
     fn randomness_is_used_evenly() {
-        let mut next = 0_u8;
+        let mut random = stream(1);
         let mut counts = [0_u32; 62];
         for _ in 0..2_000 {
-            let key = make(KeyKind::Client, Env::Production, |bytes| {
-                for byte in bytes {
-                    *byte = next;
-                    next = next.wrapping_add(1);
-                }
-            });
+            let key = make(KeyKind::Client, Env::Production, &mut random);
             let text = key.text.expose_secret().as_bytes();
             for byte in &text["pk_live_".len()..][..RANDOM_CHARS] {
                 counts[BASE62.iter().position(|digit| digit == byte).unwrap()] += 1;
