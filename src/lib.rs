@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod api;
+pub mod app;
+pub mod cli;
 pub mod config;
 pub mod keys;
 pub mod ops;

@@ -28,10 +28,19 @@ pub(super) enum State {
 pub(super) const STATES: usize = 5;
 
 impl State {
-    const ALL: [Self; STATES] = [Self::Still, Self::Walk, Self::Climb, Self::Ride, Self::Drive];
+    const ALL: [Self; STATES] = [
+        Self::Still,
+        Self::Walk,
+        Self::Climb,
+        Self::Ride,
+        Self::Drive,
+    ];
 
     fn of(number: u8) -> Self {
-        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Still)
+        Self::ALL
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or(Self::Still)
     }
 }
 
@@ -53,7 +62,12 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// Takes the next second; `commit` gets, in order, those whose state is now settled.
-    pub(super) fn observe(&mut self, frame: &Frame, evidence: &Evidence, mut commit: impl FnMut(&Frame, State)) {
+    pub(super) fn observe(
+        &mut self,
+        frame: &Frame,
+        evidence: &Evidence,
+        mut commit: impl FnMut(&Frame, State),
+    ) {
         if usize::from(self.open) == DEPTH {
             self.commit(1, &mut commit);
         }
@@ -108,7 +122,11 @@ impl Decoder {
     }
 
     fn before(&self, place: usize, state: u8) -> u8 {
-        self.back.get(place).and_then(|back| back.get(usize::from(state))).copied().unwrap_or(0)
+        self.back
+            .get(place)
+            .and_then(|back| back.get(usize::from(state)))
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Settles the oldest `count` seconds along the best course.

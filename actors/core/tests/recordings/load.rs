@@ -51,7 +51,12 @@ pub fn load(folder: &Path, name: &str) -> Recording {
     }
     let batch = builder.pack();
     let context = SessionContext::of_address(&address(&batch), None);
-    Recording { name: name.to_owned(), labels, batch, context }
+    Recording {
+        name: name.to_owned(),
+        labels,
+        batch,
+        context,
+    }
 }
 
 /// The address is where the recording ends: of the place nothing is known.
@@ -60,7 +65,10 @@ fn address(batch: &PackedBatch) -> Address {
     let mut reader = batch.reader().unwrap();
     while let Some(sample) = reader.next_sample().unwrap() {
         if let Sample::Location(location) = sample {
-            point = Point { lat: location.lat, lng: location.lng };
+            point = Point {
+                lat: location.lat,
+                lng: location.lng,
+            };
         }
     }
     Address {
@@ -94,5 +102,13 @@ pub fn run(recording: &Recording, without: &[Kind]) -> Vec<Detected> {
     timeline.finish(&recording.context);
     opened_at_ms.resize(timeline.events().len(), Some(newest_ms));
     let opened = opened_at_ms.into_iter();
-    timeline.events().iter().zip(opened).map(|(&event, opened_at_ms)| Detected { event, opened_at_ms }).collect()
+    timeline
+        .events()
+        .iter()
+        .zip(opened)
+        .map(|(&event, opened_at_ms)| Detected {
+            event,
+            opened_at_ms,
+        })
+        .collect()
 }
