@@ -6,15 +6,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: HeaderMap,
-    pub text: String,
-    pub json: Value,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+    pub(crate) json: Value,
 }
 
 impl Answer {
-    pub async fn of(request: reqwest::RequestBuilder) -> Self {
+    pub(crate) async fn of(request: reqwest::RequestBuilder) -> Self {
         let answer = request.send().await.unwrap();
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let text = answer.text().await.unwrap();
@@ -31,7 +31,7 @@ impl Answer {
         }
     }
 
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
             .map_or("", |value| value.to_str().unwrap())
@@ -39,7 +39,7 @@ impl Answer {
 
     /// Asserts that it is this problem, in the shape that all problems have.
     #[track_caller]
-    pub fn is_problem(&self, status: u16, code: &str) -> &Self {
+    pub(crate) fn is_problem(&self, status: u16, code: &str) -> &Self {
         assert_eq!(
             (self.status, self.json["code"].as_str()),
             (status, Some(code)),
@@ -80,7 +80,7 @@ impl Answer {
     }
 
     /// The pointers, or the parameters, of its faults.
-    pub fn faults(&self) -> Vec<&str> {
+    pub(crate) fn faults(&self) -> Vec<&str> {
         let faults = self.json["errors"].as_array().into_iter().flatten();
         faults
             .map(|fault| {
@@ -100,7 +100,7 @@ impl Answer {
 }
 
 /// Sends bytes as they are and reads what comes until the server closes, or says no more for a while.
-pub async fn raw(address: std::net::SocketAddr, bytes: &[u8]) -> String {
+pub(crate) async fn raw(address: std::net::SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // The server may answer and close before it has read all.
     drop(stream.write_all(bytes).await);

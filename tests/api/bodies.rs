@@ -167,7 +167,7 @@ async fn a_slow_body_is_cut_off() {
             let mut stream = TcpStream::connect(server.address).await.unwrap();
             let key = &server.keys.secret;
             let head = format!(
-                "POST {path} HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n{{"
+                "POST {path} HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: 50000\r\n\r\n{{"
             );
             stream.write_all(head.as_bytes()).await.unwrap();
             let answer = answer_while(&mut stream, drip).await;
@@ -210,7 +210,7 @@ async fn a_refusal_reaches_a_client_that_still_sends() {
         (server.keys.secret.as_str(), "HTTP/1.1 404"),
     ] {
         let head = format!(
-            "POST /v1/sessions/x/telemetry HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+            "POST /v1/sessions/x/telemetry HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: 500000\r\n\r\n"
         );
         let answer = raw(server.address, head.as_bytes()).await;
         assert!(answer.starts_with(expected), "{answer}");

@@ -52,7 +52,7 @@ async fn whatever_goes_wrong_is_answered_with_a_problem() {
             if true {
                 panic!("on purpose");
             }
-            HttpResponse::Ok()
+            HttpResponse::Ok().finish()
         };
         App::new()
             .wrap(from_fn(edge))
@@ -66,7 +66,7 @@ async fn whatever_goes_wrong_is_answered_with_a_problem() {
             )
             .route(
                 "/extract",
-                web::post().to(|_: web::Json<u32>| async { HttpResponse::Ok() }),
+                web::post().to(|_: web::Json<u32>| async { HttpResponse::Ok().finish() }),
             )
             .configure(configure(state.clone()))
     };

@@ -24,12 +24,12 @@ use crate::answer::Answer;
 
 /// The machine's time, and what a test adds to it.
 #[derive(Debug, Default)]
-pub struct TestClock {
+pub(crate) struct TestClock {
     ahead_ms: AtomicI64,
 }
 
 impl TestClock {
-    pub fn advance_min(&self, minutes: i64) {
+    pub(crate) fn advance_min(&self, minutes: i64) {
         self.ahead_ms.fetch_add(minutes * 60_000, Ordering::Relaxed);
     }
 }
@@ -44,20 +44,20 @@ impl Clock for TestClock {
 
 /// Keys of two organizations: `acme` has one of each kind, `other` a secret one.
 #[derive(Debug, Clone)]
-pub struct TestKeys {
-    pub secret: String,
-    pub client: String,
-    pub live: String,
-    pub other: String,
+pub(crate) struct TestKeys {
+    pub(crate) secret: String,
+    pub(crate) client: String,
+    pub(crate) live: String,
+    pub(crate) other: String,
 }
 
 /// A running server.
-pub struct Server {
-    pub address: SocketAddr,
-    pub service: Service,
-    pub clock: Arc<TestClock>,
-    pub keys: TestKeys,
-    pub desk: KeyDesk,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) service: Service,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) keys: TestKeys,
+    pub(crate) desk: KeyDesk,
     http: reqwest::Client,
     handle: ServerHandle,
     arbiters: Vec<Arbiter>,
@@ -65,13 +65,13 @@ pub struct Server {
 
 /// A started session.
 #[derive(Debug, Clone)]
-pub struct Started {
-    pub id: String,
-    pub token: String,
+pub(crate) struct Started {
+    pub(crate) id: String,
+    pub(crate) token: String,
 }
 
 /// What the API is set to, unless a test wants something else.
-pub fn config() -> ApiConfig {
+pub(crate) fn config() -> ApiConfig {
     ApiConfig {
         rate_limit_per_second: 0,
         ..ApiConfig::default()
@@ -79,7 +79,7 @@ pub fn config() -> ApiConfig {
 }
 
 /// A service on a store of its own, and what it runs on.
-pub fn service(clock: Arc<TestClock>) -> (Service, Vec<Arbiter>) {
+pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Vec<Arbiter>) {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
     let hand_over = Arc::clone(&receiver);
     let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
@@ -117,11 +117,11 @@ pub fn service(clock: Arc<TestClock>) -> (Service, Vec<Arbiter>) {
 }
 
 impl Server {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(config()).await
     }
 
-    pub async fn with(config: ApiConfig) -> Self {
+    pub(crate) async fn with(config: ApiConfig) -> Self {
         let clock: Arc<TestClock> = Arc::default();
         let (service, arbiters) = service(Arc::clone(&clock));
         let desk = KeyDesk::new(Arc::clone(service.store()) as _);
@@ -150,7 +150,7 @@ impl Server {
         }
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.handle.stop(false).await;
         for arbiter in &self.arbiters {
             arbiter.stop();
@@ -158,16 +158,16 @@ impl Server {
     }
 
     /// A request that a test goes on to fill.
-    pub fn ask(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn ask(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http
             .request(method, format!("http://{}{path}", self.address))
     }
 
-    pub async fn get(&self, path: &str, key: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
         Answer::of(self.ask(Method::GET, path).header("Service-Key", key)).await
     }
 
-    pub async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
         let request = self.ask(Method::POST, path).header("Service-Key", key);
         Answer::of(
             request
@@ -177,7 +177,7 @@ impl Server {
         .await
     }
 
-    pub async fn start_session(&self) -> Started {
+    pub(crate) async fn start_session(&self) -> Started {
         let answer = self
             .post("/v1/sessions/start", &self.keys.client, &start_body())
             .await;
@@ -190,7 +190,7 @@ impl Server {
     }
 
     /// A session that is stopped and scored.
-    pub async fn scored_session(&self) -> Started {
+    pub(crate) async fn scored_session(&self) -> Started {
         let session = self.start_session().await;
         for seq in 0..3 {
             let answer = self
@@ -211,7 +211,7 @@ impl Server {
     }
 
     /// The insight once it is scored.
-    pub async fn until_ready(&self, id: &str) -> Answer {
+    pub(crate) async fn until_ready(&self, id: &str) -> Answer {
         for _ in 0..1_000 {
             let answer = self.get(&insights(id), &self.keys.secret).await;
             if answer.json["status"] != "processing" {
@@ -223,7 +223,7 @@ impl Server {
     }
 }
 
-pub async fn key(desk: &KeyDesk, organization: &str, env: &str, kind: &str) -> String {
+pub(crate) async fn key(desk: &KeyDesk, organization: &str, env: &str, kind: &str) -> String {
     let order = KeyOrder {
         organization: organization.into(),
         env: env.into(),
@@ -233,16 +233,16 @@ pub async fn key(desk: &KeyDesk, organization: &str, env: &str, kind: &str) -> S
     desk.create(&order, SystemClock.now()).await.unwrap().key
 }
 
-pub fn telemetry(id: &str) -> String {
+pub(crate) fn telemetry(id: &str) -> String {
     format!("/v1/sessions/{id}/telemetry")
 }
 
-pub fn insights(id: &str) -> String {
+pub(crate) fn insights(id: &str) -> String {
     format!("/v1/sessions/{id}/insights")
 }
 
 /// What every start must say, and nothing else.
-pub fn start_body() -> Value {
+pub(crate) fn start_body() -> Value {
     json!({
         "deliveryId": "order-1",
         "externalRiderId": "rider-1",
@@ -251,7 +251,7 @@ pub fn start_body() -> Value {
 }
 
 /// Ten seconds of a phone that lies still near the door.
-pub fn batch(seq: u32) -> Value {
+pub(crate) fn batch(seq: u32) -> Value {
     let sample = |n: u32| json!({ "kind": "location", "t": seq * 10 + n, "lat": 51.38, "lng": -2.36, "accuracyM": 5, "speedMps": 0 });
     json!({ "seq": seq, "samples": (0..10).map(sample).collect::<Vec<_>>() })
 }
