@@ -224,7 +224,11 @@ impl Committer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(thread) = thread {
+        // What is handed batches may hold the store: then the writer itself may be the last to let go of it.
+        let is_writer = |thread: &std::thread::JoinHandle<()>| {
+            thread.thread().id() == std::thread::current().id()
+        };
+        if let Some(thread) = thread.filter(|thread| !is_writer(thread)) {
             // A panic of the writer has been reported already.
             drop(thread.join());
         }

@@ -130,6 +130,28 @@ async fn a_panic_in_an_operation_is_fatal() {
 }
 
 #[tokio::test]
+async fn a_store_that_only_its_own_hook_holds_ends_with_its_writer() {
+    let engine = MemoryEngine::new();
+    let held = Arc::new(Mutex::new(None::<Arc<MemoryStore>>));
+    let (hook, (gone, wait)) = (Arc::clone(&held), std::sync::mpsc::channel());
+    let hand_over = Arc::new(move |_, _, _| {
+        // Keeps the hook's state alive as long as the writer has the hook.
+        drop(hook.lock());
+    });
+    let on_fatal = Arc::new(move |_: &str| gone.send(()).unwrap());
+    let store = MemoryStore::on(engine.clone(), hand_over, on_fatal).unwrap();
+    *held.lock().unwrap() = Some(Arc::clone(&store));
+    drop(held);
+    engine.fail_after(0);
+    let id = session_id(T0);
+    assert!(store.append(id, 0, batch(0), T0).await.is_err());
+    drop(store);
+    wait.recv_timeout(Duration::from_secs(20)).unwrap();
+    let ended = wait.recv_timeout(Duration::from_secs(20));
+    assert_eq!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
+}
+
+#[tokio::test]
 async fn an_operation_that_fails_leaves_nothing_behind() {
     let store = on(&MemoryEngine::new());
     let key = || b"\xfetest".to_vec();
