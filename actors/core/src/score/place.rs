@@ -4,7 +4,6 @@ pub(crate) mod entrance;
 mod halt;
 pub(crate) mod stays;
 
-
 use super::MarkName;
 use super::scene::{Estimate, Foot, Scene};
 use entrance::Entrance;
@@ -111,7 +110,7 @@ fn drop_off(
     marked: Option<(u32, DropOffSign)>,
 ) -> Option<DropOff> {
     if let Some((at_ms, sign)) = marked {
-        let stay = stays::at(stays, at_ms, MARK_NEAR_MS);
+        let stay = stays::at(scene, stays, at_ms, MARK_NEAR_MS);
         let span = stay
             .and_then(|index| stays.get(index))
             .map(|stay| (stay.from_ms, stay.to_ms));
