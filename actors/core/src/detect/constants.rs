@@ -108,11 +108,11 @@ pub(super) const DELAY_MIN: usize = 3;
 /// The same where positions are all there is and come seldom.
 pub(super) const DELAY_MAX: usize = 13;
 /// Vertical speed that is still level ground, m/s: 8 % of a walk (ramps end at 8 %, EN 17210).
-pub(super) const LEVEL_MPS: f32 = 0.08;
+pub(super) const LEVEL_MPS: f32 = 0.07;
 /// How quickly a faster one speaks against level ground, m/s.
 pub(super) const LEVEL_SPREAD_MPS: f32 = 0.08;
 /// Vertical speed on stairs, m/s, slowest (research 2.0: 0.2 to 0.35; with a turn on each landing less) …
-pub(super) const CLIMB_SLOW_MPS: f32 = 0.17;
+pub(super) const CLIMB_SLOW_MPS: f32 = 0.15;
 /// … and fastest.
 pub(super) const CLIMB_FAST_MPS: f32 = 0.60;
 /// How quickly another speed speaks against it, m/s.

@@ -171,7 +171,8 @@ impl Pause {
         self.has_pressure |= swing_m.is_some();
         // What the walk itself does to the air, or to the field, long after the door is not the door's.
         if self.end_ms.is_none_or(|end_ms| window.t_ms.saturating_sub(end_ms) < 4_000) {
-            self.has_swing |= swing_m.is_some_and(|swing_m| swing_m > 0.0);
+            // In a pocket the walk itself swings the pressure by metres: only a leap at rest is a door's.
+            self.has_swing |= observation.gait.log_odds <= 0.3 && swing_m.is_some_and(|swing_m| swing_m > 0.0);
             self.yaw_rad += window.motion.and_then(|motion| motion.yaw_rad).unwrap_or(0.0);
             if let (Some(before_ut), Some(now_ut)) = (self.field_ut, window.magnetic_ut) {
                 self.has_field_change |= (now_ut - before_ut).abs() >= GATE_FIELD_UT;
