@@ -41,6 +41,9 @@ pub(super) type Evidence = [f32; STATES];
 /// Seconds of which the state may be open: the latency of a decision is at most this.
 const DEPTH: usize = 16;
 
+/// Log-odds that no evidence makes good again.
+const GIVEN_UP: f32 = 1e4;
+
 /// The decoder: scores of the best course into each state, and the way back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Decoder {
@@ -55,6 +58,7 @@ impl Decoder {
     /// Takes the next second; `commit` gets, in order, those whose state is now settled.
     pub(super) fn observe(&mut self, frame: &Frame, evidence: &Evidence, mut commit: impl FnMut(&Frame, State)) {
         if usize::from(self.open) == DEPTH {
+            self.prune();
             self.commit(1, &mut commit);
         }
         let is_unseen = frame.speed_mps.is_none() && frame.vehicle <= 0.0;
@@ -107,6 +111,32 @@ impl Decoder {
         0
     }
 
+    /// Gives up the courses that contradict what is about to be settled without agreement.
+    fn prune(&mut self) {
+        let mut courses = [0_u8, 1, 2, 3, 4];
+        for place in (1..usize::from(self.open)).rev() {
+            for state in &mut courses {
+                *state = self.before(place, *state);
+            }
+        }
+        let best = courses[usize::from(self.best())];
+        for (score, &oldest) in self.scores.iter_mut().zip(&courses) {
+            if oldest != best {
+                *score -= GIVEN_UP;
+            }
+        }
+    }
+
+    fn best(&self) -> u8 {
+        let mut best = 0_u8;
+        for (number, &score) in self.scores.iter().enumerate() {
+            if score > self.scores[usize::from(best)] {
+                best = number as u8;
+            }
+        }
+        best
+    }
+
     fn before(&self, place: usize, state: u8) -> u8 {
         self.back.get(place).and_then(|back| back.get(usize::from(state))).copied().unwrap_or(0)
     }
@@ -117,12 +147,7 @@ impl Decoder {
             return;
         }
         let open = usize::from(self.open);
-        let mut state = 0_u8;
-        for (number, &score) in self.scores.iter().enumerate() {
-            if score > self.scores[usize::from(state)] {
-                state = number as u8;
-            }
-        }
+        let mut state = self.best();
         let mut settled = [0_u8; DEPTH];
         for place in (0..open).rev() {
             settled[place] = state;
