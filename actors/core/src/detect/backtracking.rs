@@ -91,6 +91,11 @@ impl Detector for BacktrackingDetector {
 }
 
 impl BacktrackingDetector {
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.crumbs.capacity() * size_of::<Crumb>()
+    }
+
     fn see_stay(&mut self, context: &SessionContext, observation: &Observation<'_>, log: &EventLog) {
         let Some(stay) = log.open_event(EventType::Stopped) else { return };
         let is_long = observation.window.t_ms.saturating_sub(stay.t_start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
