@@ -1,5 +1,8 @@
 //! Runs recordings and shows events beside labels: `detect PREFIX [-v] [--without KIND]...`.
-#![expect(clippy::unwrap_used, reason = "a tool for developers: what is wrong stops it")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a tool for developers: what is wrong stops it"
+)]
 
 #[path = "../tests/recordings/load.rs"]
 mod load;
@@ -32,11 +35,20 @@ fn main() {
             let recording = load::load(&folder, &name);
             let detected = load::run(&recording, &without);
             if is_verbose {
-                println!("== {} {:?}", recording.name, recording.labels.labelled_spans);
+                println!(
+                    "== {} {:?}",
+                    recording.name, recording.labels.labelled_spans
+                );
                 let mut lines: Vec<(f64, String)> = Vec::new();
                 for one in &recording.labels.segments {
                     let to = one.t_end.unwrap_or(one.t_start);
-                    let line = format!("  L {:<13} {:8.1} {:8.1} {:?}", one.event_type.as_str(), one.t_start, to, one.metadata);
+                    let line = format!(
+                        "  L {:<13} {:8.1} {:8.1} {:?}",
+                        one.event_type.as_str(),
+                        one.t_start,
+                        to,
+                        one.metadata
+                    );
                     lines.push((one.t_start, line));
                 }
                 for one in &detected {
@@ -46,7 +58,12 @@ fn main() {
                     let opened = f64::from(one.opened_at_ms.unwrap_or(0)) / 1000.0;
                     let line = format!(
                         "      D {:<13} {:8.1} {:8.1} at {:.0} {:.2} {:?}",
-                        event.event_type.as_str(), from, to, opened, event.confidence.as_probability(), event.metadata
+                        event.event_type.as_str(),
+                        from,
+                        to,
+                        opened,
+                        event.confidence.as_probability(),
+                        event.metadata
                     );
                     lines.push((from, line));
                 }

@@ -40,7 +40,12 @@ struct Observation<'a> {
 /// What a family of detectors does, second by second. Memory is fixed; nothing is allocated for a second.
 trait Detector {
     /// Looks at the next second.
-    fn observe(&mut self, context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog);
+    fn observe(
+        &mut self,
+        context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    );
 
     /// Nothing follows, or nothing for at least half a minute: what is open ends at `t_ms`, the last sample.
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog);
@@ -78,7 +83,9 @@ impl Detection {
             window,
             gait: self.motion.observe(window),
             height_m: self.height.observe(window),
-            fix_age_ms: self.last_fix_ms.map(|last_ms| window.end_ms().saturating_sub(last_ms)),
+            fix_age_ms: self
+                .last_fix_ms
+                .map(|last_ms| window.end_ms().saturating_sub(last_ms)),
         };
         for detector in self.detectors() {
             detector.observe(context, &observation, log);
@@ -106,7 +113,12 @@ impl Detection {
 
     /// In the order in which they look: those of places ask what the movement track has open.
     fn detectors(&mut self) -> [&mut dyn Detector; 4] {
-        [&mut self.gps, &mut self.movement, &mut self.gate, &mut self.backtracking]
+        [
+            &mut self.gps,
+            &mut self.movement,
+            &mut self.gate,
+            &mut self.backtracking,
+        ]
     }
 }
 

@@ -117,7 +117,12 @@ impl Evaluation {
     pub fn add(&mut self, labels: &Labels, detected: &[Detected]) {
         self.recordings += 1;
         for event_type in EventType::ALL {
-            matching::add(self.by_type.entry(event_type).or_default(), event_type, labels, detected);
+            matching::add(
+                self.by_type.entry(event_type).or_default(),
+                event_type,
+                labels,
+                detected,
+            );
         }
     }
 }
@@ -139,7 +144,11 @@ impl Tally {
     #[must_use]
     pub fn f1(&self) -> Option<f64> {
         let (precision, recall) = (self.precision()?, self.recall()?);
-        Some(if precision + recall > 0.0 { 2.0 * precision * recall / (precision + recall) } else { 0.0 })
+        Some(if precision + recall > 0.0 {
+            2.0 * precision * recall / (precision + recall)
+        } else {
+            0.0
+        })
     }
 
     /// Expected calibration error: mean distance of confidence and share of right ones, over tenths of confidence.
@@ -175,7 +184,9 @@ fn share(part: u32, whole: u32) -> Option<f64> {
 
 fn floors_and_direction(event: &Event) -> (Option<u16>, Option<Direction>) {
     match event.metadata {
-        Metadata::Climb { floors, direction, .. } => (floors, Some(direction)),
+        Metadata::Climb {
+            floors, direction, ..
+        } => (floors, Some(direction)),
         _ => (None, None),
     }
 }

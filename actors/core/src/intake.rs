@@ -38,7 +38,8 @@ use slot::Slot;
 const FIRST_PART_MS: u32 = 2 * KIND_LAG_MS_MAX;
 
 /// The most seconds that can wait: the lag, an `imu` array ahead of it, and the two at the edges.
-const SLOTS_MAX: usize = ((KIND_LAG_MS_MAX + porchlight_schema::limits::IMU_DURATION_MS_MAX) / WINDOW_MS) as usize + 2;
+const SLOTS_MAX: usize =
+    ((KIND_LAG_MS_MAX + porchlight_schema::limits::IMU_DURATION_MS_MAX) / WINDOW_MS) as usize + 2;
 
 /// Activities that may wait for their effect: one a second of the delay, and the edges.
 const ACTIVITIES_MAX: usize = (KIND_LAG_MS_MAX / WINDOW_MS) as usize + 2;
@@ -82,7 +83,9 @@ fn measures(kind: Kind) -> bool {
 /// reduced second its middle, so that it goes where most of it lies.
 fn place_ms(sample: &Sample<'_>) -> u32 {
     match sample {
-        Sample::Imu(imu) => imu.t_ms.saturating_add((imu.accel[0].len() as f32 * 1_000.0 / imu.hz) as u32),
+        Sample::Imu(imu) => imu
+            .t_ms
+            .saturating_add((imu.accel[0].len() as f32 * 1_000.0 / imu.hz) as u32),
         Sample::Motion(motion) => motion.t_ms.saturating_add(WINDOW_MS / 2),
         other => other.t_ms(),
     }
@@ -107,7 +110,12 @@ impl Intake {
     /// complete by it. A sample that goes back in time within its kind, or lags too much, is dropped and counted. Equal
     /// times are no step back, except of fixes: a phone that repeats its last fix gives it the same time, and it says
     /// nothing new.
-    pub fn push(&mut self, context: &SessionContext, sample: Sample<'_>, sink: &mut impl FnMut(&Window)) {
+    pub fn push(
+        &mut self,
+        context: &SessionContext,
+        sample: Sample<'_>,
+        sink: &mut impl FnMut(&Window),
+    ) {
         let (kind, t_ms) = (sample.kind(), sample.t_ms());
         if t_ms > SAMPLE_T_MS_MAX || !self.admits(kind, t_ms) {
             return;
@@ -134,7 +142,9 @@ impl Intake {
 
     /// The session is over: hands on what waits.
     pub fn finish(&mut self, sink: &mut impl FnMut(&Window)) {
-        let end_ms = self.next_ms.saturating_add(self.slots.len() as u32 * WINDOW_MS);
+        let end_ms = self
+            .next_ms
+            .saturating_add(self.slots.len() as u32 * WINDOW_MS);
         self.hand_on(end_ms, sink);
     }
 
@@ -143,11 +153,18 @@ impl Intake {
         // An `imu` array has passed its end, and the next may begin a little before it by the jitter of the clock.
         let back = match kind {
             Kind::Location => passed_ms.is_some_and(|passed_ms| t_ms <= passed_ms),
-            Kind::Imu => self.accel.as_ref().is_some_and(|accel| t_ms < accel.begun_ms()),
-            Kind::Motion => passed_ms.is_some_and(|passed_ms| t_ms.saturating_add(WINDOW_MS / 2) < passed_ms),
+            Kind::Imu => self
+                .accel
+                .as_ref()
+                .is_some_and(|accel| t_ms < accel.begun_ms()),
+            Kind::Motion => {
+                passed_ms.is_some_and(|passed_ms| t_ms.saturating_add(WINDOW_MS / 2) < passed_ms)
+            }
             _ => passed_ms.is_some_and(|passed_ms| t_ms < passed_ms),
         };
-        let lags = self.newest_ms.is_some_and(|newest_ms| newest_ms.saturating_sub(t_ms) > KIND_LAG_MS_MAX);
+        let lags = self
+            .newest_ms
+            .is_some_and(|newest_ms| newest_ms.saturating_sub(t_ms) > KIND_LAG_MS_MAX);
         if back {
             self.counts.backwards = self.counts.backwards.saturating_add(1);
         } else if lags {
@@ -158,7 +175,10 @@ impl Intake {
 
     fn passed_by_all_ms(&self) -> u32 {
         let heard = Kind::ALL.into_iter().filter(|&kind| measures(kind));
-        heard.filter_map(|kind| self.passed_ms[kind as usize]).min().unwrap_or(0)
+        heard
+            .filter_map(|kind| self.passed_ms[kind as usize])
+            .min()
+            .unwrap_or(0)
     }
 
     fn take(&mut self, context: &SessionContext, sample: Sample<'_>) {
@@ -194,7 +214,10 @@ impl Intake {
     fn take_location(&mut self, context: &SessionContext, location: &Location) {
         let fix = Fix {
             t_ms: location.t_ms,
-            place: context.frame.place(Point { lat: location.lat, lng: location.lng }),
+            place: context.frame.place(Point {
+                lat: location.lat,
+                lng: location.lng,
+            }),
             accuracy_m: location.accuracy_m.unwrap_or(Fix::ACCURACY_M_UNKNOWN),
             accuracy_known: location.accuracy_m.is_some(),
             speed_mps: location.speed_mps,
@@ -223,10 +246,15 @@ impl Intake {
 
     fn take_activity(&mut self, activity: Activity) {
         let second = activity.t_ms / WINDOW_MS;
-        if self.activities.back().is_some_and(|&(t_ms, _, _)| t_ms / WINDOW_MS == second) {
+        if self
+            .activities
+            .back()
+            .is_some_and(|&(t_ms, _, _)| t_ms / WINDOW_MS == second)
+        {
             self.activities.pop_back();
         }
-        self.activities.push_back((activity.t_ms, activity.activity_type, activity.confidence));
+        self.activities
+            .push_back((activity.t_ms, activity.activity_type, activity.confidence));
         // Two in order can't lie further apart than the delay, or the older one has taken effect: this only bounds it.
         if self.activities.len() > ACTIVITIES_MAX {
             self.activities.pop_front();
@@ -270,7 +298,11 @@ impl Intake {
 
     /// Hands on the windows that end at or before `until_ms`.
     fn hand_on(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
-        while let Some(end_ms) = self.next_ms.checked_add(WINDOW_MS).filter(|&end_ms| end_ms <= until_ms) {
+        while let Some(end_ms) = self
+            .next_ms
+            .checked_add(WINDOW_MS)
+            .filter(|&end_ms| end_ms <= until_ms)
+        {
             let start_ms = self.next_ms;
             let Some(mut slot) = self.slots.pop_front() else {
                 // Nothing waits: the rest up to there is silence.
@@ -298,7 +330,12 @@ impl Intake {
                 window.silent_since_ms = Some(last_ms);
             } else {
                 while t_ms < window.t_ms {
-                    sink(&Window { t_ms, last_sample_ms: t_ms, activity: window.activity, ..Window::default() });
+                    sink(&Window {
+                        t_ms,
+                        last_sample_ms: t_ms,
+                        activity: window.activity,
+                        ..Window::default()
+                    });
                     t_ms += WINDOW_MS;
                 }
             }

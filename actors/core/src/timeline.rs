@@ -42,22 +42,42 @@ impl EventLog {
     }
 
     /// Emits an event that goes on. At most one of a type is open: a second one is not taken.
-    pub fn open(&mut self, event_type: EventType, t_start_ms: u32, confidence: Confidence, metadata: Metadata) {
+    pub fn open(
+        &mut self,
+        event_type: EventType,
+        t_start_ms: u32,
+        confidence: Confidence,
+        metadata: Metadata,
+    ) {
         if self.open[event_type as usize] != 0 {
             return;
         }
-        if let Some(place) = self.append(Event { event_type, t_start_ms, t_end_ms: None, confidence, metadata }) {
+        if let Some(place) = self.append(Event {
+            event_type,
+            t_start_ms,
+            t_end_ms: None,
+            confidence,
+            metadata,
+        }) {
             self.open[event_type as usize] = u16::try_from(place + 1).unwrap_or(0);
         }
     }
 
     /// Closes the open event of this type, if there is one; never before its start.
-    pub fn close(&mut self, event_type: EventType, t_end_ms: u32, confidence: Confidence, metadata: Metadata) {
+    pub fn close(
+        &mut self,
+        event_type: EventType,
+        t_end_ms: u32,
+        confidence: Confidence,
+        metadata: Metadata,
+    ) {
         let Some(place) = usize::from(self.open[event_type as usize]).checked_sub(1) else {
             return;
         };
         self.open[event_type as usize] = 0;
-        if let (Some(event), Some(numbers)) = (self.events.get_mut(place), self.numbers.get_mut(place)) {
+        if let (Some(event), Some(numbers)) =
+            (self.events.get_mut(place), self.numbers.get_mut(place))
+        {
             event.t_end_ms = Some(t_end_ms.max(event.t_start_ms));
             event.confidence = confidence;
             event.metadata = metadata;
@@ -68,7 +88,13 @@ impl EventLog {
 
     /// Emits an instant.
     pub fn instant(&mut self, event_type: EventType, t_ms: u32, confidence: Confidence) {
-        let instant = Event { event_type, t_start_ms: t_ms, t_end_ms: None, confidence, metadata: Metadata::None };
+        let instant = Event {
+            event_type,
+            t_start_ms: t_ms,
+            t_end_ms: None,
+            confidence,
+            metadata: Metadata::None,
+        };
         if let Some(place) = self.append(instant)
             && let Some((opened, closed)) = self.numbers.get_mut(place)
         {
@@ -104,13 +130,23 @@ impl Timeline {
     /// Of a session that begins.
     #[must_use]
     pub fn new(_context: &SessionContext) -> Self {
-        Self { intake: Intake::default(), detection: Detection::default(), log: EventLog::default() }
+        Self {
+            intake: Intake::default(),
+            detection: Detection::default(),
+            log: EventLog::default(),
+        }
     }
 
     /// Takes the next sample, in the order of `seq` and of its place in its batch.
     pub fn push(&mut self, context: &SessionContext, sample: Sample<'_>) {
-        let Self { intake, detection, log } = self;
-        intake.push(context, sample, &mut |window| detection.observe(context, window, log));
+        let Self {
+            intake,
+            detection,
+            log,
+        } = self;
+        intake.push(context, sample, &mut |window| {
+            detection.observe(context, window, log)
+        });
     }
 
     /// Takes the next batch.
@@ -118,7 +154,11 @@ impl Timeline {
     /// # Errors
     ///
     /// A batch whose rest is corrupt; what stood before the damage has been taken.
-    pub fn push_batch(&mut self, context: &SessionContext, batch: &PackedBatch) -> Result<(), PackedError> {
+    pub fn push_batch(
+        &mut self,
+        context: &SessionContext,
+        batch: &PackedBatch,
+    ) -> Result<(), PackedError> {
         let mut reader = batch.reader()?;
         while let Some(sample) = reader.next_sample()? {
             self.push(context, sample);
@@ -128,7 +168,11 @@ impl Timeline {
 
     /// The session is over: what is held back is looked at, and what is open ends at the last sample.
     pub fn finish(&mut self, context: &SessionContext) {
-        let Self { intake, detection, log } = self;
+        let Self {
+            intake,
+            detection,
+            log,
+        } = self;
         intake.finish(&mut |window| detection.observe(context, window, log));
         detection.finish(context, log);
     }
@@ -153,10 +197,18 @@ impl Timeline {
         let mut changes = Vec::new();
         for (place, &(opened, closed)) in self.log.numbers.iter().enumerate() {
             if opened >= number && closed != Some(opened) {
-                changes.push(Change { number: opened, place, is_closed: false });
+                changes.push(Change {
+                    number: opened,
+                    place,
+                    is_closed: false,
+                });
             }
             if let Some(closed) = closed.filter(|&closed| closed >= number) {
-                changes.push(Change { number: closed, place, is_closed: true });
+                changes.push(Change {
+                    number: closed,
+                    place,
+                    is_closed: true,
+                });
             }
         }
         changes.sort_by_key(|change| change.number);

@@ -14,10 +14,17 @@ use signals::{Act, Owned, Phone, batches, context_at, delayed, events_of, sample
 fn acts() -> impl Strategy<Value = Vec<(Act, u32)>> {
     let act = prop_oneof![
         (3_u32..40).prop_map(|seconds| (Act::Stay, seconds)),
-        (3_u32..40, 0.0..360.0).prop_map(|(seconds, heading_deg)| (Act::Walk { heading_deg }, seconds)),
-        (6_u32..20, prop_oneof![Just(0.3), Just(-0.3)])
-            .prop_map(|(seconds, mps)| (Act::Stairs { mps, heading_deg: 0.0 }, seconds)),
-        (4_u32..25, prop_oneof![Just(1.0), Just(-1.5), Just(0.3)]).prop_map(|(seconds, mps)| (Act::Ride { mps }, seconds)),
+        (3_u32..40, 0.0..360.0)
+            .prop_map(|(seconds, heading_deg)| (Act::Walk { heading_deg }, seconds)),
+        (6_u32..20, prop_oneof![Just(0.3), Just(-0.3)]).prop_map(|(seconds, mps)| (
+            Act::Stairs {
+                mps,
+                heading_deg: 0.0
+            },
+            seconds
+        )),
+        (4_u32..25, prop_oneof![Just(1.0), Just(-1.5), Just(0.3)])
+            .prop_map(|(seconds, mps)| (Act::Ride { mps }, seconds)),
         (10_u32..60, 3.0..15.0, -0.5..0.5)
             .prop_map(|(seconds, mps, climb_mps)| (Act::Drive { mps, climb_mps }, seconds)),
     ];
@@ -25,29 +32,40 @@ fn acts() -> impl Strategy<Value = Vec<(Act, u32)>> {
 }
 
 fn phones() -> impl Strategy<Value = Phone> {
-    (any::<[bool; 4]>(), prop_oneof![Just(5.0_f32), Just(30.0), Just(90.0)], prop_oneof![Just(1_usize), Just(4)]).prop_map(
-        |([location, pressure, imu, steps], accuracy_m, imu_sec)| Phone {
-            location,
-            accuracy_m,
-            pressure,
-            imu,
-            steps,
-            bias: 0.0,
-            imu_sec,
-        },
+    (
+        any::<[bool; 4]>(),
+        prop_oneof![Just(5.0_f32), Just(30.0), Just(90.0)],
+        prop_oneof![Just(1_usize), Just(4)],
     )
+        .prop_map(
+            |([location, pressure, imu, steps], accuracy_m, imu_sec)| Phone {
+                location,
+                accuracy_m,
+                pressure,
+                imu,
+                steps,
+                bias: 0.0,
+                imu_sec,
+            },
+        )
 }
 
 /// A session's samples, with holes of some seconds to minutes in it.
 fn sessions() -> impl Strategy<Value = Vec<Owned>> {
-    (acts(), phones(), any::<u64>(), prop::option::of((10_u32..100, 5_u32..60))).prop_map(|(script, phone, seed, hole)| {
-        let mut all = samples(&script, phone, seed);
-        if let Some((from_sec, seconds)) = hole {
-            let hole_ms = from_sec * 1_000..(from_sec + seconds) * 1_000;
-            all.retain(|owned| !hole_ms.contains(&owned.sample().t_ms()));
-        }
-        all
-    })
+    (
+        acts(),
+        phones(),
+        any::<u64>(),
+        prop::option::of((10_u32..100, 5_u32..60)),
+    )
+        .prop_map(|(script, phone, seed, hole)| {
+            let mut all = samples(&script, phone, seed);
+            if let Some((from_sec, seconds)) = hole {
+                let hole_ms = from_sec * 1_000..(from_sec + seconds) * 1_000;
+                all.retain(|owned| !hole_ms.contains(&owned.sample().t_ms()));
+            }
+            all
+        })
 }
 
 proptest! {
@@ -126,7 +144,10 @@ proptest! {
 fn check_step(before: &[Event], after: &[Event]) {
     assert!(before.len() <= after.len());
     for (before, after) in before.iter().zip(after) {
-        assert_eq!((before.event_type, before.t_start_ms), (after.event_type, after.t_start_ms));
+        assert_eq!(
+            (before.event_type, before.t_start_ms),
+            (after.event_type, after.t_start_ms)
+        );
         if !before.is_open() {
             assert_eq!(before, after);
         }

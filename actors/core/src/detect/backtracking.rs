@@ -7,8 +7,8 @@ use porchlight_schema::limits::KIND_LAG_MS_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, RETRACE_COSINE_MAX, RETRACE_M_MIN, RETRACE_MISSES_MAX, RETRACE_NEAR_M,
-    RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN,
+    CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, RETRACE_COSINE_MAX, RETRACE_M_MIN,
+    RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -52,14 +52,19 @@ pub(super) struct BacktrackingDetector {
 }
 
 impl Detector for BacktrackingDetector {
-    fn observe(&mut self, context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
+    fn observe(
+        &mut self,
+        context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
         if log.open_event(EventType::Driving).is_some() {
             self.end(log);
             *self = Self::default();
             return;
         }
-        let changes_floor =
-            log.open_event(EventType::Stairs).is_some() || log.open_event(EventType::Elevator).is_some();
+        let changes_floor = log.open_event(EventType::Stairs).is_some()
+            || log.open_event(EventType::Elevator).is_some();
         if changes_floor {
             self.end(log);
             self.crumbs.clear();
@@ -80,13 +85,22 @@ impl Detector for BacktrackingDetector {
                 },
             };
             self.place = Some(place);
-            self.step(Crumb { t_ms: fix.t_ms, place }, log);
+            self.step(
+                Crumb {
+                    t_ms: fix.t_ms,
+                    place,
+                },
+                log,
+            );
         }
     }
 
     fn finish(&mut self, _context: &SessionContext, _t_ms: u32, log: &mut EventLog) {
         self.end(log);
-        *self = Self { is_return: self.is_return, ..Self::default() };
+        *self = Self {
+            is_return: self.is_return,
+            ..Self::default()
+        };
     }
 }
 
@@ -96,11 +110,23 @@ impl BacktrackingDetector {
         self.crumbs.capacity() * size_of::<Crumb>()
     }
 
-    fn see_stay(&mut self, context: &SessionContext, observation: &Observation<'_>, log: &EventLog) {
-        let Some(stay) = log.open_event(EventType::Stopped) else { return };
-        let is_long = observation.window.t_ms.saturating_sub(stay.t_start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
+    fn see_stay(
+        &mut self,
+        context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &EventLog,
+    ) {
+        let Some(stay) = log.open_event(EventType::Stopped) else {
+            return;
+        };
+        let is_long = observation.window.t_ms.saturating_sub(stay.t_start_ms)
+            >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
         let near_m = RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m);
-        if is_long && self.place.is_some_and(|place| place.distance_m(Place::default()) <= near_m) {
+        if is_long
+            && self
+                .place
+                .is_some_and(|place| place.distance_m(Place::default()) <= near_m)
+        {
             self.is_return = true;
         }
     }
@@ -136,9 +162,17 @@ impl BacktrackingDetector {
             (Some(retrace), Some(there)) if there.t_ms <= retrace.there_ms => {
                 retrace.length_m += stride_m;
                 (retrace.last_ms, retrace.there_ms, retrace.misses) = (crumb.t_ms, there.t_ms, 0);
-                if !retrace.is_open && !self.is_return && retrace.length_m >= RETRACE_M_MIN.max(self.accuracy_m) {
+                if !retrace.is_open
+                    && !self.is_return
+                    && retrace.length_m >= RETRACE_M_MIN.max(self.accuracy_m)
+                {
                     retrace.is_open = true;
-                    log.open(EventType::Backtracking, retrace.turn_ms, logistic(1.0), retrace.metadata());
+                    log.open(
+                        EventType::Backtracking,
+                        retrace.turn_ms,
+                        logistic(1.0),
+                        retrace.metadata(),
+                    );
                 }
             }
             (Some(retrace), _) => {
@@ -153,12 +187,19 @@ impl BacktrackingDetector {
     /// The crumb of the way there beside which `crumb` lies, if the step to it runs against that way.
     fn there(&self, last: &Crumb, crumb: &Crumb) -> Option<Crumb> {
         let near_m = RETRACE_NEAR_M.max(self.accuracy_m);
-        let (step_east, step_north) =
-            (crumb.place.east_m - last.place.east_m, crumb.place.north_m - last.place.north_m);
+        let (step_east, step_north) = (
+            crumb.place.east_m - last.place.east_m,
+            crumb.place.north_m - last.place.north_m,
+        );
         let step_m = crumb.place.distance_m(last.place);
         let older = self.crumbs.len().saturating_sub(TURN_CRUMBS);
         let mut best: Option<(f32, Crumb)> = None;
-        for (here, next) in self.crumbs.iter().zip(self.crumbs.iter().skip(1)).take(older) {
+        for (here, next) in self
+            .crumbs
+            .iter()
+            .zip(self.crumbs.iter().skip(1))
+            .take(older)
+        {
             let apart_m = here.place.distance_m(crumb.place);
             if apart_m > near_m || crumb.t_ms.saturating_sub(here.t_ms) > RETRACE_WITHIN_MS {
                 continue;
@@ -177,13 +218,20 @@ impl BacktrackingDetector {
     fn end(&mut self, log: &mut EventLog) {
         if let Some(retrace) = self.retrace.take().filter(|retrace| retrace.is_open) {
             let log_odds = 1.0 + 0.03 * (retrace.length_m - RETRACE_M_MIN).min(60.0);
-            log.close(EventType::Backtracking, retrace.last_ms, logistic(log_odds), retrace.metadata());
+            log.close(
+                EventType::Backtracking,
+                retrace.last_ms,
+                logistic(log_odds),
+                retrace.metadata(),
+            );
         }
     }
 }
 
 impl Retrace {
     fn metadata(&self) -> Metadata {
-        Metadata::Backtracking { retraced_m: self.length_m.round() as u32 }
+        Metadata::Backtracking {
+            retraced_m: self.length_m.round() as u32,
+        }
     }
 }

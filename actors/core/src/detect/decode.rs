@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST};
-use super::frame::Frame;
+use super::frame::{Frame, KeptFrame};
 
 /// What a body can be doing. The order is that of the tables in [`super::constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,10 +28,19 @@ pub(super) enum State {
 pub(super) const STATES: usize = 5;
 
 impl State {
-    const ALL: [Self; STATES] = [Self::Still, Self::Walk, Self::Climb, Self::Ride, Self::Drive];
+    const ALL: [Self; STATES] = [
+        Self::Still,
+        Self::Walk,
+        Self::Climb,
+        Self::Ride,
+        Self::Drive,
+    ];
 
     fn of(number: u8) -> Self {
-        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Still)
+        Self::ALL
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or(Self::Still)
     }
 }
 
@@ -50,13 +59,18 @@ pub(super) struct Decoder {
     scores: Evidence,
     /// Of each open second, for each state: the state before. The oldest first.
     back: [[u8; STATES]; DEPTH],
-    frames: [Frame; DEPTH],
+    frames: [KeptFrame; DEPTH],
     open: u8,
 }
 
 impl Decoder {
     /// Takes the next second; `commit` gets, in order, those whose state is now settled.
-    pub(super) fn observe(&mut self, frame: &Frame, evidence: &Evidence, mut commit: impl FnMut(&Frame, State)) {
+    pub(super) fn observe(
+        &mut self,
+        frame: &Frame,
+        evidence: &Evidence,
+        mut commit: impl FnMut(&Frame, State),
+    ) {
         if usize::from(self.open) == DEPTH {
             self.prune();
             self.commit(1, &mut commit);
@@ -84,7 +98,7 @@ impl Decoder {
         }
         let place = usize::from(self.open);
         if let (Some(back), Some(kept)) = (self.back.get_mut(place), self.frames.get_mut(place)) {
-            (*back, *kept) = (came_from, *frame);
+            (*back, *kept) = (came_from, KeptFrame::of(frame));
             self.open += 1;
         }
         self.commit(self.agreed(), &mut commit);
@@ -138,7 +152,11 @@ impl Decoder {
     }
 
     fn before(&self, place: usize, state: u8) -> u8 {
-        self.back.get(place).and_then(|back| back.get(usize::from(state))).copied().unwrap_or(0)
+        self.back
+            .get(place)
+            .and_then(|back| back.get(usize::from(state)))
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Settles the oldest `count` seconds along the best course.
@@ -154,7 +172,7 @@ impl Decoder {
             state = self.before(place, state);
         }
         for (frame, &state) in self.frames.iter().zip(&settled).take(count) {
-            commit(frame, State::of(state));
+            commit(&frame.frame(), State::of(state));
         }
         self.back.copy_within(count..open, 0);
         self.frames.copy_within(count..open, 0);

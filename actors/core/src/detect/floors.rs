@@ -8,7 +8,8 @@ use crate::context::SessionContext;
 pub(super) fn floors_of(context: &SessionContext, height_m: f32) -> u16 {
     let floors = match context.storey_height_m.filter(|&storey_m| storey_m > 1.0) {
         Some(storey_m) => height_m / storey_m,
-        None => ((height_m - GROUND_STOREY_EXTRA_M) / STOREY_HEIGHT_M).max(height_m / (2.0 * STOREY_HEIGHT_M)),
+        None => ((height_m - GROUND_STOREY_EXTRA_M) / STOREY_HEIGHT_M)
+            .max(height_m / (2.0 * STOREY_HEIGHT_M)),
     };
     (floors.round().max(1.0)) as u16
 }

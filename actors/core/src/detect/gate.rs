@@ -4,11 +4,12 @@ use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS, GATE_DECAY_LOG_ODDS,
-    GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT, GATE_GPS_SILENT_MS,
-    GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_LOG_ODDS_MIN, GATE_NEAR_LOG_ODDS,
-    GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_SEC, GATE_SHORT_LOG_ODDS,
-    GATE_SHORT_MS, GATE_SWING_LOG_ODDS, GATE_SWING_M, GATE_SWING_NOISE, GATE_WALK_SEC,
+    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS,
+    GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS,
+    GATE_FIELD_UT, GATE_GPS_SILENT_MS, GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M,
+    GATE_LEG_M, GATE_LOG_ODDS_MIN, GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS,
+    GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS,
+    GATE_SWING_LOG_ODDS, GATE_SWING_M, GATE_SWING_NOISE, GATE_WALK_SEC,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -52,13 +53,23 @@ pub(super) struct GateDetector {
 }
 
 impl Detector for GateDetector {
-    fn observe(&mut self, context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
+    fn observe(
+        &mut self,
+        context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
         let t_ms = observation.window.t_ms;
         if log.open_event(EventType::Driving).is_some() {
-            *self = Self { noise_m: self.noise_m, ..Self::default() };
+            *self = Self {
+                noise_m: self.noise_m,
+                ..Self::default()
+            };
             return;
         }
-        if log.open_event(EventType::Elevator).is_some() || log.open_event(EventType::Stairs).is_some() {
+        if log.open_event(EventType::Elevator).is_some()
+            || log.open_event(EventType::Stairs).is_some()
+        {
             self.is_inside = true;
             self.pause = None;
             self.walk_sec = 0;
@@ -88,7 +99,10 @@ impl Detector for GateDetector {
 
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         self.decide(context, t_ms.saturating_add(GATE_DECIDE_MS), log);
-        *self = Self { noise_m: self.noise_m, ..Self::default() };
+        *self = Self {
+            noise_m: self.noise_m,
+            ..Self::default()
+        };
     }
 }
 
@@ -158,8 +172,15 @@ impl GateDetector {
         }
         let log_odds = pause.log_odds(context, wait_ms, self.is_inside);
         if log_odds >= GATE_LOG_ODDS_MIN {
-            let metadata = Metadata::Gate { wait_sec: (wait_ms + 500) / 1_000 };
-            log.open(EventType::Gate, pause.start_ms, logistic(log_odds), metadata);
+            let metadata = Metadata::Gate {
+                wait_sec: (wait_ms + 500) / 1_000,
+            };
+            log.open(
+                EventType::Gate,
+                pause.start_ms,
+                logistic(log_odds),
+                metadata,
+            );
             log.close(EventType::Gate, end_ms, logistic(log_odds), metadata);
         }
     }
@@ -170,18 +191,29 @@ impl Pause {
         let window = observation.window;
         self.has_pressure |= swing_m.is_some();
         // What the walk itself does to the air, or to the field, long after the door is not the door's.
-        if self.end_ms.is_none_or(|end_ms| window.t_ms.saturating_sub(end_ms) < 4_000) {
+        if self
+            .end_ms
+            .is_none_or(|end_ms| window.t_ms.saturating_sub(end_ms) < 4_000)
+        {
             // In a pocket the walk itself swings the pressure by metres: only a leap at rest is a door's.
-            self.has_swing |= observation.gait.log_odds <= 0.3 && swing_m.is_some_and(|swing_m| swing_m > 0.0);
-            self.yaw_rad += window.motion.and_then(|motion| motion.yaw_rad).unwrap_or(0.0);
+            self.has_swing |=
+                observation.gait.log_odds <= 0.3 && swing_m.is_some_and(|swing_m| swing_m > 0.0);
+            self.yaw_rad += window
+                .motion
+                .and_then(|motion| motion.yaw_rad)
+                .unwrap_or(0.0);
             if let (Some(before_ut), Some(now_ut)) = (self.field_ut, window.magnetic_ut) {
                 self.has_field_change |= (now_ut - before_ut).abs() >= GATE_FIELD_UT;
             }
         }
         for fix in window.fixes.iter().flatten() {
-            self.has_decay |= fix.accuracy_m >= GATE_DECAY_M_MIN.max(GATE_DECAY_RATIO * self.accuracy_m);
+            self.has_decay |=
+                fix.accuracy_m >= GATE_DECAY_M_MIN.max(GATE_DECAY_RATIO * self.accuracy_m);
         }
-        if observation.fix_age_ms.is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS) {
+        if observation
+            .fix_age_ms
+            .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS)
+        {
             self.has_decay = true;
         }
     }
@@ -192,7 +224,9 @@ impl Pause {
         if (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned) {
             return true;
         }
-        let (Some(from), Some(place), Some(here)) = (self.from, self.place, here) else { return false };
+        let (Some(from), Some(place), Some(here)) = (self.from, self.place, here) else {
+            return false;
+        };
         let (came, goes) = (place.distance_m(from), here.distance_m(place));
         let along = (place.east_m - from.east_m) * (here.east_m - place.east_m)
             + (place.north_m - from.north_m) * (here.north_m - place.north_m);
@@ -203,9 +237,15 @@ impl Pause {
         let address = Place::default();
         let is_known = self.place.is_some_and(|place| {
             let near_m = GATE_KNOWN_M.max(self.accuracy_m);
-            context.gates.iter().chain(&context.entrance).any(|gate| gate.distance_m(place) <= near_m)
+            context
+                .gates
+                .iter()
+                .chain(&context.entrance)
+                .any(|gate| gate.distance_m(place) <= near_m)
         });
-        let away_m = self.place.map(|place| (place.distance_m(address) - context.accuracy_m).max(0.0));
+        let away_m = self
+            .place
+            .map(|place| (place.distance_m(address) - context.accuracy_m).max(0.0));
         let mut log_odds = GATE_BASE_LOG_ODDS;
         if is_known {
             log_odds += GATE_KNOWN_LOG_ODDS;
@@ -233,6 +273,10 @@ impl Pause {
             log_odds += GATE_INSIDE_LOG_ODDS;
         }
         // Without a door's pressure or a known gate nobody can be sure (research 2.6).
-        if is_known || self.has_swing { log_odds } else { log_odds.min(GATE_CAP_LOG_ODDS) }
+        if is_known || self.has_swing {
+            log_odds
+        } else {
+            log_odds.min(GATE_CAP_LOG_ODDS)
+        }
     }
 }

@@ -4,9 +4,9 @@ use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    DEGRADED_ACCURACY_M, DEGRADED_FIXES, DEGRADED_RATIO, GOOD_ACCURACY_M, LOST_AFTER_INTERVALS, LOST_AFTER_MS,
-    RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_ACCURACY_M_MIN, USUAL_ACCURACY_NEW, USUAL_INTERVAL_MS_MAX,
-    USUAL_INTERVAL_NEW,
+    DEGRADED_ACCURACY_M, DEGRADED_FIXES, DEGRADED_RATIO, GOOD_ACCURACY_M, LOST_AFTER_INTERVALS,
+    LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_ACCURACY_M_MIN,
+    USUAL_ACCURACY_NEW, USUAL_INTERVAL_MS_MAX, USUAL_INTERVAL_NEW,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -42,7 +42,12 @@ pub(super) struct GpsDetector {
 }
 
 impl Detector for GpsDetector {
-    fn observe(&mut self, _context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
+    fn observe(
+        &mut self,
+        _context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
         let window = observation.window;
         for fix in window.fixes.iter().flatten() {
             self.see(fix, log);
@@ -50,9 +55,12 @@ impl Detector for GpsDetector {
         if !window.alive || !matches!(self.quality, Quality::Good | Quality::Degraded) {
             return;
         }
-        let Some(since_ms) = self.last_useful_ms else { return };
+        let Some(since_ms) = self.last_useful_ms else {
+            return;
+        };
         let patience_ms =
-            self.usual_interval_ms.map_or(0.0, |interval_ms| interval_ms * LOST_AFTER_INTERVALS) as u32;
+            self.usual_interval_ms
+                .map_or(0.0, |interval_ms| interval_ms * LOST_AFTER_INTERVALS) as u32;
         let silence_ms = window.end_ms().saturating_sub(since_ms);
         if silence_ms > LOST_AFTER_MS.max(patience_ms) {
             self.close(since_ms, log);
@@ -65,18 +73,25 @@ impl Detector for GpsDetector {
     fn finish(&mut self, _context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         self.close(t_ms, log);
         // What comes after a silence is judged anew, by the accuracy that is usual here.
-        *self = Self { usual_accuracy_m: self.usual_accuracy_m, ..Self::default() };
+        *self = Self {
+            usual_accuracy_m: self.usual_accuracy_m,
+            ..Self::default()
+        };
     }
 }
 
 impl GpsDetector {
     fn see(&mut self, fix: &Fix, log: &mut EventLog) {
         let is_bad = fix.accuracy_m >= DEGRADED_ACCURACY_M
-            || self.usual_accuracy_m.is_some_and(|usual_m| fix.accuracy_m >= DEGRADED_RATIO * usual_m);
+            || self
+                .usual_accuracy_m
+                .is_some_and(|usual_m| fix.accuracy_m >= DEGRADED_RATIO * usual_m);
         let is_good = fix.accuracy_m <= GOOD_ACCURACY_M;
         if let Some(last_ms) = self.last_fix_ms {
             let interval_ms = (fix.t_ms - last_ms) as f32;
-            let usual_ms = self.usual_interval_ms.get_or_insert(interval_ms.min(USUAL_INTERVAL_MS_MAX));
+            let usual_ms = self
+                .usual_interval_ms
+                .get_or_insert(interval_ms.min(USUAL_INTERVAL_MS_MAX));
             *usual_ms += USUAL_INTERVAL_NEW * (interval_ms.min(USUAL_INTERVAL_MS_MAX) - *usual_ms);
         }
         self.last_fix_ms = Some(fix.t_ms);
@@ -91,17 +106,25 @@ impl GpsDetector {
         match self.quality {
             Quality::Unknown if is_good => self.quality = Quality::Good,
             Quality::Good => {
-                if let Some((since_ms, _)) = self.bad.filter(|&(_, count)| count >= DEGRADED_FIXES) {
+                if let Some((since_ms, _)) = self.bad.filter(|&(_, count)| count >= DEGRADED_FIXES)
+                {
                     self.quality = Quality::Degraded;
                     self.good_ms = [None; 2];
-                    log.open(EventType::GpsDegraded, since_ms, logistic(3.0), Metadata::None);
+                    log.open(
+                        EventType::GpsDegraded,
+                        since_ms,
+                        logistic(3.0),
+                        Metadata::None,
+                    );
                 }
             }
             Quality::Degraded | Quality::Lost if is_good => self.see_good_again(fix.t_ms, log),
             Quality::Unknown | Quality::Degraded | Quality::Lost => {}
         }
         if is_good && self.quality == Quality::Good {
-            let usual_m = self.usual_accuracy_m.get_or_insert(fix.accuracy_m.max(USUAL_ACCURACY_M_MIN));
+            let usual_m = self
+                .usual_accuracy_m
+                .get_or_insert(fix.accuracy_m.max(USUAL_ACCURACY_M_MIN));
             *usual_m += USUAL_ACCURACY_NEW * (fix.accuracy_m.max(USUAL_ACCURACY_M_MIN) - *usual_m);
         }
     }

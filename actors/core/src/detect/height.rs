@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN, RIDE_BASE_NEW, RIDE_DEAD_MPS2,
-    RIDE_HEIGHT_M_MIN, RIDE_QUIET_STD_MPS2, RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
+    HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN,
+    RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN, RIDE_QUIET_STD_MPS2, RIDE_SETTLE_SEC,
+    RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
 };
 use crate::window::Window;
 
@@ -64,7 +65,10 @@ pub(super) struct RideTrack {
 impl RideTrack {
     /// The ride that ends with this second, if one does.
     pub(super) fn observe(&mut self, window: &Window) -> Option<LoneRide> {
-        let Some(motion) = window.motion.filter(|motion| motion.accel_std <= RIDE_QUIET_STD_MPS2) else {
+        let Some(motion) = window
+            .motion
+            .filter(|motion| motion.accel_std <= RIDE_QUIET_STD_MPS2)
+        else {
             self.quiet_sec = 0;
             self.push = None;
             self.ride = None;
@@ -84,7 +88,9 @@ impl RideTrack {
             let is_over = window.end_ms().saturating_sub(ride.start_ms) > RIDE_ALONE_MS_MAX;
             if is_over || speed_mps * first_mps < -0.5 * first_mps * first_mps {
                 self.ride = None;
-            } else if over_mps2.abs() < RIDE_DEAD_MPS2 && speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs() {
+            } else if over_mps2.abs() < RIDE_DEAD_MPS2
+                && speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
+            {
                 self.ride = None;
                 let is_long = window.t_ms.saturating_sub(ride.start_ms) >= RIDE_ALONE_MS_MIN;
                 return (is_long && ride.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some(ride);
@@ -96,11 +102,20 @@ impl RideTrack {
             if let Some((start_ms, speed_mps)) = self.push.take()
                 && speed_mps.abs() >= RIDE_ALONE_MPS
             {
-                self.ride = Some((LoneRide { start_ms, rise_m: 0.0 }, speed_mps, speed_mps));
+                self.ride = Some((
+                    LoneRide {
+                        start_ms,
+                        rise_m: 0.0,
+                    },
+                    speed_mps,
+                    speed_mps,
+                ));
             }
         } else {
             self.push = match self.push {
-                Some((start_ms, speed_mps)) if speed_mps * over_mps2 > 0.0 => Some((start_ms, speed_mps + over_mps2)),
+                Some((start_ms, speed_mps)) if speed_mps * over_mps2 > 0.0 => {
+                    Some((start_ms, speed_mps + over_mps2))
+                }
                 _ => Some((window.t_ms, over_mps2)),
             };
         }

@@ -4,8 +4,9 @@ use porchlight_schema::sample::ActivityType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, GAIT_LOG_ODDS_MAX, GAIT_LOG_ODDS_MIN, GAIT_SLOPE,
-    GAIT_STD_MPS2, NO_CADENCE_SHARE, SHAKE_STD_MPS2, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
+    ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, GAIT_LOG_ODDS_MAX,
+    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, SHAKE_STD_MPS2, STEPS_LOG_ODDS,
+    STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
 };
 use crate::window::Window;
 
@@ -37,8 +38,9 @@ impl MotionState {
             self.last_step_ms = Some(window.t_ms);
             self.counts_steps = true;
         }
-        let steps_lately =
-            self.last_step_ms.is_some_and(|last_ms| window.t_ms.saturating_sub(last_ms) < STEPS_WITHIN_MS);
+        let steps_lately = self
+            .last_step_ms
+            .is_some_and(|last_ms| window.t_ms.saturating_sub(last_ms) < STEPS_WITHIN_MS);
         let by_counter = if !self.counts_steps {
             0.0
         } else if steps_lately {
@@ -48,13 +50,23 @@ impl MotionState {
         };
         let Some(motion) = window.motion else {
             let log_odds = by_counter * 2.0;
-            return Gait { log_odds, is_measured: self.counts_steps && window.alive, has_steps: steps_lately };
+            return Gait {
+                log_odds,
+                is_measured: self.counts_steps && window.alive,
+                has_steps: steps_lately,
+            };
         };
         // Shaken hard: neither gait nor rest can be told.
         if motion.accel_std > SHAKE_STD_MPS2 {
-            return Gait { log_odds: 0.0, is_measured: true, has_steps: false };
+            return Gait {
+                log_odds: 0.0,
+                is_measured: true,
+                has_steps: false,
+            };
         }
-        let has_cadence = motion.cadence_hz.map(|hz| (CADENCE_HZ_MIN..=CADENCE_HZ_MAX).contains(&hz));
+        let has_cadence = motion
+            .cadence_hz
+            .map(|hz| (CADENCE_HZ_MIN..=CADENCE_HZ_MAX).contains(&hz));
         let spread = motion.accel_std.max(0.01) / GAIT_STD_MPS2;
         let mut log_odds = GAIT_SLOPE * libm::logf(spread);
         if log_odds > 0.0 {
@@ -66,15 +78,23 @@ impl MotionState {
         }
         log_odds = (log_odds.clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX) + by_counter)
             .clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX);
-        Gait { log_odds, is_measured: true, has_steps: has_cadence == Some(true) || stepped }
+        Gait {
+            log_odds,
+            is_measured: true,
+            has_steps: has_cadence == Some(true) || stepped,
+        }
     }
 }
 
 /// What the phone's own recogniser says for a vehicle: a hint.
 pub(super) fn vehicle_hint(window: &Window) -> f32 {
     match window.activity {
-        Some((ActivityType::Driving | ActivityType::Cycling, confidence)) => ACTIVITY_WEIGHT * confidence,
-        Some((ActivityType::Walking | ActivityType::Running, confidence)) => -ACTIVITY_WEIGHT * confidence,
+        Some((ActivityType::Driving | ActivityType::Cycling, confidence)) => {
+            ACTIVITY_WEIGHT * confidence
+        }
+        Some((ActivityType::Walking | ActivityType::Running, confidence)) => {
+            -ACTIVITY_WEIGHT * confidence
+        }
         _ => 0.0,
     }
 }

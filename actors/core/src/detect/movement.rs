@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS, CLIMB_SPREAD_MPS, DELAY_MAX,
-    DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS,
-    RATE_COST_MAX, RATE_ERROR_SHARE, REST_HOLDS_MS, RIDE_MPS, SPEED_HOLDS_MS,
-    UNMEASURED_RIDE_COST,
+    CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
+    CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS,
+    DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
+    REST_HOLDS_MS, RIDE_MPS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
-use super::frame::Frame;
-use super::height::RideTrack;
+use super::frame::{Frame, KeptFrame};
+use super::height::{LoneRide, RideTrack};
 use super::motion::vehicle_hint;
 use super::position::{Leg, PositionTrack};
 use super::track::Arbiter;
@@ -28,20 +28,32 @@ pub(super) struct MovementDetector {
     ride: RideTrack,
     position: PositionTrack,
     /// The last seconds: those already decoded that the slope still needs, then those that wait.
-    frames: [Frame; WAITING],
+    frames: [KeptFrame; WAITING],
     filled: u8,
     /// How many of `frames` were decoded.
     done: u8,
     has_body: bool,
     /// The newest second with a speed over ground, and that speed.
     lately: (u32, f32),
+    /// Without a barometer: a ride, and the second with which it ended, until that second is settled.
+    lone_ride: Option<(u32, LoneRide)>,
     decoder: Decoder,
     arbiter: Arbiter,
 }
 
 impl Detector for MovementDetector {
-    fn observe(&mut self, context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
-        let Observation { window, gait, height_m, .. } = *observation;
+    fn observe(
+        &mut self,
+        context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
+        let Observation {
+            window,
+            gait,
+            height_m,
+            ..
+        } = *observation;
         self.has_body |= gait.is_measured;
         let frame = Frame {
             t_ms: window.t_ms,
@@ -53,10 +65,16 @@ impl Detector for MovementDetector {
             rate_mps: 0.0,
             rate_error_mps: 0.0,
             speed_mps: None,
-            ride: self.ride.observe(window).filter(|_| window.pressure_hpa.is_none()),
             vehicle: vehicle_hint(window),
         };
-        self.append(frame);
+        let ride = self
+            .ride
+            .observe(window)
+            .filter(|_| window.pressure_hpa.is_none());
+        if let Some(ride) = ride {
+            self.lone_ride = Some((window.t_ms, ride));
+        }
+        self.append(&frame);
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
@@ -69,8 +87,13 @@ impl Detector for MovementDetector {
         while self.done < self.filled {
             self.decode_next(context, log);
         }
-        let Self { decoder, arbiter, .. } = self;
-        decoder.flush(|frame, state| arbiter.observe(context, frame, state, log));
+        let Self {
+            decoder,
+            arbiter,
+            lone_ride,
+            ..
+        } = self;
+        decoder.flush(|frame, state| arbiter.observe(context, frame, state, lone_ride, log));
         arbiter.finish(context, t_ms, log);
         self.filled = 0;
         self.done = 0;
@@ -91,55 +114,80 @@ impl MovementDetector {
         }
     }
 
-    fn append(&mut self, frame: Frame) {
+    fn append(&mut self, frame: &Frame) {
         if usize::from(self.filled) == WAITING {
             self.frames.rotate_left(1);
             self.filled -= 1;
             self.done = self.done.saturating_sub(1);
         }
         if let Some(place) = self.frames.get_mut(usize::from(self.filled)) {
-            *place = frame;
+            *place = KeptFrame::of(frame);
             self.filled += 1;
         }
     }
 
     /// Writes what a fix says of the seconds before it that wait.
     fn fill(&mut self, leg: &Leg) {
-        for frame in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
+        for kept in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
+            let mut frame = kept.frame();
             let middle_ms = frame.t_ms + WINDOW_MS / 2;
-            if middle_ms > leg.from_ms.saturating_sub(WINDOW_MS) && middle_ms <= leg.to_ms + WINDOW_MS {
+            if middle_ms > leg.from_ms.saturating_sub(WINDOW_MS)
+                && middle_ms <= leg.to_ms + WINDOW_MS
+            {
                 frame.speed_mps = Some(leg.speed_mps);
                 frame.sees_walk |= leg.sees_walk;
             }
-            if let Some(gait) = leg.gait.filter(|_| !frame.has_body && middle_ms + REST_HOLDS_MS >= leg.to_ms) {
+            if let Some(gait) = leg
+                .gait
+                .filter(|_| !frame.has_body && middle_ms + REST_HOLDS_MS >= leg.to_ms)
+            {
                 frame.gait = gait;
             }
+            *kept = KeptFrame::of(&frame);
         }
     }
 
     fn decode_next(&mut self, context: &SessionContext, log: &mut EventLog) {
         let place = usize::from(self.done);
-        let Some(mut frame) = self.frames.get(place).copied() else { return };
+        let Some(mut frame) = self.frames.get(place).map(KeptFrame::frame) else {
+            return;
+        };
         match frame.speed_mps {
             Some(speed_mps) => self.lately = (frame.t_ms, speed_mps),
-            None if frame.t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => self.lately.1 = 0.0,
+            None if frame.t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => {
+                self.lately.1 = 0.0
+            }
             None => {}
         }
         let rate = self.rate_mps(place);
         let evidence = evidence_of(&frame, rate, self.lately.1);
         (frame.rate_mps, frame.rate_error_mps) = rate.unwrap_or_default();
-        frame.height_m = frame.height_m.map(|height_m| self.smooth_m(place, height_m));
-        let Self { decoder, arbiter, .. } = self;
-        decoder.observe(&frame, &evidence, |frame, state| arbiter.observe(context, frame, state, log));
+        frame.height_m = frame
+            .height_m
+            .map(|height_m| self.smooth_m(place, height_m));
+        let Self {
+            decoder,
+            arbiter,
+            lone_ride,
+            ..
+        } = self;
+        decoder.observe(&frame, &evidence, |frame, state| {
+            arbiter.observe(context, frame, state, lone_ride, log)
+        });
         self.done += 1;
     }
 
     /// Mean height of a second and its neighbours.
     fn smooth_m(&self, place: usize, height_m: f32) -> f32 {
         let near = [place.checked_sub(1), place.checked_add(1)];
-        let near = near.into_iter().flatten().filter(|&near| near < usize::from(self.filled));
-        let near = near.filter_map(|near| self.frames.get(near)?.height_m);
-        let (sum_m, count) = near.fold((height_m, 1.0), |(sum_m, count), height_m| (sum_m + height_m, count + 1.0));
+        let near = near
+            .into_iter()
+            .flatten()
+            .filter(|&near| near < usize::from(self.filled));
+        let near = near.filter_map(|near| self.frames.get(near)?.height_m());
+        let (sum_m, count) = near.fold((height_m, 1.0), |(sum_m, count), height_m| {
+            (sum_m + height_m, count + 1.0)
+        });
         sum_m / count
     }
 
@@ -148,13 +196,16 @@ impl MovementDetector {
     fn rate_mps(&self, place: usize) -> Option<(f32, f32)> {
         let from = place.saturating_sub(DELAY_MIN);
         let to = (place + DELAY_MIN + 1).min(usize::from(self.filled));
-        let (mut count, mut sum_t, mut sum_h, mut sum_tt, mut sum_th) = (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
+        let (mut count, mut sum_t, mut sum_h, mut sum_tt, mut sum_th) =
+            (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
         let mut sum_hh = 0.0_f32;
         let here = self.frames.get(place)?;
-        let (here_ms, here_m) = (here.t_ms, here.height_m.unwrap_or(0.0));
+        let (here_ms, here_m) = (here.t_ms(), here.height_m().unwrap_or(0.0));
         for frame in self.frames.get(from..to)? {
-            let Some(height_m) = frame.height_m else { continue };
-            let t_sec = (f64::from(frame.t_ms) - f64::from(here_ms)) as f32 / 1_000.0;
+            let Some(height_m) = frame.height_m() else {
+                continue;
+            };
+            let t_sec = (f64::from(frame.t_ms()) - f64::from(here_ms)) as f32 / 1_000.0;
             let height_m = height_m - here_m;
             count += 1.0;
             sum_t += t_sec;
@@ -182,13 +233,15 @@ fn cost(off: f32, spread: f32) -> f32 {
 /// What one second says for each state.
 fn evidence_of(frame: &Frame, rate: Option<(f32, f32)>, lately_mps: f32) -> Evidence {
     let drive = match frame.speed_mps {
-        Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS)).clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
+        Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
+            .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
         None => 0.0,
     };
     let (level, climb, ride) = match rate {
         Some((rate_mps, error_mps)) => {
             // In wind or in a pocket the height is rough, and its slope says little.
-            let rough = |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
+            let rough =
+                |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
             let (level, climb) = (rough(LEVEL_SPREAD_MPS), rough(CLIMB_SPREAD_MPS));
             let rate_mps = rate_mps.abs();
             (
@@ -200,7 +253,8 @@ fn evidence_of(frame: &Frame, rate: Option<(f32, f32)>, lately_mps: f32) -> Evid
         None => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
     };
     let on_foot = -drive.max(0.0);
-    let over_ground = (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
+    let over_ground =
+        (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
     let driving = match frame.speed_mps {
         Some(_) => drive + frame.vehicle,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE, REST_BASELINE_MS, REST_RADIUS_M,
-    SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE,
+    REST_BASELINE_MS, REST_RADIUS_M, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
 use crate::window::{Fix, Window};
@@ -69,41 +69,75 @@ impl PositionTrack {
         if fix.accuracy_m > FIX_ACCURACY_M_MAX {
             return None;
         }
-        let crumb = Crumb { t_ms: fix.t_ms, place: fix.place, accuracy_m: fix.accuracy_m };
+        let crumb = Crumb {
+            t_ms: fix.t_ms,
+            place: fix.place,
+            accuracy_m: fix.accuracy_m,
+        };
         let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN);
         let by_displacement = before.map(|before| {
-            let noise_m = if fix.accuracy_known { FIX_NOISE_SHARE * (fix.accuracy_m + before.accuracy_m) } else { 0.0 };
+            let noise_m = if fix.accuracy_known {
+                FIX_NOISE_SHARE * (fix.accuracy_m + before.accuracy_m)
+            } else {
+                0.0
+            };
             let apart_m = (fix.place.distance_m(before.place) - noise_m).max(0.0);
-            (before.t_ms, apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32)
+            (
+                before.t_ms,
+                apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32,
+            )
         });
         let gait = self.rest(fix);
-        if self.crumbs[KEPT - 1].is_none_or(|last| fix.t_ms.saturating_sub(last.t_ms) >= FIX_BASELINE_MS_MIN) {
+        if self.crumbs[KEPT - 1]
+            .is_none_or(|last| fix.t_ms.saturating_sub(last.t_ms) >= FIX_BASELINE_MS_MIN)
+        {
             self.crumbs.rotate_left(1);
             self.crumbs[KEPT - 1] = Some(crumb);
         }
         match (fix.speed_mps, by_displacement) {
             (Some(speed_mps), _) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
-                let from_ms = fix.t_ms.saturating_sub((self.usual_interval_ms as u32).clamp(1_000, 10_000));
+                let from_ms = fix
+                    .t_ms
+                    .saturating_sub((self.usual_interval_ms as u32).clamp(1_000, 10_000));
                 let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-                Some(Leg { from_ms, to_ms: fix.t_ms, speed_mps, sees_walk, gait })
+                Some(Leg {
+                    from_ms,
+                    to_ms: fix.t_ms,
+                    speed_mps,
+                    sees_walk,
+                    gait,
+                })
             }
-            (_, Some((from_ms, speed_mps))) => {
-                Some(Leg { from_ms, to_ms: fix.t_ms, speed_mps, sees_walk: false, gait })
-            }
+            (_, Some((from_ms, speed_mps))) => Some(Leg {
+                from_ms,
+                to_ms: fix.t_ms,
+                speed_mps,
+                sees_walk: false,
+                gait,
+            }),
             _ => None,
         }
     }
 
     /// The newest crumb that is at least `apart_ms` old.
     fn baseline(&self, t_ms: u32, apart_ms: u32) -> Option<Crumb> {
-        let crumb = self.crumbs.iter().rev().flatten().find(|crumb| t_ms.saturating_sub(crumb.t_ms) >= apart_ms)?;
+        let crumb = self
+            .crumbs
+            .iter()
+            .rev()
+            .flatten()
+            .find(|crumb| t_ms.saturating_sub(crumb.t_ms) >= apart_ms)?;
         (t_ms - crumb.t_ms <= FIX_BASELINE_MS_MAX).then_some(*crumb)
     }
 
     /// Staying or going, by how far the fix lies from where the phone was a quarter of a minute before.
     fn rest(&self, fix: &Fix) -> Option<f32> {
         let before = self.baseline(fix.t_ms, REST_BASELINE_MS)?;
-        let accuracy_m = if fix.accuracy_known { 0.8 * fix.accuracy_m.max(before.accuracy_m) } else { 0.0 };
+        let accuracy_m = if fix.accuracy_known {
+            0.8 * fix.accuracy_m.max(before.accuracy_m)
+        } else {
+            0.0
+        };
         let radius_m = REST_RADIUS_M.max(accuracy_m);
         let apart_m = fix.place.distance_m(before.place);
         Some(((apart_m - radius_m) / (0.6 * radius_m)).clamp(-0.8, 0.8))

@@ -8,9 +8,10 @@ use porchlight_schema::event::{Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN,
-    PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
-    WALK_SPEED_MPS_MAX,
+    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, DOOR_STOP_MS_MAX,
+    DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX,
+    LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
+    STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
 };
 use super::decode::State;
 use super::floors::floors_of;
@@ -90,7 +91,8 @@ impl Run {
     /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
     fn is_walk_away(&self) -> bool {
         if self.is_by_body() {
-            self.duration_ms() >= PARKED_WALK_MS_MIN && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
+            self.duration_ms() >= PARKED_WALK_MS_MIN
+                && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
         } else {
             self.duration_ms() >= PARKED_MOVE_MS_MIN
                 && u32::from(self.fast_sec) * FAST_SECONDS_SHARE * WINDOW_MS < self.duration_ms()
@@ -104,8 +106,11 @@ impl Run {
     /// Whether it leads at least `min_m` up or down, and most of what it goes leads there.
     fn is_straight(&self, min_m: f32) -> bool {
         let seconds = (self.duration_ms() / WINDOW_MS).max(1) as f32;
-        let needed_m = min_m.max(CLIMB_STRAIGHT_MIN * self.path_m).max(CLIMB_ROUGH_SEC * self.rough_mps / seconds);
-        self.height_m().is_some_and(|height_m| height_m.abs() >= needed_m)
+        let needed_m = min_m
+            .max(CLIMB_STRAIGHT_MIN * self.path_m)
+            .max(CLIMB_ROUGH_SEC * self.rough_mps / seconds);
+        self.height_m()
+            .is_some_and(|height_m| height_m.abs() >= needed_m)
     }
 
     fn rises(&self) -> f32 {
@@ -117,13 +122,19 @@ impl Run {
         let duration_ms = self.duration_ms();
         match self.state {
             State::Still => {
-                let min_ms = if self.is_by_body() { STOPPED_MS_MIN } else { STOPPED_BY_POSITION_MS_MIN };
-                duration_ms >= min_ms && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
+                let min_ms = if self.is_by_body() {
+                    STOPPED_MS_MIN
+                } else {
+                    STOPPED_BY_POSITION_MS_MIN
+                };
+                duration_ms >= min_ms
+                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
-            State::Walk => duration_ms >= WALK_MS_MIN && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32,
-            State::Climb => {
-                duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN)
+            State::Walk => {
+                duration_ms >= WALK_MS_MIN
+                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
+            State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
             State::Ride => self.is_straight(RIDE_HEIGHT_M_MIN),
             State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
         }
@@ -164,7 +175,11 @@ impl Run {
         if !matches!(self.state, State::Climb | State::Ride) {
             return Metadata::None;
         }
-        let direction = if self.rises() < 0.0 { Direction::Down } else { Direction::Up };
+        let direction = if self.rises() < 0.0 {
+            Direction::Down
+        } else {
+            Direction::Up
+        };
         let height_m = self.height_m().map(f32::abs);
         Metadata::Climb {
             floors: height_m.map(|height_m| floors_of(context, height_m)),
@@ -180,8 +195,15 @@ impl Run {
 }
 
 impl Arbiter {
-    /// Takes the next settled second.
-    pub(super) fn observe(&mut self, context: &SessionContext, frame: &Frame, state: State, log: &mut EventLog) {
+    /// Takes the next settled second, and the ride that acceleration alone showed, if it ended with it.
+    pub(super) fn observe(
+        &mut self,
+        context: &SessionContext,
+        frame: &Frame,
+        state: State,
+        lone_ride: &mut Option<(u32, LoneRide)>,
+        log: &mut EventLog,
+    ) {
         let before_m = self.height_before();
         self.heights.rotate_left(1);
         self.heights[2] = frame.height_m;
@@ -200,7 +222,11 @@ impl Arbiter {
             body_sec: u16::from(frame.has_body),
             steps_sec: u16::from(frame.has_steps),
             seen_sec: u16::from(frame.sees_walk),
-            fast_sec: u16::from(frame.speed_mps.is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX)),
+            fast_sec: u16::from(
+                frame
+                    .speed_mps
+                    .is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX),
+            ),
             from_m: before_m.or(frame.height_m),
             to_m: frame.height_m,
             path_m: frame.rate_mps.abs(),
@@ -210,14 +236,25 @@ impl Arbiter {
         };
         self.append(second);
         self.resolve(context, log);
-        if let Some(ride) = frame.ride {
+        if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= frame.t_ms) {
             self.insert_ride(context, frame, &ride, log);
         }
     }
 
     /// A ride that only acceleration showed is known when it ends: the stay that it was taken for ends where it began.
-    fn insert_ride(&mut self, context: &SessionContext, frame: &Frame, ride: &LoneRide, log: &mut EventLog) {
-        let Some(mut stay) = self.event.filter(|event| event.state == State::Still && !self.in_vehicle) else { return };
+    fn insert_ride(
+        &mut self,
+        context: &SessionContext,
+        frame: &Frame,
+        ride: &LoneRide,
+        log: &mut EventLog,
+    ) {
+        let Some(mut stay) = self
+            .event
+            .filter(|event| event.state == State::Still && !self.in_vehicle)
+        else {
+            return;
+        };
         if self.waiting > 0 || ride.start_ms <= stay.start_ms {
             return;
         }
@@ -233,7 +270,12 @@ impl Arbiter {
             ride_m: ride.rise_m,
             ..stay
         };
-        log.open(EventType::Elevator, run.start_ms, logistic(run.log_odds()), run.metadata(context));
+        log.open(
+            EventType::Elevator,
+            run.start_ms,
+            logistic(run.log_odds()),
+            run.metadata(context),
+        );
         self.event = Some(run);
     }
 
@@ -250,7 +292,10 @@ impl Arbiter {
             event.end_ms = event.end_ms.min(t_ms);
             close(context, &event, log);
         }
-        *self = Self { in_vehicle: self.in_vehicle, ..Self::default() };
+        *self = Self {
+            in_vehicle: self.in_vehicle,
+            ..Self::default()
+        };
     }
 
     /// Mean of the heights just before the newest second.
@@ -266,9 +311,14 @@ impl Arbiter {
     /// In the first two seconds after a climb or ride the height still settles: they count for its end.
     fn settle_height(&mut self, frame: &Frame) {
         let settles = |run: &Run| {
-            matches!(run.state, State::Climb | State::Ride) && frame.t_ms.saturating_sub(run.end_ms) < 2 * WINDOW_MS
+            matches!(run.state, State::Climb | State::Ride)
+                && frame.t_ms.saturating_sub(run.end_ms) < 2 * WINDOW_MS
         };
-        let newest = self.pending.iter_mut().take(usize::from(self.waiting)).rev();
+        let newest = self
+            .pending
+            .iter_mut()
+            .take(usize::from(self.waiting))
+            .rev();
         for run in newest.flatten().chain(self.event.as_mut()).take(2) {
             if settles(run) {
                 run.to_m = frame.height_m.or(run.to_m);
@@ -293,7 +343,11 @@ impl Arbiter {
         if waiting == PENDING {
             // More changes than are kept: the oldest two become one, of the longer one's state.
             if let [Some(first), Some(next), ..] = &mut self.pending {
-                let mut joined = if first.duration_ms() >= next.duration_ms() { *first } else { *next };
+                let mut joined = if first.duration_ms() >= next.duration_ms() {
+                    *first
+                } else {
+                    *next
+                };
                 (joined.start_ms, joined.end_ms) = (first.start_ms, next.end_ms);
                 self.pending.rotate_left(1);
                 self.pending[0] = Some(joined);
@@ -311,9 +365,16 @@ impl Arbiter {
     /// place, it looks for one. True where `second` was taken into the drive.
     fn absorb_manoeuvre(&mut self, second: &Run) -> bool {
         let waiting = usize::from(self.waiting);
-        let Some(place) = waiting.checked_sub(1) else { return false };
-        let Some(manoeuvre) = self.pending.get(place).copied().flatten() else { return false };
-        if manoeuvre.state != State::Walk || manoeuvre.is_by_body() || manoeuvre.duration_ms() >= PARKED_MOVE_MS_MIN {
+        let Some(place) = waiting.checked_sub(1) else {
+            return false;
+        };
+        let Some(manoeuvre) = self.pending.get(place).copied().flatten() else {
+            return false;
+        };
+        if manoeuvre.state != State::Walk
+            || manoeuvre.is_by_body()
+            || manoeuvre.duration_ms() >= PARKED_MOVE_MS_MIN
+        {
             return false;
         }
         let before = match place.checked_sub(1) {
@@ -331,7 +392,10 @@ impl Arbiter {
                 false
             }
             (_, State::Drive) => {
-                self.pending[place] = Some(Run { start_ms: manoeuvre.start_ms, ..*second });
+                self.pending[place] = Some(Run {
+                    start_ms: manoeuvre.start_ms,
+                    ..*second
+                });
                 true
             }
             _ => false,
@@ -339,7 +403,10 @@ impl Arbiter {
     }
 
     fn waiting_runs(&self) -> impl Iterator<Item = &Run> {
-        self.pending.iter().take(usize::from(self.waiting)).flatten()
+        self.pending
+            .iter()
+            .take(usize::from(self.waiting))
+            .flatten()
     }
 
     fn resolve(&mut self, context: &SessionContext, log: &mut EventLog) {
@@ -349,8 +416,11 @@ impl Arbiter {
                 None => true,
                 Some(event) => {
                     let newest_ms = self.waiting_runs().last().map_or(0, |run| run.end_ms);
-                    (event.state == State::Drive && newest_ms.saturating_sub(event.own_end_ms) >= self.halt_ms_max())
-                        || self.waiting_runs().any(|run| self.is_event(run) && !event.tolerates(run))
+                    (event.state == State::Drive
+                        && newest_ms.saturating_sub(event.own_end_ms) >= self.halt_ms_max())
+                        || self
+                            .waiting_runs()
+                            .any(|run| self.is_event(run) && !event.tolerates(run))
                 }
             };
             if !breaks {
@@ -364,14 +434,19 @@ impl Arbiter {
     /// Where the event's own state has come back and all between was tolerable, it goes on.
     fn rejoin(&mut self) {
         let Some(event) = &self.event else { return };
-        let Some(newest) = self.waiting_runs().last().copied() else { return };
+        let Some(newest) = self.waiting_runs().last().copied() else {
+            return;
+        };
         let between = usize::from(self.waiting) - 1;
         if newest.state != event.state {
             return;
         }
         let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
         let tolerable = (event.state != State::Drive || away_ms < self.halt_ms_max())
-            && self.waiting_runs().take(between).all(|run| event.tolerates(run) || !self.is_event(run));
+            && self
+                .waiting_runs()
+                .take(between)
+                .all(|run| event.tolerates(run) || !self.is_event(run));
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || !newest.qualifies()
             || newest.rises() * event.rises() > 0.0;
@@ -394,7 +469,11 @@ impl Arbiter {
             seen_ms += u32::from(run.seen_sec) * WINDOW_MS;
             all_ms += run.duration_ms();
         }
-        if seen_ms * 2 >= all_ms { HALT_MS_MAX } else { HALT_BY_POSITION_MS_MAX }
+        if seen_ms * 2 >= all_ms {
+            HALT_MS_MAX
+        } else {
+            HALT_BY_POSITION_MS_MAX
+        }
     }
 
     /// Whether a run that waits can be an event: what looks like stairs or an elevator in a vehicle is a hill.
@@ -411,7 +490,9 @@ impl Arbiter {
         if let Some(event) = self.event.take() {
             close(context, &event, log);
         }
-        let Some(run) = self.pending.get(place).copied().flatten() else { return };
+        let Some(run) = self.pending.get(place).copied().flatten() else {
+            return;
+        };
         self.pending.rotate_left(place + 1);
         self.waiting -= place as u8 + 1;
         for empty in self.pending.iter_mut().skip(usize::from(self.waiting)) {
@@ -422,11 +503,21 @@ impl Arbiter {
             State::Walk => self.in_vehicle = false,
             _ => {}
         }
-        log.open(event_type(run.state), run.start_ms, logistic(run.log_odds()), run.metadata(context));
+        log.open(
+            event_type(run.state),
+            run.start_ms,
+            logistic(run.log_odds()),
+            run.metadata(context),
+        );
         self.event = Some(run);
     }
 }
 
 fn close(context: &SessionContext, event: &Run, log: &mut EventLog) {
-    log.close(event_type(event.state), event.end_ms, logistic(event.log_odds()), event.metadata(context));
+    log.close(
+        event_type(event.state),
+        event.end_ms,
+        logistic(event.log_odds()),
+        event.metadata(context),
+    );
 }

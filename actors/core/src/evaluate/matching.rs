@@ -51,9 +51,10 @@ fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
         EventType::Stopped => body || (has("location") && length >= 20.0),
         EventType::Stairs => body || has("pressure"),
         EventType::Elevator => has("imu") || has("motion") || has("pressure"),
-        EventType::GpsDegraded | EventType::GpsLost | EventType::GpsRestored | EventType::Backtracking => {
-            has("location")
-        }
+        EventType::GpsDegraded
+        | EventType::GpsLost
+        | EventType::GpsRestored
+        | EventType::Backtracking => has("location"),
         EventType::Gate => true,
     }
 }
@@ -61,16 +62,26 @@ fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
 /// The labels of a type; climbs that go on over a landing are one.
 fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
     let mut joined: Vec<Segment> = Vec::new();
-    let mut own: Vec<&Segment> = labels.segments.iter().filter(|one| one.event_type == event_type).collect();
+    let mut own: Vec<&Segment> = labels
+        .segments
+        .iter()
+        .filter(|one| one.event_type == event_type)
+        .collect();
     own.sort_by(|a, b| a.t_start.total_cmp(&b.t_start));
     for segment in own {
         if let Some(last) = joined.last_mut()
             && event_type == EventType::Stairs
-            && last.t_end.is_some_and(|t_end| segment.t_start - t_end <= SAME_CLIMB_SEC)
+            && last
+                .t_end
+                .is_some_and(|t_end| segment.t_start - t_end <= SAME_CLIMB_SEC)
             && last.metadata.direction == segment.metadata.direction
         {
             last.t_end = segment.t_end;
-            last.metadata.floors = last.metadata.floors.zip(segment.metadata.floors).map(|(a, b)| a + b);
+            last.metadata.floors = last
+                .metadata
+                .floors
+                .zip(segment.metadata.floors)
+                .map(|(a, b)| a + b);
         } else {
             joined.push(segment.clone());
         }
@@ -87,29 +98,49 @@ fn inside(detected: &Detected, labels: &Labels) -> Vec<Stretch> {
         return vec![Stretch { from, to }];
     }
     let spans = labels.labelled_spans.iter();
-    let pieces = spans.map(|&(first, last)| Stretch { from: from.max(first), to: to.min(last) });
-    pieces.filter(|piece| piece.length() > 0.0 || (from >= to && piece.to >= piece.from)).collect()
+    let pieces = spans.map(|&(first, last)| Stretch {
+        from: from.max(first),
+        to: to.min(last),
+    });
+    pieces
+        .filter(|piece| piece.length() > 0.0 || (from >= to && piece.to >= piece.from))
+        .collect()
 }
 
 /// Counts one type of one recording.
-pub(super) fn add(tally: &mut Tally, event_type: EventType, labels: &Labels, detected: &[Detected]) {
+pub(super) fn add(
+    tally: &mut Tally,
+    event_type: EventType,
+    labels: &Labels,
+    detected: &[Detected],
+) {
     let segments = labels_of(event_type, labels);
     let is_complete = labels.complete.contains(&event_type);
     let own: Vec<(Stretch, &Detected)> = detected
         .iter()
         .filter(|one| one.event.event_type == event_type)
-        .flat_map(|one| inside(one, labels).into_iter().map(move |stretch| (stretch, one)))
+        .flat_map(|one| {
+            inside(one, labels)
+                .into_iter()
+                .map(move |stretch| (stretch, one))
+        })
         .collect();
     let pairs = matched(event_type, &segments, &own);
     for (place, segment) in segments.iter().enumerate() {
-        let found = pairs.iter().find(|pair| pair.0 == place).and_then(|pair| own.get(pair.1));
+        let found = pairs
+            .iter()
+            .find(|pair| pair.0 == place)
+            .and_then(|pair| own.get(pair.1));
         if found.is_none() && !is_decidable(segment, labels) {
             tally.not_decidable += 1;
             continue;
         }
         tally.labels += 1;
         let stretch = stretch_of(segment);
-        let pieces = own.iter().filter(|(own, _)| own.common(stretch) > 0.5 * own.length()).count();
+        let pieces = own
+            .iter()
+            .filter(|(own, _)| own.common(stretch) > 0.5 * own.length())
+            .count();
         tally.fragments += u32::try_from(pieces.saturating_sub(1)).unwrap_or(0);
         if let Some((own, detected)) = found {
             tally.found += 1;
@@ -118,26 +149,38 @@ pub(super) fn add(tally: &mut Tally, event_type: EventType, labels: &Labels, det
         }
     }
     for (place, (own, one)) in own.iter().enumerate() {
-        let run_together =
-            segments.iter().filter(|segment| own.common(stretch_of(segment)) > 0.5 * stretch_of(segment).length());
+        let run_together = segments
+            .iter()
+            .filter(|segment| own.common(stretch_of(segment)) > 0.5 * stretch_of(segment).length());
         tally.merges += u32::try_from(run_together.count().saturating_sub(1)).unwrap_or(0);
         // A sliver that reaches into a span is a matter of the boundary, not a detection of its own.
         let is_right = pairs.iter().any(|pair| pair.1 == place);
-        let whole = f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms) - one.event.t_start_ms) / 1000.0;
+        let whole =
+            f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms) - one.event.t_start_ms)
+                / 1000.0;
         let most = (0.5 * whole).min(SLIVER_SEC);
         if is_complete && (is_right || own.length() >= most) {
             tally.detections += 1;
-            tally.confidences.push((one.event.confidence.as_probability(), is_right));
+            tally
+                .confidences
+                .push((one.event.confidence.as_probability(), is_right));
         }
     }
 }
 
 fn stretch_of(segment: &Segment) -> Stretch {
-    Stretch { from: segment.t_start, to: segment.t_end.unwrap_or(segment.t_start) }
+    Stretch {
+        from: segment.t_start,
+        to: segment.t_end.unwrap_or(segment.t_start),
+    }
 }
 
 /// Pairs of label and detection, the best first, each used once.
-fn matched(event_type: EventType, segments: &[Segment], own: &[(Stretch, &Detected)]) -> Vec<(usize, usize)> {
+fn matched(
+    event_type: EventType,
+    segments: &[Segment],
+    own: &[(Stretch, &Detected)],
+) -> Vec<(usize, usize)> {
     let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
     for (label, segment) in segments.iter().enumerate() {
         let truth = stretch_of(segment);
@@ -155,7 +198,10 @@ fn matched(event_type: EventType, segments: &[Segment], own: &[(Stretch, &Detect
     candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     for (_, label, detection) in candidates {
-        if pairs.iter().all(|pair| pair.0 != label && pair.1 != detection) {
+        if pairs
+            .iter()
+            .all(|pair| pair.0 != label && pair.1 != detection)
+        {
             pairs.push((label, detection));
         }
     }
@@ -164,16 +210,22 @@ fn matched(event_type: EventType, segments: &[Segment], own: &[(Stretch, &Detect
 
 fn measure(tally: &mut Tally, segment: &Segment, own: Stretch, detected: &Detected) {
     let truth = stretch_of(segment);
-    tally.boundary_errors_sec.push((own.from - truth.from).abs());
+    tally
+        .boundary_errors_sec
+        .push((own.from - truth.from).abs());
     if !is_instant(segment.event_type) {
         tally.boundary_errors_sec.push((own.to - truth.to).abs());
     }
     if let Some(opened_at_ms) = detected.opened_at_ms {
-        tally.latencies_sec.push(f64::from(opened_at_ms) / 1000.0 - truth.from);
+        tally
+            .latencies_sec
+            .push(f64::from(opened_at_ms) / 1000.0 - truth.from);
     }
     let (floors, direction) = floors_and_direction(&detected.event);
     if let (Some(floors), Some(truth)) = (floors, segment.metadata.floors) {
-        tally.floors_off.push(i32::from(floors) - truth.abs().round() as i32);
+        tally
+            .floors_off
+            .push(i32::from(floors) - truth.abs().round() as i32);
     }
     if let (Some(direction), Some(truth)) = (direction, segment.metadata.direction) {
         tally.directions.0 += u32::from(direction == truth);

@@ -13,14 +13,33 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 pub fn text(evaluation: &Evaluation) -> String {
     let mut out = format!(
         "{:<13} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}\n",
-        "type", "labels", "n.d.", "found", "det.", "prec", "rec", "F1", "frag", "merg", "bound. s", "latency s",
-        "floors =,±1", "direction", "ECE"
+        "type",
+        "labels",
+        "n.d.",
+        "found",
+        "det.",
+        "prec",
+        "rec",
+        "F1",
+        "frag",
+        "merg",
+        "bound. s",
+        "latency s",
+        "floors =,±1",
+        "direction",
+        "ECE"
     );
     for (event_type, tally) in &evaluation.by_type {
         if tally.labels + tally.not_decidable + tally.detections == 0 {
             continue;
         }
-        let pair = |values: &[f64]| format!("{} / {}", number(quantile(values, 0.5), 1), number(quantile(values, 0.9), 1));
+        let pair = |values: &[f64]| {
+            format!(
+                "{} / {}",
+                number(quantile(values, 0.5), 1),
+                number(quantile(values, 0.9), 1)
+            )
+        };
         let floors = tally.floors_off.len();
         let exact = tally.floors_off.iter().filter(|off| **off == 0).count();
         let within = tally.floors_off.iter().filter(|off| off.abs() <= 1).count();
@@ -40,8 +59,16 @@ pub fn text(evaluation: &Evaluation) -> String {
             tally.merges,
             pair(&tally.boundary_errors_sec),
             pair(&tally.latencies_sec),
-            if floors > 0 { format!("{exact},{within}/{floors}") } else { "-".to_owned() },
-            if tally.directions.1 > 0 { format!("{}/{}", tally.directions.0, tally.directions.1) } else { "-".to_owned() },
+            if floors > 0 {
+                format!("{exact},{within}/{floors}")
+            } else {
+                "-".to_owned()
+            },
+            if tally.directions.1 > 0 {
+                format!("{}/{}", tally.directions.0, tally.directions.1)
+            } else {
+                "-".to_owned()
+            },
             number(tally.calibration_error(), 3),
         );
     }

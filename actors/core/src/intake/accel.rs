@@ -64,13 +64,19 @@ mod bins {
     use super::BINS;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-    pub(super) fn serialize<S: Serializer>(bins: &[i16; BINS], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        bins: &[i16; BINS],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         bins.as_slice().serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[i16; BINS], D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<[i16; BINS], D::Error> {
         let bins = Vec::<i16>::deserialize(deserializer)?;
-        bins.try_into().map_err(|_| de::Error::custom("not the number of bins"))
+        bins.try_into()
+            .map_err(|_| de::Error::custom("not the number of bins"))
     }
 }
 
@@ -106,7 +112,12 @@ impl AccelReducer {
 
     /// Takes an array; elements before `from_ms`, or in a time that an earlier array covered, are left out.
     /// `done` gets each second that is complete.
-    pub(super) fn take(&mut self, imu: &Imu<'_>, from_ms: u32, mut done: impl FnMut(u32, BodyMotion)) {
+    pub(super) fn take(
+        &mut self,
+        imu: &Imu<'_>,
+        from_ms: u32,
+        mut done: impl FnMut(u32, BodyMotion),
+    ) {
         let step_ms = 1_000.0 / imu.hz;
         let from_ms = from_ms.max(self.passed_ms);
         let [x, y, z] = imu.accel;
@@ -121,17 +132,29 @@ impl AccelReducer {
             {
                 done(second.t_ms, motion);
             }
-            let second = self.second.get_or_insert(Second { t_ms: start_ms, ..Second::default() });
+            let second = self.second.get_or_insert(Second {
+                t_ms: start_ms,
+                ..Second::default()
+            });
             let norm = (x * x + y * y + z * z).sqrt() - GRAVITY;
             second.count = second.count.saturating_add(1);
-            second.accel = [second.accel[0] + x, second.accel[1] + y, second.accel[2] + z];
+            second.accel = [
+                second.accel[0] + x,
+                second.accel[1] + y,
+                second.accel[2] + z,
+            ];
             second.norm += norm;
             second.norm_squared += norm * norm;
             if let Some([gx, gy, gz]) = imu.gyro
-                && let (Some(&gx), Some(&gy), Some(&gz)) = (gx.get(place), gy.get(place), gz.get(place))
+                && let (Some(&gx), Some(&gy), Some(&gz)) =
+                    (gx.get(place), gy.get(place), gz.get(place))
             {
                 second.gyro_count = second.gyro_count.saturating_add(1);
-                second.gyro = [second.gyro[0] + gx, second.gyro[1] + gy, second.gyro[2] + gz];
+                second.gyro = [
+                    second.gyro[0] + gx,
+                    second.gyro[1] + gy,
+                    second.gyro[2] + gz,
+                ];
             }
             self.put_in_bin(t_ms / BIN_MS, norm);
         }
@@ -154,7 +177,8 @@ impl AccelReducer {
         if behind as usize > BINS / 2 || self.bin.2 == 0 {
             self.filled = 0;
         } else {
-            let value = (self.bin.1 / f32::from(self.bin.2) * 1_000.0).clamp(-32_000.0, 32_000.0) as i16;
+            let value =
+                (self.bin.1 / f32::from(self.bin.2) * 1_000.0).clamp(-32_000.0, 32_000.0) as i16;
             let behind = behind as usize;
             self.bins.copy_within(behind.., 0);
             self.bins[BINS - behind..].fill(value);
@@ -187,10 +211,23 @@ impl AccelReducer {
             let length = self.length.get_or_insert(accel_mean);
             *length += LENGTH_NEW * (accel_mean - *length);
         }
-        let along = |vector: [f32; 3]| if unit > 1.0 { dot(vector, gravity) / unit } else { 0.0 };
+        let along = |vector: [f32; 3]| {
+            if unit > 1.0 {
+                dot(vector, gravity) / unit
+            } else {
+                0.0
+            }
+        };
         let vertical_mean = self.length.map(|length| along(mean) - length);
-        let yaw_rad = (second.gyro_count > 0).then(|| along(second.gyro) / f32::from(second.gyro_count));
-        Some(BodyMotion { accel_mean, accel_std, vertical_mean, cadence_hz: Some(self.cadence_hz()), yaw_rad })
+        let yaw_rad =
+            (second.gyro_count > 0).then(|| along(second.gyro) / f32::from(second.gyro_count));
+        Some(BodyMotion {
+            accel_mean,
+            accel_std,
+            vertical_mean,
+            cadence_hz: Some(self.cadence_hz()),
+            yaw_rad,
+        })
     }
 
     /// Steps a second by the autocorrelation of the last 4 s; 0 where there is no gait.
@@ -200,7 +237,11 @@ impl AccelReducer {
             return 0.0;
         }
         let mut signal = [0.0_f32; BINS];
-        let mean = self.bins[BINS - filled..].iter().map(|&bin| f32::from(bin)).sum::<f32>() / filled as f32;
+        let mean = self.bins[BINS - filled..]
+            .iter()
+            .map(|&bin| f32::from(bin))
+            .sum::<f32>()
+            / filled as f32;
         for (value, &bin) in signal.iter_mut().zip(&self.bins).skip(BINS - filled) {
             *value = f32::from(bin) - mean;
         }
@@ -211,18 +252,29 @@ impl AccelReducer {
         let mut correlation = [0.0_f32; LAG_MAX + 2];
         for (lag, value) in correlation.iter_mut().enumerate().skip(LAG_MIN - 1) {
             let overlap = filled as f32 / (filled - lag) as f32;
-            *value = signal[lag..].iter().zip(&signal).map(|(a, b)| a * b).sum::<f32>() * overlap / energy;
+            *value = signal[lag..]
+                .iter()
+                .zip(&signal)
+                .map(|(a, b)| a * b)
+                .sum::<f32>()
+                * overlap
+                / energy;
         }
         let mut best: Option<(f32, f32)> = None;
         for lag in LAG_MIN..=LAG_MAX {
-            let (before, here, after) = (correlation[lag - 1], correlation[lag], correlation[lag + 1]);
+            let (before, here, after) =
+                (correlation[lag - 1], correlation[lag], correlation[lag + 1]);
             if here < GAIT_CORRELATION_MIN || here < before || here < after {
                 continue;
             }
             // A later peak must be clearly higher: the first one is the step, later ones are its multiples.
             if best.is_none_or(|(_, height)| here > height + 0.2) {
                 let bend = before - 2.0 * here + after;
-                let shift = if bend < -1e-6 { 0.5 * (before - after) / bend } else { 0.0 };
+                let shift = if bend < -1e-6 {
+                    0.5 * (before - after) / bend
+                } else {
+                    0.0
+                };
                 best = Some((lag as f32 + shift, here));
             }
         }

@@ -35,12 +35,19 @@ impl Slot {
 
     pub(super) fn take_fix(&mut self, fix: Fix) {
         let [first, second] = &mut self.fixes;
-        if first.is_none() { *first = Some(fix) } else { *second = Some(fix) }
+        if first.is_none() {
+            *first = Some(fix)
+        } else {
+            *second = Some(fix)
+        }
     }
 
     pub(super) fn take_pressure(&mut self, hpa: f32) {
         if self.pressure.1 < u16::MAX {
-            self.pressure = (self.pressure.0 + (hpa - PRESSURE_BASE_HPA), self.pressure.1 + 1);
+            self.pressure = (
+                self.pressure.0 + (hpa - PRESSURE_BASE_HPA),
+                self.pressure.1 + 1,
+            );
         }
     }
 
@@ -50,7 +57,10 @@ impl Slot {
 
     pub(super) fn take_magnetic(&mut self, [x, y, z]: [f32; 3]) {
         if self.magnetic.1 < u16::MAX {
-            self.magnetic = (self.magnetic.0 + (x * x + y * y + z * z).sqrt(), self.magnetic.1 + 1);
+            self.magnetic = (
+                self.magnetic.0 + (x * x + y * y + z * z).sqrt(),
+                self.magnetic.1 + 1,
+            );
         }
     }
 

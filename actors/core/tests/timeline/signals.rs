@@ -1,5 +1,14 @@
 //! A phone's samples for a script of what its bearer does: physics of the plainest kind, for tests of single effects.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops where its own samples are wrong"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "test signals need no bit-for-bit determinism across platforms"
+)]
+
 use porchlight_core::context::SessionContext;
 use porchlight_core::timeline::Timeline;
 use porchlight_schema::event::{Event, EventType};
@@ -56,9 +65,15 @@ impl Owned {
     pub(crate) fn sample(&self) -> Sample<'_> {
         match self {
             Self::Plain(sample) => *sample,
-            Self::Imu { t_ms, accel: [x, y, z] } => {
-                Sample::Imu(Imu { t_ms: *t_ms, hz: IMU_HZ as f32, accel: [x, y, z], gyro: None })
-            }
+            Self::Imu {
+                t_ms,
+                accel: [x, y, z],
+            } => Sample::Imu(Imu {
+                t_ms: *t_ms,
+                hz: IMU_HZ as f32,
+                accel: [x, y, z],
+                gyro: None,
+            }),
         }
     }
 }
@@ -134,7 +149,14 @@ impl Body {
 /// The samples of a script of acts with their seconds, kind by kind in time order.
 pub(crate) fn samples(script: &[(Act, u32)], phone: Phone, seed: u64) -> Vec<Owned> {
     let mut noise = Noise::new(seed);
-    let mut body = Body { east_m: 0.0, north_m: 0.0, height_m: 0.0, speed_mps: 0.0, steps: 0.0, climb_mps: 0.0 };
+    let mut body = Body {
+        east_m: 0.0,
+        north_m: 0.0,
+        height_m: 0.0,
+        speed_mps: 0.0,
+        steps: 0.0,
+        climb_mps: 0.0,
+    };
     let mut out = Vec::new();
     let mut accel: Vec<f32> = Vec::new();
     let mut t_sec: u32 = 0;
@@ -150,10 +172,18 @@ pub(crate) fn samples(script: &[(Act, u32)], phone: Phone, seed: u64) -> Vec<Own
             body.steps += cadence_hz;
             let shakes = matches!(act, Act::Drive { .. });
             // A cabin's push; stairs are climbed in steps that the gait below covers.
-            let lift = if matches!(act, Act::Ride { .. } | Act::Stay) { push } else { 0.0 };
+            let lift = if matches!(act, Act::Ride { .. } | Act::Stay) {
+                push
+            } else {
+                0.0
+            };
             for place in 0..IMU_HZ {
                 let t = f64::from(t_sec) + place as f64 / IMU_HZ as f64;
-                let gait = if cadence_hz > 0.0 { 2.2 * (std::f64::consts::TAU * cadence_hz * t).sin() } else { 0.0 };
+                let gait = if cadence_hz > 0.0 {
+                    2.2 * (std::f64::consts::TAU * cadence_hz * t).sin()
+                } else {
+                    0.0
+                };
                 let rough = if shakes { 0.3 } else { 0.06 };
                 accel.push((9.81 + lift + gait + rough * noise.next()) as f32 + phone.bias);
             }
@@ -174,14 +204,20 @@ pub(crate) fn samples(script: &[(Act, u32)], phone: Phone, seed: u64) -> Vec<Own
 fn array(accel: &mut Vec<f32>, end_sec: u32) -> Owned {
     let z = std::mem::take(accel);
     let t_ms = end_sec * 1_000 - (z.len() * 1_000 / IMU_HZ) as u32;
-    Owned::Imu { t_ms, accel: [vec![0.0; z.len()], vec![0.0; z.len()], z] }
+    Owned::Imu {
+        t_ms,
+        accel: [vec![0.0; z.len()], vec![0.0; z.len()], z],
+    }
 }
 
 fn emit(out: &mut Vec<Owned>, phone: Phone, body: &Body, t_sec: u32, noise: &mut Noise) {
     let t_ms = t_sec * 1_000;
     if phone.location {
         let wander_m = 0.3 * f64::from(phone.accuracy_m).min(5.0);
-        let at = point(body.east_m + wander_m * noise.next(), body.north_m + wander_m * noise.next());
+        let at = point(
+            body.east_m + wander_m * noise.next(),
+            body.north_m + wander_m * noise.next(),
+        );
         out.push(Owned::Plain(Sample::Location(Location {
             t_ms: t_ms + 100,
             lat: at.lat,
@@ -198,11 +234,17 @@ fn emit(out: &mut Vec<Owned>, phone: Phone, body: &Body, t_sec: u32, noise: &mut
         for part in 0..2 {
             let height_m = body.height_m + 0.1 * noise.next();
             let hpa = (1_013.0 * (-height_m / 8_434.0).exp()) as f32;
-            out.push(Owned::Plain(Sample::Pressure(Pressure { t_ms: t_ms + 200 + 500 * part, hpa })));
+            out.push(Owned::Plain(Sample::Pressure(Pressure {
+                t_ms: t_ms + 200 + 500 * part,
+                hpa,
+            })));
         }
     }
     if phone.steps {
-        out.push(Owned::Plain(Sample::Steps(Steps { t_ms: t_ms + 900, count: 1_000 + body.steps as u32 })));
+        out.push(Owned::Plain(Sample::Steps(Steps {
+            t_ms: t_ms + 900,
+            count: 1_000 + body.steps as u32,
+        })));
     }
 }
 
@@ -232,7 +274,11 @@ pub(crate) fn events_of(context: &SessionContext, samples: &[Owned], size: usize
 
 /// The events of one type.
 pub(crate) fn of_type(events: &[Event], event_type: EventType) -> Vec<Event> {
-    events.iter().copied().filter(|event| event.event_type == event_type).collect()
+    events
+        .iter()
+        .copied()
+        .filter(|event| event.event_type == event_type)
+        .collect()
 }
 
 /// The samples as they would arrive if each kind lagged by its own time, which changes every few seconds: at most
@@ -243,7 +289,10 @@ pub(crate) fn delayed(samples: &[Owned], lag_ms: u32, seed: u64) -> Vec<Owned> {
     for (place, owned) in samples.iter().enumerate() {
         let sample = owned.sample();
         let (kind, t_ms) = (sample.kind() as usize, sample.t_ms());
-        let mut noise = Noise::new(seed.wrapping_mul(31).wrapping_add(kind as u64 * 7 + u64::from(t_ms / 7_000)));
+        let mut noise = Noise::new(
+            seed.wrapping_mul(31)
+                .wrapping_add(kind as u64 * 7 + u64::from(t_ms / 7_000)),
+        );
         noise.next();
         let lag = ((noise.next() + 1.0) / 2.0 * f64::from(lag_ms)) as u32;
         // Within a kind the order holds.
