@@ -15,8 +15,14 @@ pub(super) struct Frame {
     pub has_body: bool,
     /// Steps were seen: by cadence, or by the phone's counter.
     pub has_steps: bool,
+    /// Somebody who walks away from a vehicle would be seen to: the body is measured, or the phone's own speed is good.
+    pub sees_walk: bool,
     /// Height over the session's reference, metres.
     pub height_m: Option<f32>,
+    /// Slope of the height around it, m/s: filled in when the second is decoded.
+    pub rate_mps: f32,
+    /// Its standard error, m/s.
+    pub rate_error_mps: f32,
     /// Speed over ground, m/s, where fixes are good enough to tell.
     pub speed_mps: Option<f32>,
     /// Without a barometer: the ride that ended with this second.

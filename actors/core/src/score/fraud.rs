@@ -124,7 +124,12 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
             .iter()
             .filter(|signal| signal.group == group)
             .collect();
-        let points = account(group, &own, findings.visibility.score, ledger);
+        // A phone that stayed in the vehicle says little of the courier's claim, but all of its own positions.
+        let visibility = match group {
+            Group::Outcome => findings.visibility.score,
+            _ => findings.visibility.coverage,
+        };
+        let points = account(group, &own, visibility, ledger);
         logit += points;
         if points >= weights::GROUND {
             grounds.push(group.name());

@@ -1,6 +1,6 @@
 //! The reason codes: one outcome (or `INSUFFICIENT_DATA` in its place), and what holds beside it.
 
-use porchlight_schema::event::seconds;
+use porchlight_schema::event::{EventType, seconds};
 use porchlight_schema::insight::ReasonCode;
 
 use super::climb::Climb;
@@ -11,11 +11,14 @@ use super::scene::Scene;
 use super::visibility::Visibility;
 use super::weights::visibility as thresholds;
 use crate::geo::Place;
+use crate::window::Fix;
 
 /// The address's surroundings (contract 5), to which the uncertainty is added.
 const SURROUNDINGS_M: f32 = 75.0;
 /// A fix less exact than this shows nothing about the surroundings.
 const NEAR_ACCURACY_M: f32 = 100.0;
+/// Near the address for less than this is passing by.
+const NEAR_LEAST_MS: u32 = 10_000;
 /// Shorter sessions show nothing (research 5).
 const SESSION_LEAST_MS: u32 = 20_000;
 /// Silence that interrupts a stream, anywhere (contract 5).
@@ -186,6 +189,18 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
         );
         return ReasonCode::PossibleNoAttempt;
     }
+    if let Some(span) = near_somehow(scene) {
+        let text = "The phone was near the address, not in a moving vehicle, but no steps were seen there.".to_owned();
+        note(
+            ReasonCode::PossibleNoAttempt,
+            "near_without_steps",
+            Some(span),
+            text,
+            "The phone stayed in the vehicle, or its sensors could not see the steps.",
+            ledger,
+        );
+        return ReasonCode::PossibleNoAttempt;
+    }
     let nearest = nearest_on_foot(scene);
     let text = match nearest {
         Some((_, distance_m, _)) => format!(
@@ -232,26 +247,50 @@ pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'stat
     })
 }
 
+/// How far a fix is from the address, and how far that is beyond the surroundings and the uncertainty.
+fn beyond_surroundings_m(scene: &Scene<'_>, fix: &Fix) -> (f32, f32) {
+    let address_m = scene.input.context.accuracy_m;
+    let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
+    let distance_m = fix.place.distance_m(Place::default());
+    (distance_m, distance_m - SURROUNDINGS_M - uncertain_m)
+}
+
 /// The fix on foot that came nearest: when, at what distance, and how far that is beyond the surroundings and its
 /// uncertainty; 0 or less: within.
 fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
-    let address_m = scene.input.context.accuracy_m;
-    let on_foot = scene
+    let fixes = scene
         .feet
         .iter()
         .flat_map(|foot| scene.fixes(foot.from_ms, foot.to_ms.saturating_add(1)));
-    let away = on_foot
+    let away = fixes
         .filter(|fix| fix.accuracy_m <= NEAR_ACCURACY_M)
         .map(|fix| {
-            let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
-            let distance_m = fix.place.distance_m(Place::default());
-            (
-                fix.t_ms,
-                distance_m,
-                distance_m - SURROUNDINGS_M - uncertain_m,
-            )
+            let (distance_m, away_m) = beyond_surroundings_m(scene, fix);
+            (fix.t_ms, distance_m, away_m)
         });
     away.min_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// A time within the surroundings in which the phone neither drove nor was seen on foot.
+fn near_somehow(scene: &Scene<'_>) -> Option<(u32, u32)> {
+    let mut drives: Vec<(u32, u32)> = scene
+        .events(EventType::Driving)
+        .map(|event| (event.t_start_ms, super::scene::end_of(event, scene.end_ms)))
+        .collect();
+    drives.sort_unstable();
+    let drives_at = |t_ms: u32| {
+        let next = drives.partition_point(|span| span.0 <= t_ms);
+        let last = next.checked_sub(1).and_then(|index| drives.get(index));
+        last.is_some_and(|span| t_ms <= span.1)
+    };
+    let mut near = scene.fixes.iter().filter(|fix| {
+        fix.accuracy_m <= NEAR_ACCURACY_M
+            && beyond_surroundings_m(scene, fix).1 <= 0.0
+            && !drives_at(fix.t_ms)
+    });
+    let first = near.next()?;
+    let last = near.next_back()?;
+    (last.t_ms.saturating_sub(first.t_ms) >= NEAR_LEAST_MS).then_some((first.t_ms, last.t_ms))
 }
 
 /// The parcel was left below: floor above ground, no height gained, and height could be measured.

@@ -32,6 +32,8 @@ const WALK_MPS: f32 = 1.3;
 const WAY_TO_DISTANCE: f32 = 0.6;
 /// Below this spread of acceleration (m/s²) a body does not walk: the gait of a carried phone spreads 1 and more.
 const STILL_ACCEL_STD: f32 = 0.45;
+/// Less time on foot between two drives is a phone that was moved about in the vehicle.
+const ON_FOOT_LEAST_MS: u32 = 8_000;
 /// Walking has at least this cadence (textbook).
 const GAIT_HZ: f32 = 1.0;
 
@@ -358,40 +360,60 @@ fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     })
 }
 
-/// The periods on foot: what lies between drives and has steps in it.
+/// The periods on foot: what lies between drives and has enough steps in it.
 fn feet(events: &[Event], end_ms: u32) -> Vec<Foot> {
-    let mut feet = Vec::new();
-    let mut parked_ms = None;
-    let mut current: Option<Foot> = None;
     let mut movements: Vec<&Event> = events
         .iter()
         .filter(|event| event.event_type.is_movement())
         .collect();
     movements.sort_by_key(|event| event.t_start_ms);
-    for event in movements {
-        let to_ms = end_of(event, end_ms);
-        match event.event_type {
-            EventType::Driving => {
-                feet.extend(current.take());
-                parked_ms = Some(to_ms);
-            }
-            EventType::Stopped => {}
-            _ => {
-                let foot = current.get_or_insert(Foot {
-                    from_ms: event.t_start_ms,
-                    to_ms,
-                    parked_ms,
-                });
-                foot.to_ms = foot.to_ms.max(to_ms);
-            }
-        }
-    }
-    // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
-    if let Some(foot) = current {
-        feet.push(Foot {
-            to_ms: end_ms.max(foot.to_ms),
+    let mut feet = Vec::new();
+    let mut parked_ms = None;
+    let mut periods = movements
+        .split(|event| event.event_type == EventType::Driving)
+        .peekable();
+    let mut drives = movements
+        .iter()
+        .filter(|event| event.event_type == EventType::Driving);
+    while let Some(period) = periods.next() {
+        let foot = foot_of(period, parked_ms, end_ms);
+        // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
+        let is_last = periods.peek().is_none();
+        feet.extend(foot.map(|foot| Foot {
+            to_ms: if is_last {
+                end_ms.max(foot.to_ms)
+            } else {
+                foot.to_ms
+            },
             ..foot
-        });
+        }));
+        parked_ms = drives.next().map(|drive| end_of(drive, end_ms));
     }
     feet
+}
+
+fn foot_of(period: &[&Event], parked_ms: Option<u32>, end_ms: u32) -> Option<Foot> {
+    let on_foot = period
+        .iter()
+        .filter(|event| event.event_type != EventType::Stopped);
+    let spans: Vec<(u32, u32)> = on_foot
+        .clone()
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
+    let total_ms = spans
+        .iter()
+        .map(|(from_ms, to_ms)| to_ms - from_ms)
+        .fold(0, u32::saturating_add);
+    let first = on_foot.clone().next()?;
+    let to_ms = spans.iter().map(|span| span.1).max()?;
+    // A climb with no walk before it: the walk could not be seen, but the way began at the vehicle.
+    let from_ms = match first.event_type {
+        EventType::Walking => first.t_start_ms,
+        _ => parked_ms.unwrap_or(0).min(first.t_start_ms),
+    };
+    (total_ms >= ON_FOOT_LEAST_MS).then_some(Foot {
+        from_ms,
+        to_ms,
+        parked_ms,
+    })
 }

@@ -4,7 +4,7 @@ use porchlight_schema::event::{Event, EventType};
 
 use super::Places;
 use crate::geo::Place;
-use crate::score::scene::{Scene, end_of, overlap_ms};
+use crate::score::scene::{Scene, end_of};
 use crate::window::Fix;
 
 /// An accuracy worse than this on the way in is a sign of walls (research 8: chosen on the recordings).
@@ -18,9 +18,11 @@ const GATE_NEAR_MS: u32 = 20_000;
 /// A known entrance counts as passed within this, plus half the fix's accuracy.
 const PASSED_M: f32 = 12.0;
 /// Good reception for this long, indoors, is that of a window.
-const WINDOW_VIEW_MS: u32 = 40_000;
+const WINDOW_VIEW_MS: u32 = 12_000;
 /// From the entrance to stairs or elevator one crosses a hall (5 to 14 m, judgement).
 const HALL_MS: u32 = 8_000;
+/// Of a stay before an elevator, no more than this is taken for the wait for it.
+const WAIT_MOST_MS: u32 = 30_000;
 /// Signs this close to each other speak of the same door.
 const AGREE_MS: u32 = 25_000;
 
@@ -54,20 +56,17 @@ impl Entrance {
 /// The last going in before the hand-over, if it was indoors.
 pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
     let foot = places.foot?;
-    let drop_off = places.drop_off?;
-    let until_ms = places.door().map_or(drop_off.at_ms, |door| door.from_ms);
+    let reached_ms = places.reached_ms?;
+    let until_ms = places.door().map_or(reached_ms, |door| door.from_ms);
     if !(foot.from_ms..=foot.to_ms).contains(&until_ms) {
         return None;
     }
     let from_ms = foot.from_ms.saturating_sub(5_000);
-    let climb_ms = before_climb(scene, places, from_ms, until_ms);
-    // Reception that fades only after the climb began says nothing of the entrance.
-    let decay_ms = decay(scene, from_ms, until_ms).filter(|&decay_ms| {
-        climb_ms.is_none_or(|climb_ms| decay_ms <= climb_ms.saturating_add(HALL_MS))
-    });
-    let before_ms = climb_ms.map_or(until_ms, |climb_ms| {
-        climb_ms.saturating_add(HALL_MS).min(until_ms)
-    });
+    let climb = before_climb(scene, places, from_ms, until_ms);
+    let climb_ms = climb.map(|(before_ms, _)| before_ms);
+    // What comes only after the climb began says nothing of the entrance.
+    let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
+    let decay_ms = decay(scene, from_ms, until_ms).filter(|&decay_ms| decay_ms <= before_ms);
     let known_ms = passed_known(scene, from_ms, before_ms);
     if let Some(gate_ms) = gate_before(scene, decay_ms.or(climb_ms), (from_ms, before_ms)) {
         return Some(Entrance {
@@ -158,8 +157,11 @@ fn came_in_after(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> u32 {
             .find(|&t_ms| t_ms > restored_ms)
             .unwrap_or(u32::MAX);
         let good = (restored_ms, next_ms.min(until_ms.max(restored_ms)));
-        let climbs_in_it = climbs.iter().any(|&climb| overlap_ms(climb, good) > 0);
-        good.1 - good.0 > WINDOW_VIEW_MS && !climbs_in_it
+        // Once floors were changed, good reception is that of a window or a landing.
+        let after_climb = climbs
+            .iter()
+            .any(|climb| climb.0 >= from_ms && climb.0 < good.1);
+        good.1 - good.0 > WINDOW_VIEW_MS && !after_climb
     };
     restored
         .filter(|&t_ms| t_ms >= from_ms && t_ms <= until_ms && is_outside(t_ms))
@@ -181,8 +183,14 @@ fn distinct(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     fixes
 }
 
-/// The entrance lies before the first climb: by the way through a hall, and the wait for an elevator.
-fn before_climb(scene: &Scene<'_>, places: &Places, from_ms: u32, until_ms: u32) -> Option<u32> {
+/// The entrance lies before the first climb: by the way through a hall, and the wait for an elevator. That time, and
+/// when the climb began.
+fn before_climb(
+    scene: &Scene<'_>,
+    places: &Places,
+    from_ms: u32,
+    until_ms: u32,
+) -> Option<(u32, u32)> {
     let climbs = scene
         .events(EventType::Stairs)
         .chain(scene.events(EventType::Elevator));
@@ -190,21 +198,17 @@ fn before_climb(scene: &Scene<'_>, places: &Places, from_ms: u32, until_ms: u32)
         .map(|event| event.t_start_ms)
         .filter(|&t_ms| (from_ms..until_ms).contains(&t_ms))
         .min()?;
-    let waits = places
+    let waited_ms = places
         .stays
         .iter()
-        .filter(|stay| stay.before_ride && stay.to_ms <= began_ms.saturating_add(2_000));
-    let waited_ms = waits
-        .filter(|stay| stay.to_ms.saturating_add(15_000) >= began_ms)
-        .map(|stay| stay.from_ms)
+        .filter(|stay| stay.before_ride && stay.to_ms.abs_diff(began_ms) <= AGREE_MS)
+        .map(|stay| stay.from_ms.max(began_ms.saturating_sub(WAIT_MOST_MS)))
         .max();
-    Some(
-        waited_ms
-            .unwrap_or(began_ms)
-            .min(began_ms)
-            .saturating_sub(HALL_MS)
-            .max(from_ms),
-    )
+    let hall_ms = waited_ms
+        .unwrap_or(began_ms)
+        .min(began_ms)
+        .saturating_sub(HALL_MS);
+    Some((hall_ms.max(from_ms), began_ms))
 }
 
 /// The passage through which one went in, if one was seen shortly before the other sign.

@@ -105,7 +105,9 @@ fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
 /// A mark of a hand-over where no stop was detected: the stop may have been shorter than a stop must be. The
 /// seconds around the mark in which the body stood still are the stay.
 pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
-    if at(stays, at_ms, super::MARK_NEAR_MS).is_some() || super::foot_at(scene, at_ms).is_none() {
+    if at(scene, stays, at_ms, super::MARK_NEAR_MS).is_some()
+        || super::foot_at(scene, at_ms).is_none()
+    {
         return;
     }
     let still = |from_ms: u32, to_ms: u32| {
@@ -140,17 +142,26 @@ pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
     }
 }
 
-/// The stay at an instant, or the nearest one within `near_ms` of it.
-pub(crate) fn at(stays: &[Stay], t_ms: u32, near_ms: u32) -> Option<usize> {
+/// The stay at an instant, or the nearest one within `near_ms` of it with neither a climb nor a drive between.
+pub(crate) fn at(scene: &Scene<'_>, stays: &[Stay], t_ms: u32, near_ms: u32) -> Option<usize> {
     let away_ms = |stay: &Stay| {
         stay.from_ms
             .saturating_sub(t_ms)
             .max(t_ms.saturating_sub(stay.to_ms))
     };
+    let parted = |stay: &Stay| {
+        let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
+        scene.input.events.iter().any(|event| {
+            matches!(
+                event.event_type,
+                EventType::Stairs | EventType::Elevator | EventType::Driving
+            ) && overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), between) > 1_000
+        })
+    };
     let near = stays
         .iter()
         .enumerate()
-        .filter(|(_, stay)| away_ms(stay) <= near_ms);
+        .filter(|(_, stay)| away_ms(stay) <= near_ms && (away_ms(stay) == 0 || !parted(stay)));
     near.min_by_key(|(_, stay)| away_ms(stay))
         .map(|(index, _)| index)
 }
