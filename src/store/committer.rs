@@ -224,7 +224,11 @@ impl Committer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(thread) = thread {
+        // What is handed batches may hold the store: then the writer itself may be the last to let go of it.
+        let is_writer = |thread: &std::thread::JoinHandle<()>| {
+            thread.thread().id() == std::thread::current().id()
+        };
+        if let Some(thread) = thread.filter(|thread| !is_writer(thread)) {
             // A panic of the writer has been reported already.
             drop(thread.join());
         }
@@ -291,6 +295,7 @@ impl Writer {
 
     fn commit(&mut self, mut operations: Vec<Box<dyn Operation>>) -> Result<(), EngineError> {
         let mut durability = Durability::Buffered;
+        let mut failed = 0;
         for operation in &mut operations {
             let mut txn = Txn {
                 engine: self.engine.as_ref(),
@@ -301,23 +306,26 @@ impl Writer {
                 durability = durability.max(operation.durability());
                 self.group.keep();
             } else {
+                failed += 1;
                 self.group.take_back();
             }
         }
-        if !self.group.is_empty() || operations.is_empty() {
-            if let Err(error) = self.write(durability) {
-                let reason = Closed(describe(&error).into());
-                StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
-                for operation in operations {
-                    operation.complete(Some(&reason));
-                }
-                return Err(error);
+        let is_idle_write = operations.is_empty();
+        if (is_idle_write || !self.group.is_empty())
+            && let Err(error) = self.write(durability)
+        {
+            let reason = Closed(describe(&error).into());
+            StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
+            for operation in operations {
+                operation.complete(Some(&reason));
             }
+            return Err(error);
         }
-        StoreMetrics::get().on_operations(StoreOutcome::Ok, operations.len() as u64);
         for (session_id, seq, batch) in self.group.taken.drain(..) {
             (self.hand_over)(session_id, seq, batch);
         }
+        StoreMetrics::get().on_operations(StoreOutcome::Ok, operations.len() as u64 - failed);
+        StoreMetrics::get().on_operations(StoreOutcome::Failed, failed);
         for operation in operations {
             operation.complete(None);
         }

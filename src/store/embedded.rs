@@ -8,9 +8,12 @@
 //! ```
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+
+use porchlight_actors::ports::StoreResult;
 
 use super::committer::{Committer, HandOver, OnFatal};
 use super::continuity::{self, NotWhole};
@@ -38,7 +41,8 @@ pub struct OpenOptions {
     pub on_fatal: OnFatal,
 }
 
-/// Why a store was not opened. Nothing was changed.
+/// Why a store was not opened. Nothing that it holds was changed by us; the engine may have cut off what it could not
+/// read of its journal.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it.
@@ -102,7 +106,33 @@ impl EmbeddedStore {
             engine,
             committer,
             _beside: Some(beside),
+            folder: Some(path),
         }))
+    }
+}
+
+impl EmbeddedStore {
+    /// Opens the store where there are no sessions to run: for commands beside a server that is down. A failure of its
+    /// writer is answered to whoever waits.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open_alone(path: &Path) -> Result<Arc<Self>, OpenError> {
+        Self::open(OpenOptions {
+            path: path.to_path_buf(),
+            hand_over: Arc::new(|_, _, _| {}),
+            on_fatal: Arc::new(|_| {}),
+        })
+    }
+
+    /// Moves what is in memory out to tables and waits for it. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] when the engine fails.
+    pub fn flush_tables(&self) -> StoreResult<()> {
+        Ok(self.engine.flush()?)
     }
 }
 
@@ -123,12 +153,19 @@ pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>
             .ok_or(OpenError::Unknown(file))?,
     };
     let acknowledged = Arc::new(acknowledged);
-    let engine =
-        FjallEngine::open(&folder, Arc::clone(&acknowledged)).map_err(|error| match error {
-            fjall::Error::Locked => OpenError::Locked(path.to_path_buf()),
-            error => OpenError::Engine(path.to_path_buf(), error.into()),
-        })?;
-    Ok((engine, acknowledged))
+    // Some damage makes fjall panic rather than answer with an error.
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        FjallEngine::open(&folder, Arc::clone(&acknowledged))
+    }));
+    match opened {
+        Ok(Ok(engine)) => Ok((engine, acknowledged)),
+        Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked(path.to_path_buf())),
+        Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error.into())),
+        Err(_) => Err(OpenError::Engine(
+            path.to_path_buf(),
+            EngineError::Corrupt("fjall panicked over its files".to_owned()),
+        )),
+    }
 }
 
 /// Writes and syncs one group of nothing but markers, and gives its number. It runs on a thread of its own, because

@@ -3,6 +3,7 @@
 mod insights;
 mod journal;
 mod keys;
+mod outbox;
 mod sessions;
 
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct LocalStore<E: Engine> {
     pub(crate) committer: Committer,
     /// Dropped after the writer has ended.
     pub(crate) _beside: Option<super::engine::fjall::acknowledged::Syncing>,
+    /// Where it lies, when it lies on disk.
+    pub(crate) folder: Option<std::path::PathBuf>,
 }
 
 impl<E: Engine> LocalStore<E> {
@@ -38,7 +41,7 @@ impl<E: Engine> LocalStore<E> {
     }
 
     /// Reads rows on a thread that may block: for what reads many rows, or old ones.
-    pub async fn read<T, F>(&self, read: F) -> StoreResult<T>
+    pub async fn read_rows<T, F>(&self, read: F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&dyn Read) -> StoreResult<T> + Send + 'static,

@@ -39,6 +39,7 @@ impl MemoryStore {
             committer: Committer::start(Arc::clone(&engine) as _, log, hand_over, on_fatal)?,
             engine,
             _beside: None,
+            folder: None,
         }))
     }
 }

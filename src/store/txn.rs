@@ -151,7 +151,10 @@ impl Read for Reader<'_> {
     }
 }
 
-type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+/// A payload that is decided on; none: the row is to be removed.
+type Decided = Option<Vec<u8>>;
+
+type Overlay = BTreeMap<Vec<u8>, Decided>;
 
 /// What the operations of one group have decided so far.
 #[derive(Default)]
@@ -159,7 +162,7 @@ pub(crate) struct Group {
     journal: Overlay,
     state: Overlay,
     /// What each key that the present operation wrote held before it.
-    undo: Vec<(Space, Vec<u8>, Option<Option<Vec<u8>>>)>,
+    undo: Vec<(Space, Vec<u8>, Option<Decided>)>,
     /// Batches to be handed over once the group is durable.
     pub(crate) taken: Vec<(SessionId, u32, PackedBatch)>,
     taken_before: usize,

@@ -1,18 +1,20 @@
 //! One life of the node: the real service, registry, actors and scoring pool, on one thread in virtual time.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::System;
-use porchlight::store::engine::Space;
+use futures_util::FutureExt;
 use porchlight::store::engine::memory::MemoryEngine;
-use porchlight::store::tables::outbox;
 use porchlight::store::{HandOver, MemoryStore};
-use porchlight_actors::ports::{Clock, Entropy, Insights, Journal, Poke, Sessions, Store};
+use porchlight_actors::ports::{
+    Clock, Endpoint, Entropy, Insights, Journal, Outbox, Poke, SealedSecret, Sessions, Store,
+};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_core::session::lifetime::Lifetime;
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::sample::packed::PackedBatch;
 use tokio::sync::mpsc;
 
@@ -100,7 +102,10 @@ impl Node<'_> {
         self.let_time_jump();
         let end_ms = fate.map(|fate| self.world.clock.age_ms() + fate.length_ms);
         // The binary would exit and be started again.
-        while service.recover().await.is_err() {
+        while !matches!(
+            AssertUnwindSafe(service.recover()).catch_unwind().await,
+            Ok(Ok(_))
+        ) {
             if self.store.is_broken() {
                 return;
             }
@@ -149,13 +154,22 @@ impl Node<'_> {
 
     /// Gives the tenant an endpoint that is enabled, so that messages are kept.
     fn want_messages(&self) {
-        let key = outbox::endpoint_key(self.world.tenant);
-        let written = self.store.real.committer().write(move |txn| {
-            txn.put(Space::State, key, vec![1, 1]);
-            Ok(())
+        let tenant = self.world.tenant;
+        let created = self.store.real.create_endpoint(Endpoint {
+            enabled: true,
+            id: EndpointId::new(self.world.clock.now(), 1),
+            tenant,
+            url: "https://receiver.example/".into(),
+            created_at: self.world.clock.now(),
+            version: 1,
+            secret: SealedSecret {
+                number: 1,
+                sealed: Vec::new(),
+            },
+            previous: None,
         });
         // A disk that fails at once is a fate like any other.
-        drop(at_once(written));
+        drop(at_once(created));
     }
 
     fn let_time_jump(&self) {

@@ -129,10 +129,10 @@ pub struct Timeline {
 impl Timeline {
     /// Of a session that begins.
     #[must_use]
-    pub fn new(context: &SessionContext) -> Self {
+    pub fn new(_context: &SessionContext) -> Self {
         Self {
             intake: Intake::default(),
-            detection: Detection::new(context),
+            detection: Detection::default(),
             log: EventLog::default(),
         }
     }

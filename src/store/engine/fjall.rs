@@ -88,6 +88,14 @@ impl FjallEngine {
         }
     }
 
+    /// Moves what is in memory out to tables and waits for it.
+    pub(crate) fn flush(&self) -> Result<(), EngineError> {
+        for keyspace in [&self.journal, &self.state] {
+            keyspace.rotate_memtable_and_wait()?;
+        }
+        Ok(())
+    }
+
     /// Visits all rows of both spaces as they stand at one moment, while the engine goes on. Blocks.
     pub(crate) fn visit_all<E: From<EngineError>>(
         &self,

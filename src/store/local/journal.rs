@@ -25,7 +25,8 @@ impl<E: Engine> Journal for LocalStore<E> {
     }
 
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {
-        LocalStore::read(self, move |read| journal::newest(read, session_id)).await
+        self.read_rows(move |read| journal::newest(read, session_id))
+            .await
     }
 
     async fn read(
@@ -34,14 +35,13 @@ impl<E: Engine> Journal for LocalStore<E> {
         from_seq: u32,
         limit: usize,
     ) -> StoreResult<Vec<JournalEntry>> {
-        LocalStore::read(self, move |read| {
-            journal::read(read, session_id, from_seq, limit)
-        })
-        .await
+        self.read_rows(move |read| journal::read(read, session_id, from_seq, limit))
+            .await
     }
 
     async fn count(&self, session_id: SessionId) -> StoreResult<u32> {
-        LocalStore::read(self, move |read| journal::count(read, session_id)).await
+        self.read_rows(move |read| journal::count(read, session_id))
+            .await
     }
 
     async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()> {
@@ -51,6 +51,7 @@ impl<E: Engine> Journal for LocalStore<E> {
     }
 
     async fn notes(&self, session_id: SessionId) -> StoreResult<Vec<Note>> {
-        LocalStore::read(self, move |read| notes::all(read, session_id)).await
+        self.read_rows(move |read| notes::all(read, session_id))
+            .await
     }
 }

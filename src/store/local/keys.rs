@@ -17,7 +17,7 @@ impl<E: Engine> Keys for LocalStore<E> {
     }
 
     async fn organizations(&self) -> StoreResult<Vec<Organization>> {
-        self.read(keys::organizations).await
+        self.read_rows(keys::organizations).await
     }
 
     async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()> {
@@ -34,7 +34,7 @@ impl<E: Engine> Keys for LocalStore<E> {
         &self,
         organization_id: Option<OrganizationId>,
     ) -> StoreResult<Vec<KeyRecord>> {
-        self.read(move |read| keys::list(read, organization_id))
+        self.read_rows(move |read| keys::list(read, organization_id))
             .await
     }
 

@@ -54,22 +54,23 @@ impl<E: Engine> Sessions for LocalStore<E> {
         after: Option<SessionId>,
     ) -> StoreResult<Page<SessionRow, SessionId>> {
         let filter = filter.clone();
-        self.read(move |read| lists::page(read, tenant, &filter, limit as usize, after))
+        self.read_rows(move |read| lists::page(read, tenant, &filter, limit as usize, after))
             .await
     }
 
     async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
-        self.read(move |read| sessions::live(read, after, limit))
+        self.read_rows(move |read| sessions::live(read, after, limit))
             .await
     }
 
     async fn completed_since(&self, since: TimestampMs) -> StoreResult<Vec<SessionRow>> {
-        self.read(move |read| sessions::completed_since(read, since))
+        self.read_rows(move |read| sessions::completed_since(read, since))
             .await
     }
 
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {
-        self.read(move |read| messages::all(read, session_id)).await
+        self.read_rows(move |read| messages::all(read, session_id))
+            .await
     }
 
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::CHANGE_COST;
+use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST};
 use super::frame::Frame;
 
 /// What a body can be doing. The order is that of the tables in [`super::constants`].
@@ -71,12 +71,16 @@ impl Decoder {
         if usize::from(self.open) == DEPTH {
             self.commit(1, &mut commit);
         }
+        let is_unseen = frame.speed_mps.is_none() && frame.vehicle <= 0.0;
         let mut scores = [0.0_f32; STATES];
         let mut came_from = [0_u8; STATES];
         for (to, (score, came)) in scores.iter_mut().zip(&mut came_from).enumerate() {
             let mut best = f32::NEG_INFINITY;
             for (from, before) in self.scores.iter().enumerate() {
-                let reached = before - CHANGE_COST[from][to];
+                let mut reached = before - CHANGE_COST[from][to];
+                if is_unseen && to == State::Drive as usize && from != to {
+                    reached -= DRIVE_UNSEEN_ENTRY_COST;
+                }
                 if reached > best {
                     (best, *came) = (reached, from as u8);
                 }

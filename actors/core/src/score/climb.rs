@@ -5,6 +5,7 @@ use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
 use super::height::{Rise, STOREY_M, Storeys, rise};
 use super::ledger::{Ledger, words};
 use super::place::Places;
+use super::place::stays::SAME_FLOOR_M;
 use super::scene::{Foot, Scene, end_of, overlap_ms};
 
 /// Before the way in, what the ground's level is taken from.
@@ -65,7 +66,9 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
             elevator_used,
         };
     };
-    let rise = measured(scene, places, (from_ms, to_ms), foot);
+    // Without a hand-over the end counts only where it is on another floor: one who came back shows nothing.
+    let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
+    let rise = measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
     let floors = match rise {
         Some(rise) => storeys(scene).floors(rise.metres),
         None => floors_by_events(scene, from_ms, to_ms),
@@ -80,13 +83,12 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
 
 /// From the entrance (or, where one does not go in, from the vehicle) to the hand-over.
 fn span(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32, Foot)> {
-    let drop_off = places.drop_off.filter(|drop_off| drop_off.on_foot)?;
-    let foot = super::place::foot_at(scene, drop_off.at_ms)?;
+    let reached_ms = places.reached_ms?;
+    let foot = super::place::foot_at(scene, reached_ms)?;
     let from_ms = places
         .entrance
-        .map_or(foot.from_ms, |entrance| entrance.at_ms)
-        .min(drop_off.at_ms);
-    Some((from_ms, drop_off.at_ms, foot))
+        .map_or(foot.from_ms, |entrance| entrance.at_ms);
+    Some((from_ms.min(reached_ms), reached_ms, foot))
 }
 
 /// The rise by pressure. With an entrance: between the two levels, as long as the climbs in between agree;

@@ -4,17 +4,26 @@ use porchlight_schema::event::{Event, EventType};
 
 use super::ScoreInput;
 use super::height::HeightTrack;
+use super::jumps::{self, Jump};
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
 
 /// A fix worse than this says nothing of the place (contract 4: `GPS_LOST`).
 const USABLE_ACCURACY_M: f32 = 150.0;
 /// A phone's error is hardly ever below this, whatever it claims (Merry and Bettinger 2019: 7 to 13 m in towns).
-const SIGMA_LEAST_M: f32 = 6.0;
+const SIGMA_LEAST_M: f32 = 8.0;
 /// A fix this exact is an anchor from which a way on foot may be counted.
 const ANCHOR_ACCURACY_M: f32 = 35.0;
 /// An anchor farther away in time is none.
 const ANCHOR_AGE_MS: u32 = 600_000;
+/// Anchors that are tried: reception fades over some seconds, and an earlier fix may be the better one.
+const ANCHORS: usize = 30;
+/// Two sources of one place err together in part: no mean of them is more exact than this part of the best one.
+const FUSED_LEAST: f32 = 0.75;
+/// Sources this many common uncertainties apart contradict each other.
+const CONTRADICT_SIGMAS: f32 = 2.5;
+/// What of the way walked on stairs leads away from where they stand.
+const STAIRS_SHARE: f32 = 0.15;
 /// Length of a step (textbook, 0.6 to 0.8 m).
 const STEP_M: f32 = 0.7;
 /// Walking, where steps are not counted.
@@ -23,6 +32,8 @@ const WALK_MPS: f32 = 1.3;
 const WAY_TO_DISTANCE: f32 = 0.6;
 /// Below this spread of acceleration (m/s²) a body does not walk: the gait of a carried phone spreads 1 and more.
 const STILL_ACCEL_STD: f32 = 0.45;
+/// Less time on foot between two drives is a phone that was moved about in the vehicle.
+const ON_FOOT_LEAST_MS: u32 = 8_000;
 /// Walking has at least this cadence (textbook).
 const GAIT_HZ: f32 = 1.0;
 
@@ -73,8 +84,12 @@ pub(crate) fn body(window: &Window) -> Body {
 /// The session, laid out once and read by every part of scoring.
 pub(crate) struct Scene<'a> {
     pub(crate) input: &'a ScoreInput<'a>,
-    /// Fixes that may be believed as to the place: exact enough, and not said to be simulated.
+    /// Fixes that may be believed as to the place: exact enough, not said to be simulated, not reached by a jump.
     pub(crate) fixes: Vec<Fix>,
+    /// The jumps in the positions that were not said to be simulated.
+    pub(crate) jumps: Vec<Jump>,
+    /// The way walked up to each window, metres.
+    walked_m: Vec<f32>,
     pub(crate) height: HeightTrack,
     pub(crate) feet: Vec<Foot>,
     /// The session's end, or that of the telemetry where it goes on beyond.
@@ -90,9 +105,14 @@ impl<'a> Scene<'a> {
             .find(|window| window.alive)
             .map_or(0, Window::end_ms);
         let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
+        let mut fixes = usable_fixes(input.windows);
+        let jumps = jumps::find(&fixes);
+        jumps::take_out(&mut fixes, &jumps);
         Self {
             input,
-            fixes: believable_fixes(input.windows),
+            fixes,
+            jumps,
+            walked_m: walked_m(input, end_ms),
             height: HeightTrack::new(input.windows),
             feet: feet(input.events, end_ms),
             end_ms,
@@ -138,46 +158,34 @@ impl<'a> Scene<'a> {
         {
             return None;
         }
-        let mut steps = 0_u32;
-        let mut counted = false;
-        for window in self.windows(from_ms, to_ms) {
-            counted |= window.steps.is_some();
-            steps = steps.saturating_add(u32::from(window.steps.unwrap_or(0)));
-        }
-        if counted {
-            return Some(steps as f32 * STEP_M);
-        }
-        let walking_ms: u32 = self
-            .events(EventType::Walking)
-            .map(|event| {
-                overlap_ms(
-                    (event.t_start_ms, end_of(event, self.end_ms)),
-                    (from_ms, to_ms),
-                )
-            })
-            .fold(0, u32::saturating_add);
-        Some(walking_ms as f32 / 1000.0 * WALK_MPS)
+        let windows = self.input.windows;
+        let walked_m = |t_ms: u32| {
+            let before = windows.partition_point(|window| window.t_ms < t_ms);
+            self.walked_m.get(before).copied().unwrap_or(0.0)
+        };
+        Some(walked_m(to_ms) - walked_m(from_ms))
     }
 
-    /// Where the phone was in `from_ms..=to_ms`: from the fixes of that time, or from the last good one before or
-    /// the first after it and the way walked between, whichever is more exact.
+    /// Where the phone was in `from_ms..=to_ms`: from the fixes of that time, and from good ones before and after it
+    /// with the way walked between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
         let inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
-        let before = self
-            .fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms)
+        let good = |fix: &&Fix| fix.accuracy_m <= ANCHOR_ACCURACY_M;
+        let earlier = self.fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms);
+        let before = earlier
             .iter()
             .rev()
-            .find(|fix| fix.accuracy_m <= ANCHOR_ACCURACY_M)
-            .and_then(|fix| self.from_anchor(fix, from_ms));
-        let after = self
-            .fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS))
+            .filter(good)
+            .take(ANCHORS)
+            .filter_map(|fix| self.from_anchor(fix, from_ms));
+        let later = self.fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS));
+        let after = later
             .iter()
-            .find(|fix| fix.accuracy_m <= ANCHOR_ACCURACY_M)
-            .and_then(|fix| self.from_anchor(fix, to_ms));
-        [inside, before, after]
-            .into_iter()
-            .flatten()
-            .min_by(|a, b| a.sigma_m.total_cmp(&b.sigma_m))
+            .filter(good)
+            .take(ANCHORS)
+            .filter_map(|fix| self.from_anchor(fix, to_ms));
+        let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
+        fused(inside, [before.min_by(best), after.min_by(best)])
     }
 
     fn from_anchor(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
@@ -215,7 +223,7 @@ pub(crate) fn overlap_ms(a: (u32, u32), b: (u32, u32)) -> u32 {
     a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }
 
-fn believable_fixes(windows: &[Window]) -> Vec<Fix> {
+fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
     let mut fixes: Vec<Fix> = windows
         .iter()
         .flat_map(|window| window.fixes.iter().flatten())
@@ -224,6 +232,108 @@ fn believable_fixes(windows: &[Window]) -> Vec<Fix> {
         .collect();
     fixes.sort_by_key(|fix| fix.t_ms);
     fixes
+}
+
+/// What several sources say of one place, each weighted by its exactness. Fixes inside a building may be far off and
+/// claim to be exact: where they contradict what was seen outdoors and the way walked from there, they are left out.
+fn fused(inside: Option<Estimate>, outside: [Option<Estimate>; 2]) -> Option<Estimate> {
+    let [before, after] = outside;
+    let anchored = match (before, after) {
+        (Some(before), Some(after)) if contradict(before, after) => match inside {
+            // Two against one, if there are two.
+            Some(inside) if !contradict(inside, before) => mean_estimate(&[inside, before]),
+            Some(inside) if !contradict(inside, after) => mean_estimate(&[inside, after]),
+            _ => return widest(before, after),
+        },
+        (Some(before), Some(after)) => mean_estimate(&[before, after]),
+        (one, other) => one.or(other),
+    };
+    match (anchored, inside) {
+        (Some(anchored), Some(inside)) if contradict(anchored, inside) => Some(anchored),
+        (Some(anchored), Some(inside)) => mean_estimate(&[anchored, inside]),
+        (anchored, inside) => anchored.or(inside),
+    }
+}
+
+/// Whether two sources cannot both be right.
+fn contradict(a: Estimate, b: Estimate) -> bool {
+    let sigma_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
+    a.place.distance_m(b.place) > CONTRADICT_SIGMAS * sigma_m
+}
+
+/// Somewhere between two sources of which one is wrong.
+fn widest(a: Estimate, b: Estimate) -> Option<Estimate> {
+    let middle = mean_estimate(&[a, b])?;
+    Some(Estimate {
+        sigma_m: middle.sigma_m.max(a.place.distance_m(b.place) / 2.0),
+        ..middle
+    })
+}
+
+fn mean_estimate(sources: &[Estimate]) -> Option<Estimate> {
+    let (mut weights, mut east, mut north, mut best_m) = (0.0_f32, 0.0_f32, 0.0_f32, f32::INFINITY);
+    for source in sources {
+        let weight = 1.0 / (source.sigma_m * source.sigma_m);
+        weights += weight;
+        east += weight * source.place.east_m;
+        north += weight * source.place.north_m;
+        best_m = best_m.min(source.sigma_m);
+    }
+    if weights <= 0.0 {
+        return None;
+    }
+    let place = Place {
+        east_m: east / weights,
+        north_m: north / weights,
+    };
+    Some(Estimate {
+        place,
+        sigma_m: (1.0 / weights.sqrt()).max(FUSED_LEAST * best_m),
+    })
+}
+
+/// The way walked up to the start of each window, and to the end of the last: by steps where they are counted, else
+/// by gait, else by the time spent walking.
+fn walked_m(input: &ScoreInput<'_>, end_ms: u32) -> Vec<f32> {
+    let spans = |event_type: EventType| -> Vec<(u32, u32)> {
+        let events = input
+            .events
+            .iter()
+            .filter(move |event| event.event_type == event_type);
+        events
+            .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+            .collect()
+    };
+    let (walking, stairs) = (spans(EventType::Walking), spans(EventType::Stairs));
+    let is_in = |spans: &[(u32, u32)], t_ms: u32| {
+        let next = spans.partition_point(|span| span.0 <= t_ms);
+        next.checked_sub(1)
+            .and_then(|index| spans.get(index))
+            .is_some_and(|span| t_ms < span.1)
+    };
+    let counted = input.windows.iter().any(|window| window.steps.is_some());
+    let mut sum = 0.0;
+    let mut sums = Vec::with_capacity(input.windows.len() + 1);
+    for window in input.windows {
+        sums.push(sum);
+        let cadence_hz = window
+            .motion
+            .and_then(|motion| motion.cadence_hz)
+            .filter(|cadence_hz| *cadence_hz >= GAIT_HZ);
+        let way_m = match (counted, cadence_hz) {
+            (true, _) => f32::from(window.steps.unwrap_or(0)) * STEP_M,
+            (false, Some(cadence_hz)) => cadence_hz.min(3.0) * STEP_M,
+            (false, None) if window.motion.is_none() && is_in(&walking, window.t_ms) => WALK_MPS,
+            (false, None) => 0.0,
+        };
+        sum += if is_in(&stairs, window.t_ms) {
+            way_m * STAIRS_SHARE
+        } else {
+            way_m
+        };
+    }
+    sums.push(sum);
+    sums
 }
 
 /// The mean of fixes, each weighted by its accuracy. Errors of neighbouring fixes are the same error, so that many
@@ -250,40 +360,60 @@ fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     })
 }
 
-/// The periods on foot: what lies between drives and has steps in it.
+/// The periods on foot: what lies between drives and has enough steps in it.
 fn feet(events: &[Event], end_ms: u32) -> Vec<Foot> {
-    let mut feet = Vec::new();
-    let mut parked_ms = None;
-    let mut current: Option<Foot> = None;
     let mut movements: Vec<&Event> = events
         .iter()
         .filter(|event| event.event_type.is_movement())
         .collect();
     movements.sort_by_key(|event| event.t_start_ms);
-    for event in movements {
-        let to_ms = end_of(event, end_ms);
-        match event.event_type {
-            EventType::Driving => {
-                feet.extend(current.take());
-                parked_ms = Some(to_ms);
-            }
-            EventType::Stopped => {}
-            _ => {
-                let foot = current.get_or_insert(Foot {
-                    from_ms: event.t_start_ms,
-                    to_ms,
-                    parked_ms,
-                });
-                foot.to_ms = foot.to_ms.max(to_ms);
-            }
-        }
-    }
-    // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
-    if let Some(foot) = current {
-        feet.push(Foot {
-            to_ms: end_ms.max(foot.to_ms),
+    let mut feet = Vec::new();
+    let mut parked_ms = None;
+    let mut periods = movements
+        .split(|event| event.event_type == EventType::Driving)
+        .peekable();
+    let mut drives = movements
+        .iter()
+        .filter(|event| event.event_type == EventType::Driving);
+    while let Some(period) = periods.next() {
+        let foot = foot_of(period, parked_ms, end_ms);
+        // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
+        let is_last = periods.peek().is_none();
+        feet.extend(foot.map(|foot| Foot {
+            to_ms: if is_last {
+                end_ms.max(foot.to_ms)
+            } else {
+                foot.to_ms
+            },
             ..foot
-        });
+        }));
+        parked_ms = drives.next().map(|drive| end_of(drive, end_ms));
     }
     feet
+}
+
+fn foot_of(period: &[&Event], parked_ms: Option<u32>, end_ms: u32) -> Option<Foot> {
+    let on_foot = period
+        .iter()
+        .filter(|event| event.event_type != EventType::Stopped);
+    let spans: Vec<(u32, u32)> = on_foot
+        .clone()
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
+    let total_ms = spans
+        .iter()
+        .map(|(from_ms, to_ms)| to_ms - from_ms)
+        .fold(0, u32::saturating_add);
+    let first = on_foot.clone().next()?;
+    let to_ms = spans.iter().map(|span| span.1).max()?;
+    // A climb with no walk before it: the walk could not be seen, but the way began at the vehicle.
+    let from_ms = match first.event_type {
+        EventType::Walking => first.t_start_ms,
+        _ => parked_ms.unwrap_or(0).min(first.t_start_ms),
+    };
+    (total_ms >= ON_FOOT_LEAST_MS).then_some(Foot {
+        from_ms,
+        to_ms,
+        parked_ms,
+    })
 }

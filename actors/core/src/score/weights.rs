@@ -35,6 +35,8 @@ pub mod fraud {
     pub const SMOOTH_PATH: f64 = 2.0;
     /// Altitude and accuracy both constant over a hundred metres. Constant accuracy alone: 20 % of honest traces.
     pub const CONSTANT_FIX: f64 = 1.0;
+    /// The same over three minutes and three hundred metres.
+    pub const CONSTANT_FIX_LONG: f64 = 2.0;
     /// The position walks, the body rests. Judgement; a cart or a lift on wheels does it.
     pub const GPS_WALKS: f64 = 2.5;
     /// The same over 150 m.
@@ -61,6 +63,8 @@ pub mod fraud {
     pub const LOCATION_WITHDRAWN: f64 = 1.0;
     /// Consistent evidence of a hand-over at the door acquits.
     pub const DOOR: f64 = -2.5;
+    /// A signal of this strength puts the positions in doubt, so that a door that they show does not acquit.
+    pub const DOUBT: f64 = 2.0;
     /// A group counts as a ground of its own from this on.
     pub const GROUND: f64 = 1.0;
     /// From this score on, and on two grounds or a persisting flag, behaviour is called suspicious (contract 5).

@@ -3,12 +3,16 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
-use porchlight_core::score::{Knowledge, PodInput, ScoreInput, score as score_session};
-use porchlight_core::session::replay::Replay;
+use porchlight_core::score::{
+    Knowledge, PodInput, ScoreInput, Scored, score_and_learn, trace_fingerprint,
+};
+use porchlight_core::session::replay::{Replay, Replayed};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::insight::{InsightRecord, Score};
+use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
+use porchlight_schema::time::TimestampMs;
 
+use super::knowledge::{self, Learned};
 use crate::messages;
 use crate::observe::{Fact, InsightOutcome};
 use crate::ports::{Clock, Covered, Note, PodRow, SessionRow, Store, StoreError, StoredInsight};
@@ -55,32 +59,44 @@ pub(super) async fn score(
     {
         return Ok(None);
     }
+    let context = SessionContext::new(&start);
+    let replayed = replay(store, &context, session_id).await?;
+    let fingerprint = replayed
+        .as_ref()
+        .and_then(|replayed| trace_fingerprint(&replayed.windows));
+    // What was known is fixed when the session is first scored (contract 4).
+    let first = stored.is_none();
     let known = match &stored {
-        Some(stored) => stored.known.clone(),
-        None => Vec::new(),
+        Some(stored) => knowledge::read(session_id, &stored.known),
+        None => knowledge::recall(store, &start, fingerprint.as_ref()).await?,
     };
-    let score = compute(store, &start, &end, pod.as_ref(), &Knowledge::default()).await?;
-    let outcome = if score.is_some() {
+    let scored = replayed
+        .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), &known));
+    let learned = match &scored {
+        Some(scored) if first => {
+            let learned = Learned {
+                place: scored.learned,
+                fingerprint: fingerprint.as_ref(),
+            };
+            knowledge::learned(store, &start, learned).await?
+        }
+        _ => Vec::new(),
+    };
+    let outcome = if scored.is_some() {
         InsightOutcome::Ready
     } else {
         InsightOutcome::Failed
     };
-    let revision = stored.map_or(1, |stored| stored.record.revision.saturating_add(1));
-    let record = InsightRecord {
-        revision,
-        error_message: score.is_none().then(|| FAILED.to_owned()),
-        score,
-        pod: pod.map(|pod| pod.pod),
-        updated_at: clock.now(),
-    };
+    let record = record(stored.as_ref(), scored, pod, clock.now());
+    let revision = record.revision;
     let message = messages::insight_updated(&start, &record);
     let insight = StoredInsight {
         record,
         covered,
-        known,
+        known: knowledge::write(&known),
     };
     if !store
-        .commit_insight(session_id, insight, message, Vec::new())
+        .commit_insight(session_id, insight, message, learned)
         .await?
     {
         return Err(ScoreError::Outrun);
@@ -94,24 +110,36 @@ pub(super) async fn score(
     Ok(Some(start.tenant))
 }
 
-/// None: scoring panicked, and would again.
-async fn compute(
+fn record(
+    stored: Option<&StoredInsight>,
+    scored: Option<Scored>,
+    pod: Option<PodRow>,
+    updated_at: TimestampMs,
+) -> InsightRecord {
+    InsightRecord {
+        revision: stored.map_or(1, |stored| stored.record.revision.saturating_add(1)),
+        error_message: scored.is_none().then(|| FAILED.to_owned()),
+        score: scored.map(|scored| scored.score),
+        pod: pod.map(|pod| pod.pod),
+        updated_at,
+    }
+}
+
+/// Reads a session's batches in order. None: a detector panicked, and would again.
+async fn replay(
     store: &dyn Store,
-    start: &SessionStart,
-    end: &SessionEnd,
-    pod: Option<&PodRow>,
-    known: &Knowledge,
-) -> Result<Option<Score>, StoreError> {
-    let context = SessionContext::new(start);
-    let notes = store.notes(start.session_id).await?;
+    context: &SessionContext,
+    session_id: SessionId,
+) -> Result<Option<Replayed>, StoreError> {
+    let notes = store.notes(session_id).await?;
     let is_quarantined = |seq| notes.contains(&Note::Quarantined { seq });
-    let mut replay = Replay::new(&context);
+    let mut replay = Replay::new(context);
     let mut from_seq = 0;
     loop {
-        let page = store.read(start.session_id, from_seq, READ_BATCHES).await?;
+        let page = store.read(session_id, from_seq, READ_BATCHES).await?;
         let Some(last) = page.last() else { break };
         from_seq = last.seq.saturating_add(1);
-        let replayed = catch_unwind(AssertUnwindSafe(|| {
+        let read = catch_unwind(AssertUnwindSafe(|| {
             for entry in &page {
                 if is_quarantined(entry.seq) {
                     replay.quarantined(entry.seq);
@@ -120,29 +148,38 @@ async fn compute(
                 }
             }
         }));
-        if replayed.is_err() {
+        if read.is_err() {
             return Ok(None);
         }
     }
+    Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok())
+}
+
+/// None: scoring panicked, and would again.
+fn compute(
+    context: &SessionContext,
+    replayed: &Replayed,
+    start: &SessionStart,
+    end: &SessionEnd,
+    pod: Option<&PodRow>,
+    known: &Knowledge,
+) -> Option<Scored> {
     let since_start_ms = |at_ms: i64| u32::try_from(at_ms.max(0)).unwrap_or(u32::MAX);
-    let scored = catch_unwind(AssertUnwindSafe(|| {
-        let replayed = replay.finish();
-        score_session(&ScoreInput {
-            context: &context,
-            windows: &replayed.windows,
-            events: &replayed.events,
-            marks: &replayed.marks,
-            system: &replayed.system,
-            pod: pod.map(|pod| PodInput {
-                pod_type: pod.pod.pod_type,
-                t_ms: Some(since_start_ms(pod.received_at.since_ms(start.started_at))),
-            }),
-            duration_ms: since_start_ms(end.ended_at.since_ms(start.started_at)),
-            timed_out: end.reason.is_timeout(),
-            missing_batches: replayed.missing_batches,
-            quarantined_batches: replayed.quarantined_batches,
-            known,
-        })
-    }));
-    Ok(scored.ok())
+    let input = ScoreInput {
+        context,
+        windows: &replayed.windows,
+        events: &replayed.events,
+        marks: &replayed.marks,
+        system: &replayed.system,
+        pod: pod.map(|pod| PodInput {
+            pod_type: pod.pod.pod_type,
+            t_ms: Some(since_start_ms(pod.received_at.since_ms(start.started_at))),
+        }),
+        duration_ms: since_start_ms(end.ended_at.since_ms(start.started_at)),
+        timed_out: end.reason.is_timeout(),
+        missing_batches: replayed.missing_batches,
+        quarantined_batches: replayed.quarantined_batches,
+        known,
+    };
+    catch_unwind(AssertUnwindSafe(|| score_and_learn(&input))).ok()
 }
