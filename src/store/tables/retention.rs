@@ -60,7 +60,6 @@ fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
         for key in lists::index_keys(&start) {
             txn.delete(Space::State, key);
         }
-        txn.delete(Space::State, outbox::key(start.tenant, session_id));
     }
     for key in [
         sessions::start_key(session_id),
@@ -78,6 +77,7 @@ fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
 fn remove_message_id(txn: &mut Txn<'_>, row: &Row) -> StoreResult<()> {
     if row.key.first() == Some(&b'm') {
         let message: porchlight_schema::message::Message = row.decode()?;
+        outbox::remove(txn, &message)?;
         txn.delete(Space::State, messages::id_key(message.id));
     }
     Ok(())

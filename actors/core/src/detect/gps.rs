@@ -8,10 +8,10 @@ use super::constants::{
     LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_ACCURACY_M_MIN,
     USUAL_ACCURACY_NEW, USUAL_INTERVAL_MS_MAX, USUAL_INTERVAL_NEW,
 };
-use super::{Detector, logistic};
+use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
-use crate::window::{Fix, Window};
+use crate::window::Fix;
 
 /// Where the position stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -42,7 +42,13 @@ pub(super) struct GpsDetector {
 }
 
 impl Detector for GpsDetector {
-    fn observe(&mut self, _context: &SessionContext, window: &Window, log: &mut EventLog) {
+    fn observe(
+        &mut self,
+        _context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
+        let window = observation.window;
         for fix in window.fixes.iter().flatten() {
             self.see(fix, log);
         }

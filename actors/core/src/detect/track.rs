@@ -8,9 +8,10 @@ use porchlight_schema::event::{Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_BY_POSITION_MS_MAX,
-    HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX,
-    RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
+    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, DOOR_STOP_MS_MAX,
+    DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX,
+    LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
+    STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
 };
 use super::decode::State;
 use super::floors::floors_of;
@@ -27,19 +28,29 @@ pub(super) struct Run {
     state: State,
     start_ms: u32,
     end_ms: u32,
+    /// End of the newest second of its own state.
+    own_end_ms: u32,
     /// Sum of the seconds' evidence for the state.
     evidence: f32,
     /// Seconds in which the body was measured.
     body_sec: u16,
     /// Seconds with steps.
     steps_sec: u16,
+    /// Seconds in which walking away from a vehicle would be seen.
+    seen_sec: u16,
+    /// Seconds faster than anybody walks.
+    fast_sec: u16,
     /// Height before it, at its end, and a little later.
     from_m: Option<f32>,
     to_m: Option<f32>,
+    /// Height gone up and down in it, metres.
+    path_m: f32,
+    /// Sum of the standard errors of its seconds' slopes, m/s.
+    rough_mps: f32,
     /// Height gained by acceleration alone, metres; 0 where a barometer tells.
     ride_m: f32,
-    /// Fastest speed over ground, m/s.
-    speed_mps: f32,
+    /// Way over ground, metres.
+    ground_m: f32,
 }
 
 /// Runs that may wait behind an event.
@@ -84,11 +95,22 @@ impl Run {
                 && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
         } else {
             self.duration_ms() >= PARKED_MOVE_MS_MIN
+                && u32::from(self.fast_sec) * FAST_SECONDS_SHARE * WINDOW_MS < self.duration_ms()
         }
     }
 
     fn height_m(&self) -> Option<f32> {
         Some(self.to_m? - self.from_m?)
+    }
+
+    /// Whether it leads at least `min_m` up or down, and most of what it goes leads there.
+    fn is_straight(&self, min_m: f32) -> bool {
+        let seconds = (self.duration_ms() / WINDOW_MS).max(1) as f32;
+        let needed_m = min_m
+            .max(CLIMB_STRAIGHT_MIN * self.path_m)
+            .max(CLIMB_ROUGH_SEC * self.rough_mps / seconds);
+        self.height_m()
+            .is_some_and(|height_m| height_m.abs() >= needed_m)
     }
 
     fn rises(&self) -> f32 {
@@ -112,17 +134,9 @@ impl Run {
                 duration_ms >= WALK_MS_MIN
                     && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
-            State::Climb => {
-                duration_ms >= CLIMB_MS_MIN
-                    && self
-                        .height_m()
-                        .is_some_and(|height_m| height_m.abs() >= CLIMB_HEIGHT_M_MIN)
-            }
-            State::Ride => match self.height_m() {
-                Some(height_m) => height_m.abs() >= RIDE_HEIGHT_M_MIN,
-                None => self.ride_m.abs() >= RIDE_HEIGHT_M_MIN,
-            },
-            State::Drive => duration_ms >= DRIVE_MS_MIN,
+            State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
+            State::Ride => self.is_straight(RIDE_HEIGHT_M_MIN),
+            State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
         }
     }
 
@@ -130,14 +144,7 @@ impl Run {
     fn tolerates(&self, run: &Self) -> bool {
         let duration_ms = run.duration_ms();
         match (self.state, run.state) {
-            (State::Drive, State::Still) => {
-                duration_ms
-                    < if run.is_by_body() {
-                        HALT_MS_MAX
-                    } else {
-                        HALT_BY_POSITION_MS_MAX
-                    }
-            }
+            (State::Drive, State::Still) => true,
             (State::Drive, State::Walk) => !run.is_walk_away(),
             (State::Drive, _) => true,
             (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
@@ -151,12 +158,17 @@ impl Run {
         self.end_ms = later.end_ms;
         self.to_m = later.to_m.or(self.to_m);
         if later.state == self.state {
+            self.own_end_ms = later.own_end_ms;
             self.evidence += later.evidence;
             self.body_sec = self.body_sec.saturating_add(later.body_sec);
             self.steps_sec = self.steps_sec.saturating_add(later.steps_sec);
+            self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
         }
+        self.seen_sec = self.seen_sec.saturating_add(later.seen_sec);
+        self.path_m += later.path_m;
+        self.rough_mps += later.rough_mps;
         self.ride_m += later.ride_m;
-        self.speed_mps = self.speed_mps.max(later.speed_mps);
+        self.ground_m += later.ground_m;
     }
 
     fn metadata(&self, context: &SessionContext) -> Metadata {
@@ -183,12 +195,13 @@ impl Run {
 }
 
 impl Arbiter {
-    /// Takes the next settled second.
+    /// Takes the next settled second, and the ride that acceleration alone showed, if it ended with it.
     pub(super) fn observe(
         &mut self,
         context: &SessionContext,
         frame: &Frame,
         state: State,
+        lone_ride: &mut Option<(u32, LoneRide)>,
         log: &mut EventLog,
     ) {
         let before_m = self.height_before();
@@ -204,17 +217,26 @@ impl Arbiter {
             state,
             start_ms: frame.t_ms,
             end_ms: frame.t_ms + WINDOW_MS,
+            own_end_ms: frame.t_ms + WINDOW_MS,
             evidence,
             body_sec: u16::from(frame.has_body),
             steps_sec: u16::from(frame.has_steps),
+            seen_sec: u16::from(frame.sees_walk),
+            fast_sec: u16::from(
+                frame
+                    .speed_mps
+                    .is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX),
+            ),
             from_m: before_m.or(frame.height_m),
             to_m: frame.height_m,
+            path_m: frame.rate_mps.abs(),
+            rough_mps: frame.rate_error_mps,
             ride_m: 0.0,
-            speed_mps: frame.speed_mps.unwrap_or(0.0),
+            ground_m: frame.speed_mps.unwrap_or(0.0),
         };
         self.append(second);
         self.resolve(context, log);
-        if let Some(ride) = frame.ride {
+        if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= frame.t_ms) {
             self.insert_ride(context, frame, &ride, log);
         }
     }
@@ -314,6 +336,10 @@ impl Arbiter {
             run.absorb(&second);
             return;
         }
+        if self.absorb_manoeuvre(&second) {
+            return;
+        }
+        let waiting = usize::from(self.waiting);
         if waiting == PENDING {
             // More changes than are kept: the oldest two become one, of the longer one's state.
             if let [Some(first), Some(next), ..] = &mut self.pending {
@@ -335,6 +361,47 @@ impl Arbiter {
         }
     }
 
+    /// Where positions are all there is, a short slow move before or after a drive is the vehicle's: it leaves its
+    /// place, it looks for one. True where `second` was taken into the drive.
+    fn absorb_manoeuvre(&mut self, second: &Run) -> bool {
+        let waiting = usize::from(self.waiting);
+        let Some(place) = waiting.checked_sub(1) else {
+            return false;
+        };
+        let Some(manoeuvre) = self.pending.get(place).copied().flatten() else {
+            return false;
+        };
+        if manoeuvre.state != State::Walk
+            || manoeuvre.is_by_body()
+            || manoeuvre.duration_ms() >= PARKED_MOVE_MS_MIN
+        {
+            return false;
+        }
+        let before = match place.checked_sub(1) {
+            Some(place) => self.pending.get_mut(place).and_then(Option::as_mut),
+            None => self.event.as_mut(),
+        };
+        match (before, second.state) {
+            (Some(drive), State::Still)
+                if drive.state == State::Drive
+                    && manoeuvre.end_ms.saturating_sub(drive.own_end_ms) < PARKED_MOVE_MS_MIN =>
+            {
+                drive.end_ms = manoeuvre.end_ms;
+                self.pending[place] = None;
+                self.waiting -= 1;
+                false
+            }
+            (_, State::Drive) => {
+                self.pending[place] = Some(Run {
+                    start_ms: manoeuvre.start_ms,
+                    ..*second
+                });
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn waiting_runs(&self) -> impl Iterator<Item = &Run> {
         self.pending
             .iter()
@@ -347,9 +414,14 @@ impl Arbiter {
         while let Some(place) = self.first_qualified() {
             let breaks = match &self.event {
                 None => true,
-                Some(event) => self
-                    .waiting_runs()
-                    .any(|run| self.is_event(run) && !event.tolerates(run)),
+                Some(event) => {
+                    let newest_ms = self.waiting_runs().last().map_or(0, |run| run.end_ms);
+                    (event.state == State::Drive
+                        && newest_ms.saturating_sub(event.own_end_ms) >= self.halt_ms_max())
+                        || self
+                            .waiting_runs()
+                            .any(|run| self.is_event(run) && !event.tolerates(run))
+                }
             };
             if !breaks {
                 break;
@@ -366,13 +438,15 @@ impl Arbiter {
             return;
         };
         let between = usize::from(self.waiting) - 1;
-        if newest.state != event.state || between == 0 {
+        if newest.state != event.state {
             return;
         }
-        let tolerable = self
-            .waiting_runs()
-            .take(between)
-            .all(|run| event.tolerates(run) || !self.is_event(run));
+        let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
+        let tolerable = (event.state != State::Drive || away_ms < self.halt_ms_max())
+            && self
+                .waiting_runs()
+                .take(between)
+                .all(|run| event.tolerates(run) || !self.is_event(run));
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || !newest.qualifies()
             || newest.rises() * event.rises() > 0.0;
@@ -385,6 +459,20 @@ impl Arbiter {
             }
             self.pending = [None; PENDING];
             self.waiting = 0;
+        }
+    }
+
+    /// How long a halt of the vehicle may be, by what was seen in it.
+    fn halt_ms_max(&self) -> u32 {
+        let (mut seen_ms, mut all_ms) = (0, 0);
+        for run in self.waiting_runs() {
+            seen_ms += u32::from(run.seen_sec) * WINDOW_MS;
+            all_ms += run.duration_ms();
+        }
+        if seen_ms * 2 >= all_ms {
+            HALT_MS_MAX
+        } else {
+            HALT_BY_POSITION_MS_MAX
         }
     }
 
