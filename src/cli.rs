@@ -99,7 +99,8 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         }
         Command::PrintConfig(arguments) => {
             // It holds names of files, never secrets.
-            let text = toml::to_string(&arguments.load()?).context("the configuration can't be written as TOML")?;
+            let text = toml::to_string(&arguments.load()?)
+                .context("the configuration can't be written as TOML")?;
             print!("{text}");
             Ok(())
         }
@@ -109,5 +110,8 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
 
 /// A runtime for the commands that speak to a service.
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
 }

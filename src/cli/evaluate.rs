@@ -54,12 +54,19 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     if let Some(per_kind) = arguments.simulated {
-        let set = if arguments.held_out { ParameterSet::HeldOut } else { ParameterSet::Tuning };
+        let set = if arguments.held_out {
+            ParameterSet::HeldOut
+        } else {
+            ParameterSet::Tuning
+        };
         let report = simulated::run(per_kind, set, 1)?;
         if arguments.json {
             println!("{}", serde_json::to_string_pretty(&report)?);
         } else {
-            println!("{per_kind} simulated deliveries of each kind\n\n{}", text(&report.events));
+            println!(
+                "{per_kind} simulated deliveries of each kind\n\n{}",
+                text(&report.events)
+            );
             println!("{}", simulated::text(&report));
         }
     }
@@ -101,13 +108,25 @@ fn detect(folder: &Path, name: &str) -> anyhow::Result<(Labels, Vec<Detected>)> 
     timeline.finish(&context);
     opened_at_ms.resize(timeline.events().len(), Some(newest_ms));
     let events = timeline.events().iter().zip(opened_at_ms);
-    Ok((labels, events.map(|(&event, opened_at_ms)| Detected { event, opened_at_ms }).collect()))
+    Ok((
+        labels,
+        events
+            .map(|(&event, opened_at_ms)| Detected {
+                event,
+                opened_at_ms,
+            })
+            .collect(),
+    ))
 }
 
 fn read(file: &Path) -> anyhow::Result<PackedBatch> {
     let mut builder = BatchBuilder::default();
-    for (number, line) in BufReader::new(MultiGzDecoder::new(File::open(file)?)).lines().enumerate() {
-        decode_sample(line?.as_bytes(), &mut builder).with_context(|| format!("line {}", number + 1))?;
+    for (number, line) in BufReader::new(MultiGzDecoder::new(File::open(file)?))
+        .lines()
+        .enumerate()
+    {
+        decode_sample(line?.as_bytes(), &mut builder)
+            .with_context(|| format!("line {}", number + 1))?;
     }
     Ok(builder.pack())
 }
@@ -118,7 +137,10 @@ fn last_place(batch: &PackedBatch) -> anyhow::Result<Address> {
     let mut reader = batch.reader()?;
     while let Some(sample) = reader.next_sample()? {
         if let Sample::Location(location) = sample {
-            point = Point { lat: location.lat, lng: location.lng };
+            point = Point {
+                lat: location.lat,
+                lng: location.lng,
+            };
         }
     }
     Ok(Address {

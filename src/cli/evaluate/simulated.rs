@@ -84,27 +84,47 @@ fn add(report: &mut Report, delivery: &Delivery, score: &Score) -> anyhow::Resul
     let truth = &delivery.truth;
     let mut labels: Labels = serde_json::from_value(truth.labels(delivery.end_t))?;
     for sample in &delivery.samples {
-        labels.streams.insert(sample.reading.kind().to_owned(), Value::Null);
+        labels
+            .streams
+            .insert(sample.reading.kind().to_owned(), Value::Null);
     }
     let events = score.events.iter();
-    let detected: Vec<_> = events.map(|&event| Detected { event, opened_at_ms: None }).collect();
+    let detected: Vec<_> = events
+        .map(|&event| Detected {
+            event,
+            opened_at_ms: None,
+        })
+        .collect();
     report.events.add(&labels, &detected);
 
-    let kind = report.by_kind.entry(delivery.scenario.kind.as_str()).or_default();
+    let kind = report
+        .by_kind
+        .entry(delivery.scenario.kind.as_str())
+        .or_default();
     let is_outcome = |code: &ReasonCode| *code <= ReasonCode::InsufficientData;
     let (told, added): (Vec<_>, Vec<_>) = score.reason_codes.iter().copied().partition(is_outcome);
     kind.sessions += 1;
     for code in &told {
-        *kind.outcomes_told.entry(code.as_str().to_owned()).or_default() += 1;
+        *kind
+            .outcomes_told
+            .entry(code.as_str().to_owned())
+            .or_default() += 1;
     }
     let summary = &score.summary;
     kind.outcome.add(told.first().copied(), truth.outcome);
     kind.added_codes.add(Some(added), Some(truth.added.clone()));
-    kind.right_doorstep.add(Some(summary.right_doorstep), Some(truth.right_doorstep));
-    kind.floors_climbed.add(summary.floors_climbed, truth.floors_climbed);
-    kind.elevator_used.add(summary.elevator_used, truth.phone_carried.then_some(truth.elevator_used));
-    kind.attempt_cycles.add(Some(summary.attempt_cycles), truth.attempt_cycles);
-    kind.suspicious.add(Some(summary.suspicious_behavior), Some(truth.fraudulent));
+    kind.right_doorstep
+        .add(Some(summary.right_doorstep), Some(truth.right_doorstep));
+    kind.floors_climbed
+        .add(summary.floors_climbed, truth.floors_climbed);
+    kind.elevator_used.add(
+        summary.elevator_used,
+        truth.phone_carried.then_some(truth.elevator_used),
+    );
+    kind.attempt_cycles
+        .add(Some(summary.attempt_cycles), truth.attempt_cycles);
+    kind.suspicious
+        .add(Some(summary.suspicious_behavior), Some(truth.fraudulent));
     kind.fraud_max = kind.fraud_max.max(summary.fraud_score);
     Ok(())
 }
@@ -125,7 +145,10 @@ fn replay(delivery: &Delivery) -> anyhow::Result<Score> {
         events: &replayed.events,
         marks: &replayed.marks,
         system: &replayed.system,
-        pod: delivery.pod.as_ref().map(|_| PodInput { pod_type: PodType::Photo, t_ms: Some(duration_ms) }),
+        pod: delivery.pod.as_ref().map(|_| PodInput {
+            pod_type: PodType::Photo,
+            t_ms: Some(duration_ms),
+        }),
         duration_ms,
         timed_out: delivery.end == porchlight_bench::sim::End::TimeOut,
         missing_batches: replayed.missing_batches,
@@ -135,18 +158,32 @@ fn replay(delivery: &Delivery) -> anyhow::Result<Score> {
 }
 
 fn address(body: &Value) -> anyhow::Result<Address> {
-    let point = |value: &Value| Some(Point { lat: value["lat"].as_f64()?, lng: value["lng"].as_f64()? });
+    let point = |value: &Value| {
+        Some(Point {
+            lat: value["lat"].as_f64()?,
+            lng: value["lng"].as_f64()?,
+        })
+    };
     Ok(Address {
         line1: body["line1"].as_str().unwrap_or_default().to_owned(),
         city: String::new(),
         country: String::new(),
         point: point(body).context("an address without a place")?,
         unit: None,
-        floor: body["floor"].as_i64().and_then(|floor| i16::try_from(floor).ok()),
-        accuracy_m: body["accuracyM"].as_f64().map_or(Address::ACCURACY_M_DEFAULT, |metres| metres as f32),
+        floor: body["floor"]
+            .as_i64()
+            .and_then(|floor| i16::try_from(floor).ok()),
+        accuracy_m: body["accuracyM"]
+            .as_f64()
+            .map_or(Address::ACCURACY_M_DEFAULT, |metres| metres as f32),
         storey_height_m: body["storeyHeightM"].as_f64().map(|metres| metres as f32),
         entrance: point(&body["entrance"]),
-        gates: body["gates"].as_array().into_iter().flatten().filter_map(point).collect(),
+        gates: body["gates"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(point)
+            .collect(),
     })
 }
 
@@ -154,15 +191,31 @@ fn address(body: &Value) -> anyhow::Result<Address> {
 /// it can't tell.
 pub(super) fn text(report: &Report) -> String {
     let field = |field: Field| {
-        let untold = if field.untold > 0 { format!(" ({}?)", field.untold) } else { String::new() };
+        let untold = if field.untold > 0 {
+            format!(" ({}?)", field.untold)
+        } else {
+            String::new()
+        };
         format!("{}/{}{untold}", field.right, field.told)
     };
     let mut out = format!(
         "{:<20} {:>10} {:>10} {:>10} {:>14} {:>12} {:>10} {:>10} {:>6}  outcomes told\n",
-        "kind", "outcome", "added", "doorstep", "floors", "elevator", "attempts", "suspicious", "fraud≤"
+        "kind",
+        "outcome",
+        "added",
+        "doorstep",
+        "floors",
+        "elevator",
+        "attempts",
+        "suspicious",
+        "fraud≤"
     );
     for (name, kind) in &report.by_kind {
-        let told: Vec<_> = kind.outcomes_told.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let told: Vec<_> = kind
+            .outcomes_told
+            .iter()
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
         // Writing to a string can't fail.
         let _ = writeln!(
             out,

@@ -22,6 +22,10 @@ const ANCHORS: usize = 30;
 const FUSED_LEAST: f32 = 0.75;
 /// Sources this many common uncertainties apart contradict each other.
 const CONTRADICT_SIGMAS: f32 = 2.5;
+/// Where reception is bad within this time, a phone's own accuracy is too good by this factor (recorded: some claim
+/// 4 m in a basement).
+const INDOOR_NEAR_MS: u32 = 30_000;
+const INDOOR_FACTOR: f32 = 2.0;
 /// What of the way walked on stairs leads away from where they stand.
 const STAIRS_SHARE: f32 = 0.15;
 /// Length of a step (textbook, 0.6 to 0.8 m).
@@ -34,6 +38,10 @@ const WAY_TO_DISTANCE: f32 = 0.6;
 const STILL_ACCEL_STD: f32 = 0.45;
 /// Less time on foot between two drives is a phone that was moved about in the vehicle.
 const ON_FOOT_LEAST_MS: u32 = 8_000;
+/// A shorter drive may be none: hops of deliveries are 15 to 40 s long, leaps of positions as well.
+const DOUBTFUL_DRIVE_MS: u32 = 30_000;
+/// It is none with a step in every second and a half.
+const STEP_OF_DRIVE_MS: u32 = 1_500;
 /// Walking has at least this cadence (textbook).
 const GAIT_HZ: f32 = 1.0;
 
@@ -84,6 +92,8 @@ pub(crate) fn body(window: &Window) -> Body {
 /// The session, laid out once and read by every part of scoring.
 pub(crate) struct Scene<'a> {
     pub(crate) input: &'a ScoreInput<'a>,
+    /// The events, without drives that the steps disprove.
+    pub(crate) timeline: Vec<&'a Event>,
     /// Fixes that may be believed as to the place: exact enough, not said to be simulated, not reached by a jump.
     pub(crate) fixes: Vec<Fix>,
     /// The jumps in the positions that were not said to be simulated.
@@ -105,6 +115,7 @@ impl<'a> Scene<'a> {
             .find(|window| window.alive)
             .map_or(0, Window::end_ms);
         let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
+        let timeline = timeline(input, end_ms);
         let mut fixes = usable_fixes(input.windows);
         let jumps = jumps::find(&fixes);
         jumps::take_out(&mut fixes, &jumps);
@@ -112,9 +123,10 @@ impl<'a> Scene<'a> {
             input,
             fixes,
             jumps,
-            walked_m: walked_m(input, end_ms),
+            walked_m: walked_m(input, &timeline, end_ms),
             height: HeightTrack::new(input.windows),
-            feet: feet(input.events, end_ms),
+            feet: feet(&timeline, end_ms),
+            timeline,
             end_ms,
         }
     }
@@ -136,9 +148,9 @@ impl<'a> Scene<'a> {
 
     /// The events of a type, in order.
     pub(crate) fn events(&self, event_type: EventType) -> impl Iterator<Item = &'a Event> {
-        self.input
-            .events
+        self.timeline
             .iter()
+            .copied()
             .filter(move |event| event.event_type == event_type)
     }
 
@@ -169,7 +181,12 @@ impl<'a> Scene<'a> {
     /// Where the phone was in `from_ms..=to_ms`: from the fixes of that time, and from good ones before and after it
     /// with the way walked between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
-        let inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
+        let mut inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
+        if self.is_reception_bad(from_ms, to_ms)
+            && let Some(inside) = &mut inside
+        {
+            inside.sigma_m *= INDOOR_FACTOR;
+        }
         let good = |fix: &&Fix| fix.accuracy_m <= ANCHOR_ACCURACY_M;
         let earlier = self.fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms);
         let before = earlier
@@ -186,6 +203,17 @@ impl<'a> Scene<'a> {
             .filter_map(|fix| self.from_anchor(fix, to_ms));
         let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
         fused(inside, [before.min_by(best), after.min_by(best)])
+    }
+
+    /// Whether reception was bad in, or shortly before or after, this time.
+    fn is_reception_bad(&self, from_ms: u32, to_ms: u32) -> bool {
+        let near = (
+            from_ms.saturating_sub(INDOOR_NEAR_MS),
+            to_ms.saturating_add(INDOOR_NEAR_MS),
+        );
+        self.events(EventType::GpsDegraded)
+            .chain(self.events(EventType::GpsLost))
+            .any(|event| overlap_ms((event.t_start_ms, end_of(event, self.end_ms)), near) > 0)
     }
 
     fn from_anchor(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
@@ -294,10 +322,9 @@ fn mean_estimate(sources: &[Estimate]) -> Option<Estimate> {
 
 /// The way walked up to the start of each window, and to the end of the last: by steps where they are counted, else
 /// by gait, else by the time spent walking.
-fn walked_m(input: &ScoreInput<'_>, end_ms: u32) -> Vec<f32> {
+fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32> {
     let spans = |event_type: EventType| -> Vec<(u32, u32)> {
-        let events = input
-            .events
+        let events = timeline
             .iter()
             .filter(move |event| event.event_type == event_type);
         events
@@ -360,10 +387,51 @@ fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     })
 }
 
-/// The periods on foot: what lies between drives and has enough steps in it.
-fn feet(events: &[Event], end_ms: u32) -> Vec<Foot> {
-    let mut movements: Vec<&Event> = events
+/// The events without short drives in which one walked, or of which only poor positions speak: under a roof they
+/// leap as if one drove.
+fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
+    let bad: Vec<(u32, u32)> = input
+        .events
         .iter()
+        .filter(|event| {
+            matches!(
+                event.event_type,
+                EventType::GpsDegraded | EventType::GpsLost
+            )
+        })
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
+    let is_doubtful = |event: &Event| {
+        let span = (event.t_start_ms, end_of(event, end_ms));
+        let length_ms = span.1 - span.0;
+        if event.event_type != EventType::Driving || length_ms >= DOUBTFUL_DRIVE_MS {
+            return false;
+        }
+        let first = input.windows.partition_point(|window| window.t_ms < span.0);
+        let last = input.windows.partition_point(|window| window.t_ms < span.1);
+        let windows = input.windows.get(first..last).unwrap_or_default();
+        let steps: u32 = windows
+            .iter()
+            .map(|window| u32::from(window.steps.unwrap_or(0)))
+            .sum();
+        let poor_ms = bad
+            .iter()
+            .map(|&bad| overlap_ms(bad, span))
+            .fold(0, u32::saturating_add);
+        steps >= length_ms / STEP_OF_DRIVE_MS || poor_ms >= length_ms / 2
+    };
+    input
+        .events
+        .iter()
+        .filter(|event| !is_doubtful(event))
+        .collect()
+}
+
+/// The periods on foot: what lies between drives and has enough steps in it.
+fn feet(timeline: &[&Event], end_ms: u32) -> Vec<Foot> {
+    let mut movements: Vec<&Event> = timeline
+        .iter()
+        .copied()
         .filter(|event| event.event_type.is_movement())
         .collect();
     movements.sort_by_key(|event| event.t_start_ms);

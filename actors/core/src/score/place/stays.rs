@@ -151,7 +151,7 @@ pub(crate) fn at(scene: &Scene<'_>, stays: &[Stay], t_ms: u32, near_ms: u32) -> 
     };
     let parted = |stay: &Stay| {
         let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
-        scene.input.events.iter().any(|event| {
+        scene.timeline.iter().any(|event| {
             matches!(
                 event.event_type,
                 EventType::Stairs | EventType::Elevator | EventType::Driving
