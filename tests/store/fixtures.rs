@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use porchlight::store::engine::{Engine, Space};
+use porchlight::store::engine::Engine;
 use porchlight::store::local::LocalStore;
-use porchlight::store::tables::outbox;
 use porchlight::store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions};
-use porchlight_actors::ports::{MessageBody, NewSession, Store};
-use porchlight_schema::ids::{OrganizationId, SessionId};
+use porchlight_actors::ports::{Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store};
+use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
 use porchlight_schema::sample::{Pressure, Sample, Steps};

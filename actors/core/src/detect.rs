@@ -65,6 +65,12 @@ pub struct Detection {
 }
 
 impl Detection {
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.backtracking.heap_bytes()
+    }
+
     /// Looks at the next second.
     pub fn observe(&mut self, context: &SessionContext, window: &Window, log: &mut EventLog) {
         if let Some(t_ms) = window.silent_since_ms {

@@ -221,6 +221,12 @@ impl Timeline {
         self.intake.counts()
     }
 
+    /// Bytes of what is remembered for detection, the events themselves apart.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        size_of::<Self>() + self.intake.heap_bytes() + self.detection.heap_bytes()
+    }
+
     /// Events beyond [`SESSION_EVENTS_MAX`], which were detected and not kept.
     #[must_use]
     pub fn dropped_events(&self) -> u32 {

@@ -105,6 +105,11 @@ impl Detector for BacktrackingDetector {
 }
 
 impl BacktrackingDetector {
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.crumbs.capacity() * size_of::<Crumb>()
+    }
+
     fn see_stay(
         &mut self,
         context: &SessionContext,

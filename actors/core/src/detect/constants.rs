@@ -192,7 +192,7 @@ pub(super) const GROUND_STOREY_EXTRA_M: f32 = 0.7;
 /// Log-odds of driving in a second without a speed: a vehicle must have been seen to move.
 pub(super) const DRIVE_UNSEEN_LOG_ODDS: f32 = -0.15;
 /// What entering a vehicle costs in a second without a speed: it must have been seen to move.
-pub(super) const DRIVE_UNSEEN_ENTRY_COST: f32 = 20.0;
+pub(super) const DRIVE_UNSEEN_ENTRY_COST: f32 = 60.0;
 /// Climbing and riding go with a speed over ground of at most this, m/s: stairs are taken at 0.5.
 pub(super) const CLIMB_GROUND_SPEED_MPS: f32 = 1.1;
 /// What each m/s more speaks against them, up to [`RATE_COST_MAX`].

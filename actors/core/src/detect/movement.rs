@@ -9,8 +9,8 @@ use super::constants::{
     REST_HOLDS_MS, RIDE_MPS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
-use super::frame::Frame;
-use super::height::RideTrack;
+use super::frame::{Frame, KeptFrame};
+use super::height::{LoneRide, RideTrack};
 use super::motion::vehicle_hint;
 use super::position::{Leg, PositionTrack};
 use super::track::Arbiter;
@@ -28,13 +28,15 @@ pub(super) struct MovementDetector {
     ride: RideTrack,
     position: PositionTrack,
     /// The last seconds: those already decoded that the slope still needs, then those that wait.
-    frames: [Frame; WAITING],
+    frames: [KeptFrame; WAITING],
     filled: u8,
     /// How many of `frames` were decoded.
     done: u8,
     has_body: bool,
     /// The newest second with a speed over ground, and that speed.
     lately: (u32, f32),
+    /// Without a barometer: a ride, and the second with which it ended, until that second is settled.
+    lone_ride: Option<(u32, LoneRide)>,
     decoder: Decoder,
     arbiter: Arbiter,
 }
@@ -63,13 +65,16 @@ impl Detector for MovementDetector {
             rate_mps: 0.0,
             rate_error_mps: 0.0,
             speed_mps: None,
-            ride: self
-                .ride
-                .observe(window)
-                .filter(|_| window.pressure_hpa.is_none()),
             vehicle: vehicle_hint(window),
         };
-        self.append(frame);
+        let ride = self
+            .ride
+            .observe(window)
+            .filter(|_| window.pressure_hpa.is_none());
+        if let Some(ride) = ride {
+            self.lone_ride = Some((window.t_ms, ride));
+        }
+        self.append(&frame);
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
@@ -83,9 +88,12 @@ impl Detector for MovementDetector {
             self.decode_next(context, log);
         }
         let Self {
-            decoder, arbiter, ..
+            decoder,
+            arbiter,
+            lone_ride,
+            ..
         } = self;
-        decoder.flush(|frame, state| arbiter.observe(context, frame, state, log));
+        decoder.flush(|frame, state| arbiter.observe(context, frame, state, lone_ride, log));
         arbiter.finish(context, t_ms, log);
         self.filled = 0;
         self.done = 0;
@@ -106,21 +114,22 @@ impl MovementDetector {
         }
     }
 
-    fn append(&mut self, frame: Frame) {
+    fn append(&mut self, frame: &Frame) {
         if usize::from(self.filled) == WAITING {
             self.frames.rotate_left(1);
             self.filled -= 1;
             self.done = self.done.saturating_sub(1);
         }
         if let Some(place) = self.frames.get_mut(usize::from(self.filled)) {
-            *place = frame;
+            *place = KeptFrame::of(frame);
             self.filled += 1;
         }
     }
 
     /// Writes what a fix says of the seconds before it that wait.
     fn fill(&mut self, leg: &Leg) {
-        for frame in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
+        for kept in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
+            let mut frame = kept.frame();
             let middle_ms = frame.t_ms + WINDOW_MS / 2;
             if middle_ms > leg.from_ms.saturating_sub(WINDOW_MS)
                 && middle_ms <= leg.to_ms + WINDOW_MS
@@ -134,12 +143,13 @@ impl MovementDetector {
             {
                 frame.gait = gait;
             }
+            *kept = KeptFrame::of(&frame);
         }
     }
 
     fn decode_next(&mut self, context: &SessionContext, log: &mut EventLog) {
         let place = usize::from(self.done);
-        let Some(mut frame) = self.frames.get(place).copied() else {
+        let Some(mut frame) = self.frames.get(place).map(KeptFrame::frame) else {
             return;
         };
         match frame.speed_mps {
@@ -156,10 +166,13 @@ impl MovementDetector {
             .height_m
             .map(|height_m| self.smooth_m(place, height_m));
         let Self {
-            decoder, arbiter, ..
+            decoder,
+            arbiter,
+            lone_ride,
+            ..
         } = self;
         decoder.observe(&frame, &evidence, |frame, state| {
-            arbiter.observe(context, frame, state, log)
+            arbiter.observe(context, frame, state, lone_ride, log)
         });
         self.done += 1;
     }
@@ -171,7 +184,7 @@ impl MovementDetector {
             .into_iter()
             .flatten()
             .filter(|&near| near < usize::from(self.filled));
-        let near = near.filter_map(|near| self.frames.get(near)?.height_m);
+        let near = near.filter_map(|near| self.frames.get(near)?.height_m());
         let (sum_m, count) = near.fold((height_m, 1.0), |(sum_m, count), height_m| {
             (sum_m + height_m, count + 1.0)
         });
@@ -187,12 +200,12 @@ impl MovementDetector {
             (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
         let mut sum_hh = 0.0_f32;
         let here = self.frames.get(place)?;
-        let (here_ms, here_m) = (here.t_ms, here.height_m.unwrap_or(0.0));
+        let (here_ms, here_m) = (here.t_ms(), here.height_m().unwrap_or(0.0));
         for frame in self.frames.get(from..to)? {
-            let Some(height_m) = frame.height_m else {
+            let Some(height_m) = frame.height_m() else {
                 continue;
             };
-            let t_sec = (f64::from(frame.t_ms) - f64::from(here_ms)) as f32 / 1_000.0;
+            let t_sec = (f64::from(frame.t_ms()) - f64::from(here_ms)) as f32 / 1_000.0;
             let height_m = height_m - here_m;
             count += 1.0;
             sum_t += t_sec;

@@ -195,12 +195,13 @@ impl Run {
 }
 
 impl Arbiter {
-    /// Takes the next settled second.
+    /// Takes the next settled second, and the ride that acceleration alone showed, if it ended with it.
     pub(super) fn observe(
         &mut self,
         context: &SessionContext,
         frame: &Frame,
         state: State,
+        lone_ride: &mut Option<(u32, LoneRide)>,
         log: &mut EventLog,
     ) {
         let before_m = self.height_before();
@@ -235,7 +236,7 @@ impl Arbiter {
         };
         self.append(second);
         self.resolve(context, log);
-        if let Some(ride) = frame.ride {
+        if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= frame.t_ms) {
             self.insert_ride(context, frame, &ride, log);
         }
     }

@@ -146,7 +146,7 @@ fn measured(
 fn climbs<'a>(scene: &Scene<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Event> {
     let is_climb =
         |event: &&Event| matches!(event.event_type, EventType::Stairs | EventType::Elevator);
-    let events = scene.input.events.iter().filter(is_climb);
+    let events = scene.timeline.iter().copied().filter(is_climb);
     // A climb that begins a few seconds before the entrance's estimate still belongs to it.
     let from_ms = from_ms.saturating_sub(INSTANT_MS);
     events
@@ -240,9 +240,18 @@ fn explain(
 
 /// Whether a ride was seen; "no" only where pressure (or vertical acceleration) was heard nearly all the time.
 fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Option<bool> {
+    // A ride before the courier left the vehicle is one of the vehicle's: a ramp, or a car lift.
+    let within = |event: &Event| {
+        places.foot.is_none_or(|foot| {
+            overlap_ms(
+                (event.t_start_ms, end_of(event, scene.end_ms)),
+                (foot.from_ms, foot.to_ms),
+            ) > 0
+        })
+    };
     let ride = scene
         .events(EventType::Elevator)
-        .find(|event| event.confidence.as_probability() >= CONFIDENCE_LEAST);
+        .find(|event| event.confidence.as_probability() >= CONFIDENCE_LEAST && within(event));
     if let Some(ride) = ride {
         let span = (ride.t_start_ms, end_of(ride, scene.end_ms));
         let length_sec = seconds(span.1.saturating_sub(span.0));

@@ -1,5 +1,11 @@
 //! Labelled recordings, as they lie in the folder beside the project.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test reads files, and stops where it can't"
+)]
+
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,22 +20,22 @@ use porchlight_schema::sample::{Kind, Sample};
 use porchlight_schema::session::{Address, Point};
 
 /// A recording with its labels.
-pub struct Recording {
-    pub name: String,
-    pub labels: Labels,
-    pub batch: PackedBatch,
-    pub context: SessionContext,
+pub(crate) struct Recording {
+    pub(crate) name: String,
+    pub(crate) labels: Labels,
+    pub(crate) batch: PackedBatch,
+    pub(crate) context: SessionContext,
 }
 
 /// Where the recordings are; none where they are not on this machine.
-pub fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/recordings");
     let folder = std::env::var_os("PORCHLIGHT_RECORDINGS").map_or(beside, PathBuf::from);
     folder.is_dir().then_some(folder)
 }
 
 /// Names of the recordings that begin with `prefix`, in order.
-pub fn names(folder: &Path, prefix: &str) -> Vec<String> {
+pub(crate) fn names(folder: &Path, prefix: &str) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
@@ -41,7 +47,7 @@ pub fn names(folder: &Path, prefix: &str) -> Vec<String> {
 }
 
 /// Reads a recording.
-pub fn load(folder: &Path, name: &str) -> Recording {
+pub(crate) fn load(folder: &Path, name: &str) -> Recording {
     let text = std::fs::read(folder.join(format!("{name}.labels.json"))).unwrap();
     let labels: Labels = serde_json::from_slice(&text).unwrap();
     let file = File::open(folder.join(format!("{name}.ndjson.gz"))).unwrap();
@@ -86,7 +92,7 @@ fn address(batch: &PackedBatch) -> Address {
 }
 
 /// Runs a recording without the kinds in `without`.
-pub fn run(recording: &Recording, without: &[Kind]) -> Vec<Detected> {
+pub(crate) fn run(recording: &Recording, without: &[Kind]) -> Vec<Detected> {
     let mut timeline = Timeline::new(&recording.context);
     let mut opened_at_ms: Vec<Option<u32>> = Vec::new();
     let mut newest_ms = 0;

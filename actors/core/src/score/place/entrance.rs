@@ -130,7 +130,7 @@ fn bad_spans(scene: &Scene<'_>) -> Vec<(u32, u32)> {
             EventType::GpsDegraded | EventType::GpsLost
         )
     };
-    let bad = scene.input.events.iter().filter(is_bad);
+    let bad = scene.timeline.iter().copied().filter(is_bad);
     let mut spans: Vec<(u32, u32)> = bad
         .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
         .collect();
