@@ -73,9 +73,8 @@ fn finish(
     request_id: &RequestId,
 ) -> ServiceResponse<BoxBody> {
     let Some(problem) = problem_in(&response) else {
-        if let Some(value) = request_id.header() {
-            response.headers_mut().insert(REQUEST_ID, value);
-        }
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, request_id.header());
         return response;
     };
     on_problem(&problem, request_id, route_of(&response).as_str());
