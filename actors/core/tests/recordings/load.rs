@@ -21,7 +21,6 @@ use porchlight_schema::session::{Address, Point};
 
 /// A recording with its labels.
 pub(crate) struct Recording {
-    pub(crate) name: String,
     pub(crate) labels: Labels,
     pub(crate) batch: PackedBatch,
     pub(crate) context: SessionContext,
@@ -58,7 +57,6 @@ pub(crate) fn load(folder: &Path, name: &str) -> Recording {
     let batch = builder.pack();
     let context = SessionContext::of_address(&address(&batch), None);
     Recording {
-        name: name.to_owned(),
         labels,
         batch,
         context,
