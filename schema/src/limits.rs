@@ -46,6 +46,14 @@ pub const COMMIT_QUEUE_MAX: usize = 4_096;
 pub const COMMIT_GROUP_MAX: usize = 512;
 /// Bytes in one group of the committer, beyond the first write.
 pub const COMMIT_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Sessions whose highest `seq` the committer remembers, so that a rising one needs no look-up.
+pub const JOURNAL_TIPS_MAX: usize = 262_144;
+/// Bytes of batches in one read of the journal, beyond the first batch.
+pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
+/// Index rows that one page of a list may pass over.
+pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
+/// Rows that one step of the retention sweep removes.
+pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
 /// What a client is asked to wait after 429 for a session's in-flight cap, and after 503.
 pub const RETRY_AFTER_SEC: u64 = 1;
 
@@ -79,10 +87,24 @@ pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
 pub const TEXT_CHARS_MAX: usize = 256;
 /// Characters of a URL.
 pub const URL_CHARS_MAX: usize = 2_048;
+/// Floor of an address; ground is 0.
+pub const ADDRESS_FLOOR_MIN: i16 = -20;
+/// See [`ADDRESS_FLOOR_MIN`]: above the tallest building there is.
+pub const ADDRESS_FLOOR_MAX: i16 = 200;
+/// `accuracyM` of an address.
+pub const ADDRESS_ACCURACY_M_MAX: f64 = 100_000.0;
+/// `storeyHeightM` of an address.
+pub const STOREY_HEIGHT_M_MIN: f64 = 1.5;
+/// See [`STOREY_HEIGHT_M_MIN`].
+pub const STOREY_HEIGHT_M_MAX: f64 = 20.0;
 /// Gates of one address.
 pub const ADDRESS_GATES_MAX: usize = 16;
 /// Names in `device.sensors`.
 pub const DEVICE_SENSORS_MAX: usize = 32;
+/// Characters of one of them.
+pub const DEVICE_SENSOR_CHARS_MAX: usize = 64;
+/// Faults that are listed for one request.
+pub const FAULTS_MAX: usize = 20;
 
 // --- Snapshots and supervision (design) ------------------------------------------------------------------------
 
@@ -111,6 +133,15 @@ pub const PAGE_ROWS_DEFAULT: u32 = 50;
 pub const PAGE_ROWS_MAX: u32 = 200;
 /// Characters of a cursor.
 pub const CURSOR_CHARS_MAX: usize = 256;
+
+// --- Keys (contract 1) ------------------------------------------------------------------------------------------
+
+/// A revocation is known on every node after this long: the age of a remembered look-up (contract 1).
+pub const KEY_REMEMBERED_MS_MAX: u64 = 30_000;
+/// Look-ups that found a key and are remembered on one node.
+pub const KEYS_REMEMBERED_MAX: usize = 16_384;
+/// Look-ups that found none and are remembered on one node.
+pub const UNKNOWN_KEYS_REMEMBERED_MAX: usize = 4_096;
 
 // --- Webhooks (contract 6, 9) ----------------------------------------------------------------------------------
 

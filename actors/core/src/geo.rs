@@ -49,6 +49,28 @@ impl LocalFrame {
             north_m: ((point.lat - self.lat) * METRES_PER_DEGREE) as f32,
         }
     }
+
+    /// The point that lies at `place`: the inverse of [`LocalFrame::place`], exact to the metre within 5 km.
+    /// Near a pole, where a degree of longitude has no length, the origin's longitude is kept.
+    #[must_use]
+    pub fn point(&self, place: Place) -> Point {
+        let lat = self.lat + f64::from(place.north_m) / METRES_PER_DEGREE;
+        let degrees_east = if self.metres_per_degree_east.abs() < 1.0 {
+            0.0
+        } else {
+            f64::from(place.east_m) / self.metres_per_degree_east
+        };
+        let mut lng = self.lng + degrees_east;
+        if lng > 180.0 {
+            lng -= 360.0;
+        } else if lng < -180.0 {
+            lng += 360.0;
+        }
+        Point {
+            lat: lat.clamp(-90.0, 90.0),
+            lng: lng.clamp(-180.0, 180.0),
+        }
+    }
 }
 
 impl Place {

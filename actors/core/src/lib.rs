@@ -5,5 +5,8 @@ pub mod detect;
 pub mod evaluate;
 pub mod geo;
 pub mod intake;
+pub mod score;
+pub mod session;
 pub mod timeline;
+pub mod webhook;
 pub mod window;

@@ -1,3 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+pub mod messages;
+pub mod observe;
 pub mod ports;
+pub mod registry;
+pub mod scoring;
+pub mod service;
+pub mod session;
+pub mod supervision;
+pub mod timers;
+pub mod webhook;

@@ -7,14 +7,22 @@
 
 mod journal;
 mod keys;
+mod outbox;
 mod sessions;
+mod transport;
 
 pub use journal::{Appended, Journal, JournalEntry, Note};
 pub use keys::{Keys, Organization};
+pub use outbox::{
+    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint,
+    Outbox, PreviousSecret, SealedSecret, SecretSeal, Work,
+};
 pub use sessions::{
     Covered, EndOutcome, Idempotency, Insights, MessageBody, NewSession, Page, PodRow,
     SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
 };
+
+pub use transport::{Answer, OutboundRequest, Transport, UrlRefused};
 
 use porchlight_schema::time::TimestampMs;
 
@@ -53,3 +61,12 @@ pub trait Clock: Send + Sync {
     /// The time.
     fn now(&self) -> TimestampMs;
 }
+
+/// Randomness, for ids.
+pub trait Entropy: Send + Sync {
+    /// 128 random bits.
+    fn random(&self) -> u128;
+}
+
+/// Tells a tenant's webhooks that there may be something new. Carries no data: who is poked reads the store.
+pub type Poke = std::sync::Arc<dyn Fn(porchlight_schema::session::Tenant) + Send + Sync>;

@@ -1,0 +1,272 @@
+//! From a finished session to its [`Score`]: every field, every reason code, and the evidence for each.
+//!
+//! A pure function of what [`ScoreInput`] holds, and of nothing else (contract 4).
+
+mod attempts;
+mod climb;
+mod doorstep;
+mod fingerprint;
+mod fraud;
+mod friction;
+mod height;
+mod jumps;
+mod knowledge;
+mod ledger;
+mod outcome;
+mod place;
+mod position;
+mod scene;
+mod visibility;
+pub mod weights;
+
+#[cfg(test)]
+mod tests;
+
+pub use fingerprint::{Fingerprint, trace_fingerprint};
+pub use knowledge::{
+    Knowledge, LearnedPoint, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, Replay, learn,
+    place_key,
+};
+
+use porchlight_schema::event::{Event, seconds, sort_events};
+use porchlight_schema::insight::{Metrics, Score, Summary};
+use porchlight_schema::limits::SAMPLE_T_MS_MAX;
+use porchlight_schema::sample::SystemName;
+use porchlight_schema::session::PodType;
+use serde::{Deserialize, Serialize};
+
+use crate::context::SessionContext;
+use crate::window::{WINDOW_MS, Window};
+use ledger::{Ledger, rounded, words};
+use place::Places;
+use scene::Scene;
+
+/// Beyond this no session goes: the greatest `t` of a sample, and its window.
+const END_MS_MAX: u32 = SAMPLE_T_MS_MAX + WINDOW_MS;
+
+/// The name of a mark, as far as scoring knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MarkName {
+    /// `arrived`.
+    Arrived,
+    /// `pod_captured`.
+    PodCaptured,
+    /// `handed_over`.
+    HandedOver,
+    /// `left_at_door`.
+    LeftAtDoor,
+    /// The app's own.
+    Other,
+}
+
+impl MarkName {
+    /// Of the name on the wire.
+    #[must_use]
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "arrived" => Self::Arrived,
+            "pod_captured" => Self::PodCaptured,
+            "handed_over" => Self::HandedOver,
+            "left_at_door" => Self::LeftAtDoor,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether it says that the parcel changed hands.
+    #[must_use]
+    pub fn is_hand_over(self) -> bool {
+        matches!(
+            self,
+            Self::PodCaptured | Self::HandedOver | Self::LeftAtDoor
+        )
+    }
+}
+
+/// The proof of delivery, as far as scoring reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodInput {
+    /// What it is.
+    pub pod_type: PodType,
+    /// When it was attached, milliseconds since the session's start, if known and within the session.
+    pub t_ms: Option<u32>,
+}
+
+/// All that a score depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct ScoreInput<'a> {
+    /// What was known of the address and the device.
+    pub context: &'a SessionContext,
+    /// The whole session in order, a window for each second that was alive or lay in a silence under 30 s.
+    pub windows: &'a [Window],
+    /// The final timeline.
+    pub events: &'a [Event],
+    /// Marks, in time order: milliseconds since the start, and the name.
+    pub marks: &'a [(u32, MarkName)],
+    /// Incidents of the phone, in time order.
+    pub system: &'a [(u32, SystemName)],
+    /// The proof of delivery.
+    pub pod: Option<PodInput>,
+    /// Start to end.
+    pub duration_ms: u32,
+    /// Whether the service ended the session.
+    pub timed_out: bool,
+    /// Batches that never came.
+    pub missing_batches: u32,
+    /// Batches that came and were left out because they could not be processed.
+    pub quarantined_batches: u32,
+    /// What was known beforehand.
+    pub known: &'a Knowledge,
+}
+
+/// A score, and what the service may learn of the place from it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// The score.
+    pub score: Score,
+    /// What the session says of its place, if it is trusted enough to be learned from; day and rider are for the
+    /// caller to fill in.
+    pub learned: Option<PlaceFacts>,
+}
+
+/// Scores a finished session.
+#[must_use]
+pub fn score(input: &ScoreInput<'_>) -> Score {
+    score_and_learn(input).score
+}
+
+/// Scores a finished session, and says what may be learned from it.
+#[must_use]
+pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
+    let scene = Scene::new(input);
+    let mut ledger = Ledger::default();
+    let places = Places::find(&scene);
+    let visibility = visibility::score(&scene, &places, &mut ledger);
+    let climb = climb::find(&scene, &places, &mut ledger);
+    let mut doorstep = doorstep::judge(&scene, &places, &climb, &mut ledger);
+    doorstep.right &= outcome::insufficient(&scene, visibility.score).is_none();
+    let attempts = attempts::count(&scene, &places, &mut ledger);
+    let friction_score = friction::score(&scene, &places, &attempts, &mut ledger);
+    let findings = fraud::Findings {
+        places: &places,
+        climb: &climb,
+        doorstep: &doorstep,
+        visibility: &visibility,
+    };
+    let fraud = fraud::score(&scene, &findings, &mut ledger);
+    let findings = outcome::Findings {
+        places: &places,
+        climb: &climb,
+        doorstep: &doorstep,
+        visibility: &visibility,
+    };
+    let reason_codes = outcome::codes(&scene, &findings, &mut ledger);
+    let metrics = metrics(&places, &attempts, &mut ledger);
+    let mut events = input.events.to_vec();
+    sort_events(&mut events);
+    let learned = learned(
+        &scene,
+        &places,
+        &climb,
+        &doorstep,
+        fraud.score,
+        visibility.score,
+    );
+    let summary = Summary {
+        right_doorstep: doorstep.right,
+        fraud_score: fraud.score,
+        suspicious_behavior: fraud.suspicious,
+        friction_score,
+        visibility_score: visibility.score,
+        floors_climbed: climb.floors,
+        elevator_used: climb.elevator_used,
+        total_duration_sec: seconds(input.duration_ms),
+        attempt_cycles: attempts.visits,
+    };
+    let score = Score {
+        summary,
+        reason_codes,
+        events,
+        metrics,
+        evidence: ledger.into_entries(),
+        weights: weights::VERSION.to_owned(),
+        has_path: scene.fixes.len() >= 2,
+    };
+    Scored { score, learned }
+}
+
+fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) -> Metrics {
+    let Some((door_from_ms, door_to_ms)) = attempts.door else {
+        return Metrics::default();
+    };
+    let at_door_sec = rounded(seconds(attempts.at_door_ms));
+    let text = format!("{at_door_sec:.0} s at the door.");
+    let span = Some((door_from_ms, door_to_ms));
+    ledger.add(
+        "timeAtDoorSec",
+        "stay",
+        at_door_sec,
+        span,
+        words(text, "A step to the side may end or begin a stay."),
+    );
+    let entrance = places
+        .entrance
+        .filter(|entrance| entrance.at_ms <= door_from_ms);
+    let way_sec = entrance.map(|entrance| {
+        let way_sec = rounded(seconds(door_from_ms - entrance.at_ms));
+        let how = match entrance.sign {
+            place::entrance::EntranceSign::KnownPlace => "its known place was passed",
+            place::entrance::EntranceSign::Gate => "a controlled passage was gone through",
+            place::entrance::EntranceSign::Decay => "reception began to fade",
+            place::entrance::EntranceSign::Climb => "a change of floors began soon after",
+        };
+        let text = format!(
+            "The entrance was found because {how}; from there to the door it took {way_sec:.0} s."
+        );
+        let span = Some((entrance.at_ms, door_from_ms));
+        ledger.add(
+            "timeFromEntranceToDoorSec",
+            "entrance",
+            way_sec,
+            span,
+            words(text, "Reception notices a doorway some seconds late."),
+        );
+        way_sec
+    });
+    Metrics {
+        time_from_entrance_to_door_sec: way_sec,
+        time_at_door_sec: Some(at_door_sec),
+    }
+}
+
+/// A session teaches only where it is confirmed: right door, seen well, nothing against it.
+fn learned(
+    scene: &Scene<'_>,
+    places: &Places,
+    climb: &climb::Climb,
+    doorstep: &doorstep::Doorstep,
+    fraud_score: f64,
+    visibility_score: f64,
+) -> Option<PlaceFacts> {
+    const FRAUD_MOST: f64 = 0.1;
+    if !doorstep.right || fraud_score > FRAUD_MOST || visibility_score < weights::visibility::GOOD {
+        return None;
+    }
+    let frame = scene.input.context.frame;
+    let drop_off = places.drop_off?;
+    let entrance = places.entrance.filter(|entrance| entrance.is_timed());
+    let entrance = entrance
+        .and_then(|entrance| scene.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));
+    let point = |estimate: position::Estimate| (frame.point(estimate.place), estimate.sigma_m);
+    // The floor is taken from the address, and the height from the air: no storey height goes into this.
+    let floor = scene.input.context.floor.filter(|&floor| floor != 0);
+    let floor_height_m = floor
+        .zip(climb.rise)
+        .map(|(floor, rise)| (floor, rise.metres));
+    Some(PlaceFacts {
+        day: 0,
+        rider: 0,
+        floor_height_m,
+        entrance: entrance.map(point),
+        drop_off: drop_off.estimate.map(point),
+    })
+}

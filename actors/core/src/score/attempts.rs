@@ -1,0 +1,149 @@
+//! Visits to the door: leaving by 15 m or a floor and coming back is another one (contract 5).
+
+use porchlight_schema::event::{EventType, seconds};
+
+use super::ledger::{Ledger, words};
+use super::place::Places;
+use super::place::stays::{SAME_FLOOR_M, Stay};
+use super::scene::{Scene, end_of};
+
+/// Leaving, across (contract 5).
+const LEFT_M: f32 = 15.0;
+/// Leaving, up or down: more than half of the lowest storey.
+const LEFT_HEIGHT_M: f32 = 2.2;
+/// Leaving and coming back on foot takes this many metres at least.
+const LEFT_WALK_M: f32 = 2.0 * LEFT_M;
+/// Seconds away on another level before it counts: doors and gusts move the pressure for a moment.
+const LEFT_SECONDS: usize = 3;
+
+/// The visits, and the time at the door in the one in which the parcel was handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Attempts {
+    pub(crate) visits: u32,
+    /// From when to when one was at the door with the parcel.
+    pub(crate) door: Option<(u32, u32)>,
+    /// Milliseconds of it that were spent there.
+    pub(crate) at_door_ms: u32,
+}
+
+pub(crate) fn count(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Attempts {
+    let Some(door) = places.door() else {
+        let text = "No stay at a door was found.";
+        ledger.add(
+            "attemptCycles",
+            "no_visit",
+            0.0,
+            None,
+            words(text, "A very short stop cannot be seen by every phone."),
+        );
+        return Attempts::default();
+    };
+    let mut visits: Vec<Vec<&Stay>> = Vec::new();
+    for stay in places
+        .stays
+        .iter()
+        .filter(|stay| is_at(scene, places, door, stay))
+    {
+        match visits.last_mut() {
+            Some(visit)
+                if !visit
+                    .last()
+                    .is_some_and(|last| has_left(scene, door, last, stay)) =>
+            {
+                visit.push(stay)
+            }
+            _ => visits.push(vec![stay]),
+        }
+    }
+    let mut handed = Attempts {
+        visits: visits.len() as u32,
+        ..Attempts::default()
+    };
+    for (index, visit) in visits.iter().enumerate() {
+        let (Some(first), Some(last)) = (visit.first(), visit.last()) else {
+            continue;
+        };
+        let span = (first.from_ms, last.to_ms);
+        let at_door_ms = visit
+            .iter()
+            .map(|stay| stay.length_ms())
+            .fold(0, u32::saturating_add);
+        let length_sec = seconds(at_door_ms);
+        let text = format!("Visit {} to the door, {length_sec:.0} s there.", index + 1);
+        ledger.add(
+            "attemptCycles",
+            "door_visit",
+            1.0,
+            Some(span),
+            words(text, "A neighbour's door on the same floor looks alike."),
+        );
+        if visit.iter().any(|stay| stay.from_ms == door.from_ms) {
+            handed.door = Some(span);
+            handed.at_door_ms = at_door_ms;
+        }
+    }
+    handed
+}
+
+/// Whether `stay` was at the same door: same place as far as positions tell, same floor, and not at the vehicle.
+fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
+    if stay.from_ms == door.from_ms {
+        return true;
+    }
+    if stay.passage || stay.before_ride {
+        return false;
+    }
+    if let (Some(a), Some(b)) = (door.height_m, stay.height_m)
+        && (a - b).abs() >= SAME_FLOOR_M
+    {
+        return false;
+    }
+    let (Some(a), Some(b)) = (door.estimate, stay.estimate) else {
+        return false;
+    };
+    let apart_m = a.place.distance_m(b.place);
+    let uncertain_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
+    if apart_m > LEFT_M.max(2.0 * uncertain_m.min(2.0 * LEFT_M)) {
+        return false;
+    }
+    // Indoors positions tell little: one that went in for the one stay went in for the other too.
+    let climbed = places.entrance.is_some() && door.height_m.is_none();
+    if climbed && uncertain_m > 2.0 * LEFT_M {
+        return false;
+    }
+    let parked = super::place::foot_at(scene, stay.from_ms).and_then(|foot| foot.parked_ms);
+    let vehicle = parked.and_then(|at_ms| scene.estimate(at_ms.saturating_sub(5_000), at_ms));
+    vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m)
+}
+
+/// Whether the courier left the door between two stays at it.
+fn has_left(scene: &Scene<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
+    let (from_ms, to_ms) = (before.to_ms, after.from_ms);
+    let drove = scene
+        .events(EventType::Driving)
+        .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
+    if drove {
+        return true;
+    }
+    if let Some(height_m) = door.height_m {
+        let away = scene.height.levels(from_ms, to_ms).iter();
+        if away
+            .filter(|level| (level.height_m - height_m).abs() >= LEFT_HEIGHT_M)
+            .count()
+            >= LEFT_SECONDS
+        {
+            return true;
+        }
+    }
+    let walked_far = scene
+        .walked_m(from_ms, to_ms)
+        .is_some_and(|walked_m| walked_m >= LEFT_WALK_M);
+    let Some(estimate) = door.estimate else {
+        return walked_far;
+    };
+    let mut away = scene.fixes(from_ms, to_ms).iter();
+    let seen_away = away.any(|fix| {
+        fix.place.distance_m(estimate.place) > LEFT_M + fix.accuracy_m.max(estimate.sigma_m)
+    });
+    seen_away || walked_far
+}

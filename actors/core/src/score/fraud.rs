@@ -1,0 +1,341 @@
+//! How likely the telemetry or the claim is untrue: log-odds of independent groups of evidence.
+//!
+//! `logit = prior + Σ over groups of min(Σ signals, cap) − what poor visibility takes off + what acquits`. Facts
+//! (flags of the platform, an exact replay) are not weakened by poor visibility; everything inferred is, so that
+//! missing data cannot convict. Every term is an entry of the evidence, and the entries add up to the logit.
+
+mod body;
+mod claim;
+mod kinematics;
+
+use porchlight_schema::sample::SystemName;
+
+use super::climb::Climb;
+use super::doorstep::{Doorstep, Up};
+use super::ledger::{Ledger, Span, Words, rounded, words};
+use super::place::{DropOffSign, Places};
+use super::scene::Scene;
+use super::visibility::Visibility;
+use super::weights::fraud as weights;
+use crate::window::Fix;
+
+const ABOUT: &str = "fraudScore";
+/// Fixes marked as simulated from which the flag counts as more than a slip.
+const MOCK_SEVERAL: usize = 3;
+/// Fixes marked as simulated from which the flag persists, with the time and the share of all fixes.
+const MOCK_PERSISTING: usize = 10;
+const MOCK_PERSISTING_MS: u32 = 10_000;
+const MOCK_PERSISTING_SHARE: f64 = 0.2;
+
+/// Grounds that are independent of each other; signals of one group are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Flags,
+    Kinematics,
+    Body,
+    Time,
+    Replay,
+    Outcome,
+}
+
+impl Group {
+    const ALL: [Self; 6] = [
+        Self::Flags,
+        Self::Kinematics,
+        Self::Body,
+        Self::Time,
+        Self::Replay,
+        Self::Outcome,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Flags => "flags",
+            Self::Kinematics => "kinematics",
+            Self::Body => "body against position",
+            Self::Time => "time",
+            Self::Replay => "replay",
+            Self::Outcome => "claim",
+        }
+    }
+
+    /// Whether it is told by the platform or by an exact copy, and not inferred.
+    fn is_fact(self) -> bool {
+        matches!(self, Self::Flags | Self::Replay)
+    }
+
+    fn cap(self) -> f64 {
+        if self.is_fact() {
+            weights::FACT_CAP
+        } else {
+            weights::GROUP_CAP
+        }
+    }
+}
+
+/// Something that speaks for an untruth.
+struct Signal {
+    group: Group,
+    name: &'static str,
+    points: f64,
+    span: Span,
+    words: Words,
+}
+
+/// The score and the flag.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Fraud {
+    pub(crate) score: f64,
+    pub(crate) suspicious: bool,
+}
+
+/// What the rest of scoring found, as far as it speaks for or against the claim.
+pub(crate) struct Findings<'f> {
+    pub(crate) places: &'f Places,
+    pub(crate) climb: &'f Climb,
+    pub(crate) doorstep: &'f Doorstep,
+    pub(crate) visibility: &'f Visibility,
+}
+
+pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> Fraud {
+    let mock = mock_flags(scene);
+    let persists = mock
+        .as_ref()
+        .is_some_and(|signal| signal.points >= weights::MOCK_PERSISTING);
+    let mut signals: Vec<Signal> = mock.into_iter().collect();
+    signals.extend(integrity(scene));
+    signals.extend(kinematics::signals(scene));
+    signals.extend(body::signals(scene));
+    signals.extend(clock(scene));
+    signals.extend(replay(scene));
+    signals.extend(claim::signals(scene, findings));
+
+    let text = "Before anything is seen, about one session in a hundred is untrue.";
+    let mut logit = ledger.add(
+        ABOUT,
+        "prior",
+        weights::PRIOR,
+        None,
+        words(text, "It is the same for everyone."),
+    );
+    let mut grounds = Vec::new();
+    for group in Group::ALL {
+        let own: Vec<&Signal> = signals
+            .iter()
+            .filter(|signal| signal.group == group)
+            .collect();
+        // A phone that stayed in the vehicle says little of the courier's claim, but all of its own positions.
+        let visibility = match group {
+            Group::Outcome => findings.visibility.score,
+            _ => findings.visibility.coverage,
+        };
+        let points = account(group, &own, visibility, ledger);
+        logit += points;
+        if points >= weights::GROUND {
+            grounds.push(group.name());
+        }
+    }
+    // Where the positions themselves are in doubt, a door that they show acquits nobody.
+    let doubted = signals
+        .iter()
+        .any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
+    if !doubted && is_door_evidence(scene, findings) {
+        let span = findings
+            .places
+            .door()
+            .map(|door| (door.from_ms, door.to_ms));
+        let text = "Way, stay, mark and floor at the door agree with each other.";
+        logit += ledger.add(
+            ABOUT,
+            "door_evidence",
+            weights::DOOR,
+            span,
+            words(text, "It speaks for the courier."),
+        );
+    }
+    let score = rounded(1.0 / (1.0 + libm::exp(-rounded(logit))));
+    let suspicious = score >= weights::SUSPICIOUS && (grounds.len() >= 2 || persists);
+    if suspicious {
+        let text = format!(
+            "The fraud score is {score} on these grounds: {}.",
+            grounds.join(", ")
+        );
+        ledger.add(
+            "suspiciousBehavior",
+            "grounds",
+            grounds.len() as f64,
+            None,
+            words(text, "Each ground names its own honest explanation."),
+        );
+    }
+    Fraud { score, suspicious }
+}
+
+/// Enters a group's signals, its cap and what visibility takes off; returns what the group adds to the logit.
+fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Ledger) -> f64 {
+    let mut sum = 0.0;
+    for signal in signals {
+        sum += ledger.add(
+            ABOUT,
+            signal.name,
+            signal.points,
+            signal.span,
+            signal.words.clone(),
+        );
+    }
+    if sum > group.cap() {
+        let text = format!(
+            "Signals of one kind ({}) speak of one thing and count up to {} only.",
+            group.name(),
+            group.cap()
+        );
+        sum += ledger.add(
+            ABOUT,
+            "group_cap",
+            group.cap() - sum,
+            None,
+            words(text, "None is needed."),
+        );
+    }
+    if sum > 0.0 && !group.is_fact() && visibility < 1.0 {
+        let text = format!(
+            "Of what is inferred ({}) only the part counts that was well seen: {visibility}.",
+            group.name()
+        );
+        sum += ledger.add(
+            ABOUT,
+            "visibility_factor",
+            -sum * (1.0 - visibility),
+            None,
+            words(text, "Missing data cannot convict."),
+        );
+    }
+    sum
+}
+
+fn mock_flags(scene: &Scene<'_>) -> Option<Signal> {
+    let all: Vec<&Fix> = scene
+        .input
+        .windows
+        .iter()
+        .flat_map(|window| window.fixes.iter().flatten())
+        .collect();
+    let mock: Vec<&&Fix> = all.iter().filter(|fix| fix.mock).collect();
+    let (first, last) = (mock.first()?, mock.last()?);
+    let span = (first.t_ms, last.t_ms);
+    let share = mock.len() as f64 / all.len() as f64;
+    let persists = mock.len() >= MOCK_PERSISTING
+        && span.1.saturating_sub(span.0) >= MOCK_PERSISTING_MS
+        && share >= MOCK_PERSISTING_SHARE;
+    let (name, points) = match mock.len() {
+        _ if persists => ("mock_persisting", weights::MOCK_PERSISTING),
+        count if count >= MOCK_SEVERAL => ("mock_several", weights::MOCK_SEVERAL),
+        _ => ("mock_once", weights::MOCK_ONCE),
+    };
+    let text = format!(
+        "The phone itself marked {} of {} positions as simulated.",
+        mock.len(),
+        all.len()
+    );
+    let words = words(
+        text,
+        "A developer's phone, or a tool that feeds an external receiver.",
+    );
+    Some(Signal {
+        group: Group::Flags,
+        name,
+        points,
+        span: Some(span),
+        words,
+    })
+}
+
+fn integrity(scene: &Scene<'_>) -> Option<Signal> {
+    let failed = scene
+        .input
+        .system
+        .iter()
+        .find(|(_, name)| *name == SystemName::IntegrityFailed)?;
+    let words = words(
+        "The platform's integrity check failed.",
+        "A phone with a custom system fails it too.",
+    );
+    let span = Some((failed.0, failed.0));
+    Some(Signal {
+        group: Group::Flags,
+        name: "integrity_failed",
+        points: weights::INTEGRITY,
+        span,
+        words,
+    })
+}
+
+fn clock(scene: &Scene<'_>) -> Option<Signal> {
+    let changed = scene
+        .input
+        .system
+        .iter()
+        .filter(|(_, name)| *name == SystemName::ClockChanged);
+    let times: Vec<u32> = changed.map(|&(t_ms, _)| t_ms).collect();
+    let (first, last) = (times.first()?, times.last()?);
+    let points = if times.len() > 1 {
+        weights::CLOCK_REPEATED
+    } else {
+        weights::CLOCK_ONCE
+    };
+    let text = format!(
+        "The phone's clock was changed {} times during the session.",
+        times.len()
+    );
+    let words = words(
+        text,
+        "The network set the time, or the phone crossed a time zone.",
+    );
+    Some(Signal {
+        group: Group::Time,
+        name: "clock_changed",
+        points,
+        span: Some((*first, *last)),
+        words,
+    })
+}
+
+fn replay(scene: &Scene<'_>) -> Option<Signal> {
+    let replay = scene.input.known.replay?;
+    let text = format!(
+        "{:.0} % of the path is a copy, to the decimetre, of the one in session {}.",
+        f64::from(replay.similarity) * 100.0,
+        replay.session_id
+    );
+    let words = words(
+        text,
+        "The same batches were sent to two sessions by mistake.",
+    );
+    Some(Signal {
+        group: Group::Replay,
+        name: "replayed_trace",
+        points: weights::REPLAY,
+        span: None,
+        words,
+    })
+}
+
+/// Whether door, mark and body agree: then the claim is very likely true, whatever oddities the position shows.
+fn is_door_evidence(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
+    let marked = findings
+        .places
+        .drop_off
+        .is_some_and(|drop_off| drop_off.sign == DropOffSign::Mark);
+    let door = findings.places.door();
+    let walked = findings.places.foot.zip(door).is_some_and(|(foot, door)| {
+        let windows = scene.windows(foot.from_ms, door.from_ms).iter();
+        windows
+            .filter(|window| super::scene::body(window) == super::scene::Body::Moving)
+            .count()
+            >= 5
+    });
+    let level = findings.doorstep.up == Up::Right
+        || (findings.doorstep.up == Up::Unknown
+            && (scene.input.context.floor.is_none() || findings.climb.rise.is_none()));
+    findings.doorstep.right && marked && door.is_some() && walked && level
+}

@@ -1,0 +1,160 @@
+//! The claim: what the app says was done, against where that was.
+
+use porchlight_schema::sample::SystemName;
+
+use super::{Findings, Group, Signal};
+use crate::score::MarkName;
+use crate::score::ledger::words;
+use crate::score::place::{DropOff, DropOffSign};
+use crate::score::scene::Scene;
+use crate::score::weights::fraud as weights;
+
+/// Uncertainties, and metres, beyond which a hand-over is far from the address.
+const FAR_SIGMAS: f32 = 3.0;
+const FAR_M: f32 = 75.0;
+/// The same for very far.
+const VERY_FAR_SIGMAS: f32 = 10.0;
+const VERY_FAR_M: f32 = 500.0;
+/// Speed at which one drives.
+const DRIVING_MPS: f32 = 5.0;
+/// A stay at a door this long before explains a late tap.
+const LATE_TAP_MS: u32 = 300_000;
+/// Location taken away this long before the hand-over.
+const WITHDRAWN_MS: u32 = 60_000;
+
+pub(super) fn signals(scene: &Scene<'_>, findings: &Findings<'_>) -> Vec<Signal> {
+    let claimed = findings
+        .places
+        .drop_off
+        .filter(|drop_off| drop_off.sign != DropOffSign::Stay);
+    let Some(claimed) = claimed else {
+        return Vec::new();
+    };
+    [
+        far(scene, claimed),
+        driving(scene, findings, claimed),
+        withdrawn(scene, claimed),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Handed over far from the address, and from where hand-overs to it usually are.
+fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
+    let estimate = claimed.estimate?;
+    let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+    let learned = scene
+        .input
+        .known
+        .drop_off
+        .map(|learned| scene.input.context.frame.place(learned.point));
+    let usual = learned.is_some_and(|place| {
+        estimate.place.distance_m(place) <= FAR_M.max(FAR_SIGMAS * estimate.sigma_m)
+    });
+    if usual || distance_m <= FAR_M.max(FAR_SIGMAS * sigma_m) {
+        return None;
+    }
+    let very = distance_m > VERY_FAR_M.max(VERY_FAR_SIGMAS * sigma_m);
+    let (name, points) = if very {
+        ("claim_very_far", weights::POD_VERY_FAR)
+    } else {
+        ("claim_far", weights::POD_FAR)
+    };
+    let text = format!(
+        "The parcel was said to be handed over {distance_m:.0} m from the address; the uncertainty is {sigma_m:.0} m."
+    );
+    let words = words(
+        text,
+        "The address's own position may be wrong, or the app was tapped late.",
+    );
+    Some(Signal {
+        group: Group::Outcome,
+        name,
+        points,
+        span: Some((claimed.at_ms, claimed.at_ms)),
+        words,
+    })
+}
+
+/// Handed over at speed, with no stay at a door shortly before that would make it a late tap.
+fn driving(scene: &Scene<'_>, findings: &Findings<'_>, claimed: DropOff) -> Option<Signal> {
+    scene.driving_at(claimed.at_ms)?;
+    let around = scene.fixes(
+        claimed.at_ms.saturating_sub(3_000),
+        claimed.at_ms.saturating_add(3_000),
+    );
+    let at_speed = around.iter().any(|fix| {
+        fix.speed_mps
+            .is_some_and(|speed_mps| speed_mps > DRIVING_MPS)
+    }) || by_places(around);
+    let since_ms = claimed.at_ms.saturating_sub(LATE_TAP_MS);
+    let late_tap = findings
+        .places
+        .stays
+        .iter()
+        .any(|stay| stay.to_ms >= since_ms && stay.from_ms <= claimed.at_ms && !stay.passage);
+    if !at_speed || late_tap {
+        return None;
+    }
+    let words = words(
+        "The parcel was said to be handed over while the vehicle was moving.",
+        "The app was tapped late.",
+    );
+    let span = Some((claimed.at_ms, claimed.at_ms));
+    Some(Signal {
+        group: Group::Outcome,
+        name: "claim_while_driving",
+        points: weights::POD_DRIVING,
+        span,
+        words,
+    })
+}
+
+fn by_places(fixes: &[crate::window::Fix]) -> bool {
+    let (Some(first), Some(last)) = (fixes.first(), fixes.last()) else {
+        return false;
+    };
+    let seconds = last.t_ms.saturating_sub(first.t_ms) as f32 / 1000.0;
+    seconds >= 2.0 && first.place.distance_m(last.place) / seconds > DRIVING_MPS
+}
+
+/// Location was switched off by hand just before the hand-over.
+fn withdrawn(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
+    let since_ms = claimed.at_ms.saturating_sub(WITHDRAWN_MS);
+    let mut last = None;
+    for &(t_ms, name) in scene
+        .input
+        .system
+        .iter()
+        .filter(|(t_ms, _)| *t_ms <= claimed.at_ms)
+    {
+        match name {
+            SystemName::LocationOff | SystemName::PermissionLost => last = Some(t_ms),
+            SystemName::LocationOn => last = None,
+            _ => {}
+        }
+    }
+    let at_ms = last.filter(|&t_ms| t_ms >= since_ms)?;
+    let arrived = scene
+        .input
+        .marks
+        .iter()
+        .any(|&(t_ms, name)| name == MarkName::Arrived && t_ms <= at_ms);
+    let when = if arrived {
+        "after the arrival and before the hand-over"
+    } else {
+        "just before the hand-over"
+    };
+    let words = words(
+        format!("Location was switched off {when}."),
+        "The courier saved battery, or the system withdrew a permission.",
+    );
+    Some(Signal {
+        group: Group::Outcome,
+        name: "location_withdrawn",
+        points: weights::LOCATION_WITHDRAWN,
+        span: Some((at_ms, claimed.at_ms)),
+        words,
+    })
+}

@@ -1,0 +1,209 @@
+//! How hard the delivery was.
+
+use porchlight_schema::event::{EventType, Metadata, seconds};
+
+use super::attempts::Attempts;
+use super::ledger::{Ledger, Span, rounded, words};
+use super::place::Places;
+use super::scene::{Scene, end_of};
+use super::weights::friction as weights;
+
+/// `1 − e^(−x)`: the first minutes count most.
+fn saturating(value: f64, scale: f64) -> f64 {
+    1.0 - libm::exp(-(value / scale).max(0.0))
+}
+
+struct Account<'l> {
+    ledger: &'l mut Ledger,
+    sum: f64,
+}
+
+impl Account<'_> {
+    fn add(
+        &mut self,
+        signal: &str,
+        points: f64,
+        span: Span,
+        text: String,
+        explanation: &'static str,
+    ) {
+        if points >= 0.0005 {
+            self.sum += self.ledger.add(
+                "frictionScore",
+                signal,
+                points,
+                span,
+                words(text, explanation),
+            );
+        }
+    }
+}
+
+/// The score; its entries add up to it.
+pub(crate) fn score(
+    scene: &Scene<'_>,
+    places: &Places,
+    attempts: &Attempts,
+    ledger: &mut Ledger,
+) -> f64 {
+    let mut account = Account { ledger, sum: 0.0 };
+    waits(scene, attempts, &mut account);
+    ways(scene, places, attempts, &mut account);
+    climbs(scene, places, &mut account);
+    if attempts.visits > 1 {
+        let points = (f64::from(attempts.visits - 1) * weights::ATTEMPT).min(weights::ATTEMPT_CAP);
+        let text = format!("It took {} visits to the door.", attempts.visits);
+        account.add(
+            "repeated_attempts",
+            points,
+            None,
+            text,
+            "The recipient may have asked to come again.",
+        );
+    }
+    if account.sum > 1.0 {
+        let over = 1.0 - account.sum;
+        let text = "The score ends at 1.".to_owned();
+        account.sum += account.ledger.add(
+            "frictionScore",
+            "ceiling",
+            over,
+            None,
+            words(text, "None is needed."),
+        );
+    }
+    if account.sum == 0.0 {
+        let text = "Nothing made this delivery harder than others.".to_owned();
+        account.ledger.add(
+            "frictionScore",
+            "none",
+            0.0,
+            None,
+            words(text, "What the phone could not see is not counted."),
+        );
+    }
+    rounded(account.sum)
+}
+
+fn waits(scene: &Scene<'_>, attempts: &Attempts, account: &mut Account<'_>) {
+    let gates: Vec<_> = scene.events(EventType::Gate).collect();
+    let gate_sec: f64 = gates
+        .iter()
+        .map(|event| match event.metadata {
+            Metadata::Gate { wait_sec } => f64::from(wait_sec),
+            _ => seconds(end_of(event, scene.end_ms).saturating_sub(event.t_start_ms)),
+        })
+        .sum();
+    let door_sec = (seconds(attempts.at_door_ms) - weights::WAIT_FREE_SEC).max(0.0);
+    let points = weights::WAIT * saturating(gate_sec + door_sec, weights::WAIT_SCALE_SEC);
+    let text = format!(
+        "{gate_sec:.0} s of waiting at gates, and {door_sec:.0} s more at the door than a hand-over takes."
+    );
+    account.add(
+        "waiting",
+        points,
+        attempts.door,
+        text,
+        "Some of it may be a break.",
+    );
+    let points = (gates.len() as f64 * weights::GATE).min(weights::GATE_CAP);
+    let span = gates
+        .first()
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)));
+    let text = format!("{} controlled passages on the way.", gates.len());
+    account.add(
+        "gates",
+        points,
+        span,
+        text,
+        "A pause on the way may look like a gate.",
+    );
+}
+
+fn ways(scene: &Scene<'_>, places: &Places, attempts: &Attempts, account: &mut Account<'_>) {
+    let mut retraced_m = 0_u32;
+    for event in scene.events(EventType::Backtracking) {
+        if let Metadata::Backtracking { retraced_m: metres } = event.metadata {
+            retraced_m = retraced_m.saturating_add(metres);
+        }
+    }
+    let points = (f64::from(retraced_m) / 50.0 * weights::BACKTRACKING_PER_50_M)
+        .min(weights::BACKTRACKING_CAP);
+    account.add(
+        "backtracking",
+        points,
+        None,
+        format!("{retraced_m} m of the way were gone twice."),
+        "The courier may have chosen another way in.",
+    );
+    let door_ms = attempts.door.map(|(from_ms, _)| from_ms);
+    if let (Some(entrance), Some(door_ms)) = (places.entrance, door_ms) {
+        let way_sec = seconds(door_ms.saturating_sub(entrance.at_ms));
+        let points = weights::WAY_IN * saturating(way_sec, weights::WAY_IN_SCALE_SEC);
+        let text = format!("{way_sec:.0} s from the entrance to the door.");
+        account.add(
+            "way_in",
+            points,
+            Some((entrance.at_ms, door_ms)),
+            text,
+            "The time of going in is an estimate.",
+        );
+    }
+    if let (Some(foot), Some(door_ms)) = (places.foot, door_ms) {
+        let until_ms = places.entrance.map_or(door_ms, |entrance| entrance.at_ms);
+        let approach_sec = seconds(until_ms.saturating_sub(foot.from_ms));
+        let points = weights::APPROACH * saturating(approach_sec, weights::APPROACH_SCALE_SEC);
+        let text = format!("{approach_sec:.0} s on foot up to the building.");
+        account.add(
+            "approach",
+            points,
+            Some((foot.from_ms, until_ms)),
+            text,
+            "The vehicle may have been left far away by choice.",
+        );
+    }
+}
+
+fn climbs(scene: &Scene<'_>, places: &Places, account: &mut Account<'_>) {
+    let until_ms = places
+        .drop_off
+        .map_or(scene.end_ms, |drop_off| drop_off.at_ms);
+    let storeys = super::climb::storeys(scene);
+    let mut floors = 0_u32;
+    for event in scene
+        .events(EventType::Stairs)
+        .filter(|event| event.t_start_ms <= until_ms)
+    {
+        if let Metadata::Climb {
+            floors: counted,
+            height_cm,
+            ..
+        } = event.metadata
+        {
+            let by_height = height_cm
+                .and_then(|cm| storeys.floors(cm as f32 / 100.0))
+                .map(i16::unsigned_abs);
+            floors = floors.saturating_add(u32::from(counted.or(by_height).unwrap_or(1)));
+        }
+    }
+    let points = (f64::from(floors) * weights::STAIRS_PER_FLOOR).min(weights::STAIRS_CAP);
+    account.add(
+        "stairs",
+        points,
+        None,
+        format!("{floors} floors on foot."),
+        "Storeys differ in height.",
+    );
+    let rides = scene
+        .events(EventType::Elevator)
+        .filter(|event| event.t_start_ms <= until_ms)
+        .count();
+    let points = (rides as f64 * weights::ELEVATOR).min(weights::ELEVATOR_CAP);
+    account.add(
+        "elevator",
+        points,
+        None,
+        format!("{rides} elevator rides up to the drop-off."),
+        "An escalator on which one stands looks alike.",
+    );
+}

@@ -1,0 +1,453 @@
+//! The reason codes: one outcome (or `INSUFFICIENT_DATA` in its place), and what holds beside it.
+
+use porchlight_schema::event::{EventType, seconds};
+use porchlight_schema::insight::ReasonCode;
+
+use super::climb::Climb;
+use super::doorstep::{Across, Doorstep, Up};
+use super::ledger::{Ledger, Span, words};
+use super::place::{DropOffSign, Places};
+use super::scene::Scene;
+use super::visibility::Visibility;
+use super::weights::visibility as thresholds;
+use crate::geo::Place;
+use crate::window::Fix;
+
+/// The address's surroundings (contract 5), to which the uncertainty is added.
+const SURROUNDINGS_M: f32 = 75.0;
+/// A fix less exact than this shows nothing about the surroundings.
+const NEAR_ACCURACY_M: f32 = 100.0;
+/// Near the address for less than this is passing by.
+const NEAR_LEAST_MS: u32 = 10_000;
+/// Shorter sessions show nothing (research 5).
+const SESSION_LEAST_MS: u32 = 20_000;
+/// Silence that interrupts a stream, anywhere (contract 5).
+const SILENCE_MS: u32 = 30_000;
+/// Silence that interrupts it around the drop-off (contract 5).
+const SILENCE_AT_DROP_OFF_MS: u32 = 10_000;
+/// Around the drop-off.
+const AROUND_MS: u32 = 30_000;
+/// Near the entrance: walked from there to the drop-off (research 3).
+const LOBBY_M: f32 = 30.0;
+/// Less than this is no height gained.
+const LEVEL_M: f32 = 1.6;
+/// Without a mark, a longer stay elsewhere is a break rather than a hand-over.
+const DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=300_000;
+/// And one farther away is an errand: wrong doors are in the same or the next street.
+const DOOR_STAY_M: f32 = 400.0;
+
+/// What the codes are made of.
+pub(crate) struct Findings<'f> {
+    pub(crate) places: &'f Places,
+    pub(crate) climb: &'f Climb,
+    pub(crate) doorstep: &'f Doorstep,
+    pub(crate) visibility: &'f Visibility,
+}
+
+/// The codes, outcome first.
+pub(crate) fn codes(
+    scene: &Scene<'_>,
+    findings: &Findings<'_>,
+    ledger: &mut Ledger,
+) -> Vec<ReasonCode> {
+    let mut codes = vec![outcome(scene, findings, ledger)];
+    if findings.doorstep.right {
+        let text = "The drop-off was at the address's door.";
+        note(
+            ReasonCode::DeliveredToRightDoorstep,
+            "right_doorstep",
+            drop_off_span(findings),
+            text.to_owned(),
+            "None is needed.",
+            ledger,
+        );
+        codes.push(ReasonCode::DeliveredToRightDoorstep);
+    }
+    codes.extend(lobby_hand_off(scene, findings, ledger));
+    codes.extend(wrong_address(scene, findings, ledger));
+    if scene.input.timed_out {
+        let text = "The session was never stopped; the service ended it.".to_owned();
+        note(
+            ReasonCode::SessionTimeout,
+            "timed_out",
+            None,
+            text,
+            "The app was closed, or the phone had no network.",
+            ledger,
+        );
+        codes.push(ReasonCode::SessionTimeout);
+    }
+    codes.extend(interrupted(scene, findings, ledger));
+    codes
+}
+
+fn note(
+    code: ReasonCode,
+    signal: &str,
+    span: Span,
+    text: String,
+    explanation: &'static str,
+    ledger: &mut Ledger,
+) {
+    ledger.add(code.as_str(), signal, 1.0, span, words(text, explanation));
+}
+
+fn drop_off_span(findings: &Findings<'_>) -> Span {
+    if let Some(door) = findings.places.door() {
+        return Some((door.from_ms, door.to_ms));
+    }
+    findings
+        .places
+        .drop_off
+        .map(|drop_off| (drop_off.at_ms, drop_off.at_ms))
+}
+
+fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> ReasonCode {
+    if let Some((signal, text)) = insufficient(scene, findings.visibility.score) {
+        note(
+            ReasonCode::InsufficientData,
+            signal,
+            None,
+            text,
+            "No network, a closed app or an old phone; it says nothing about the courier.",
+            ledger,
+        );
+        return ReasonCode::InsufficientData;
+    }
+    let door = findings.places.door();
+    let at_door =
+        door.is_some() && matches!(findings.doorstep.across, Across::At | Across::Perhaps);
+    if at_door && findings.doorstep.up != Up::Wrong {
+        let length_sec = door.map_or(0.0, |door| seconds(door.length_ms()));
+        let text =
+            format!("The courier went on foot to the door and stayed there for {length_sec:.0} s.");
+        note(
+            ReasonCode::FullAttempt,
+            "stay_at_door",
+            drop_off_span(findings),
+            text,
+            "None is needed.",
+            ledger,
+        );
+        return ReasonCode::FullAttempt;
+    }
+    if let Some((t_ms, distance_m, _)) =
+        nearest_on_foot(scene).filter(|(_, _, away_m)| *away_m <= 0.0)
+    {
+        let (signal, text) = if at_door {
+            (
+                "not_up_to_floor",
+                "The courier was at the address, but not on its floor.".to_owned(),
+            )
+        } else {
+            (
+                "near_on_foot",
+                format!(
+                    "The courier came on foot within {distance_m:.0} m of the address, but no stay at its door was seen."
+                ),
+            )
+        };
+        note(
+            ReasonCode::PartialAttempt,
+            signal,
+            Some((t_ms, t_ms)),
+            text,
+            "The stay may have been too short to see, or the address's position is off.",
+            ledger,
+        );
+        return ReasonCode::PartialAttempt;
+    }
+    never_near(scene, findings, ledger)
+}
+
+/// Never near on foot: for sure, or as far as can be told.
+fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> ReasonCode {
+    if let Some(halt) = findings.places.not_carried {
+        let text =
+            "The vehicle stood near the address, but the phone did not go on foot.".to_owned();
+        note(
+            ReasonCode::PossibleNoAttempt,
+            "phone_not_carried",
+            Some(halt),
+            text,
+            "The phone stayed in the vehicle while the courier went to the door.",
+            ledger,
+        );
+        return ReasonCode::PossibleNoAttempt;
+    }
+    let visibility = findings.visibility;
+    let good = visibility.score >= thresholds::GOOD && visibility.position >= thresholds::GOOD;
+    if !good {
+        let text = "The courier was not seen on foot near the address, but much of the session was not seen at all.".to_owned();
+        note(
+            ReasonCode::PossibleNoAttempt,
+            "thin_data",
+            None,
+            text,
+            "The visit may lie in the time that was not seen.",
+            ledger,
+        );
+        return ReasonCode::PossibleNoAttempt;
+    }
+    if let Some(span) = near_somehow(scene) {
+        let text = "The phone was near the address, not in a moving vehicle, but no steps were seen there.".to_owned();
+        note(
+            ReasonCode::PossibleNoAttempt,
+            "near_without_steps",
+            Some(span),
+            text,
+            "The phone stayed in the vehicle, or its sensors could not see the steps.",
+            ledger,
+        );
+        return ReasonCode::PossibleNoAttempt;
+    }
+    let nearest = nearest_on_foot(scene);
+    let text = match nearest {
+        Some((_, distance_m, _)) => format!(
+            "The nearest that the courier came on foot was {distance_m:.0} m from the address."
+        ),
+        None => "The courier never went on foot.".to_owned(),
+    };
+    note(
+        ReasonCode::NoAttempt,
+        "never_near_on_foot",
+        nearest.map(|(t_ms, _, _)| (t_ms, t_ms)),
+        text,
+        "The address's own position may be wrong.",
+        ledger,
+    );
+    ReasonCode::NoAttempt
+}
+
+/// Why too little was seen, if it was: too little for anything to be said of the door.
+pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'static str, String)> {
+    if scene.end_ms < SESSION_LEAST_MS {
+        return Some((
+            "session_too_short",
+            "The session lasted less than 20 s.".to_owned(),
+        ));
+    }
+    if !scene.input.windows.iter().any(|window| window.alive) {
+        return Some(("no_telemetry", "No telemetry came at all.".to_owned()));
+    }
+    if scene.fixes.is_empty() {
+        return Some((
+            "no_position",
+            "No usable position came, so that nothing can be said about the address.".to_owned(),
+        ));
+    }
+    (visibility < thresholds::INSUFFICIENT).then(|| {
+        (
+            "low_visibility",
+            format!(
+                "Only {:.0} % of what the device could have shown was seen.",
+                visibility * 100.0
+            ),
+        )
+    })
+}
+
+/// How far a fix is from the address, and how far that is beyond the surroundings and the uncertainty.
+fn beyond_surroundings_m(scene: &Scene<'_>, fix: &Fix) -> (f32, f32) {
+    let address_m = scene.input.context.accuracy_m;
+    let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
+    let distance_m = fix.place.distance_m(Place::default());
+    (distance_m, distance_m - SURROUNDINGS_M - uncertain_m)
+}
+
+/// The fix on foot that came nearest: when, at what distance, and how far that is beyond the surroundings and its
+/// uncertainty; 0 or less: within.
+fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
+    let fixes = scene
+        .feet
+        .iter()
+        .flat_map(|foot| scene.fixes(foot.from_ms, foot.to_ms.saturating_add(1)));
+    let away = fixes
+        .filter(|fix| fix.accuracy_m <= NEAR_ACCURACY_M)
+        .map(|fix| {
+            let (distance_m, away_m) = beyond_surroundings_m(scene, fix);
+            (fix.t_ms, distance_m, away_m)
+        });
+    away.min_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// A time within the surroundings in which the phone neither drove nor was seen on foot.
+fn near_somehow(scene: &Scene<'_>) -> Option<(u32, u32)> {
+    let mut drives: Vec<(u32, u32)> = scene
+        .events(EventType::Driving)
+        .map(|event| (event.t_start_ms, super::scene::end_of(event, scene.end_ms)))
+        .collect();
+    drives.sort_unstable();
+    let drives_at = |t_ms: u32| {
+        let next = drives.partition_point(|span| span.0 <= t_ms);
+        let last = next.checked_sub(1).and_then(|index| drives.get(index));
+        last.is_some_and(|span| t_ms <= span.1)
+    };
+    let mut near = scene.fixes.iter().filter(|fix| {
+        fix.accuracy_m <= NEAR_ACCURACY_M
+            && beyond_surroundings_m(scene, fix).1 <= 0.0
+            && !drives_at(fix.t_ms)
+    });
+    let first = near.next()?;
+    let last = near.next_back()?;
+    (last.t_ms.saturating_sub(first.t_ms) >= NEAR_LEAST_MS).then_some((first.t_ms, last.t_ms))
+}
+
+/// The parcel was left below: floor above ground, no height gained, and height could be measured.
+fn lobby_hand_off(
+    scene: &Scene<'_>,
+    findings: &Findings<'_>,
+    ledger: &mut Ledger,
+) -> Option<ReasonCode> {
+    let wanted = scene.input.context.floor.filter(|&floor| floor > 0)?;
+    let drop_off = findings
+        .places
+        .drop_off
+        .filter(|drop_off| drop_off.on_foot)?;
+    let rise = findings.climb.rise?;
+    let elsewhere = matches!(
+        findings.doorstep.across,
+        Across::Elsewhere | Across::Unknown
+    );
+    if rise.metres.abs() >= LEVEL_M || elsewhere {
+        return None;
+    }
+    let near = match findings.places.entrance {
+        Some(entrance) => scene
+            .walked_m(entrance.at_ms, drop_off.at_ms)
+            .is_some_and(|walked_m| walked_m <= LOBBY_M),
+        // One that did not go in handed it over at the main door.
+        None => true,
+    };
+    if !near {
+        return None;
+    }
+    let text = format!(
+        "The drop-off was near the entrance and on its level, but the address is on floor {wanted}."
+    );
+    note(
+        ReasonCode::PossibleLobbyHandoff,
+        "no_height_gained",
+        drop_off_span(findings),
+        text,
+        "The recipient may have come down, or a concierge takes parcels.",
+        ledger,
+    );
+    Some(ReasonCode::PossibleLobbyHandoff)
+}
+
+/// A stay that looks like one at a door, at another address.
+fn wrong_address(
+    scene: &Scene<'_>,
+    findings: &Findings<'_>,
+    ledger: &mut Ledger,
+) -> Option<ReasonCode> {
+    let drop_off = findings
+        .places
+        .drop_off
+        .filter(|drop_off| drop_off.on_foot)?;
+    let door = findings.places.door()?;
+    let (distance_m, sigma_m) = scene.offset_from_address(door.estimate?);
+    let looks_like_door = DOOR_STAY_MS.contains(&door.length_ms()) && distance_m <= DOOR_STAY_M;
+    let marked = drop_off.sign == DropOffSign::Mark;
+    if findings.doorstep.across != Across::Elsewhere || !(marked || looks_like_door) {
+        return None;
+    }
+    let text = format!(
+        "The courier stayed at a door {distance_m:.0} m from the address; the uncertainty is {sigma_m:.0} m."
+    );
+    note(
+        ReasonCode::PossibleWrongAddress,
+        "stay_elsewhere",
+        drop_off_span(findings),
+        text,
+        "The address's own position may be wrong, or the recipient asked for another place.",
+        ledger,
+    );
+    Some(ReasonCode::PossibleWrongAddress)
+}
+
+/// The first silence that is long enough. Start and end of the session count as words: a phone that begins late, or
+/// ends early, was not heard either.
+fn interrupted(
+    scene: &Scene<'_>,
+    findings: &Findings<'_>,
+    ledger: &mut Ledger,
+) -> Option<ReasonCode> {
+    let around = findings.places.drop_off.map(|drop_off| {
+        (
+            drop_off.at_ms.saturating_sub(AROUND_MS),
+            drop_off.at_ms.saturating_add(AROUND_MS),
+        )
+    });
+    let counts = |&(from_ms, to_ms): &(u32, u32)| {
+        let silent_ms = to_ms.saturating_sub(from_ms);
+        let near =
+            around.is_some_and(|around| super::scene::overlap_ms((from_ms, to_ms), around) > 0);
+        silent_ms >= SILENCE_MS || (near && silent_ms >= SILENCE_AT_DROP_OFF_MS)
+    };
+    let silences: Vec<(u32, u32)> = silences(scene).into_iter().filter(counts).collect();
+    let longest = silences
+        .iter()
+        .max_by_key(|(from_ms, to_ms)| to_ms.saturating_sub(*from_ms))?;
+    let silent_sec = seconds(longest.1.saturating_sub(longest.0));
+    let text = match silences.len() {
+        1 => format!("Nothing at all was heard for {silent_sec:.0} s."),
+        more => {
+            format!("Nothing at all was heard {more} times, the longest for {silent_sec:.0} s.")
+        }
+    };
+    note(
+        ReasonCode::TelemetryStreamInterrupted,
+        "stream_silent",
+        Some(*longest),
+        text,
+        cause(scene, *longest),
+        ledger,
+    );
+    Some(ReasonCode::TelemetryStreamInterrupted)
+}
+
+fn silences(scene: &Scene<'_>) -> Vec<(u32, u32)> {
+    let mut silences = Vec::new();
+    let mut heard_ms = 0;
+    for window in scene.input.windows.iter().filter(|window| window.alive) {
+        if window.t_ms > heard_ms {
+            silences.push((heard_ms, window.t_ms));
+        }
+        heard_ms = heard_ms.max(window.end_ms());
+    }
+    if scene.end_ms > heard_ms {
+        silences.push((heard_ms, scene.end_ms));
+    }
+    silences
+}
+
+/// Why it may have been silent, as far as the phone said.
+fn cause(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> &'static str {
+    use porchlight_schema::sample::SystemName;
+    let near = (
+        from_ms.saturating_sub(AROUND_MS),
+        to_ms.saturating_add(AROUND_MS),
+    );
+    let said = scene
+        .input
+        .system
+        .iter()
+        .filter(|(t_ms, _)| (near.0..=near.1).contains(t_ms))
+        .map(|(_, name)| name);
+    let mut cause =
+        "The phone lost its network for good, its battery was empty, or the system ended the app.";
+    for name in said {
+        cause = match name {
+            SystemName::PowerSave => "The phone began to save power.",
+            SystemName::Background => {
+                "The app was put into the background, where the system may silence it."
+            }
+            SystemName::PermissionLost => "A permission was taken away.",
+            SystemName::LocationOff => "Location was switched off.",
+            _ => continue,
+        };
+    }
+    cause
+}

@@ -1,0 +1,177 @@
+//! Where and when: the stays on foot, which of them was at the door, the drop-off, and the entrance.
+
+pub(crate) mod entrance;
+mod halt;
+pub(crate) mod stays;
+
+use super::MarkName;
+use super::position::Estimate;
+use super::scene::{Foot, Scene};
+use entrance::Entrance;
+use stays::Stay;
+
+/// A mark this far from a stay still belongs to it (research: 20 s).
+const MARK_NEAR_MS: u32 = 20_000;
+/// Around an instant, what its position is taken from.
+const INSTANT_MS: u32 = 3_000;
+
+/// What the drop-off is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DropOffSign {
+    /// A mark of the app.
+    Mark,
+    /// The stay alone.
+    Stay,
+    /// The proof of delivery.
+    Pod,
+}
+
+/// The hand-over, as far as it was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct DropOff {
+    pub(crate) at_ms: u32,
+    pub(crate) sign: DropOffSign,
+    /// Which stay, if it was one on foot.
+    pub(crate) stay: Option<usize>,
+    pub(crate) estimate: Option<Estimate>,
+    /// Whether the courier was on foot.
+    pub(crate) on_foot: bool,
+}
+
+/// Everything about places that the scores read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Places {
+    pub(crate) stays: Vec<Stay>,
+    pub(crate) drop_off: Option<DropOff>,
+    pub(crate) entrance: Option<Entrance>,
+    /// The period on foot in which the drop-off lies, or the one that came nearest to the address.
+    pub(crate) foot: Option<Foot>,
+    /// When the vehicle stood near the address while the phone did not move on foot, though something was handed
+    /// over, or the vehicle driven away.
+    pub(crate) not_carried: Option<(u32, u32)>,
+    /// Until when the way to the door is looked at: the hand-over, or the end of a session that ended on foot.
+    pub(crate) reached_ms: Option<u32>,
+}
+
+impl Places {
+    pub(crate) fn find(scene: &Scene<'_>) -> Self {
+        let mut stays = stays::find(scene);
+        let marked = marked_at(scene);
+        if let Some((at_ms, _)) = marked {
+            stays::add_marked(scene, &mut stays, at_ms);
+        }
+        stays::judge(scene, &mut stays);
+        let drop_off = drop_off(scene, &stays, marked);
+        let foot = drop_off
+            .and_then(|drop_off| foot_at(scene, drop_off.at_ms))
+            .or_else(|| nearest_foot(scene));
+        let mut places = Self {
+            stays,
+            drop_off,
+            entrance: None,
+            foot,
+            not_carried: None,
+            reached_ms: None,
+        };
+        places.reached_ms = reached_ms(scene, &places);
+        places.entrance = entrance::find(scene, &places);
+        places.not_carried = halt::not_carried(scene, &places);
+        places
+    }
+
+    /// The stay at which the hand-over was.
+    pub(crate) fn door(&self) -> Option<&Stay> {
+        self.drop_off
+            .and_then(|drop_off| self.stays.get(drop_off.stay?))
+    }
+}
+
+/// The last word of the app on when the parcel changed hands: a hand-over before a photograph, and a photograph
+/// before the time at which a proof was attached, which may be long after.
+fn marked_at(scene: &Scene<'_>) -> Option<(u32, DropOffSign)> {
+    let last = |wanted: &[MarkName]| {
+        let marks = scene.input.marks.iter();
+        marks
+            .filter(|(_, name)| wanted.contains(name))
+            .map(|&(t_ms, _)| t_ms)
+            .max()
+    };
+    let handed = last(&[MarkName::HandedOver, MarkName::LeftAtDoor]);
+    if let Some(at_ms) = handed.or_else(|| last(&[MarkName::PodCaptured])) {
+        return Some((at_ms, DropOffSign::Mark));
+    }
+    let pod_ms = scene.input.pod.and_then(|pod| pod.t_ms)?;
+    (pod_ms <= scene.end_ms && foot_at(scene, pod_ms).is_some())
+        .then_some((pod_ms, DropOffSign::Pod))
+}
+
+fn drop_off(
+    scene: &Scene<'_>,
+    stays: &[Stay],
+    marked: Option<(u32, DropOffSign)>,
+) -> Option<DropOff> {
+    if let Some((at_ms, sign)) = marked {
+        let stay = stays::at(scene, stays, at_ms, MARK_NEAR_MS);
+        let span = stay
+            .and_then(|index| stays.get(index))
+            .map(|stay| (stay.from_ms, stay.to_ms));
+        let (from_ms, to_ms) = span.unwrap_or((
+            at_ms.saturating_sub(INSTANT_MS),
+            at_ms.saturating_add(INSTANT_MS),
+        ));
+        let driving = scene.driving_at(at_ms).is_some();
+        return Some(DropOff {
+            at_ms,
+            sign,
+            stay: stay.filter(|_| !driving),
+            estimate: scene.estimate(from_ms, to_ms),
+            on_foot: !driving && foot_at(scene, at_ms).is_some(),
+        });
+    }
+    let best = stays::best(stays)?;
+    let stay = stays.get(best)?;
+    Some(DropOff {
+        at_ms: stay.from_ms / 2 + stay.to_ms / 2,
+        sign: DropOffSign::Stay,
+        stay: Some(best),
+        estimate: stay.estimate,
+        on_foot: true,
+    })
+}
+
+/// The hand-over on foot; without one, the end of a session in which the courier was last on foot.
+fn reached_ms(scene: &Scene<'_>, places: &Places) -> Option<u32> {
+    match places.drop_off {
+        Some(drop_off) => drop_off.on_foot.then_some(drop_off.at_ms),
+        None => places
+            .foot
+            .filter(|foot| foot.to_ms >= scene.end_ms)
+            .map(|foot| foot.to_ms),
+    }
+}
+
+/// The period on foot at an instant. Marks may fall a moment before or after it.
+pub(crate) fn foot_at(scene: &Scene<'_>, t_ms: u32) -> Option<Foot> {
+    let near = |foot: &&Foot| {
+        foot.from_ms <= t_ms.saturating_add(INSTANT_MS)
+            && t_ms <= foot.to_ms.saturating_add(INSTANT_MS)
+    };
+    scene.feet.iter().find(near).copied()
+}
+
+/// How near the courier came on foot: the distance less its uncertainty (address and fix), and the period.
+fn nearest_foot(scene: &Scene<'_>) -> Option<Foot> {
+    let nearest_m = |foot: &Foot| {
+        let fixes = scene
+            .fixes(foot.from_ms, foot.to_ms.saturating_add(1))
+            .iter();
+        fixes
+            .map(|fix| fix.place.distance_m(crate::geo::Place::default()))
+            .fold(f32::INFINITY, f32::min)
+    };
+    scene
+        .feet
+        .iter()
+        .copied()
+        .min_by(|a, b| nearest_m(a).total_cmp(&nearest_m(b)))
+}

@@ -1,0 +1,245 @@
+//! The moment of going in: from the decay of the position, from a known entrance, from a passage, or from a climb.
+
+use porchlight_schema::event::{Event, EventType};
+
+use super::Places;
+use crate::geo::Place;
+use crate::score::scene::{Scene, end_of};
+use crate::window::Fix;
+
+/// An accuracy worse than this on the way in is a sign of walls (research 8: chosen on the recordings).
+const WORSENED_M: f32 = 35.0;
+/// From the door to the first worsened fix (median over 62 entries).
+const LAG_MS: u32 = 7_000;
+/// How long before the event the first worsened fix may lie.
+const DECAY_LOOK_BACK_MS: u32 = 20_000;
+/// A passage ends this near the decay when it is the door (research 2.6: 20 s).
+const GATE_NEAR_MS: u32 = 20_000;
+/// A known entrance counts as passed within this, plus half the fix's accuracy.
+const PASSED_M: f32 = 12.0;
+/// Good reception for this long, indoors, is that of a window.
+const WINDOW_VIEW_MS: u32 = 12_000;
+/// From the entrance to stairs or elevator one crosses a hall (5 to 14 m, judgement).
+const HALL_MS: u32 = 8_000;
+/// Of a stay before an elevator, no more than this is taken for the wait for it.
+const WAIT_MOST_MS: u32 = 30_000;
+/// Signs this close to each other speak of the same door.
+const AGREE_MS: u32 = 25_000;
+
+/// What the entrance is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntranceSign {
+    /// The address, or earlier sessions, say where it is, and it was passed.
+    KnownPlace,
+    /// The position decayed.
+    Decay,
+    /// A controlled passage, after which the position decayed or a climb began.
+    Gate,
+    /// A change of floors began, with no other sign: a late bound.
+    Climb,
+}
+
+/// Going in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entrance {
+    pub(crate) at_ms: u32,
+    pub(crate) sign: EntranceSign,
+}
+
+impl Entrance {
+    /// Whether the time is known by more than the climb after it.
+    pub(crate) fn is_timed(self) -> bool {
+        self.sign != EntranceSign::Climb
+    }
+}
+
+/// The last going in before the hand-over, if it was indoors.
+pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
+    let foot = places.foot?;
+    let reached_ms = places.reached_ms?;
+    let until_ms = places.door().map_or(reached_ms, |door| door.from_ms);
+    if !(foot.from_ms..=foot.to_ms).contains(&until_ms) {
+        return None;
+    }
+    let from_ms = foot.from_ms.saturating_sub(5_000);
+    let climb = before_climb(scene, places, from_ms, until_ms);
+    let climb_ms = climb.map(|(before_ms, _)| before_ms);
+    // What comes only after the climb began says nothing of the entrance.
+    let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
+    let decay_ms = decay(scene, from_ms, until_ms).filter(|&decay_ms| decay_ms <= before_ms);
+    let known_ms = passed_known(scene, from_ms, before_ms);
+    if let Some(gate_ms) = gate_before(scene, decay_ms.or(climb_ms), (from_ms, before_ms)) {
+        return Some(Entrance {
+            at_ms: gate_ms,
+            sign: EntranceSign::Gate,
+        });
+    }
+    match (known_ms, decay_ms) {
+        (Some(known_ms), Some(decay_ms)) if known_ms.abs_diff(decay_ms) <= AGREE_MS => {
+            Some(Entrance {
+                at_ms: known_ms / 2 + decay_ms / 2,
+                sign: EntranceSign::KnownPlace,
+            })
+        }
+        (_, Some(decay_ms)) => Some(Entrance {
+            at_ms: decay_ms,
+            sign: EntranceSign::Decay,
+        }),
+        (Some(known_ms), None) => Some(Entrance {
+            at_ms: known_ms,
+            sign: EntranceSign::KnownPlace,
+        }),
+        (None, None) => climb_ms.map(|at_ms| Entrance {
+            at_ms,
+            sign: EntranceSign::Climb,
+        }),
+    }
+}
+
+/// When the position began to decay, in the chain of bad reception in which the hand-over lies, with the time that
+/// reception takes to notice a doorway taken off.
+fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
+    let since_ms = came_in_after(scene, from_ms, until_ms);
+    let bad = bad_spans(scene).into_iter().map(|span| span.0);
+    let latest_ms = until_ms.saturating_add(LAG_MS * 2);
+    let began_ms = bad
+        .filter(|&t_ms| t_ms >= since_ms && (from_ms..=latest_ms).contains(&t_ms))
+        .min()?;
+    let look_from_ms = began_ms.saturating_sub(DECAY_LOOK_BACK_MS).max(since_ms);
+    let fixes = distinct(scene, look_from_ms, began_ms.saturating_add(LAG_MS));
+    let worsened = fixes
+        .iter()
+        .rev()
+        .take_while(|fix| fix.accuracy_m > WORSENED_M)
+        .last();
+    let at_ms = match worsened {
+        Some(fix) => fix.t_ms.saturating_sub(LAG_MS),
+        // Reception ended without a warning: the last fix of another place than before is the nearest sign.
+        None => fixes
+            .last()
+            .map_or(began_ms, |fix| fix.t_ms.saturating_add(1_000).min(began_ms)),
+    };
+    Some(at_ms.clamp(from_ms, until_ms))
+}
+
+/// Spans of bad reception, in order.
+fn bad_spans(scene: &Scene<'_>) -> Vec<(u32, u32)> {
+    let is_bad = |event: &&Event| {
+        matches!(
+            event.event_type,
+            EventType::GpsDegraded | EventType::GpsLost
+        )
+    };
+    let bad = scene.timeline.iter().copied().filter(is_bad);
+    let mut spans: Vec<(u32, u32)> = bad
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .collect();
+    spans.sort_unstable();
+    spans
+}
+
+/// Since when the way led to the hand-over without coming out into the open again. Reception that is good for a
+/// moment, or while floors are changed, is that of a window.
+fn came_in_after(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> u32 {
+    let spans = bad_spans(scene);
+    let climbs: Vec<(u32, u32)> = scene
+        .events(EventType::Stairs)
+        .chain(scene.events(EventType::Elevator))
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .collect();
+    let restored = scene
+        .events(EventType::GpsRestored)
+        .map(|event| event.t_start_ms);
+    let is_outside = |restored_ms: u32| {
+        let next_ms = spans
+            .iter()
+            .map(|span| span.0)
+            .find(|&t_ms| t_ms > restored_ms)
+            .unwrap_or(u32::MAX);
+        let good = (restored_ms, next_ms.min(until_ms.max(restored_ms)));
+        // Once floors were changed, good reception is that of a window or a landing.
+        let after_climb = climbs
+            .iter()
+            .any(|climb| climb.0 >= from_ms && climb.0 < good.1);
+        good.1 - good.0 > WINDOW_VIEW_MS && !after_climb
+    };
+    restored
+        .filter(|&t_ms| t_ms >= from_ms && t_ms <= until_ms && is_outside(t_ms))
+        .max()
+        .unwrap_or(0)
+}
+
+/// Fixes without those that a phone merely repeats.
+fn distinct(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
+    let mut fixes: Vec<Fix> = Vec::new();
+    for fix in scene.fixes(from_ms, to_ms) {
+        if fixes
+            .last()
+            .is_none_or(|last| last.place != fix.place || last.accuracy_m != fix.accuracy_m)
+        {
+            fixes.push(*fix);
+        }
+    }
+    fixes
+}
+
+/// The entrance lies before the first climb: by the way through a hall, and the wait for an elevator. That time, and
+/// when the climb began.
+fn before_climb(
+    scene: &Scene<'_>,
+    places: &Places,
+    from_ms: u32,
+    until_ms: u32,
+) -> Option<(u32, u32)> {
+    let climbs = scene
+        .events(EventType::Stairs)
+        .chain(scene.events(EventType::Elevator));
+    let began_ms = climbs
+        .map(|event| event.t_start_ms)
+        .filter(|&t_ms| (from_ms..until_ms).contains(&t_ms))
+        .min()?;
+    let waited_ms = places
+        .stays
+        .iter()
+        .filter(|stay| stay.before_ride && stay.to_ms.abs_diff(began_ms) <= AGREE_MS)
+        .map(|stay| stay.from_ms.max(began_ms.saturating_sub(WAIT_MOST_MS)))
+        .max();
+    let hall_ms = waited_ms
+        .unwrap_or(began_ms)
+        .min(began_ms)
+        .saturating_sub(HALL_MS);
+    Some((hall_ms.max(from_ms), began_ms))
+}
+
+/// The passage through which one went in, if one was seen shortly before the other sign.
+fn gate_before(
+    scene: &Scene<'_>,
+    sign_ms: Option<u32>,
+    (from_ms, until_ms): (u32, u32),
+) -> Option<u32> {
+    let sign_ms = sign_ms?;
+    let ends = scene
+        .events(EventType::Gate)
+        .map(|event| end_of(event, scene.end_ms));
+    ends.filter(|&t_ms| {
+        (from_ms..=until_ms).contains(&t_ms) && t_ms.abs_diff(sign_ms) <= GATE_NEAR_MS
+    })
+    .min_by_key(|t_ms| t_ms.abs_diff(sign_ms))
+}
+
+/// When the entrance that the address names, or earlier sessions found, was passed.
+fn passed_known(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
+    let learned = scene
+        .input
+        .known
+        .entrance
+        .map(|learned| scene.input.context.frame.place(learned.point));
+    let entrance: Place = scene.input.context.entrance.or(learned)?;
+    let passed = distinct(scene, from_ms, until_ms.saturating_add(1))
+        .into_iter()
+        .map(|fix| (fix.place.distance_m(entrance), fix))
+        .filter(|(distance_m, fix)| *distance_m <= PASSED_M + fix.accuracy_m.min(WORSENED_M) / 2.0);
+    passed
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, fix)| fix.t_ms)
+}

@@ -1,0 +1,339 @@
+//! Stays on foot, and how much each looks like the one at the door.
+
+use porchlight_schema::event::EventType;
+
+use crate::geo::Place;
+use crate::score::MarkName;
+use crate::score::height::rise;
+use crate::score::position::Estimate;
+use crate::score::scene::{Body, Foot, Scene, body, end_of, overlap_ms};
+use crate::score::weights::stay as points;
+
+/// Two stops this near in time, without a change of place, are one stay: the parcel is shifted, the bell rung again.
+const MERGED_MS: u32 = 6_000;
+/// And with this way between them at most.
+const MERGED_WALK_M: f32 = 3.5;
+/// A stay is at least this long, where a mark says that there was one and the body stood still.
+const MARKED_LEAST_MS: u32 = 3_000;
+/// How far a stay around a mark is looked for.
+const MARKED_SPAN_MS: u32 = 120_000;
+/// A step more within a stay does not end it.
+const FIDGET_MS: u32 = 2_000;
+/// Levels closer than this are the same floor.
+pub(crate) const SAME_FLOOR_M: f32 = 1.6;
+/// How long a stay at a door usually is.
+const USUAL_MS: core::ops::RangeInclusive<u32> = 5_000..=120_000;
+/// How long before an elevator one waits for it.
+const ELEVATOR_WAIT_MS: u32 = 10_000;
+/// Going back is going this much nearer to the vehicle.
+const REVERSAL_M: f32 = 8.0;
+
+/// A stay on foot, somewhere.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Stay {
+    pub(crate) from_ms: u32,
+    pub(crate) to_ms: u32,
+    pub(crate) estimate: Option<Estimate>,
+    /// Height above the first pressure, metres.
+    pub(crate) height_m: Option<f32>,
+    /// How much it looks like the one at the door.
+    pub(crate) points: f64,
+    /// Whether a mark of a hand-over lies in it or by it.
+    pub(crate) marked: bool,
+    /// Whether it is a pause at a gate, or before an elevator.
+    pub(crate) passage: bool,
+    /// Whether an elevator is entered from it.
+    pub(crate) before_ride: bool,
+}
+
+impl Stay {
+    pub(crate) fn length_ms(&self) -> u32 {
+        self.to_ms.saturating_sub(self.from_ms)
+    }
+}
+
+/// The stops within the periods on foot, those that are one stay joined.
+pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    for event in scene.events(EventType::Stopped) {
+        let (from_ms, to_ms) = (event.t_start_ms, end_of(event, scene.end_ms));
+        let within = |foot: &Foot| foot.from_ms <= from_ms && to_ms <= foot.to_ms;
+        if !scene.feet.iter().any(within) {
+            continue;
+        }
+        match spans.last_mut() {
+            Some(last)
+                if from_ms.saturating_sub(last.1) <= MERGED_MS
+                    && scene
+                        .walked_m(last.1, from_ms)
+                        .is_some_and(|walked_m| walked_m <= MERGED_WALK_M)
+                    && same_floor(scene, *last, (from_ms, to_ms)) =>
+            {
+                last.1 = last.1.max(to_ms);
+            }
+            _ => spans.push((from_ms, to_ms)),
+        }
+    }
+    spans
+        .into_iter()
+        .map(|(from_ms, to_ms)| stay(scene, from_ms, to_ms))
+        .collect()
+}
+
+fn same_floor(scene: &Scene<'_>, a: (u32, u32), b: (u32, u32)) -> bool {
+    match (scene.height.level(a.0, a.1), scene.height.level(b.0, b.1)) {
+        (Some(a), Some(b)) => (a.height_m - b.height_m).abs() < SAME_FLOOR_M,
+        _ => true,
+    }
+}
+
+fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
+    Stay {
+        from_ms,
+        to_ms,
+        estimate: scene.estimate(from_ms, to_ms),
+        height_m: scene
+            .height
+            .level(from_ms, to_ms)
+            .map(|level| level.height_m),
+        points: 0.0,
+        marked: false,
+        passage: false,
+        before_ride: ends_in_ride(scene, to_ms),
+    }
+}
+
+/// A mark of a hand-over where no stop was detected: the stop may have been shorter than a stop must be. The
+/// seconds around the mark in which the body stood still are the stay.
+pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
+    if at(scene, stays, at_ms, super::MARK_NEAR_MS).is_some()
+        || super::foot_at(scene, at_ms).is_none()
+    {
+        return;
+    }
+    let still = |from_ms: u32, to_ms: u32| {
+        let windows = scene.windows(from_ms, to_ms);
+        windows
+            .iter()
+            .map(|window| (window.t_ms, body(window) == Body::Still))
+            .collect::<Vec<_>>()
+    };
+    let mut from_ms = at_ms;
+    for (t_ms, is_still) in still(at_ms.saturating_sub(MARKED_SPAN_MS), at_ms)
+        .into_iter()
+        .rev()
+    {
+        if is_still {
+            from_ms = t_ms;
+        } else if from_ms.saturating_sub(t_ms) > FIDGET_MS {
+            break;
+        }
+    }
+    let mut to_ms = at_ms;
+    for (t_ms, is_still) in still(at_ms, at_ms.saturating_add(MARKED_SPAN_MS)) {
+        if is_still {
+            to_ms = t_ms.saturating_add(crate::window::WINDOW_MS);
+        } else if t_ms.saturating_sub(to_ms) > FIDGET_MS {
+            break;
+        }
+    }
+    if to_ms.saturating_sub(from_ms) >= MARKED_LEAST_MS {
+        stays.push(stay(scene, from_ms, to_ms));
+        stays.sort_by_key(|stay| (stay.from_ms, stay.to_ms));
+    }
+}
+
+/// The stay at an instant, or the nearest one within `near_ms` of it with neither a climb nor a drive between.
+pub(crate) fn at(scene: &Scene<'_>, stays: &[Stay], t_ms: u32, near_ms: u32) -> Option<usize> {
+    let away_ms = |stay: &Stay| {
+        stay.from_ms
+            .saturating_sub(t_ms)
+            .max(t_ms.saturating_sub(stay.to_ms))
+    };
+    let parted = |stay: &Stay| {
+        let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
+        scene.timeline.iter().any(|event| {
+            matches!(
+                event.event_type,
+                EventType::Stairs | EventType::Elevator | EventType::Driving
+            ) && overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), between) > 1_000
+        })
+    };
+    let near = stays
+        .iter()
+        .enumerate()
+        .filter(|(_, stay)| away_ms(stay) <= near_ms && (away_ms(stay) == 0 || !parted(stay)));
+    near.min_by_key(|(_, stay)| away_ms(stay))
+        .map(|(index, _)| index)
+}
+
+/// The stay that looks most like the one at the door, if any looks like one; of two equals the later.
+pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
+    let able = stays
+        .iter()
+        .enumerate()
+        .filter(|(_, stay)| stay.points >= points::LEAST && !stay.passage);
+    able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))
+        .map(|(index, _)| index)
+}
+
+/// Gives every stay its points.
+pub(crate) fn judge(scene: &Scene<'_>, stays: &mut [Stay]) {
+    let all = stays.to_vec();
+    for stay in stays.iter_mut() {
+        stay.marked = has_mark(scene, stay, MarkName::is_hand_over);
+        stay.passage = !stay.marked && is_passage(scene, stay);
+        stay.points = points_of(scene, stay, &all);
+    }
+}
+
+fn has_mark(scene: &Scene<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> bool) -> bool {
+    let from_ms = stay.from_ms.saturating_sub(super::MARK_NEAR_MS);
+    let to_ms = stay.to_ms.saturating_add(super::MARK_NEAR_MS);
+    scene
+        .input
+        .marks
+        .iter()
+        .any(|&(t_ms, name)| wanted(name) && (from_ms..=to_ms).contains(&t_ms))
+}
+
+/// A pause at a gate, or one that ends in an elevator.
+fn is_passage(scene: &Scene<'_>, stay: &Stay) -> bool {
+    let span = (stay.from_ms, stay.to_ms);
+    let gate = scene.events(EventType::Gate).any(|event| {
+        let overlap = overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span);
+        overlap > 0 && u64::from(overlap) * 2 >= u64::from(stay.length_ms())
+    });
+    gate || waits_for_elevator(scene, stay)
+}
+
+/// Whether the stay ends in a ride that leads away from where the courier came from: the way up or down to the
+/// door. The wait for the way back looks the same, but no stay at a door has come before it.
+fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay) -> bool {
+    let rode_before = scene
+        .events(EventType::Elevator)
+        .any(|ride| ride.t_start_ms < stay.from_ms);
+    // With a ride behind it, a stay that ends in a ride may be the one at a door by the lift.
+    stay.before_ride && !rode_before
+}
+
+/// Whether a ride begins about `t_ms`.
+fn ends_in_ride(scene: &Scene<'_>, t_ms: u32) -> bool {
+    scene.events(EventType::Elevator).any(|ride| {
+        ride.t_start_ms.saturating_add(2_000) >= t_ms
+            && ride.t_start_ms <= t_ms.saturating_add(ELEVATOR_WAIT_MS)
+    })
+}
+
+fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
+    let mut sum = 0.0;
+    if stay.marked {
+        sum += points::MARK;
+    } else if has_mark(scene, stay, |name| name == MarkName::Arrived) {
+        sum += points::ARRIVED;
+    }
+    if USUAL_MS.contains(&stay.length_ms()) {
+        sum += points::LENGTH;
+    } else if stay.length_ms() <= 600_000 {
+        sum += points::LENGTH / 2.0;
+    }
+    if let Some(estimate) = stay.estimate {
+        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+        sum += points::NEAR * (1.0 - f64::from(distance_m / (3.0 * sigma_m).max(50.0))).max(0.0);
+    }
+    if is_farthest(scene, stay, all) {
+        sum += points::FARTHEST;
+    }
+    if is_extreme(stay, all) {
+        sum += points::EXTREME;
+    }
+    if goes_back(scene, stay) {
+        sum += points::REVERSAL;
+    }
+    if stay.passage {
+        sum += if waits_for_elevator(scene, stay) {
+            points::ELEVATOR
+        } else {
+            points::GATE
+        };
+    }
+    sum
+}
+
+/// Where the vehicle of this stay's period was left, or where the period began.
+fn origin(scene: &Scene<'_>, stay: &Stay) -> Option<(Foot, Place)> {
+    let foot = super::foot_at(scene, stay.from_ms)?;
+    let parked_ms = foot.parked_ms.unwrap_or(foot.from_ms);
+    let estimate = scene.estimate(
+        parked_ms.saturating_sub(5_000),
+        foot.from_ms.saturating_add(2_000),
+    )?;
+    Some((foot, estimate.place))
+}
+
+fn is_farthest(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
+    let Some((foot, origin)) = origin(scene, stay) else {
+        return false;
+    };
+    let away_m = |stay: &Stay| {
+        stay.estimate
+            .map_or(0.0, |estimate| estimate.place.distance_m(origin))
+    };
+    let own_m = away_m(stay);
+    let peers = all
+        .iter()
+        .filter(|other| other.from_ms >= foot.from_ms && other.to_ms <= foot.to_ms);
+    own_m > REVERSAL_M && peers.map(away_m).fold(0.0, f32::max) <= own_m
+}
+
+/// Whether the stay is as high, or as low, as the session ever stayed, and that is another floor.
+fn is_extreme(stay: &Stay, all: &[Stay]) -> bool {
+    let Some(own_m) = stay.height_m else {
+        return false;
+    };
+    let heights = all.iter().filter_map(|stay| stay.height_m);
+    let (low_m, high_m) = heights.fold((own_m, own_m), |(low, high), height| {
+        (low.min(height), high.max(height))
+    });
+    let spread = high_m - low_m > SAME_FLOOR_M;
+    spread
+        && (high_m - own_m < SAME_FLOOR_M || own_m - low_m < SAME_FLOOR_M)
+        && all.iter().any(|other| {
+            other.from_ms < stay.from_ms
+                && other
+                    .height_m
+                    .is_some_and(|height_m| (height_m - own_m).abs() > SAME_FLOOR_M)
+        })
+}
+
+/// Whether the courier goes back afterwards: nearer to the vehicle, or back to the level he came from.
+fn goes_back(scene: &Scene<'_>, stay: &Stay) -> bool {
+    let Some((foot, origin)) = origin(scene, stay) else {
+        return false;
+    };
+    if let Some(estimate) = stay.estimate {
+        let own_m = estimate.place.distance_m(origin);
+        let later = scene.fixes(stay.to_ms, foot.to_ms).iter();
+        let nearest_m = later
+            .map(|fix| fix.place.distance_m(origin) + fix.accuracy_m / 2.0)
+            .fold(f32::INFINITY, f32::min);
+        if nearest_m + REVERSAL_M < own_m {
+            return true;
+        }
+    }
+    let before = scene
+        .height
+        .level(foot.from_ms, foot.from_ms.saturating_add(10_000));
+    let own = scene.height.level(stay.from_ms, stay.to_ms);
+    let (Some(before), Some(own)) = (before, own) else {
+        return false;
+    };
+    let Some(up) = rise(before, own) else {
+        return false;
+    };
+    let later = scene.height.levels(stay.to_ms, foot.to_ms).iter();
+    up.metres.abs() > SAME_FLOOR_M
+        && later
+            .into_iter()
+            .any(|level| (level.height_m - before.height_m).abs() < up.metres.abs() / 2.0)
+}

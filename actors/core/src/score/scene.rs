@@ -1,0 +1,393 @@
+//! A session laid out for scoring: fixes in order, the height track, and the periods on foot.
+
+use porchlight_schema::event::{Event, EventType};
+
+use super::ScoreInput;
+use super::height::HeightTrack;
+use super::jumps::{self, Jump};
+use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
+use crate::geo::Place;
+use crate::window::{Fix, WINDOW_MS, Window};
+
+/// A fix worse than this says nothing of the place (contract 4: `GPS_LOST`).
+const USABLE_ACCURACY_M: f32 = 150.0;
+/// A fix this exact is an anchor from which a way on foot may be counted.
+const ANCHOR_ACCURACY_M: f32 = 35.0;
+/// An anchor farther away in time is none.
+const ANCHOR_AGE_MS: u32 = 600_000;
+/// Anchors that are tried: reception fades over some seconds, and an earlier fix may be the better one.
+const ANCHORS: usize = 30;
+/// Where reception is bad within this time, a phone's own accuracy is too good by this factor (recorded: some claim
+/// 4 m in a basement).
+const INDOOR_NEAR_MS: u32 = 30_000;
+const INDOOR_FACTOR: f32 = 2.0;
+/// What of the way walked on stairs leads away from where they stand.
+const STAIRS_SHARE: f32 = 0.15;
+/// Length of a step (textbook, 0.6 to 0.8 m).
+const STEP_M: f32 = 0.7;
+/// Walking, where steps are not counted.
+const WALK_MPS: f32 = 1.3;
+/// How far one comes from where one was, of the way walked: indoors ways turn.
+const WAY_TO_DISTANCE: f32 = 0.6;
+/// Below this spread of acceleration (m/s²) a body does not walk: the gait of a carried phone spreads 1 and more.
+const STILL_ACCEL_STD: f32 = 0.45;
+/// Less time on foot between two drives is a phone that was moved about in the vehicle.
+const ON_FOOT_LEAST_MS: u32 = 8_000;
+/// A shorter drive may be none: hops of deliveries are 15 to 40 s long, leaps of positions as well.
+const DOUBTFUL_DRIVE_MS: u32 = 30_000;
+/// It is none with a step in every second and a half.
+const STEP_OF_DRIVE_MS: u32 = 1_500;
+/// Walking has at least this cadence (textbook).
+const GAIT_HZ: f32 = 1.0;
+
+/// A period on foot, from the first step after a vehicle to the last one before the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Foot {
+    pub(crate) from_ms: u32,
+    pub(crate) to_ms: u32,
+    /// When the vehicle was parked before it; none where there was none.
+    pub(crate) parked_ms: Option<u32>,
+}
+
+/// What a body did in a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    Moving,
+    Still,
+    Unknown,
+}
+
+/// What the body did in `window`, as far as the phone can tell.
+pub(crate) fn body(window: &Window) -> Body {
+    if window.steps.is_some_and(|steps| steps > 0) {
+        return Body::Moving;
+    }
+    match window.motion {
+        Some(motion)
+            if motion
+                .cadence_hz
+                .is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ) =>
+        {
+            Body::Moving
+        }
+        Some(motion) if motion.accel_std < STILL_ACCEL_STD => Body::Still,
+        Some(_) => Body::Unknown,
+        None if window.steps == Some(0) => Body::Still,
+        None => Body::Unknown,
+    }
+}
+
+/// The session, laid out once and read by every part of scoring.
+pub(crate) struct Scene<'a> {
+    pub(crate) input: &'a ScoreInput<'a>,
+    /// The events, without drives that the steps disprove.
+    pub(crate) timeline: Vec<&'a Event>,
+    /// Fixes that may be believed as to the place: exact enough, not said to be simulated, not reached by a jump.
+    pub(crate) fixes: Vec<Fix>,
+    /// The jumps in the positions that were not said to be simulated.
+    pub(crate) jumps: Vec<Jump>,
+    /// The way walked up to each window, metres.
+    walked_m: Vec<f32>,
+    pub(crate) height: HeightTrack,
+    pub(crate) feet: Vec<Foot>,
+    /// The session's end, or that of the telemetry where it goes on beyond.
+    pub(crate) end_ms: u32,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(input: &'a ScoreInput<'a>) -> Self {
+        let heard_ms = input
+            .windows
+            .iter()
+            .rev()
+            .find(|window| window.alive)
+            .map_or(0, Window::end_ms);
+        let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
+        let timeline = timeline(input, end_ms);
+        let mut fixes = usable_fixes(input.windows);
+        let jumps = jumps::find(&fixes);
+        jumps::take_out(&mut fixes, &jumps);
+        Self {
+            input,
+            fixes,
+            jumps,
+            walked_m: walked_m(input, &timeline, end_ms),
+            height: HeightTrack::new(input.windows),
+            feet: feet(&timeline, end_ms),
+            timeline,
+            end_ms,
+        }
+    }
+
+    /// The windows that begin in `from_ms..to_ms`.
+    pub(crate) fn windows(&self, from_ms: u32, to_ms: u32) -> &'a [Window] {
+        let windows = self.input.windows;
+        let first = windows.partition_point(|window| window.t_ms < from_ms);
+        let last = windows.partition_point(|window| window.t_ms < to_ms);
+        windows.get(first..last).unwrap_or_default()
+    }
+
+    /// The believable fixes of `from_ms..to_ms`.
+    pub(crate) fn fixes(&self, from_ms: u32, to_ms: u32) -> &[Fix] {
+        let first = self.fixes.partition_point(|fix| fix.t_ms < from_ms);
+        let last = self.fixes.partition_point(|fix| fix.t_ms < to_ms);
+        self.fixes.get(first..last).unwrap_or_default()
+    }
+
+    /// The events of a type, in order.
+    pub(crate) fn events(&self, event_type: EventType) -> impl Iterator<Item = &'a Event> {
+        self.timeline
+            .iter()
+            .copied()
+            .filter(move |event| event.event_type == event_type)
+    }
+
+    /// Whether the phone was in a moving vehicle at `t_ms`.
+    pub(crate) fn driving_at(&self, t_ms: u32) -> Option<&'a Event> {
+        self.events(EventType::Driving)
+            .find(|event| event.t_start_ms <= t_ms && t_ms <= end_of(event, self.end_ms))
+    }
+
+    /// Metres walked on the level in `from_ms..to_ms`; none where a vehicle lies between.
+    pub(crate) fn walked_m(&self, from_ms: u32, to_ms: u32) -> Option<f32> {
+        let (from_ms, to_ms) = (from_ms.min(to_ms), from_ms.max(to_ms));
+        let drives = self.events(EventType::Driving);
+        if drives
+            .into_iter()
+            .any(|event| event.t_start_ms < to_ms && end_of(event, self.end_ms) > from_ms)
+        {
+            return None;
+        }
+        let windows = self.input.windows;
+        let walked_m = |t_ms: u32| {
+            let before = windows.partition_point(|window| window.t_ms < t_ms);
+            self.walked_m.get(before).copied().unwrap_or(0.0)
+        };
+        Some(walked_m(to_ms) - walked_m(from_ms))
+    }
+
+    /// Where the phone was in `from_ms..=to_ms`: from the fixes of that time, and from good ones before and after it
+    /// with the way walked between.
+    pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
+        let mut inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
+        if self.is_reception_bad(from_ms, to_ms)
+            && let Some(inside) = &mut inside
+        {
+            inside.sigma_m *= INDOOR_FACTOR;
+        }
+        let good = |fix: &&Fix| fix.accuracy_m <= ANCHOR_ACCURACY_M;
+        let earlier = self.fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms);
+        let before = earlier
+            .iter()
+            .rev()
+            .filter(good)
+            .take(ANCHORS)
+            .filter_map(|fix| self.seen_from(fix, from_ms));
+        let later = self.fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS));
+        let after = later
+            .iter()
+            .filter(good)
+            .take(ANCHORS)
+            .filter_map(|fix| self.seen_from(fix, to_ms));
+        let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
+        fused(inside, [before.min_by(best), after.min_by(best)])
+    }
+
+    /// Whether reception was bad in, or shortly before or after, this time.
+    fn is_reception_bad(&self, from_ms: u32, to_ms: u32) -> bool {
+        let near = (
+            from_ms.saturating_sub(INDOOR_NEAR_MS),
+            to_ms.saturating_add(INDOOR_NEAR_MS),
+        );
+        self.events(EventType::GpsDegraded)
+            .chain(self.events(EventType::GpsLost))
+            .any(|event| overlap_ms((event.t_start_ms, end_of(event, self.end_ms)), near) > 0)
+    }
+
+    fn seen_from(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
+        let strayed_m = self.walked_m(anchor.t_ms, t_ms)? * WAY_TO_DISTANCE;
+        let accuracy_m = anchor.accuracy_m.max(SIGMA_LEAST_M);
+        let sigma_m = (accuracy_m * accuracy_m + strayed_m * strayed_m).sqrt();
+        Some(Estimate {
+            place: anchor.place,
+            sigma_m,
+        })
+    }
+
+    /// How far an estimate is from the address, and the uncertainty of both together.
+    pub(crate) fn offset_from_address(&self, estimate: Estimate) -> (f32, f32) {
+        let address_m = self.input.context.accuracy_m.max(1.0);
+        let sigma_m = (estimate.sigma_m * estimate.sigma_m + address_m * address_m).sqrt();
+        (estimate.place.distance_m(Place::default()), sigma_m)
+    }
+}
+
+/// When an event ended; an open one (there should be none) at the session's end.
+pub(crate) fn end_of(event: &Event, end_ms: u32) -> u32 {
+    event
+        .t_end_ms
+        .unwrap_or(if event.is_open() {
+            end_ms
+        } else {
+            event.t_start_ms
+        })
+        .max(event.t_start_ms)
+}
+
+/// How long two spans overlap.
+pub(crate) fn overlap_ms(a: (u32, u32), b: (u32, u32)) -> u32 {
+    a.1.min(b.1).saturating_sub(a.0.max(b.0))
+}
+
+fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
+    let mut fixes: Vec<Fix> = windows
+        .iter()
+        .flat_map(|window| window.fixes.iter().flatten())
+        .filter(|fix| !fix.mock && fix.accuracy_m <= USABLE_ACCURACY_M)
+        .copied()
+        .collect();
+    fixes.sort_by_key(|fix| fix.t_ms);
+    fixes
+}
+
+/// The way walked up to the start of each window, and to the end of the last: by steps where they are counted, else
+/// by gait, else by the time spent walking.
+fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32> {
+    let spans = |event_type: EventType| -> Vec<(u32, u32)> {
+        let events = timeline
+            .iter()
+            .filter(move |event| event.event_type == event_type);
+        events
+            .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+            .collect()
+    };
+    let (walking, stairs) = (spans(EventType::Walking), spans(EventType::Stairs));
+    let is_in = |spans: &[(u32, u32)], t_ms: u32| {
+        let next = spans.partition_point(|span| span.0 <= t_ms);
+        next.checked_sub(1)
+            .and_then(|index| spans.get(index))
+            .is_some_and(|span| t_ms < span.1)
+    };
+    let counted = input.windows.iter().any(|window| window.steps.is_some());
+    let mut sum = 0.0;
+    let mut sums = Vec::with_capacity(input.windows.len() + 1);
+    for window in input.windows {
+        sums.push(sum);
+        let cadence_hz = window
+            .motion
+            .and_then(|motion| motion.cadence_hz)
+            .filter(|cadence_hz| *cadence_hz >= GAIT_HZ);
+        let way_m = match (counted, cadence_hz) {
+            (true, _) => f32::from(window.steps.unwrap_or(0)) * STEP_M,
+            (false, Some(cadence_hz)) => cadence_hz.min(3.0) * STEP_M,
+            (false, None) if window.motion.is_none() && is_in(&walking, window.t_ms) => WALK_MPS,
+            (false, None) => 0.0,
+        };
+        sum += if is_in(&stairs, window.t_ms) {
+            way_m * STAIRS_SHARE
+        } else {
+            way_m
+        };
+    }
+    sums.push(sum);
+    sums
+}
+
+/// The events without short drives in which one walked, or of which only poor positions speak: under a roof they
+/// leap as if one drove.
+fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
+    let bad: Vec<(u32, u32)> = input
+        .events
+        .iter()
+        .filter(|event| {
+            matches!(
+                event.event_type,
+                EventType::GpsDegraded | EventType::GpsLost
+            )
+        })
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
+    let is_doubtful = |event: &Event| {
+        let span = (event.t_start_ms, end_of(event, end_ms));
+        let length_ms = span.1 - span.0;
+        if event.event_type != EventType::Driving || length_ms >= DOUBTFUL_DRIVE_MS {
+            return false;
+        }
+        let first = input.windows.partition_point(|window| window.t_ms < span.0);
+        let last = input.windows.partition_point(|window| window.t_ms < span.1);
+        let windows = input.windows.get(first..last).unwrap_or_default();
+        let steps: u32 = windows
+            .iter()
+            .map(|window| u32::from(window.steps.unwrap_or(0)))
+            .sum();
+        let poor_ms = bad
+            .iter()
+            .map(|&bad| overlap_ms(bad, span))
+            .fold(0, u32::saturating_add);
+        steps >= length_ms / STEP_OF_DRIVE_MS || poor_ms >= length_ms / 2
+    };
+    input
+        .events
+        .iter()
+        .filter(|event| !is_doubtful(event))
+        .collect()
+}
+
+/// The periods on foot: what lies between drives and has enough steps in it.
+fn feet(timeline: &[&Event], end_ms: u32) -> Vec<Foot> {
+    let mut movements: Vec<&Event> = timeline
+        .iter()
+        .copied()
+        .filter(|event| event.event_type.is_movement())
+        .collect();
+    movements.sort_by_key(|event| event.t_start_ms);
+    let mut feet = Vec::new();
+    let mut parked_ms = None;
+    let mut periods = movements
+        .split(|event| event.event_type == EventType::Driving)
+        .peekable();
+    let mut drives = movements
+        .iter()
+        .filter(|event| event.event_type == EventType::Driving);
+    while let Some(period) = periods.next() {
+        let foot = foot_of(period, parked_ms, end_ms);
+        // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
+        let is_last = periods.peek().is_none();
+        feet.extend(foot.map(|foot| Foot {
+            to_ms: if is_last {
+                end_ms.max(foot.to_ms)
+            } else {
+                foot.to_ms
+            },
+            ..foot
+        }));
+        parked_ms = drives.next().map(|drive| end_of(drive, end_ms));
+    }
+    feet
+}
+
+fn foot_of(period: &[&Event], parked_ms: Option<u32>, end_ms: u32) -> Option<Foot> {
+    let on_foot = period
+        .iter()
+        .filter(|event| event.event_type != EventType::Stopped);
+    let spans: Vec<(u32, u32)> = on_foot
+        .clone()
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
+    let total_ms = spans
+        .iter()
+        .map(|(from_ms, to_ms)| to_ms - from_ms)
+        .fold(0, u32::saturating_add);
+    let first = on_foot.clone().next()?;
+    let to_ms = spans.iter().map(|span| span.1).max()?;
+    // A climb with no walk before it: the walk could not be seen, but the way began at the vehicle.
+    let from_ms = match first.event_type {
+        EventType::Walking => first.t_start_ms,
+        _ => parked_ms.unwrap_or(0).min(first.t_start_ms),
+    };
+    (total_ms >= ON_FOOT_LEAST_MS).then_some(Foot {
+        from_ms,
+        to_ms,
+        parked_ms,
+    })
+}

@@ -1,0 +1,445 @@
+//! How complete the data was, against what the device has.
+//!
+//! Time is cut into bins of five seconds; each channel covers a bin or does not. A channel that the device does not
+//! claim to have may be absent; whether it counts as absent or as lost is decided in the session's favour, so that
+//! losing the last sample of a channel never raises the score.
+
+use porchlight_schema::event::EventType;
+use porchlight_schema::sample::{Kind, SystemName};
+
+use super::ledger::{Ledger, rounded, words};
+use super::place::Places;
+use super::scene::{Scene, end_of, overlap_ms};
+use super::weights::visibility as weights;
+use crate::geo::Place;
+
+const BIN_MS: u32 = 5_000;
+/// The critical time reaches this far before the entrance and beyond the drop-off (research 5).
+const CRITICAL_MARGIN_MS: u32 = 30_000;
+/// Without an entrance it is the last three minutes up to there.
+const CRITICAL_BEFORE_MS: u32 = 150_000;
+/// Reception that is lost this near the address, or the drop-off, is lost to a building.
+const BUILDING_M: f32 = 100.0;
+
+/// What was covered, whole and around the drop-off.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Visibility {
+    pub(crate) score: f64,
+    /// The same without what a phone that stayed in the vehicle takes off: how well it itself was seen.
+    pub(crate) coverage: f64,
+    /// Coverage of the position over the whole session.
+    pub(crate) position: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Channel {
+    Position,
+    Motion,
+    Pressure,
+    Stream,
+    Marks,
+}
+
+impl Channel {
+    const ALL: [Self; 5] = [
+        Self::Position,
+        Self::Motion,
+        Self::Pressure,
+        Self::Stream,
+        Self::Marks,
+    ];
+
+    fn weight(self) -> f64 {
+        match self {
+            Self::Position => weights::POSITION,
+            Self::Motion => weights::MOTION,
+            Self::Pressure => weights::PRESSURE,
+            Self::Stream => weights::STREAM,
+            Self::Marks => weights::MARKS,
+        }
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Position => ("position_coverage", "Position"),
+            Self::Motion => ("motion_coverage", "Body motion"),
+            Self::Pressure => ("pressure_coverage", "Air pressure"),
+            Self::Stream => ("stream_coverage", "The stream as a whole"),
+            Self::Marks => ("mark_coverage", "Marks of the app"),
+        }
+    }
+
+    /// Whether the device says that it has this channel; none where it says nothing.
+    fn is_declared(self, sensors: &[String]) -> Option<bool> {
+        if sensors.is_empty() {
+            return None;
+        }
+        let has = |kind: Kind| {
+            sensors
+                .iter()
+                .any(|sensor| sensor.eq_ignore_ascii_case(kind.as_str()))
+        };
+        Some(match self {
+            Self::Position => has(Kind::Location),
+            Self::Motion => has(Kind::Steps) || has(Kind::Motion) || has(Kind::Imu),
+            Self::Pressure => has(Kind::Pressure),
+            Self::Stream => true,
+            Self::Marks => has(Kind::Mark),
+        })
+    }
+}
+
+/// A channel as it counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Part {
+    channel: Channel,
+    /// Share of the whole.
+    weight: f64,
+    whole: f64,
+    critical: f64,
+}
+
+impl Part {
+    fn coverage(&self) -> f64 {
+        weights::WHOLE * self.whole + weights::CRITICAL * self.critical
+    }
+}
+
+pub(crate) fn score(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Visibility {
+    let critical = critical_span(scene, places);
+    let parts = parts(scene, places, critical);
+    let position = parts
+        .iter()
+        .find(|part| part.channel == Channel::Position)
+        .map_or(0.0, |part| part.whole);
+    let total: f64 = parts.iter().map(|part| part.weight).sum();
+    let mut sum = 0.0;
+    for part in &parts {
+        let (signal, name) = part.channel.words();
+        let points = if total > 0.0 {
+            part.weight / total * part.coverage()
+        } else {
+            0.0
+        };
+        let (whole, near) = (part.whole * 100.0, part.critical * 100.0);
+        let text = format!(
+            "{name}: {whole:.0} % of the session covered, {near:.0} % of the time around the drop-off."
+        );
+        let explanation = "Phones save power, and some lack a sensor; reception lost inside a building does not count.";
+        sum += ledger.add(
+            "visibilityScore",
+            signal,
+            points,
+            None,
+            words(text, explanation),
+        );
+    }
+    sum -= left_out(scene, sum, ledger);
+    let coverage = rounded(sum.clamp(0.0, 1.0));
+    sum -= not_carried(places, sum, ledger);
+    Visibility {
+        score: rounded(sum.clamp(0.0, 1.0)),
+        coverage,
+        position,
+    }
+}
+
+/// What is taken off for batches that were left out.
+fn left_out(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
+    let missing = scene.input.missing_batches;
+    if missing > 0 {
+        let text = format!("{missing} batches never came; their time counts as not covered.");
+        let explanation = "The phone had no network, or the app was ended.";
+        ledger.add(
+            "visibilityScore",
+            "missing_batches",
+            0.0,
+            None,
+            words(text, explanation),
+        );
+    }
+    let quarantined = scene.input.quarantined_batches;
+    if quarantined == 0 {
+        return 0.0;
+    }
+    let points = (f64::from(quarantined) * weights::QUARANTINED)
+        .min(weights::QUARANTINED_CAP)
+        .min(sum);
+    let text = format!("{quarantined} batches were left out, because they could not be processed.");
+    let explanation = "A fault of the service, not of the courier.";
+    -ledger.add(
+        "visibilityScore",
+        "quarantined_batches",
+        -points,
+        None,
+        words(text, explanation),
+    )
+}
+
+/// What is taken off where the phone did not go along.
+fn not_carried(places: &Places, sum: f64, ledger: &mut Ledger) -> f64 {
+    let Some(halt) = places
+        .not_carried
+        .filter(|_| sum > weights::NOT_CARRIED_CAP)
+    else {
+        return 0.0;
+    };
+    let text = "The vehicle stood near the address, but the phone did not go on foot.";
+    let explanation = "The phone stayed in the vehicle while the courier went to the door.";
+    let over = weights::NOT_CARRIED_CAP - sum;
+    -ledger.add(
+        "visibilityScore",
+        "phone_not_carried",
+        over,
+        Some(halt),
+        words(text, explanation),
+    )
+}
+
+/// The time that weighs most.
+fn critical_span(scene: &Scene<'_>, places: &Places) -> (u32, u32) {
+    if let Some(drop_off) = places.drop_off {
+        let from_ms = places.entrance.map_or(
+            drop_off.at_ms.saturating_sub(CRITICAL_BEFORE_MS),
+            |entrance| entrance.at_ms.saturating_sub(CRITICAL_MARGIN_MS),
+        );
+        return (
+            from_ms.min(drop_off.at_ms),
+            drop_off
+                .at_ms
+                .saturating_add(CRITICAL_MARGIN_MS)
+                .min(scene.end_ms),
+        );
+    }
+    let nearest = scene.fixes.iter().min_by(|a, b| {
+        a.place
+            .distance_m(Place::default())
+            .total_cmp(&b.place.distance_m(Place::default()))
+    });
+    nearest.map_or((0, scene.end_ms), |fix| {
+        let half_ms = CRITICAL_BEFORE_MS / 2;
+        (
+            fix.t_ms.saturating_sub(half_ms),
+            fix.t_ms.saturating_add(half_ms).min(scene.end_ms),
+        )
+    })
+}
+
+struct Bins {
+    covered: Vec<bool>,
+}
+
+impl Bins {
+    fn new(end_ms: u32) -> Self {
+        Self {
+            covered: vec![false; end_ms.div_ceil(BIN_MS) as usize],
+        }
+    }
+
+    fn cover(&mut self, t_ms: u32) {
+        if let Some(bin) = self.covered.get_mut((t_ms / BIN_MS) as usize) {
+            *bin = true;
+        }
+    }
+
+    fn is_covered(&self, t_ms: u32) -> bool {
+        self.covered
+            .get((t_ms / BIN_MS) as usize)
+            .copied()
+            .unwrap_or(false)
+    }
+
+    fn any(&self) -> bool {
+        self.covered.contains(&true)
+    }
+
+    fn share(&self, (from_ms, to_ms): (u32, u32)) -> f64 {
+        let first = (from_ms / BIN_MS) as usize;
+        let last = (to_ms.div_ceil(BIN_MS) as usize).clamp(first, self.covered.len().max(first));
+        let bins = self.covered.get(first..last).unwrap_or_default();
+        if bins.is_empty() {
+            return 0.0;
+        }
+        bins.iter().filter(|covered| **covered).count() as f64 / bins.len() as f64
+    }
+}
+
+fn parts(scene: &Scene<'_>, places: &Places, critical: (u32, u32)) -> Vec<Part> {
+    let (mut position, mut motion) = (Bins::new(scene.end_ms), Bins::new(scene.end_ms));
+    let (mut pressure, mut stream) = (Bins::new(scene.end_ms), Bins::new(scene.end_ms));
+    for window in scene.input.windows.iter().filter(|window| window.alive) {
+        stream.cover(window.t_ms);
+        if window.motion.is_some() || window.steps.is_some() {
+            motion.cover(window.t_ms);
+        }
+        if window.pressure_hpa.is_some() {
+            pressure.cover(window.t_ms);
+        }
+    }
+    for fix in &scene.fixes {
+        position.cover(fix.t_ms);
+    }
+    cover_indoors(scene, places, &mut position, (&motion, &pressure));
+    let changes = scene
+        .input
+        .system
+        .iter()
+        .filter(|(_, name)| *name == SystemName::ClockChanged)
+        .count();
+    let clock = (1.0 - changes as f64 * weights::CLOCK_CHANGE).max(0.0);
+    let seen = [&position, &motion, &pressure, &stream];
+    let mut parts: Vec<Part> = Channel::ALL
+        .into_iter()
+        .zip(seen)
+        .filter_map(|(channel, bins)| {
+            let factor = if channel == Channel::Stream {
+                clock
+            } else {
+                1.0
+            };
+            let (whole, critical) = (
+                bins.share((0, scene.end_ms)) * factor,
+                bins.share(critical) * factor,
+            );
+            match channel.is_declared(&scene.input.context.sensors) {
+                Some(false) if !bins.any() => None,
+                _ => Some(Part {
+                    channel,
+                    weight: channel.weight(),
+                    whole,
+                    critical,
+                }),
+            }
+        })
+        .collect();
+    if Channel::Marks.is_declared(&scene.input.context.sensors) == Some(true) {
+        let covered = if scene.input.marks.is_empty() {
+            0.0
+        } else {
+            1.0
+        };
+        parts.push(Part {
+            channel: Channel::Marks,
+            weight: weights::MARKS,
+            whole: covered,
+            critical: covered,
+        });
+    }
+    if scene.input.context.sensors.is_empty() {
+        parts = in_favour(parts);
+    }
+    parts
+}
+
+/// Nothing is declared: a channel may be one that the device does not have. Of all readings the best one counts.
+/// An absent channel keeps a part of its share, uncovered: that the device lacks it was not said.
+fn in_favour(parts: Vec<Part>) -> Vec<Part> {
+    let reading = |absent: u32| -> Vec<Part> {
+        let place = |(index, part): (usize, &Part)| {
+            let is_absent = part.channel != Channel::Stream && absent & (1 << index) != 0;
+            if is_absent {
+                Part {
+                    weight: part.weight * weights::UNDECLARED,
+                    whole: 0.0,
+                    critical: 0.0,
+                    ..*part
+                }
+            } else {
+                *part
+            }
+        };
+        parts.iter().enumerate().map(place).collect()
+    };
+    let value = |parts: &[Part]| -> f64 {
+        let total: f64 = parts.iter().map(|part| part.weight).sum();
+        parts
+            .iter()
+            .map(|part| part.weight * part.coverage())
+            .sum::<f64>()
+            / total.max(f64::MIN_POSITIVE)
+    };
+    let readings = (0..(1_u32 << parts.len().min(8))).map(reading);
+    readings.fold(parts.clone(), |best, other| {
+        if value(&other) > value(&best) {
+            other
+        } else {
+            best
+        }
+    })
+}
+
+/// Inside a building a bin without a fix is covered where other sensors spoke: the way on is known from them.
+fn cover_indoors(
+    scene: &Scene<'_>,
+    places: &Places,
+    position: &mut Bins,
+    (motion, pressure): (&Bins, &Bins),
+) {
+    let lost = scene
+        .events(EventType::GpsLost)
+        .chain(scene.events(EventType::GpsDegraded));
+    for event in lost {
+        let (from_ms, to_ms) = (event.t_start_ms, end_of(event, scene.end_ms));
+        if !is_in_building(scene, places, (from_ms, to_ms)) {
+            continue;
+        }
+        let mut t_ms = from_ms;
+        while t_ms <= to_ms {
+            if (motion.is_covered(t_ms) || pressure.is_covered(t_ms))
+                && !is_switched_off(scene, t_ms)
+            {
+                position.cover(t_ms);
+            }
+            t_ms = t_ms.saturating_add(BIN_MS);
+        }
+    }
+}
+
+/// Reception lost on foot, near the address or the drop-off or on the way up: a building took it.
+fn is_in_building(scene: &Scene<'_>, places: &Places, span: (u32, u32)) -> bool {
+    if scene.driving_at(span.0).is_some()
+        || scene
+            .feet
+            .iter()
+            .all(|foot| overlap_ms((foot.from_ms, foot.to_ms), span) == 0)
+    {
+        return false;
+    }
+    let climbs = scene
+        .events(EventType::Stairs)
+        .chain(scene.events(EventType::Elevator));
+    if climbs
+        .into_iter()
+        .any(|event| overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span) > 0)
+    {
+        return true;
+    }
+    let Some(last) = scene.fixes(0, span.0.saturating_add(1)).last() else {
+        return false;
+    };
+    let door = places
+        .drop_off
+        .and_then(|drop_off| drop_off.estimate)
+        .map(|estimate| estimate.place);
+    let near_m = BUILDING_M + last.accuracy_m;
+    [Some(Place::default()), door]
+        .into_iter()
+        .flatten()
+        .any(|place| last.place.distance_m(place) <= near_m)
+}
+
+/// Whether location was taken away by hand at that time: that is a loss wherever it happens.
+fn is_switched_off(scene: &Scene<'_>, t_ms: u32) -> bool {
+    let mut off = false;
+    for &(at_ms, name) in scene.input.system {
+        if at_ms > t_ms {
+            break;
+        }
+        match name {
+            SystemName::LocationOff | SystemName::PermissionLost => off = true,
+            SystemName::LocationOn => off = false,
+            _ => {}
+        }
+    }
+    off
+}

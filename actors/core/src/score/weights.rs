@@ -1,0 +1,168 @@
+//! The one table of weights. Every number that a score is made of stands here with where it comes from; a change
+//! of any of them is a new [`VERSION`], which is stored with each insight.
+//!
+//! Log-odds without a measured origin are starting values by judgement, to be fitted once sessions with a known
+//! truth exist; until then `fraudScore` is a risk index and not a calibrated probability.
+
+/// Version of this table, as stored with each insight and answered by `/evidence`.
+pub const VERSION: &str = "2026-11.1";
+
+/// Fraud: log-odds.
+pub mod fraud {
+    /// Before anything is seen: about 1 % of couriers spoof (Incognia, food delivery report 2022).
+    pub const PRIOR: f64 = -4.6;
+    /// Most that a group of correlated signals may add. Judgement: no statistical ground alone reaches 0.5.
+    pub const GROUP_CAP: f64 = 4.5;
+    /// Most that flags of the platform, and an exact replay, may add: these are statements of fact, not inferences,
+    /// and one that persists must be able to convict alone (contract 5).
+    pub const FACT_CAP: f64 = 6.0;
+    /// One or two fixes marked as simulated. Judgement.
+    pub const MOCK_ONCE: f64 = 1.5;
+    /// Three fixes or more marked as simulated. Judgement: honest phones hardly ever do it.
+    pub const MOCK_SEVERAL: f64 = 4.0;
+    /// The flag persists. Judgement.
+    pub const MOCK_PERSISTING: f64 = 6.0;
+    /// The platform's integrity check failed. Judgement: custom systems fail it too.
+    pub const INTEGRITY: f64 = 2.5;
+    /// A jump that the accuracies do not explain, and that stays. 0 of 97 honest traces show one (measured on the
+    /// recordings of Falcon and Schulzrinne, 2018; ungated speed rules: 57 to 65 %).
+    pub const TELEPORT: f64 = 2.5;
+    /// Three such jumps or more.
+    pub const TELEPORTS: f64 = 3.5;
+    /// A single fix far off, followed by a return: phones do that.
+    pub const OUTLIER: f64 = 0.3;
+    /// A path on foot without noise and at constant speed. Judgement; road snapping does it in vehicles.
+    pub const SMOOTH_PATH: f64 = 2.0;
+    /// Altitude and accuracy both constant over a hundred metres. Constant accuracy alone: 20 % of honest traces.
+    pub const CONSTANT_FIX: f64 = 1.0;
+    /// The same over three minutes and three hundred metres.
+    pub const CONSTANT_FIX_LONG: f64 = 2.0;
+    /// The position walks, the body rests. Judgement; a cart or a lift on wheels does it.
+    pub const GPS_WALKS: f64 = 2.5;
+    /// The same over 150 m.
+    pub const GPS_WALKS_FAR: f64 = 3.5;
+    /// The position drives, the phone lies perfectly still: no road is that smooth.
+    pub const GPS_DRIVES: f64 = 3.0;
+    /// The body walks outdoors, the position is frozen and claims to be exact. 21 % of honest outdoor fixes repeat.
+    pub const GPS_FROZEN: f64 = 1.0;
+    /// Height by position and height by pressure disagree over a drive. Judgement.
+    pub const ALTITUDE: f64 = 1.5;
+    /// The wall clock was changed once.
+    pub const CLOCK_ONCE: f64 = 1.0;
+    /// The wall clock was changed more than once.
+    pub const CLOCK_REPEATED: f64 = 2.0;
+    /// The same trace came in another session. Judgement: position noise does not repeat itself.
+    pub const REPLAY: f64 = 5.5;
+    /// Handed over far from the address.
+    pub const POD_FAR: f64 = 2.5;
+    /// Handed over very far from the address.
+    pub const POD_VERY_FAR: f64 = 3.5;
+    /// Handed over while driving.
+    pub const POD_DRIVING: f64 = 2.0;
+    /// Location was taken away by hand just before the hand-over.
+    pub const LOCATION_WITHDRAWN: f64 = 1.0;
+    /// Consistent evidence of a hand-over at the door acquits.
+    pub const DOOR: f64 = -2.5;
+    /// A signal of this strength puts the positions in doubt, so that a door that they show does not acquit.
+    pub const DOUBT: f64 = 2.0;
+    /// A group counts as a ground of its own from this on.
+    pub const GROUND: f64 = 1.0;
+    /// From this score on, and on two grounds or a persisting flag, behaviour is called suspicious (contract 5).
+    pub const SUSPICIOUS: f64 = 0.5;
+}
+
+/// Visibility: shares of the channels, by what scoring loses without them. Judgement.
+pub mod visibility {
+    /// Position.
+    pub const POSITION: f64 = 0.30;
+    /// Body motion: steps, `motion` or `imu`.
+    pub const MOTION: f64 = 0.30;
+    /// Pressure.
+    pub const PRESSURE: f64 = 0.20;
+    /// The stream itself: anything at all, and a clock that was left alone.
+    pub const STREAM: f64 = 0.10;
+    /// Marks, where the app is declared to send them.
+    pub const MARKS: f64 = 0.10;
+    /// What counts of a channel's share where the device does not say what it has, and nothing of it was seen.
+    pub const UNDECLARED: f64 = 0.5;
+    /// Share of the whole session.
+    pub const WHOLE: f64 = 0.4;
+    /// Share of the time around the drop-off.
+    pub const CRITICAL: f64 = 0.6;
+    /// Highest value where the phone was not carried.
+    pub const NOT_CARRIED_CAP: f64 = 0.4;
+    /// Each change of the wall clock takes this part of the stream's coverage.
+    pub const CLOCK_CHANGE: f64 = 0.25;
+    /// Each batch left out because it could not be processed.
+    pub const QUARANTINED: f64 = 0.02;
+    /// Most that batches left out take.
+    pub const QUARANTINED_CAP: f64 = 0.10;
+    /// Below this nothing is concluded.
+    pub const INSUFFICIENT: f64 = 0.30;
+    /// From this on the data counts as good.
+    pub const GOOD: f64 = 0.60;
+}
+
+/// Friction: points of 1. Judgement, after what courier pay by difficulty looks at (TransFloor, IMWUT 2023).
+pub mod friction {
+    /// Waiting at door and gates, saturating.
+    pub const WAIT: f64 = 0.25;
+    /// Waiting of this many seconds counts as 63 % of [`WAIT`].
+    pub const WAIT_SCALE_SEC: f64 = 180.0;
+    /// Waiting that every hand-over has.
+    pub const WAIT_FREE_SEC: f64 = 30.0;
+    /// Each controlled passage.
+    pub const GATE: f64 = 0.08;
+    /// Most for passages.
+    pub const GATE_CAP: f64 = 0.20;
+    /// Each 50 m gone twice.
+    pub const BACKTRACKING_PER_50_M: f64 = 0.10;
+    /// Most for ways gone twice.
+    pub const BACKTRACKING_CAP: f64 = 0.20;
+    /// Each storey on foot.
+    pub const STAIRS_PER_FLOOR: f64 = 0.04;
+    /// Most for storeys on foot.
+    pub const STAIRS_CAP: f64 = 0.25;
+    /// Each elevator ride.
+    pub const ELEVATOR: f64 = 0.05;
+    /// Most for elevator rides.
+    pub const ELEVATOR_CAP: f64 = 0.10;
+    /// From entrance to door, saturating.
+    pub const WAY_IN: f64 = 0.20;
+    /// A way of this many seconds counts as 63 % of [`WAY_IN`].
+    pub const WAY_IN_SCALE_SEC: f64 = 240.0;
+    /// On foot before the drop-off, saturating.
+    pub const APPROACH: f64 = 0.15;
+    /// An approach of this many seconds counts as 63 % of [`APPROACH`].
+    pub const APPROACH_SCALE_SEC: f64 = 300.0;
+    /// Each visit to the door beyond the first.
+    pub const ATTEMPT: f64 = 0.20;
+    /// Most for visits.
+    pub const ATTEMPT_CAP: f64 = 0.40;
+}
+
+/// The stay that is taken for the one at the door: points.
+pub mod stay {
+    /// A mark of the hand-over within the stay, or within 20 s of it.
+    pub const MARK: f64 = 4.0;
+    /// The mark `arrived` likewise.
+    pub const ARRIVED: f64 = 1.5;
+    /// Farthest from the vehicle, of all stays.
+    pub const FARTHEST: f64 = 1.0;
+    /// At the highest or lowest place reached.
+    pub const EXTREME: f64 = 1.0;
+    /// Followed by going back.
+    pub const REVERSAL: f64 = 0.5;
+    /// 5 to 120 s long.
+    pub const LENGTH: f64 = 1.0;
+    /// Near the address, falling to 0 at three times the uncertainty.
+    pub const NEAR: f64 = 2.0;
+    /// On the address's floor.
+    pub const FLOOR: f64 = 0.5;
+    /// A pause at a gate.
+    pub const GATE: f64 = -2.0;
+    /// Waiting for an elevator.
+    pub const ELEVATOR: f64 = -1.5;
+    /// Less than this is no stay at a door.
+    pub const LEAST: f64 = 1.5;
+}

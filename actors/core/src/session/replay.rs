@@ -1,0 +1,109 @@
+//! A session computed anew from all its batches, in order: what its insight is made of.
+//!
+//! Every insight is made this way, whether batches came late or not, so that it is a function of the set of
+//! acknowledged batches by construction.
+
+use porchlight_schema::event::{Event, sort_events};
+use porchlight_schema::limits::SESSION_MARKS_MAX;
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::sample::{Sample, SystemName};
+
+use crate::context::SessionContext;
+use crate::intake::Intake;
+use crate::score::MarkName;
+use crate::timeline::Timeline;
+use crate::window::Window;
+
+/// Collects what scoring needs, batch by batch.
+#[derive(Debug)]
+pub struct Replay<'a> {
+    context: &'a SessionContext,
+    timeline: Timeline,
+    intake: Intake,
+    replayed: Replayed,
+    next_seq: u32,
+}
+
+/// A session's batches, understood.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Replayed {
+    /// The final timeline, by start, then type.
+    pub events: Vec<Event>,
+    /// Every second in which there was anything, and silences under 30 s.
+    pub windows: Vec<Window>,
+    /// When the courier or the app said what: milliseconds since the start.
+    pub marks: Vec<(u32, MarkName)>,
+    /// What happened to the phone.
+    pub system: Vec<(u32, SystemName)>,
+    /// Batches that are missing below the highest `seq`.
+    pub missing_batches: u32,
+    /// Batches that were left out because a detector could not bear them.
+    pub quarantined_batches: u32,
+}
+
+impl<'a> Replay<'a> {
+    /// Nothing replayed yet.
+    #[must_use]
+    pub fn new(context: &'a SessionContext) -> Self {
+        Self {
+            context,
+            timeline: Timeline::new(context),
+            intake: Intake::default(),
+            replayed: Replayed::default(),
+            next_seq: 0,
+        }
+    }
+
+    /// The next batch, in order of `seq`.
+    pub fn batch(&mut self, seq: u32, batch: &PackedBatch) {
+        self.pass(seq);
+        // As in the live machine: what can't be read ends the batch, not the session.
+        let _unreadable_rest = self.timeline.push_batch(self.context, batch);
+        let Ok(mut reader) = batch.reader() else {
+            return;
+        };
+        while let Ok(Some(sample)) = reader.next_sample() {
+            match sample {
+                Sample::Mark(mark) if self.replayed.marks.len() < SESSION_MARKS_MAX => {
+                    self.replayed
+                        .marks
+                        .push((mark.t_ms, MarkName::from_name(mark.name)));
+                }
+                Sample::System(system) if self.replayed.system.len() < SESSION_MARKS_MAX => {
+                    self.replayed.system.push((system.t_ms, system.name));
+                }
+                _ => {}
+            }
+            let windows = &mut self.replayed.windows;
+            self.intake
+                .push(self.context, sample, &mut |window: &Window| {
+                    windows.push(*window)
+                });
+        }
+    }
+
+    /// The next batch, in order of `seq`, is left out.
+    pub fn quarantined(&mut self, seq: u32) {
+        self.pass(seq);
+        self.replayed.quarantined_batches += 1;
+    }
+
+    fn pass(&mut self, seq: u32) {
+        self.replayed.missing_batches += seq.saturating_sub(self.next_seq);
+        self.next_seq = seq.saturating_add(1);
+    }
+
+    /// All batches were given.
+    #[must_use]
+    pub fn finish(mut self) -> Replayed {
+        self.timeline.finish(self.context);
+        let windows = &mut self.replayed.windows;
+        self.intake
+            .finish(&mut |window: &Window| windows.push(*window));
+        self.replayed.events = self.timeline.events().to_vec();
+        sort_events(&mut self.replayed.events);
+        self.replayed.marks.sort_unstable();
+        self.replayed.system.sort_unstable();
+        self.replayed
+    }
+}

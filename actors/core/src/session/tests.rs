@@ -1,0 +1,245 @@
+//! The order of batches, on the machine alone: a journal is a map, and the shell a loop.
+
+use std::collections::BTreeMap;
+
+use porchlight_schema::sample::json::decode_batch;
+use porchlight_schema::session::{Address, Point};
+use proptest::prelude::*;
+
+use super::*;
+
+fn context() -> SessionContext {
+    SessionContext::of_address(
+        &Address {
+            line1: String::new(),
+            city: String::new(),
+            country: String::new(),
+            point: Point {
+                lat: 52.5,
+                lng: 13.4,
+            },
+            unit: None,
+            floor: None,
+            accuracy_m: Address::ACCURACY_M_DEFAULT,
+            storey_height_m: None,
+            entrance: None,
+            gates: Vec::new(),
+        },
+        None,
+    )
+}
+
+/// A batch of five seconds of walking pressure that ends at `t_sec`.
+fn batch(t_sec: u32) -> PackedBatch {
+    let samples: Vec<String> = (0..5)
+        .map(|n| {
+            format!(
+                r#"{{"t":{},"kind":"pressure","hPa":1013.2}}"#,
+                f64::from(t_sec) - f64::from(n)
+            )
+        })
+        .rev()
+        .collect();
+    decode_batch(format!(r#"{{"seq":0,"samples":[{}]}}"#, samples.join(",")).as_bytes())
+        .unwrap()
+        .batch
+}
+
+/// A shell without a runtime: what is durable, what was noted, and the machine.
+struct Shell {
+    context: SessionContext,
+    machine: SessionMachine,
+    journal: BTreeMap<u32, PackedBatch>,
+    noted: Vec<(u32, u32)>,
+    applied: Vec<u32>,
+}
+
+impl Shell {
+    fn new() -> Self {
+        let context = context();
+        let machine = SessionMachine::new(&context);
+        Self {
+            context,
+            machine,
+            journal: BTreeMap::new(),
+            noted: Vec::new(),
+            applied: Vec::new(),
+        }
+    }
+
+    fn arrive(&mut self, seq: u32, t_sec: u32) {
+        self.journal.entry(seq).or_insert_with(|| batch(t_sec));
+        let step = self.apply(seq);
+        self.drive(step);
+    }
+
+    /// The batch is durable, but the hand-over is lost.
+    fn lose(&mut self, seq: u32, t_sec: u32) {
+        self.journal.insert(seq, batch(t_sec));
+    }
+
+    fn apply(&mut self, seq: u32) -> Step {
+        let before = self.machine.next_seq();
+        let step = self.machine.arrive(&self.context, seq, &self.journal[&seq]);
+        if before == seq {
+            self.applied.push(seq);
+        }
+        step
+    }
+
+    fn drive(&mut self, mut step: Step) {
+        loop {
+            step = match step {
+                Step::Rest => return,
+                Step::Read { from_seq } => {
+                    for seq in self
+                        .journal
+                        .range(from_seq..)
+                        .map(|(&seq, _)| seq)
+                        .collect::<Vec<_>>()
+                    {
+                        self.apply(seq);
+                    }
+                    self.machine.read_through()
+                }
+                Step::GiveUp { first, last } => {
+                    self.noted.push((first, last));
+                    self.machine.give_up(first, last)
+                }
+            }
+        }
+    }
+
+    /// Killed, and built again from a snapshot or from nothing.
+    fn restart(&mut self, from_snapshot: bool) {
+        let mut machine = if from_snapshot {
+            SessionMachine::restore(&self.machine.snapshot()).unwrap()
+        } else {
+            self.applied.clear();
+            SessionMachine::new(&self.context)
+        };
+        machine.recall(self.noted.iter().copied(), std::iter::empty());
+        self.machine = machine;
+        self.drive(Step::Read {
+            from_seq: self.machine.next_seq(),
+        });
+    }
+}
+
+#[test]
+fn batches_are_applied_in_order_whatever_the_order_they_come_in() {
+    let mut shell = Shell::new();
+    for seq in [2, 0, 1, 5, 4, 3, 3, 0] {
+        shell.arrive(seq, 5 + 5 * seq);
+    }
+    assert_eq!(shell.applied, [0, 1, 2, 3, 4, 5]);
+    assert!(shell.noted.is_empty());
+}
+
+#[test]
+fn a_hole_is_given_up_after_60_s_of_telemetry_beyond_it() {
+    let mut shell = Shell::new();
+    shell.arrive(0, 10);
+    shell.arrive(2, 69);
+    assert_eq!(shell.applied, [0]);
+    shell.arrive(3, 70);
+    assert_eq!(
+        (shell.applied.as_slice(), shell.noted.as_slice()),
+        ([0, 2, 3].as_slice(), [(1, 1)].as_slice())
+    );
+    shell.arrive(1, 15);
+    assert_eq!(
+        shell.applied,
+        [0, 2, 3],
+        "it comes too late for the live timeline"
+    );
+}
+
+#[test]
+fn a_hole_is_given_up_64_batches_beyond_it() {
+    let mut shell = Shell::new();
+    for seq in 1..64 {
+        shell.arrive(seq, 5);
+        assert_eq!(shell.machine.next_seq(), 0);
+    }
+    shell.arrive(64, 5);
+    assert_eq!(
+        (shell.machine.next_seq(), shell.noted.as_slice()),
+        (65, [(0, 0)].as_slice())
+    );
+    shell.arrive(1_000_000, 5);
+    assert_eq!(
+        shell.noted,
+        [(0, 0), (65, 999_999)],
+        "far ahead is far beyond"
+    );
+    assert_eq!(shell.machine.next_seq(), 1_000_001);
+}
+
+#[test]
+fn a_lost_hand_over_is_read_from_the_journal_when_a_hole_shows() {
+    let mut shell = Shell::new();
+    shell.arrive(0, 5);
+    shell.lose(1, 10);
+    shell.lose(2, 15);
+    shell.arrive(3, 20);
+    assert_eq!(
+        (shell.applied.as_slice(), shell.noted.len()),
+        ([0, 1, 2, 3].as_slice(), 0)
+    );
+}
+
+#[test]
+fn a_restart_decides_about_holes_as_before() {
+    for from_snapshot in [false, true] {
+        let mut shell = Shell::new();
+        shell.arrive(0, 10);
+        shell.arrive(2, 80);
+        shell.arrive(1, 15);
+        assert_eq!(shell.applied, [0, 2]);
+        shell.restart(from_snapshot);
+        assert_eq!(
+            shell.applied,
+            [0, 2],
+            "the late batch lies in the journal and is still late"
+        );
+        shell.arrive(3, 85);
+        assert_eq!(shell.applied, [0, 2, 3]);
+    }
+}
+
+#[test]
+fn a_quarantined_batch_is_left_out() {
+    let mut shell = Shell::new();
+    shell.machine.recall(std::iter::empty(), [1].into_iter());
+    for seq in 0..3 {
+        shell.arrive(seq, 5 + 5 * seq);
+    }
+    assert_eq!(shell.machine.next_seq(), 3);
+    assert!(shell.machine.quarantined.is_empty());
+}
+
+proptest! {
+    /// Whatever arrives, is lost on the way, or is killed: what was applied is ascending, each at most once, and
+    /// nothing below `next_seq` is missing but what was noted as given up.
+    #[test]
+    fn order_holds_under_loss_and_restarts(acts in proptest::collection::vec((0_u32..90, 0_u32..200, 0_u8..10), 1..120)) {
+        let mut shell = Shell::new();
+        for (seq, t_sec, act) in acts {
+            match act {
+                0 => shell.restart(false),
+                1 => shell.restart(true),
+                2 | 3 => { shell.journal.entry(seq).or_insert_with(|| batch(5 + t_sec)); }
+                _ => shell.arrive(seq, 5 + t_sec),
+            }
+        }
+        shell.drive(Step::Read { from_seq: shell.machine.next_seq() });
+        prop_assert!(shell.applied.is_sorted());
+        let given_up = |seq| shell.noted.iter().any(|&(first, last)| first <= seq && seq <= last);
+        for seq in 0..shell.machine.next_seq() {
+            prop_assert_eq!(shell.applied.contains(&seq), !given_up(seq), "{}", seq);
+        }
+        let next = shell.machine.next_seq();
+        prop_assert!(!shell.journal.contains_key(&next), "what is next is applied");
+    }
+}

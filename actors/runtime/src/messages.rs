@@ -1,0 +1,55 @@
+//! The bodies of webhook messages: made once, stored with what causes them, sent as they are (contract section 6).
+
+use porchlight_schema::insight::{InsightMessageView, InsightRecord};
+use porchlight_schema::message::{Envelope, MessageEvent};
+use porchlight_schema::session::{SessionEnd, SessionStart, SessionView};
+use porchlight_schema::time::TimestampMs;
+use serde::Serialize;
+
+use crate::ports::MessageBody;
+
+fn body(event: MessageEvent, timestamp: TimestampMs, data: impl Serialize) -> MessageBody {
+    let envelope = Envelope {
+        event,
+        timestamp,
+        data,
+        test: false,
+    };
+    // Plain data with text keys can't fail to become JSON.
+    let body = serde_json::to_string(&envelope).unwrap_or_default();
+    MessageBody {
+        event,
+        created_at: timestamp,
+        body: body.into(),
+    }
+}
+
+/// `session.started`.
+#[must_use]
+pub fn session_started(start: &SessionStart) -> MessageBody {
+    body(
+        MessageEvent::SessionStarted,
+        start.created_at,
+        SessionView::new(start, None),
+    )
+}
+
+/// `session.stopped`.
+#[must_use]
+pub fn session_stopped(start: &SessionStart, end: &SessionEnd) -> MessageBody {
+    body(
+        MessageEvent::SessionStopped,
+        end.completed_at,
+        SessionView::new(start, Some(end)),
+    )
+}
+
+/// `insight.updated`.
+#[must_use]
+pub fn insight_updated(start: &SessionStart, record: &InsightRecord) -> MessageBody {
+    body(
+        MessageEvent::InsightUpdated,
+        record.updated_at,
+        InsightMessageView::new(start, record),
+    )
+}

@@ -1,0 +1,302 @@
+//! What the service tells of itself: each notable fact is one value of [`Fact`], which writes its log line and moves
+//! its metrics; the numbers of the hot paths have their handles in [`Metrics`], resolved once.
+//!
+//! Labels are closed enums. Identity (session, customer, URL) goes to the log, never to a label; keys, secrets and
+//! coordinates go nowhere.
+
+/// An enum that is used as a label.
+macro_rules! label {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $name {
+            /// All values.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The label's value.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+    };
+}
+
+mod catalogue;
+mod fact;
+pub mod http;
+pub mod store;
+
+use std::sync::LazyLock;
+
+use metrics::{Counter, Gauge, Histogram};
+
+pub use catalogue::{CATALOGUE, Definition, Instrument, describe};
+pub use fact::Fact;
+
+label! {
+    /// A kind of actor.
+    ActorKind {
+        /// One live session.
+        Session = "session",
+        /// One worker of the scoring pool.
+        Scoring = "scoring",
+        /// One tenant's webhooks.
+        Webhook = "webhook",
+    }
+}
+
+label! {
+    /// Why an actor stopped.
+    StopReason {
+        /// Nothing to do for a while.
+        Idle = "idle",
+        /// Its work is done.
+        Finished = "finished",
+        /// The service stops.
+        Shutdown = "shutdown",
+        /// A handler panicked.
+        Panic = "panic",
+        /// Another node owns its shard.
+        LostOwnership = "lost_ownership",
+    }
+}
+
+label! {
+    /// What an actor was told.
+    MessageKind {
+        /// A batch is durable.
+        Batch = "batch",
+        /// Somebody asks for the events so far.
+        Events = "events",
+        /// Write a snapshot and stop.
+        Drain = "drain",
+        /// Score a session.
+        Score = "score",
+        /// There is something to send, or to look at.
+        Poke = "poke",
+    }
+}
+
+label! {
+    /// How a message went.
+    Outcome {
+        /// As it should.
+        Ok = "ok",
+        /// With an error; it is tried again.
+        Error = "error",
+        /// The handler panicked.
+        Panic = "panic",
+    }
+}
+
+label! {
+    /// How a batch went.
+    BatchOutcome {
+        /// New, and durable.
+        New = "new",
+        /// The same was there already.
+        Repeated = "repeated",
+        /// Another body was there under its `seq`.
+        Conflict = "conflict",
+        /// New, but after the session's end.
+        Late = "late",
+        /// Refused: longer than ten minutes after the end.
+        Closed = "closed",
+        /// Refused: not readable, or not valid.
+        Invalid = "invalid",
+        /// Refused: too much in flight in this session.
+        SessionFull = "session_full",
+        /// Refused: too much in flight on this node.
+        NodeFull = "node_full",
+        /// Refused: the store was away.
+        StoreUnavailable = "store_unavailable",
+    }
+}
+
+label! {
+    /// How a session ended.
+    SessionEnded {
+        /// Stopped by request.
+        Stopped = "stopped",
+        /// Silent for too long.
+        Idle = "idle",
+        /// Too old.
+        TooLong = "too_long",
+    }
+}
+
+label! {
+    /// What came of scoring.
+    InsightOutcome {
+        /// Scored.
+        Ready = "ready",
+        /// Could not be scored.
+        Failed = "failed",
+    }
+}
+
+/// The handles of one kind of actor.
+#[derive(Debug, Clone)]
+pub struct ActorMetrics {
+    /// How many live.
+    pub live: Gauge,
+    /// How many were started.
+    pub started: Counter,
+    /// How many were rebuilt after a panic.
+    pub restarts: Counter,
+    /// Messages that wait.
+    pub mailbox: Gauge,
+    /// How long messages wait.
+    pub wait: Histogram,
+    /// Messages that were not accepted, for want of room.
+    pub rejected: Counter,
+    stopped: Vec<Counter>,
+    handled: Vec<Vec<Counter>>,
+    handling: Vec<Histogram>,
+}
+
+impl ActorMetrics {
+    fn new(actor: ActorKind) -> Self {
+        let actor = actor.as_str();
+        let stopped = |reason: &StopReason| metrics::counter!("porchlight_actor_stopped_total", "actor" => actor, "reason" => reason.as_str());
+        let handled = |message: &MessageKind| {
+            let (message, all) = (message.as_str(), Outcome::ALL.iter());
+            all.map(|outcome| {
+                let outcome = outcome.as_str();
+                metrics::counter!("porchlight_actor_messages_total", "actor" => actor, "message" => message, "outcome" => outcome)
+            })
+            .collect()
+        };
+        let handling = |message: &MessageKind| metrics::histogram!("porchlight_actor_handle_seconds", "actor" => actor, "message" => message.as_str());
+        Self {
+            live: metrics::gauge!("porchlight_actor_live", "actor" => actor),
+            started: metrics::counter!("porchlight_actor_started_total", "actor" => actor),
+            restarts: metrics::counter!("porchlight_actor_restarts_total", "actor" => actor),
+            mailbox: metrics::gauge!("porchlight_actor_mailbox_messages", "actor" => actor),
+            wait: metrics::histogram!("porchlight_actor_mailbox_wait_seconds", "actor" => actor),
+            rejected: metrics::counter!("porchlight_actor_rejected_total", "actor" => actor),
+            stopped: StopReason::ALL.iter().map(stopped).collect(),
+            handled: MessageKind::ALL.iter().map(handled).collect(),
+            handling: MessageKind::ALL.iter().map(handling).collect(),
+        }
+    }
+
+    /// One more lives.
+    pub fn on_started(&self) {
+        self.live.increment(1.0);
+        self.started.increment(1);
+    }
+
+    /// One less lives.
+    pub fn on_stopped(&self, reason: StopReason) {
+        self.live.decrement(1.0);
+        self.stopped[reason as usize].increment(1);
+    }
+
+    /// A message was handled in `seconds`.
+    pub fn on_handled(&self, message: MessageKind, outcome: Outcome, seconds: f64) {
+        self.handled[message as usize][outcome as usize].increment(1);
+        self.handling[message as usize].record(seconds);
+    }
+}
+
+/// The handles of the hot paths.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    actors: Vec<ActorMetrics>,
+    batches: Vec<Counter>,
+    sessions_ended: Vec<Counter>,
+    insights: Vec<Counter>,
+    /// Samples that were taken.
+    pub samples: Counter,
+    /// Samples of unknown kinds that were skipped.
+    pub samples_unknown: Counter,
+    /// Bytes of packed batches that were taken.
+    pub bytes: Counter,
+    /// Bytes of bodies in flight.
+    pub in_flight_bytes: Gauge,
+    /// Sessions that record.
+    pub sessions_live: Gauge,
+    /// Sessions that were started.
+    pub sessions_started: Counter,
+    /// Holes in `seq` that were given up.
+    pub holes_given_up: Counter,
+    /// Hand-overs that an actor had no room for; it reads the journal instead.
+    pub hand_overs_lost: Counter,
+    /// Batches that were quarantined.
+    pub quarantined: Counter,
+    /// Sessions waiting to be scored.
+    pub scoring_waiting: Gauge,
+}
+
+impl Metrics {
+    fn new() -> Self {
+        let batch = |outcome: &BatchOutcome| metrics::counter!("porchlight_ingest_batches_total", "outcome" => outcome.as_str());
+        let ended = |reason: &SessionEnded| metrics::counter!("porchlight_sessions_ended_total", "reason" => reason.as_str());
+        let insight = |outcome: &InsightOutcome| metrics::counter!("porchlight_insights_total", "outcome" => outcome.as_str());
+        Self {
+            actors: ActorKind::ALL
+                .iter()
+                .map(|&actor| ActorMetrics::new(actor))
+                .collect(),
+            batches: BatchOutcome::ALL.iter().map(batch).collect(),
+            sessions_ended: SessionEnded::ALL.iter().map(ended).collect(),
+            insights: InsightOutcome::ALL.iter().map(insight).collect(),
+            samples: metrics::counter!("porchlight_ingest_samples_total"),
+            samples_unknown: metrics::counter!("porchlight_ingest_samples_unknown_total"),
+            bytes: metrics::counter!("porchlight_ingest_packed_bytes_total"),
+            in_flight_bytes: metrics::gauge!("porchlight_ingest_in_flight_bytes"),
+            sessions_live: metrics::gauge!("porchlight_sessions_live"),
+            sessions_started: metrics::counter!("porchlight_sessions_started_total"),
+            holes_given_up: metrics::counter!("porchlight_session_holes_given_up_total"),
+            hand_overs_lost: metrics::counter!("porchlight_session_hand_overs_lost_total"),
+            quarantined: metrics::counter!("porchlight_session_batches_quarantined_total"),
+            scoring_waiting: metrics::gauge!("porchlight_scoring_waiting_sessions"),
+        }
+    }
+
+    /// The handles; resolved at the first call, which must come after the recorder was installed.
+    #[must_use]
+    pub fn get() -> &'static Self {
+        static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
+        &METRICS
+    }
+
+    /// The handles of one kind of actor.
+    #[must_use]
+    pub fn actor(&self, actor: ActorKind) -> &ActorMetrics {
+        &self.actors[actor as usize]
+    }
+
+    /// A batch went so.
+    pub fn on_batch(&self, outcome: BatchOutcome) {
+        self.batches[outcome as usize].increment(1);
+    }
+
+    fn on_session_ended(&self, reason: SessionEnded) {
+        self.sessions_ended[reason as usize].increment(1);
+    }
+
+    fn on_insight(&self, outcome: InsightOutcome) {
+        self.insights[outcome as usize].increment(1);
+    }
+}
+
+/// Describes every metric and resolves every handle, so that each series stands at 0 from the start. Call it once
+/// the recorder is installed.
+pub fn install() {
+    describe();
+    http::HttpMetrics::get().in_flight.set(0.0);
+    store::StoreMetrics::get().queue.set(0.0);
+    let metrics = Metrics::get();
+    metrics.sessions_live.set(0.0);
+    metrics.in_flight_bytes.set(0.0);
+    metrics.scoring_waiting.set(0.0);
+    for &actor in ActorKind::ALL {
+        metrics.actor(actor).live.set(0.0);
+        metrics.actor(actor).mailbox.set(0.0);
+    }
+}

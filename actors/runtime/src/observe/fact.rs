@@ -1,0 +1,169 @@
+//! Notable facts: each writes its log line and moves its metrics.
+
+use std::error::Error;
+
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::EndReason;
+
+use super::{ActorKind, InsightOutcome, Metrics, SessionEnded};
+
+/// Something that an operator may want to know.
+#[derive(Debug)]
+pub enum Fact<'a> {
+    /// A session was started.
+    SessionStarted {
+        /// Which.
+        session_id: SessionId,
+    },
+    /// A session ended.
+    SessionEnded {
+        /// Which.
+        session_id: SessionId,
+        /// Why.
+        reason: EndReason,
+    },
+    /// A live session gave up a hole in `seq`.
+    HoleGivenUp {
+        /// Which session.
+        session_id: SessionId,
+        /// First missing `seq`.
+        first: u32,
+        /// Last missing `seq`.
+        last: u32,
+    },
+    /// An actor's handler panicked.
+    ActorPanicked {
+        /// What kind of actor.
+        actor: ActorKind,
+        /// Whose session.
+        session_id: SessionId,
+        /// At which batch, if at one.
+        seq: Option<u32>,
+        /// How often within the window of supervision.
+        restarts: u32,
+    },
+    /// A batch is left out of its session for good.
+    BatchQuarantined {
+        /// Which session.
+        session_id: SessionId,
+        /// Which batch.
+        seq: u32,
+    },
+    /// An insight was committed.
+    InsightCommitted {
+        /// Of which session.
+        session_id: SessionId,
+        /// Which revision.
+        revision: u32,
+        /// Whether it could be scored.
+        outcome: InsightOutcome,
+    },
+    /// The store failed an actor, which will try again.
+    StoreFailed {
+        /// What kind of actor.
+        actor: ActorKind,
+        /// Whose session.
+        session_id: SessionId,
+        /// What it was doing.
+        doing: &'static str,
+        /// Why.
+        error: &'a (dyn Error + 'static),
+    },
+    /// Something is stored that can't be read; what it is of goes on without it.
+    Unreadable {
+        /// Whose session.
+        session_id: SessionId,
+        /// What.
+        what: &'static str,
+        /// Why.
+        error: &'a (dyn Error + 'static),
+    },
+    /// The service has begun to drain.
+    Draining,
+    /// The service has drained.
+    Drained {
+        /// Sessions whose state was written.
+        snapshots: usize,
+        /// Whether all was done within the deadline.
+        in_time: bool,
+    },
+}
+
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+impl Fact<'_> {
+    /// Writes the log line and moves the metrics.
+    pub fn tell(self) {
+        let metrics = Metrics::get();
+        match self {
+            Fact::SessionStarted { session_id } => {
+                metrics.sessions_started.increment(1);
+                tracing::info!(session = %session_id, "session started");
+            }
+            Fact::SessionEnded { session_id, reason } => {
+                metrics.on_session_ended(match reason {
+                    EndReason::Stopped => SessionEnded::Stopped,
+                    EndReason::Idle => SessionEnded::Idle,
+                    EndReason::TooLong => SessionEnded::TooLong,
+                });
+                tracing::info!(session = %session_id, ?reason, "session ended");
+            }
+            Fact::HoleGivenUp {
+                session_id,
+                first,
+                last,
+            } => {
+                metrics.holes_given_up.increment(1);
+                tracing::warn!(session = %session_id, first, last, "hole in seq given up");
+            }
+            Fact::ActorPanicked {
+                actor,
+                session_id,
+                seq,
+                restarts,
+            } => {
+                metrics.actor(actor).restarts.increment(1);
+                tracing::error!(actor = actor.as_str(), session = %session_id, seq, restarts, "actor panicked");
+            }
+            Fact::BatchQuarantined { session_id, seq } => {
+                metrics.quarantined.increment(1);
+                tracing::error!(session = %session_id, seq, "batch quarantined");
+            }
+            Fact::InsightCommitted {
+                session_id,
+                revision,
+                outcome,
+            } => {
+                metrics.on_insight(outcome);
+                tracing::info!(session = %session_id, revision, outcome = outcome.as_str(), "insight committed");
+            }
+            Fact::StoreFailed {
+                actor,
+                session_id,
+                doing,
+                error,
+            } => {
+                let error = chain(error);
+                tracing::warn!(actor = actor.as_str(), session = %session_id, doing, error, "store failed");
+            }
+            Fact::Unreadable {
+                session_id,
+                what,
+                error,
+            } => {
+                tracing::error!(session = %session_id, what, error = chain(error), "stored data unreadable");
+            }
+            Fact::Draining => tracing::info!("draining"),
+            Fact::Drained { snapshots, in_time } => tracing::info!(snapshots, in_time, "drained"),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! HTTP by route.
+
+use std::sync::LazyLock;
+
+use metrics::{Counter, Gauge, Histogram};
+
+label! {
+    /// A route of the public API; what matches none is one value, so that no caller can make series.
+    Route {
+        /// `POST /v1/sessions/start`
+        SessionStart = "/v1/sessions/start",
+        /// `POST /v1/sessions/stop`
+        SessionStop = "/v1/sessions/stop",
+        /// `/v1/sessions/{id}/telemetry`
+        SessionTelemetry = "/v1/sessions/{id}/telemetry",
+        /// `POST /v1/telemetry`
+        Telemetry = "/v1/telemetry",
+        /// `POST /v1/sessions/{id}/pod`
+        SessionPod = "/v1/sessions/{id}/pod",
+        /// `GET /v1/sessions/{id}`
+        Session = "/v1/sessions/{id}",
+        /// `GET /v1/sessions`
+        Sessions = "/v1/sessions",
+        /// `GET /v1/sessions/{id}/insights`
+        SessionInsights = "/v1/sessions/{id}/insights",
+        /// `GET /v1/sessions/{id}/evidence`
+        SessionEvidence = "/v1/sessions/{id}/evidence",
+        /// `GET /v1/sessions/{id}/events`
+        SessionEvents = "/v1/sessions/{id}/events",
+        /// The path image.
+        PathImage = "/v1/sessions/{id}/path",
+        /// `/v1/webhooks`
+        Webhooks = "/v1/webhooks",
+        /// `POST /v1/webhooks/rotate`
+        WebhookRotate = "/v1/webhooks/rotate",
+        /// `POST /v1/webhooks/test`
+        WebhookTest = "/v1/webhooks/test",
+        /// `GET /v1/webhooks/deliveries`
+        WebhookDeliveries = "/v1/webhooks/deliveries",
+        /// `GET /v1/webhooks/deliveries/{id}`
+        WebhookDelivery = "/v1/webhooks/deliveries/{id}",
+        /// `POST /v1/webhooks/deliveries/{id}/retry`
+        WebhookDeliveryRetry = "/v1/webhooks/deliveries/{id}/retry",
+        /// `POST /v1/webhooks/deliveries/retry`
+        WebhookDeliveriesRetry = "/v1/webhooks/deliveries/retry",
+        /// `GET /openapi.json`
+        OpenApi = "/openapi.json",
+        /// `GET /docs`
+        Docs = "/docs",
+        /// The console.
+        Console = "/console",
+        /// No route.
+        Unknown = "unknown",
+    }
+}
+
+label! {
+    /// A request's method.
+    Method {
+        /// GET
+        Get = "GET",
+        /// POST
+        Post = "POST",
+        /// PUT
+        Put = "PUT",
+        /// DELETE
+        Delete = "DELETE",
+        /// Any other.
+        Other = "other",
+    }
+}
+
+label! {
+    /// The class of an answer's status.
+    StatusClass {
+        /// 1xx
+        Informational = "1xx",
+        /// 2xx
+        Success = "2xx",
+        /// 3xx
+        Redirection = "3xx",
+        /// 4xx
+        ClientError = "4xx",
+        /// 5xx
+        ServerError = "5xx",
+    }
+}
+
+impl StatusClass {
+    /// Of a status.
+    #[must_use]
+    pub fn of(status: u16) -> Self {
+        match status {
+            0..200 => Self::Informational,
+            200..300 => Self::Success,
+            300..400 => Self::Redirection,
+            400..500 => Self::ClientError,
+            _ => Self::ServerError,
+        }
+    }
+}
+
+/// The handles of the public listener.
+#[derive(Debug)]
+pub struct HttpMetrics {
+    requests: Vec<Counter>,
+    seconds: Vec<Histogram>,
+    /// Requests that are being answered.
+    pub in_flight: Gauge,
+}
+
+impl HttpMetrics {
+    /// The handles, resolved at the first call.
+    #[must_use]
+    pub fn get() -> &'static Self {
+        static METRICS: LazyLock<HttpMetrics> = LazyLock::new(HttpMetrics::new);
+        &METRICS
+    }
+
+    fn new() -> Self {
+        let mut requests = Vec::new();
+        for route in Route::ALL {
+            for method in Method::ALL {
+                for status in StatusClass::ALL {
+                    let (route, method, status) =
+                        (route.as_str(), method.as_str(), status.as_str());
+                    requests.push(metrics::counter!(
+                        "porchlight_http_requests_total", "route" => route, "method" => method, "status" => status
+                    ));
+                }
+            }
+        }
+        let seconds = |route: &Route| metrics::histogram!("porchlight_http_request_seconds", "route" => route.as_str());
+        Self {
+            requests,
+            seconds: Route::ALL.iter().map(seconds).collect(),
+            in_flight: metrics::gauge!("porchlight_http_in_flight_requests"),
+        }
+    }
+
+    /// A request was answered after `seconds`.
+    pub fn on_answered(&self, route: Route, method: Method, status: u16, seconds: f64) {
+        let status = StatusClass::of(status) as usize;
+        let place = (route as usize * Method::ALL.len() + method as usize) * StatusClass::ALL.len()
+            + status;
+        self.requests[place].increment(1);
+        self.seconds[route as usize].record(seconds);
+    }
+}

@@ -1,0 +1,53 @@
+//! The store's writer.
+
+use std::sync::LazyLock;
+
+use metrics::{Counter, Gauge, Histogram};
+
+label! {
+    /// How a write operation went.
+    StoreOutcome {
+        /// Committed, or found done already.
+        Ok = "ok",
+        /// Refused: too much waits.
+        Overloaded = "overloaded",
+        /// Failed.
+        Failed = "failed",
+    }
+}
+
+/// The handles of the store's writer.
+#[derive(Debug)]
+pub struct StoreMetrics {
+    /// Time that writing and syncing one group takes.
+    pub commit: Histogram,
+    /// Groups that were committed.
+    pub groups: Counter,
+    /// Write operations that wait.
+    pub queue: Gauge,
+    operations: Vec<Counter>,
+}
+
+impl StoreMetrics {
+    /// The handles, resolved at the first call.
+    #[must_use]
+    pub fn get() -> &'static Self {
+        static METRICS: LazyLock<StoreMetrics> = LazyLock::new(StoreMetrics::new);
+        &METRICS
+    }
+
+    fn new() -> Self {
+        let operations = |outcome: &StoreOutcome| metrics::counter!("porchlight_store_operations_total", "outcome" => outcome.as_str());
+        Self {
+            commit: metrics::histogram!("porchlight_store_commit_seconds"),
+            groups: metrics::counter!("porchlight_store_groups_total"),
+            queue: metrics::gauge!("porchlight_store_queue_operations"),
+            operations: StoreOutcome::ALL.iter().map(operations).collect(),
+        }
+    }
+
+    /// So many operations went so.
+    pub fn on_operations(&self, outcome: StoreOutcome, count: u64) {
+        self.operations[outcome as usize].increment(count);
+    }
+}

@@ -1,0 +1,491 @@
+//! Session id → handle: routes, spawns, passivates, restarts. It holds no business state: what it knows can be read
+//! from the store again.
+//!
+//! A handle exists for every session that records; an actor only for one that was touched lately. Deadlines are
+//! armed for handles, so a silent session ends in time without an actor.
+
+mod admission;
+mod handle;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use actix::Addr;
+use actix_rt::ArbiterHandle;
+use dashmap::DashMap;
+use porchlight_core::session::lifetime::Lifetime;
+use porchlight_schema::event::Event;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{SESSION_MAILBOX_MAX, WHEEL_AHEAD_MS};
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
+
+use crate::observe::{ActorKind, Fact, Metrics};
+use crate::ports::{Clock, Entropy, Note, Poke, SessionRow, Store, StoreError};
+use crate::scoring::ScoringPool;
+use crate::session::{BatchDurable, Drain, Finish, ReadEvents, SessionActor};
+use crate::supervision::Verdict;
+use crate::timers::Wheel;
+
+pub use admission::{AdmitError, Permit};
+pub use handle::Handle;
+
+/// How long a caller waits for a session's events before it is told to come again.
+const ASK: Duration = Duration::from_secs(5);
+/// An actor that heard nothing for this long is put to sleep; its state is in the store.
+pub(crate) const PASSIVATE_AFTER_MS: i64 = 5 * 60 * 1000;
+
+/// What a session's actor answers when asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveEvents {
+    /// The events so far, in the order in which they were emitted.
+    pub events: Vec<Event>,
+    /// When they last changed; none: not since the actor was built.
+    pub changed_at: Option<TimestampMs>,
+}
+
+/// Why a session's events can't be told now.
+#[derive(Debug, thiserror::Error)]
+#[error("the session's actor did not answer in time")]
+pub struct AskError;
+
+/// What a deadline leads to; given by the service, which ends sessions.
+pub(crate) type OnDue = Arc<dyn Fn(Registry, Arc<Handle>) + Send + Sync>;
+
+/// One arbiter, and the wheel that turns on it.
+#[derive(Debug)]
+struct Lane {
+    arbiter: ArbiterHandle,
+    wheel: Wheel<SessionId>,
+}
+
+/// The registry. Cloning shares it.
+#[derive(Clone)]
+pub struct Registry {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) poke: Poke,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) generation: u64,
+    sessions: DashMap<SessionId, Arc<Handle>>,
+    /// Sessions that have ended and wait for their insight: their actors still tell the events so far.
+    ending: DashMap<SessionId, Arc<Handle>>,
+    lanes: Mutex<Vec<Arc<Lane>>>,
+    scoring: ScoringPool,
+    draining: AtomicBool,
+    in_flight_bytes: AtomicUsize,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry")
+            .field("sessions", &self.inner.sessions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a registry is made of.
+pub struct Parts {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness, for ids.
+    pub entropy: Arc<dyn Entropy>,
+    /// Tells a tenant's webhooks to look.
+    pub poke: Poke,
+    /// How long sessions last.
+    pub lifetime: Lifetime,
+    /// Rises with each start of the process.
+    pub generation: u64,
+    /// Where session actors live; never empty.
+    pub arbiters: Vec<ArbiterHandle>,
+    /// Where scoring happens.
+    pub scoring: ScoringPool,
+}
+
+impl Registry {
+    pub(crate) fn new(parts: Parts, on_due: OnDue) -> Self {
+        let inner = Arc::new(Inner {
+            store: parts.store,
+            clock: parts.clock,
+            entropy: parts.entropy,
+            poke: parts.poke,
+            lifetime: parts.lifetime,
+            generation: parts.generation,
+            sessions: DashMap::new(),
+            ending: DashMap::new(),
+            lanes: Mutex::new(Vec::new()),
+            scoring: parts.scoring,
+            draining: AtomicBool::new(false),
+            in_flight_bytes: AtomicUsize::new(0),
+        });
+        let registry = Self { inner };
+        let lanes = parts.arbiters.into_iter().map(|arbiter| {
+            // The wheel must not keep the registry alive, or neither would ever end.
+            let weak = Arc::downgrade(&registry.inner);
+            let on_due = Arc::clone(&on_due);
+            let wheel = Wheel::start(&arbiter, move |session_id| {
+                let Some(inner) = weak.upgrade() else { return };
+                let registry = Registry { inner };
+                if let Some(handle) = registry.handle(session_id) {
+                    registry.on_deadline(handle, &on_due);
+                }
+            });
+            Arc::new(Lane { arbiter, wheel })
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let weak = Arc::downgrade(&registry.inner);
+        registry.inner.scoring.tell_scored(move |session_id| {
+            if let Some(inner) = weak.upgrade() {
+                Self { inner }.on_scored(session_id);
+            }
+        });
+        *registry
+            .inner
+            .lanes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = lanes;
+        registry
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    fn lane(&self, session_id: SessionId) -> Option<Arc<Lane>> {
+        let lanes = self
+            .inner
+            .lanes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let place = usize::from(session_id.shard().0) % lanes.len().max(1);
+        lanes.get(place).cloned()
+    }
+
+    /// The handle of a session that records.
+    #[must_use]
+    pub fn handle(&self, session_id: SessionId) -> Option<Arc<Handle>> {
+        self.inner
+            .sessions
+            .get(&session_id)
+            .map(|entry| Arc::clone(&entry))
+    }
+
+    /// How many sessions record.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.inner.sessions.len()
+    }
+
+    /// Takes on a session that records; `heard_at` is when its last batch was taken, or when it was made.
+    pub fn adopt(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
+        let start = &row.start;
+        let entry = self
+            .inner
+            .sessions
+            .entry(start.session_id)
+            .or_insert_with(|| {
+                Metrics::get().sessions_live.increment(1.0);
+                Arc::new(Handle::new(start, heard_at))
+            });
+        let handle = Arc::clone(&entry);
+        drop(entry);
+        self.arm(&handle);
+        handle
+    }
+
+    /// Arms the deadline of a session: when it is over, if nothing more comes, or when it is time to look again.
+    pub(crate) fn arm(&self, handle: &Handle) {
+        let now = self.inner.clock.now();
+        let mut due = self
+            .inner
+            .lifetime
+            .deadline(handle.created_at, handle.heard_at());
+        if handle.has_actor() {
+            due = due.min(handle.heard_at().plus_ms(PASSIVATE_AFTER_MS));
+        }
+        let ahead_ms = due.since_ms(now).clamp(1, WHEEL_AHEAD_MS as i64);
+        if let Some(lane) = self.lane(handle.session_id) {
+            lane.wheel
+                .arm(handle.session_id, Duration::from_millis(ahead_ms as u64));
+        }
+    }
+
+    fn on_deadline(&self, handle: Arc<Handle>, on_due: &OnDue) {
+        let now = self.inner.clock.now();
+        if now
+            >= self
+                .inner
+                .lifetime
+                .deadline(handle.created_at, handle.heard_at())
+        {
+            on_due(self.clone(), handle);
+            return;
+        }
+        if now.since_ms(handle.heard_at()) >= PASSIVATE_AFTER_MS
+            && let Some(actor) = handle.take_idle_actor()
+        {
+            tell_drain(&actor);
+        }
+        self.arm(&handle);
+    }
+
+    /// A batch is durable: called by the store, on its own thread, right after the commit. Never waits.
+    pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
+        let Some(handle) = self.handle(session_id) else {
+            // Not recording here any more: it came late, and the insight is made anew.
+            self.inner.scoring.request(session_id);
+            return;
+        };
+        handle.hear(self.inner.clock.now());
+        self.tell(&handle, seq, batch);
+    }
+
+    fn tell(&self, handle: &Arc<Handle>, seq: u32, batch: PackedBatch) {
+        let mut slot = handle.slot();
+        if slot.restarting {
+            return;
+        }
+        // First, for an actor that has died with a full mailbox is replaced here, and its count forgotten.
+        let Some(actor) = self.actor_in(&mut slot.actor, handle) else {
+            return;
+        };
+        if handle.queued() >= SESSION_MAILBOX_MAX {
+            handle.fall_behind();
+            Metrics::get().hand_overs_lost.increment(1);
+            Metrics::get()
+                .actor(ActorKind::Session)
+                .rejected
+                .increment(1);
+            return;
+        }
+        handle.enqueue();
+        admitted_send(
+            &actor,
+            BatchDurable {
+                seq,
+                batch,
+                queued_at: std::time::Instant::now(),
+            },
+        );
+    }
+
+    /// The session's actor, started if there is none.
+    fn actor_in(
+        &self,
+        slot: &mut Option<Addr<SessionActor>>,
+        handle: &Arc<Handle>,
+    ) -> Option<Addr<SessionActor>> {
+        if let Some(actor) = slot.as_ref().filter(|actor| actor.connected()) {
+            return Some(actor.clone());
+        }
+        let lane = self.lane(handle.session_id)?;
+        let actor = SessionActor::spawn(&lane.arbiter, self.clone(), Arc::clone(handle));
+        *slot = Some(actor.clone());
+        handle.clear_queue();
+        Some(actor)
+    }
+
+    /// The events of a session that records.
+    pub async fn events(&self, handle: &Arc<Handle>) -> Result<LiveEvents, AskError> {
+        let asked = async {
+            loop {
+                let actor = {
+                    let mut slot = handle.slot();
+                    if slot.restarting {
+                        None
+                    } else {
+                        self.actor_in(&mut slot.actor, handle)
+                    }
+                };
+                match actor {
+                    Some(actor) => match actor.send(ReadEvents).await {
+                        Ok(events) => return events,
+                        Err(_closed) => tokio::time::sleep(Duration::from_millis(20)).await,
+                    },
+                    None => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        };
+        tokio::time::timeout(ASK, asked)
+            .await
+            .map_err(|_elapsed| AskError)
+    }
+
+    /// A session has ended: its insight is made, and then its actor goes.
+    pub(crate) fn on_ended(&self, session_id: SessionId) {
+        if let Some((_, handle)) = self.inner.sessions.remove(&session_id) {
+            Metrics::get().sessions_live.decrement(1.0);
+            self.inner.ending.insert(session_id, handle);
+        }
+        self.inner.scoring.request(session_id);
+    }
+
+    /// A session that has ended and waits for its insight.
+    pub(crate) fn ending(&self, session_id: SessionId) -> Option<Arc<Handle>> {
+        self.inner
+            .ending
+            .get(&session_id)
+            .map(|entry| Arc::clone(&entry))
+    }
+
+    fn on_scored(&self, session_id: SessionId) {
+        if let Some((_, handle)) = self.inner.ending.remove(&session_id)
+            && let Some(actor) = handle.slot().actor.take()
+        {
+            tell_finish(&actor);
+        }
+    }
+
+    /// Makes a session's insight, or makes it anew.
+    pub fn request_score(&self, session_id: SessionId) {
+        self.inner.scoring.request(session_id);
+    }
+
+    /// A session's actor panicked, at batch `seq` if at one.
+    pub(crate) fn on_panicked(&self, handle: &Arc<Handle>, seq: Option<u32>) {
+        let verdict = {
+            let mut slot = handle.slot();
+            slot.actor = None;
+            slot.restarting = true;
+            slot.budget.on_panic(self.inner.clock.now())
+        };
+        let restarts = handle.slot().budget.panics();
+        Fact::ActorPanicked {
+            actor: ActorKind::Session,
+            session_id: handle.session_id,
+            seq,
+            restarts,
+        }
+        .tell();
+        let (registry, handle) = (self.clone(), Arc::clone(handle));
+        let Some(lane) = self.lane(handle.session_id) else {
+            return;
+        };
+        lane.arbiter.spawn(async move {
+            match (verdict, seq) {
+                (Verdict::Restart(pause), _) => tokio::time::sleep(pause).await,
+                (Verdict::Quarantine, Some(seq)) => {
+                    registry.quarantine(handle.session_id, seq).await
+                }
+                // Not at a batch: there is nothing to put aside, the budget starts anew.
+                (Verdict::Quarantine, None) => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+            let mut slot = handle.slot();
+            slot.restarting = false;
+            let waits = registry.ending(handle.session_id).is_some();
+            if waits || registry.handle(handle.session_id).is_some() {
+                registry.actor_in(&mut slot.actor, &handle);
+            }
+        });
+    }
+
+    async fn quarantine(&self, session_id: SessionId, seq: u32) {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            match self
+                .inner
+                .store
+                .note(session_id, Note::Quarantined { seq })
+                .await
+            {
+                Ok(()) => return Fact::BatchQuarantined { session_id, seq }.tell(),
+                Err(error) => self.store_failed(session_id, "quarantining a batch", &error),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(5));
+        }
+    }
+
+    pub(crate) fn store_failed(
+        &self,
+        session_id: SessionId,
+        doing: &'static str,
+        error: &StoreError,
+    ) {
+        Fact::StoreFailed {
+            actor: ActorKind::Session,
+            session_id,
+            doing,
+            error,
+        }
+        .tell();
+    }
+
+    /// No new work from now on.
+    pub(crate) fn refuse(&self) {
+        self.inner.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether new work is refused.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.inner.draining.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of bodies that are admitted and not acknowledged.
+    #[must_use]
+    pub fn in_flight_bytes(&self) -> usize {
+        self.inner.in_flight_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Lets every actor write its snapshot and stop; how many did.
+    pub(crate) async fn drain(&self) -> usize {
+        let handles: Vec<_> = self
+            .inner
+            .sessions
+            .iter()
+            .map(|entry| Arc::clone(&entry))
+            .collect();
+        let mut drained = 0;
+        for handles in handles.chunks(256) {
+            let told = handles
+                .iter()
+                .filter_map(|handle| handle.slot().actor.take())
+                .map(|actor| actor.send(Drain));
+            let told: Vec<_> = told.collect();
+            drained += futures_util::future::join_all(told)
+                .await
+                .into_iter()
+                .filter(Result::is_ok)
+                .count();
+        }
+        self.inner
+            .lanes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+        drained
+    }
+}
+
+/// Sends what was admitted: the handle's count bounds the mailbox, which actix does not.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that has already admitted"
+)]
+fn admitted_send(actor: &Addr<SessionActor>, message: BatchDurable) {
+    actor.do_send(message);
+}
+
+/// Tells an actor that nobody can reach any more to write its state and stop.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "at most one for each actor, after the last of its other messages"
+)]
+fn tell_drain(actor: &Addr<SessionActor>) {
+    actor.do_send(Drain);
+}
+
+/// Tells the actor of a session that is scored to stop.
+#[expect(clippy::disallowed_methods, reason = "one for each actor, its last")]
+fn tell_finish(actor: &Addr<SessionActor>) {
+    actor.do_send(Finish);
+}

@@ -1,0 +1,129 @@
+//! What is known of a session that records, without asking its actor.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use actix::Addr;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::{SessionStart, Tenant};
+use porchlight_schema::time::TimestampMs;
+
+use crate::observe::{ActorKind, Metrics};
+use crate::session::SessionActor;
+use crate::supervision::Budget;
+
+/// A session that records.
+#[derive(Debug)]
+pub struct Handle {
+    /// Which.
+    pub session_id: SessionId,
+    /// Whose.
+    pub tenant: Tenant,
+    /// When the service made it.
+    pub created_at: TimestampMs,
+    /// When the phone began.
+    pub started_at: TimestampMs,
+    heard_at_ms: AtomicI64,
+    pub(super) in_flight: AtomicU32,
+    queued: AtomicU32,
+    behind: AtomicBool,
+    slot: Mutex<Slot>,
+}
+
+/// The session's actor, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) actor: Option<Addr<SessionActor>>,
+    /// It panicked and will be rebuilt: what comes meanwhile it will read from the journal.
+    pub(crate) restarting: bool,
+    pub(crate) budget: Budget,
+}
+
+impl Handle {
+    pub(super) fn new(start: &SessionStart, heard_at: TimestampMs) -> Self {
+        Self {
+            session_id: start.session_id,
+            tenant: start.tenant,
+            created_at: start.created_at,
+            started_at: start.started_at,
+            heard_at_ms: AtomicI64::new(heard_at.0),
+            in_flight: AtomicU32::new(0),
+            queued: AtomicU32::new(0),
+            behind: AtomicBool::new(false),
+            slot: Mutex::default(),
+        }
+    }
+
+    /// When its last batch was taken, or when it was made.
+    #[must_use]
+    pub fn heard_at(&self) -> TimestampMs {
+        TimestampMs(self.heard_at_ms.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn hear(&self, at: TimestampMs) {
+        self.heard_at_ms.fetch_max(at.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has_actor(&self) -> bool {
+        self.slot().actor.is_some()
+    }
+
+    /// Takes the actor out if no message waits for it: after that nothing can be sent to it.
+    pub(super) fn take_idle_actor(&self) -> Option<Addr<SessionActor>> {
+        let mut slot = self.slot();
+        if self.queued() == 0 {
+            slot.actor.take()
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn queued(&self) -> u32 {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn enqueue(&self) {
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        Metrics::get()
+            .actor(ActorKind::Session)
+            .mailbox
+            .increment(1.0);
+    }
+
+    /// One of the waiting messages was taken up.
+    pub(crate) fn dequeue(&self) {
+        let before = self
+            .queued
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |queued| {
+                queued.checked_sub(1)
+            });
+        if before.is_ok() {
+            Metrics::get()
+                .actor(ActorKind::Session)
+                .mailbox
+                .decrement(1.0);
+        }
+    }
+
+    /// A new actor has an empty mailbox, whatever its forerunner left.
+    pub(super) fn clear_queue(&self) {
+        let left = self.queued.swap(0, Ordering::Relaxed);
+        Metrics::get()
+            .actor(ActorKind::Session)
+            .mailbox
+            .decrement(f64::from(left));
+    }
+
+    pub(super) fn fall_behind(&self) {
+        self.behind.store(true, Ordering::Release);
+    }
+
+    /// Whether a hand-over was lost since this was asked last: then the journal has more than was told.
+    pub(crate) fn take_behind(&self) -> bool {
+        self.behind.swap(false, Ordering::Acquire)
+    }
+}

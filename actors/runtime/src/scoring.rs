@@ -1,0 +1,276 @@
+//! The scoring pool: a finished session in, its insight committed together with the message it causes.
+//!
+//! A session is asked for by id; whoever scores it reads everything from the store. The same session is never
+//! scored twice at once: it belongs to one worker, and what is asked for meanwhile is done afterwards.
+
+mod job;
+mod knowledge;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use actix::prelude::*;
+use actix_rt::ArbiterHandle;
+use futures_util::FutureExt;
+use porchlight_schema::ids::SessionId;
+
+use crate::observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
+use crate::ports::{Clock, Poke, Store};
+
+pub use job::ScoreError;
+
+/// The first pause after a failure; each further one is twice as long, up to [`PAUSE_MAX`].
+const PAUSE_FIRST: Duration = Duration::from_millis(200);
+/// See [`PAUSE_FIRST`].
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Cloning shares the pool.
+#[derive(Clone)]
+pub struct ScoringPool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    poke: Poke,
+    /// Sessions that wait or are being scored; true: asked for again meanwhile.
+    asked: Mutex<BTreeMap<SessionId, bool>>,
+    workers: Mutex<Vec<Addr<ScoringActor>>>,
+    /// Told of each session whose insight stands.
+    on_scored: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
+}
+
+impl fmt::Debug for ScoringPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScoringPool")
+            .field("waiting", &self.waiting())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ScoringPool {
+    /// A pool with one worker on each arbiter.
+    #[must_use]
+    pub fn start(
+        arbiters: &[ArbiterHandle],
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        poke: Poke,
+    ) -> Self {
+        let (asked, workers, on_scored) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let inner = Arc::new(Inner {
+            store,
+            clock,
+            poke,
+            asked,
+            workers,
+            on_scored,
+        });
+        let start = |arbiter| {
+            let pool = Arc::downgrade(&inner);
+            ScoringActor::start_in_arbiter(arbiter, move |_| ScoringActor { pool })
+        };
+        *lock(&inner.workers) = arbiters.iter().map(start).collect();
+        Self { inner }
+    }
+
+    /// Scores this session as soon as there is a worker, if there is anything new to score.
+    pub fn request(&self, session_id: SessionId) {
+        {
+            let mut asked = lock(&self.inner.asked);
+            if let Some(again) = asked.get_mut(&session_id) {
+                *again = true;
+                return;
+            }
+            asked.insert(session_id, false);
+            Metrics::get().scoring_waiting.set(asked.len() as f64);
+        }
+        self.inner.tell(session_id);
+    }
+
+    /// Lets `told` know of each session whose insight stands; the first one who asks for it.
+    pub(crate) fn tell_scored(&self, told: impl Fn(SessionId) + Send + Sync + 'static) {
+        // A pool belongs to one registry.
+        let _first = self.inner.on_scored.set(Box::new(told));
+    }
+
+    /// How many sessions wait or are being scored.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        lock(&self.inner.asked).len()
+    }
+
+    /// No more work: the workers end after what they are at.
+    pub(crate) fn close(&self) {
+        lock(&self.inner.workers).clear();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    fn tell(&self, session_id: SessionId) {
+        let workers = lock(&self.workers);
+        let place = usize::from(session_id.shard().0) % workers.len().max(1);
+        if let Some(worker) = workers.get(place) {
+            Metrics::get()
+                .actor(ActorKind::Scoring)
+                .mailbox
+                .increment(1.0);
+            admitted_send(
+                worker,
+                Score {
+                    session_id,
+                    pause: PAUSE_FIRST,
+                    queued_at: Instant::now(),
+                },
+            );
+        }
+    }
+
+    /// A session was scored; whether it is to be scored again.
+    fn done(&self, session_id: SessionId) -> bool {
+        let mut asked = lock(&self.asked);
+        let again = asked.remove(&session_id).unwrap_or(false);
+        if again {
+            asked.insert(session_id, false);
+        }
+        Metrics::get().scoring_waiting.set(asked.len() as f64);
+        again
+    }
+}
+
+/// Sends what was admitted: at most one message for each session that has ended and is not scored.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "`asked` has admitted it, once for each session"
+)]
+fn admitted_send(worker: &Addr<ScoringActor>, message: Score) {
+    worker.do_send(message);
+}
+
+/// Score this session.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Score {
+    session_id: SessionId,
+    pause: Duration,
+    queued_at: Instant,
+}
+
+/// One worker.
+struct ScoringActor {
+    pool: Weak<Inner>,
+}
+
+impl Actor for ScoringActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, _ctx: &mut Context<Self>) {
+        Metrics::get().actor(ActorKind::Scoring).on_started();
+    }
+
+    fn stopped(&mut self, _ctx: &mut Context<Self>) {
+        Metrics::get()
+            .actor(ActorKind::Scoring)
+            .on_stopped(StopReason::Shutdown);
+    }
+}
+
+impl Handler<Score> for ScoringActor {
+    type Result = AtomicResponse<Self, ()>;
+
+    fn handle(&mut self, message: Score, _ctx: &mut Context<Self>) -> Self::Result {
+        let Score {
+            session_id,
+            pause,
+            queued_at,
+        } = message;
+        let metrics = Metrics::get().actor(ActorKind::Scoring);
+        let taken_up_at = Instant::now();
+        metrics.mailbox.decrement(1.0);
+        metrics
+            .wait
+            .record(taken_up_at.duration_since(queued_at).as_secs_f64());
+        let pool = self.pool.clone();
+        let scoring = async move {
+            let Some(pool) = pool.upgrade() else { return };
+            let job = job::score(&*pool.store, &*pool.clock, session_id);
+            // The pure part catches its own panics; what is caught here is a fault of the shell.
+            let outcome = match AssertUnwindSafe(job).catch_unwind().await {
+                Ok(Ok(scored)) => {
+                    if let Some(tenant) = scored {
+                        (pool.poke)(tenant);
+                    }
+                    if let Some(on_scored) = pool.on_scored.get() {
+                        on_scored(session_id);
+                    }
+                    if pool.done(session_id) {
+                        pool.tell(session_id);
+                    }
+                    Outcome::Ok
+                }
+                Ok(Err(error)) => {
+                    let fact = Fact::StoreFailed {
+                        actor: ActorKind::Scoring,
+                        session_id,
+                        doing: "scoring a session",
+                        error: &error,
+                    };
+                    fact.tell();
+                    come_back(&pool, session_id, pause);
+                    Outcome::Error
+                }
+                Err(_panic) => {
+                    Fact::ActorPanicked {
+                        actor: ActorKind::Scoring,
+                        session_id,
+                        seq: None,
+                        restarts: 0,
+                    }
+                    .tell();
+                    come_back(&pool, session_id, pause);
+                    Outcome::Panic
+                }
+            };
+            metrics.on_handled(
+                MessageKind::Score,
+                outcome,
+                taken_up_at.elapsed().as_secs_f64(),
+            );
+        };
+        AtomicResponse::new(Box::pin(scoring.into_actor(self)))
+    }
+}
+
+/// Tries a session again after a pause, without holding up the others.
+fn come_back(pool: &Arc<Inner>, session_id: SessionId, pause: Duration) {
+    let pool = Arc::downgrade(pool);
+    actix_rt::spawn(async move {
+        tokio::time::sleep(pause).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let workers = lock(&pool.workers);
+        let place = usize::from(session_id.shard().0) % workers.len().max(1);
+        if let Some(worker) = workers.get(place) {
+            Metrics::get()
+                .actor(ActorKind::Scoring)
+                .mailbox
+                .increment(1.0);
+            let pause = (pause * 2).min(PAUSE_MAX);
+            admitted_send(
+                worker,
+                Score {
+                    session_id,
+                    pause,
+                    queued_at: Instant::now(),
+                },
+            );
+        }
+    });
+}

@@ -1,0 +1,185 @@
+//! One session scored: read everything, compute, commit. Killed at any point, it is done again and gives the same.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use porchlight_core::context::SessionContext;
+use porchlight_core::score::{
+    Knowledge, PodInput, ScoreInput, Scored, score_and_learn, trace_fingerprint,
+};
+use porchlight_core::session::replay::{Replay, Replayed};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
+use porchlight_schema::time::TimestampMs;
+
+use super::knowledge::{self, Learned};
+use crate::messages;
+use crate::observe::{Fact, InsightOutcome};
+use crate::ports::{Clock, Covered, Note, PodRow, SessionRow, Store, StoreError, StoredInsight};
+
+/// Batches read from the journal at once.
+const READ_BATCHES: usize = 256;
+/// What a customer is told of an insight that could not be made.
+const FAILED: &str = "The session could not be scored; its telemetry is kept.";
+
+/// Why a session was not scored; it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum ScoreError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another insight was committed meanwhile.
+    #[error("another revision was committed meanwhile")]
+    Outrun,
+}
+
+/// Scores a session if it has ended and there is anything that its insight does not cover. Gives the tenant whose
+/// webhooks there may be something new for.
+pub(super) async fn score(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    session_id: SessionId,
+) -> Result<Option<Tenant>, ScoreError> {
+    let Some(SessionRow {
+        start,
+        end: Some(end),
+    }) = store.find(session_id).await?
+    else {
+        return Ok(None);
+    };
+    let stored = store.insight(session_id).await?;
+    let pod = store.pod(session_id).await?;
+    let covered = Covered {
+        batches: store.count(session_id).await?,
+        pod_received_at: pod.as_ref().map(|pod| pod.received_at),
+    };
+    if stored
+        .as_ref()
+        .is_some_and(|stored| stored.covered == covered)
+    {
+        return Ok(None);
+    }
+    let context = SessionContext::new(&start);
+    let replayed = replay(store, &context, session_id).await?;
+    let fingerprint = replayed
+        .as_ref()
+        .and_then(|replayed| trace_fingerprint(&replayed.windows));
+    // What was known is fixed when the session is first scored (contract 4).
+    let first = stored.is_none();
+    let known = match &stored {
+        Some(stored) => knowledge::read(session_id, &stored.known),
+        None => knowledge::recall(store, &start, fingerprint.as_ref()).await?,
+    };
+    let scored = replayed
+        .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), &known));
+    let learned = match &scored {
+        Some(scored) if first => {
+            let learned = Learned {
+                place: scored.learned,
+                fingerprint: fingerprint.as_ref(),
+            };
+            knowledge::learned(store, &start, learned).await?
+        }
+        _ => Vec::new(),
+    };
+    let outcome = if scored.is_some() {
+        InsightOutcome::Ready
+    } else {
+        InsightOutcome::Failed
+    };
+    let record = record(stored.as_ref(), scored, pod, clock.now());
+    let revision = record.revision;
+    let message = messages::insight_updated(&start, &record);
+    let insight = StoredInsight {
+        record,
+        covered,
+        known: knowledge::write(&known),
+    };
+    if !store
+        .commit_insight(session_id, insight, message, learned)
+        .await?
+    {
+        return Err(ScoreError::Outrun);
+    }
+    Fact::InsightCommitted {
+        session_id,
+        revision,
+        outcome,
+    }
+    .tell();
+    Ok(Some(start.tenant))
+}
+
+fn record(
+    stored: Option<&StoredInsight>,
+    scored: Option<Scored>,
+    pod: Option<PodRow>,
+    updated_at: TimestampMs,
+) -> InsightRecord {
+    InsightRecord {
+        revision: stored.map_or(1, |stored| stored.record.revision.saturating_add(1)),
+        error_message: scored.is_none().then(|| FAILED.to_owned()),
+        score: scored.map(|scored| scored.score),
+        pod: pod.map(|pod| pod.pod),
+        updated_at,
+    }
+}
+
+/// Reads a session's batches in order. None: a detector panicked, and would again.
+async fn replay(
+    store: &dyn Store,
+    context: &SessionContext,
+    session_id: SessionId,
+) -> Result<Option<Replayed>, StoreError> {
+    let notes = store.notes(session_id).await?;
+    let is_quarantined = |seq| notes.contains(&Note::Quarantined { seq });
+    let mut replay = Replay::new(context);
+    let mut from_seq = 0;
+    loop {
+        let page = store.read(session_id, from_seq, READ_BATCHES).await?;
+        let Some(last) = page.last() else { break };
+        from_seq = last.seq.saturating_add(1);
+        let read = catch_unwind(AssertUnwindSafe(|| {
+            for entry in &page {
+                if is_quarantined(entry.seq) {
+                    replay.quarantined(entry.seq);
+                } else {
+                    replay.batch(entry.seq, &entry.batch);
+                }
+            }
+        }));
+        if read.is_err() {
+            return Ok(None);
+        }
+    }
+    Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok())
+}
+
+/// None: scoring panicked, and would again.
+fn compute(
+    context: &SessionContext,
+    replayed: &Replayed,
+    start: &SessionStart,
+    end: &SessionEnd,
+    pod: Option<&PodRow>,
+    known: &Knowledge,
+) -> Option<Scored> {
+    let since_start_ms = |at_ms: i64| u32::try_from(at_ms.max(0)).unwrap_or(u32::MAX);
+    let input = ScoreInput {
+        context,
+        windows: &replayed.windows,
+        events: &replayed.events,
+        marks: &replayed.marks,
+        system: &replayed.system,
+        pod: pod.map(|pod| PodInput {
+            pod_type: pod.pod.pod_type,
+            t_ms: Some(since_start_ms(pod.received_at.since_ms(start.started_at))),
+        }),
+        duration_ms: since_start_ms(end.ended_at.since_ms(start.started_at)),
+        timed_out: end.reason.is_timeout(),
+        missing_batches: replayed.missing_batches,
+        quarantined_batches: replayed.quarantined_batches,
+        known,
+    };
+    catch_unwind(AssertUnwindSafe(|| score_and_learn(&input))).ok()
+}

@@ -1,0 +1,194 @@
+//! What the service remembers of places and of traces, as rows of the store: read before a session is first scored,
+//! written in the commit of its first insight.
+
+use porchlight_core::score::{
+    Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, Replay, learn, place_key,
+};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::{SessionStart, Tenant};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::observe::Fact;
+use crate::ports::{Insights, StoreResult};
+
+/// The first byte of a key, by what lies under it.
+const PLACE: u8 = 1;
+/// See [`PLACE`].
+const TRACE: u8 = 2;
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// What a first scoring leaves to be remembered.
+pub(super) struct Learned<'a> {
+    pub(super) place: Option<PlaceFacts>,
+    pub(super) fingerprint: Option<&'a Fingerprint>,
+}
+
+/// A trace that was seen.
+#[derive(Serialize, Deserialize)]
+struct SeenTrace {
+    session_id: SessionId,
+    fingerprint: Fingerprint,
+}
+
+/// What is known of this session's place, and whether its trace was seen before.
+pub(super) async fn recall(
+    store: &(impl Insights + ?Sized),
+    start: &SessionStart,
+    fingerprint: Option<&Fingerprint>,
+) -> StoreResult<Knowledge> {
+    let place = place_of(store, start).await?;
+    let mut known = place.known(&start.address, day_of(start));
+    for key in fingerprint.map(Fingerprint::keys).unwrap_or_default() {
+        let Some(row) = store.recall(trace_row(start.tenant, key)).await? else {
+            continue;
+        };
+        let seen: Option<SeenTrace> = decode(start.session_id, &row);
+        let Some(seen) = seen.filter(|seen| seen.session_id != start.session_id) else {
+            continue;
+        };
+        if let Some(similarity) =
+            fingerprint.and_then(|fingerprint| fingerprint.copy_of(&seen.fingerprint))
+        {
+            known.replay = Some(Replay {
+                session_id: seen.session_id,
+                similarity,
+            });
+            break;
+        }
+    }
+    Ok(known)
+}
+
+/// The rows to be written with the first insight. A trace that is a copy stays under the session that had it first.
+pub(super) async fn learned(
+    store: &(impl Insights + ?Sized),
+    start: &SessionStart,
+    learned: Learned<'_>,
+) -> StoreResult<Vec<([u8; 32], Vec<u8>)>> {
+    let mut rows = Vec::new();
+    if let Some(facts) = learned.place {
+        let facts = PlaceFacts {
+            day: day_of(start),
+            rider: rider_of(start),
+            ..facts
+        };
+        let place = learn(&place_of(store, start).await?, facts);
+        rows.push((place_row(start), encode(&place)));
+    }
+    if let Some(fingerprint) = learned.fingerprint {
+        let seen = encode(&SeenTrace {
+            session_id: start.session_id,
+            fingerprint: fingerprint.clone(),
+        });
+        for key in fingerprint.keys() {
+            let row = trace_row(start.tenant, key);
+            if store.recall(row).await?.is_none() {
+                rows.push((row, seen.clone()));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+async fn place_of(
+    store: &(impl Insights + ?Sized),
+    start: &SessionStart,
+) -> StoreResult<PlaceKnowledge> {
+    let row = store.recall(place_row(start)).await?;
+    Ok(row
+        .and_then(|row| decode(start.session_id, &row))
+        .unwrap_or_default())
+}
+
+/// What was known, as it is stored with an insight.
+pub(super) fn write(known: &Knowledge) -> Vec<u8> {
+    encode(known)
+}
+
+/// What was known when the session was first scored.
+pub(super) fn read(session_id: SessionId, bytes: &[u8]) -> Knowledge {
+    decode(session_id, bytes).unwrap_or_default()
+}
+
+fn encode(value: &impl Serialize) -> Vec<u8> {
+    // Plain data can't fail to become JSON, and JSON reads what an earlier version wrote.
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T> {
+    match serde_json::from_slice(bytes) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            Fact::Unreadable {
+                session_id,
+                what: "knowledge of a place or a trace",
+                error: &error,
+            }
+            .tell();
+            None
+        }
+    }
+}
+
+fn day_of(start: &SessionStart) -> u32 {
+    u32::try_from(start.started_at.0.div_euclid(DAY_MS)).unwrap_or(0)
+}
+
+/// FNV-1a: couriers are told apart, not known; it needs to be the same everywhere and for ever.
+fn rider_of(start: &SessionStart) -> u64 {
+    start
+        .external_rider_id
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+fn row(kind: u8, parts: &[&[u8]]) -> [u8; 32] {
+    let mut row = [0; 32];
+    let bytes = std::iter::once(kind).chain(parts.iter().flat_map(|part| part.iter().copied()));
+    row.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+    row
+}
+
+fn place_row(start: &SessionStart) -> [u8; 32] {
+    row(PLACE, &[&place_key(start.tenant, &start.address)])
+}
+
+fn trace_row(tenant: Tenant, key: u64) -> [u8; 32] {
+    let env = tenant.env.as_str().as_bytes();
+    row(
+        TRACE,
+        &[
+            &tenant.organization_id.to_bytes(),
+            &env[..1],
+            &key.to_be_bytes(),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::session::Env;
+    use porchlight_schema::time::TimestampMs;
+
+    use super::*;
+
+    #[test]
+    fn traces_of_other_tenants_are_other_rows() {
+        let tenant = |n, env| Tenant {
+            organization_id: OrganizationId::new(TimestampMs(n), 0),
+            env,
+        };
+        let rows = [
+            trace_row(tenant(1, Env::Sandbox), 7),
+            trace_row(tenant(1, Env::Production), 7),
+            trace_row(tenant(2, Env::Sandbox), 7),
+            trace_row(tenant(1, Env::Sandbox), 8),
+        ];
+        for (place, one) in rows.iter().enumerate() {
+            assert!(!rows[place + 1..].contains(one));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What the edges call: sessions are started, fed, stopped and read here. Every answer is given after the commit
+//! that it speaks of.
+
+mod lifecycle;
+mod telemetry;
+
+use std::sync::Arc;
+
+use porchlight_schema::event::{Event, sort_events};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::{Address, Device, Pod, SessionType, Tenant};
+use porchlight_schema::time::TimestampMs;
+
+use crate::ports::{
+    Idempotency, Page, SessionFilter, SessionRow, Store, StoreError, StoreResult, StoredInsight,
+};
+use crate::registry::Registry;
+use crate::scoring::ScoringPool;
+
+pub use crate::registry::{AdmitError, Parts, Permit};
+pub use telemetry::{IngestError, Target};
+
+/// A session to be started.
+#[derive(Debug, Clone)]
+pub struct StartCommand {
+    /// Whose.
+    pub tenant: Tenant,
+    /// The customer's id of the parcel's delivery.
+    pub delivery_id: String,
+    /// The customer's id of the courier.
+    pub external_rider_id: String,
+    /// What is done.
+    pub session_type: SessionType,
+    /// Where to.
+    pub address: Address,
+    /// What the phone says of itself.
+    pub device: Option<Device>,
+    /// When the phone began; none: now.
+    pub started_at: Option<TimestampMs>,
+    /// The request's `Idempotency-Key`.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// Why a session was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// `startedAt` lies too far back or ahead.
+    #[error("startedAt is out of range")]
+    StartedAtOutOfRange,
+    /// The `Idempotency-Key` was used with another body.
+    #[error("the idempotency key was used with another body")]
+    KeyReused,
+    /// The node is stopping.
+    #[error("the service is stopping")]
+    Draining,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How a session is to be stopped.
+#[derive(Debug, Clone, Default)]
+pub struct StopCommand {
+    /// When the phone ended; none: now.
+    pub ended_at: Option<TimestampMs>,
+    /// A PoD to attach.
+    pub pod: Option<Pod>,
+}
+
+/// Why a session was not stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// `endedAt` lies before the start or too far ahead.
+    #[error("endedAt is out of range")]
+    EndedAtOutOfRange,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Where a session's insight stands.
+#[derive(Debug, Clone)]
+pub enum InsightState {
+    /// Not scored yet.
+    Processing {
+        /// The events so far, by start, then type.
+        events: Vec<Event>,
+        /// The PoD so far.
+        pod: Option<Pod>,
+        /// When any of it last changed.
+        updated_at: TimestampMs,
+    },
+    /// Scored, or failed.
+    Scored(Box<StoredInsight>),
+}
+
+/// The service. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct Service {
+    registry: Registry,
+    scoring: ScoringPool,
+}
+
+impl Service {
+    /// Builds the service of its parts. Call [`Service::recover`] before it takes requests, and let the store hand over
+    /// what is durable to [`Service::deliver`].
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let scoring = parts.scoring.clone();
+        Self {
+            registry: Registry::new(parts, Arc::new(lifecycle::on_due)),
+            scoring,
+        }
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.registry.inner().store
+    }
+
+    /// The registry.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> TimestampMs {
+        self.registry.inner().clock.now()
+    }
+
+    /// Whether new work is refused because the node is stopping.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.registry.is_draining()
+    }
+
+    /// Sessions that wait to be scored.
+    #[must_use]
+    pub fn scoring_waiting(&self) -> usize {
+        self.scoring.waiting()
+    }
+
+    /// A session, whoever's it is.
+    pub async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+        self.store().find(session_id).await
+    }
+
+    /// A tenant's sessions, newest first.
+    pub async fn list(
+        &self,
+        tenant: Tenant,
+        filter: &SessionFilter,
+        limit: u32,
+        after: Option<SessionId>,
+    ) -> StoreResult<Page<SessionRow, SessionId>> {
+        self.store().list(tenant, filter, limit, after).await
+    }
+
+    /// Where a session's insight stands.
+    pub async fn insight(&self, row: &SessionRow) -> StoreResult<InsightState> {
+        let session_id = row.start.session_id;
+        if row.end.is_some()
+            && let Some(stored) = self.store().insight(session_id).await?
+        {
+            return Ok(InsightState::Scored(Box::new(stored)));
+        }
+        let pod = self.store().pod(session_id).await?;
+        let handle = self.registry.handle(session_id);
+        let live = match handle.or_else(|| self.registry.ending(session_id)) {
+            Some(handle) => Some(
+                self.registry
+                    .events(&handle)
+                    .await
+                    .map_err(StoreError::unavailable)?,
+            ),
+            None => None,
+        };
+        let mut updated_at = row.end.map_or(row.start.created_at, |end| end.completed_at);
+        let mut events = Vec::new();
+        if let Some(live) = live {
+            updated_at = updated_at.max(live.changed_at.unwrap_or(updated_at));
+            events = live.events;
+            sort_events(&mut events);
+        }
+        if let Some(pod) = &pod {
+            updated_at = updated_at.max(pod.received_at);
+        }
+        Ok(InsightState::Processing {
+            events,
+            pod: pod.map(|pod| pod.pod),
+            updated_at,
+        })
+    }
+}

@@ -1,0 +1,254 @@
+//! How sessions begin, end, are taken up again after a restart, and how the service stops.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC, STARTED_AT_BACK_MS_MAX,
+};
+use porchlight_schema::session::{EndReason, Pod, SessionEnd, SessionStart};
+
+use super::{Service, StartCommand, StartError, StopCommand, StopError};
+use crate::messages;
+use crate::observe::Fact;
+use crate::ports::{
+    EndOutcome, NewSession, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
+};
+use crate::registry::{Handle, Registry};
+
+/// Sessions taken up at once after a restart.
+const RECOVER_PAGE: usize = 1_000;
+
+impl Service {
+    /// Starts a session; a repeat by `Idempotency-Key` gives the first one's start.
+    pub async fn start(&self, command: StartCommand) -> Result<SessionStart, StartError> {
+        if self.is_draining() {
+            return Err(StartError::Draining);
+        }
+        let created_at = self.now();
+        let started_at = command.started_at.unwrap_or(created_at);
+        let age_ms = created_at.since_ms(started_at);
+        if !(-CLOCK_AHEAD_MS_MAX..=STARTED_AT_BACK_MS_MAX).contains(&age_ms) {
+            return Err(StartError::StartedAtOutOfRange);
+        }
+        let session_id = SessionId::new(created_at, self.registry().inner().entropy.random());
+        let start = SessionStart {
+            session_id,
+            tenant: command.tenant,
+            delivery_id: command.delivery_id,
+            external_rider_id: command.external_rider_id,
+            session_type: command.session_type,
+            address: command.address,
+            device: command.device,
+            started_at,
+            created_at,
+        };
+        let message = messages::session_started(&start);
+        let new = NewSession {
+            start: start.clone(),
+            idempotency: command.idempotency,
+            message,
+        };
+        match self.store().start(new).await? {
+            StartOutcome::Created => {
+                let row = SessionRow { start, end: None };
+                self.registry().adopt(&row, created_at);
+                Fact::SessionStarted { session_id }.tell();
+                (self.registry().inner().poke)(row.start.tenant);
+                Ok(row.start)
+            }
+            StartOutcome::Repeated(first) => {
+                // Whoever made it may have been told of a failure before the registry knew. Looked up anew, for it
+                // may have ended since.
+                let session_id = first.session_id;
+                if self.registry().handle(session_id).is_none() {
+                    self.target(session_id).await?;
+                }
+                Ok(*first)
+            }
+            StartOutcome::KeyReused => Err(StartError::KeyReused),
+        }
+    }
+
+    /// Stops a session. The first end counts; again, for a session that has ended, gives the same.
+    pub async fn stop(
+        &self,
+        row: &SessionRow,
+        command: StopCommand,
+    ) -> Result<SessionRow, StopError> {
+        let now = self.now();
+        if row.end.is_some() {
+            // Whoever ended it may have died, or been told of a failure, before the registry knew.
+            if self.registry().handle(row.start.session_id).is_some() {
+                self.registry().on_ended(row.start.session_id);
+            }
+            if let Some(pod) = command.pod {
+                self.attach_pod(row, pod).await?;
+            }
+            return Ok(row.clone());
+        }
+        let ended_at = command
+            .ended_at
+            .unwrap_or_else(|| now.max(row.start.started_at));
+        if ended_at < row.start.started_at || ended_at.since_ms(now) > CLOCK_AHEAD_MS_MAX {
+            return Err(StopError::EndedAtOutOfRange);
+        }
+        let end = SessionEnd {
+            ended_at,
+            completed_at: now,
+            reason: EndReason::Stopped,
+        };
+        let pod = command.pod.map(|pod| PodRow {
+            pod,
+            received_at: now,
+        });
+        let outcome = end_session(self.registry(), &row.start, end, pod).await?;
+        (self.registry().inner().poke)(row.start.tenant);
+        Ok(SessionRow {
+            start: row.start.clone(),
+            end: Some(outcome.end),
+        })
+    }
+
+    /// Attaches a PoD; after the end the insight is made anew. An identical one changes nothing.
+    pub async fn attach_pod(&self, row: &SessionRow, pod: Pod) -> StoreResult<Pod> {
+        let session_id = row.start.session_id;
+        self.store()
+            .attach_pod(
+                session_id,
+                PodRow {
+                    pod: pod.clone(),
+                    received_at: self.now(),
+                },
+            )
+            .await?;
+        // Asked for even when nothing changed, for the answer to the first request may have been lost: an insight that
+        // covers the PoD is not made anew. The handle is looked for now, for the end may have come in between.
+        if self.registry().handle(session_id).is_none() {
+            self.registry().request_score(session_id);
+        }
+        Ok(pod)
+    }
+
+    /// Takes up what a former process left: sessions that record, and insights that are behind.
+    pub async fn recover(&self) -> StoreResult<usize> {
+        let mut after = None;
+        let mut adopted = 0;
+        loop {
+            let page = self.store().live(after, RECOVER_PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.start.session_id);
+            for row in &page {
+                let newest = self.store().newest(row.start.session_id).await?;
+                let heard_at = newest.map_or(row.start.created_at, |(_, received_at)| received_at);
+                self.registry()
+                    .adopt(row, heard_at.max(row.start.created_at));
+            }
+            adopted += page.len();
+        }
+        let mut after = None;
+        loop {
+            let page = self.store().behind(after, RECOVER_PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(*last);
+            for session_id in page {
+                self.registry().request_score(session_id);
+            }
+        }
+        Ok(adopted)
+    }
+
+    /// Refuses new work, waits for what is in flight, lets every session write its state; within the deadline.
+    pub async fn drain(&self) {
+        Fact::Draining.tell();
+        self.registry().refuse();
+        let draining = async {
+            while self.registry().in_flight_bytes() > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            while self.scoring.waiting() > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            self.registry().drain().await
+        };
+        let drained = tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), draining).await;
+        self.scoring.close();
+        Fact::Drained {
+            in_time: drained.is_ok(),
+            snapshots: drained.unwrap_or(0),
+        }
+        .tell();
+    }
+}
+
+/// Ends a session, whoever asks for it: commit first, then the actor goes and the insight is made.
+async fn end_session(
+    registry: &Registry,
+    start: &SessionStart,
+    end: SessionEnd,
+    pod: Option<PodRow>,
+) -> StoreResult<EndOutcome> {
+    let session_id = start.session_id;
+    let message = messages::session_stopped(start, &end);
+    let outcome = registry
+        .inner()
+        .store
+        .end(session_id, end, pod, message)
+        .await?;
+    let outcome =
+        outcome.ok_or_else(|| StoreError::Corrupt("a session without its start".into()))?;
+    if outcome.first {
+        Fact::SessionEnded {
+            session_id,
+            reason: outcome.end.reason,
+        }
+        .tell();
+    }
+    registry.on_ended(session_id);
+    Ok(outcome)
+}
+
+/// A session's deadline has passed: looks once more when it was last heard, and ends it if it is over.
+pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
+    actix_rt::spawn(async move {
+        // A deadline that is lost would leave the session without an end.
+        let timed_out = AssertUnwindSafe(time_out(&registry, &handle)).catch_unwind();
+        let error = match timed_out.await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(_panic) => StoreError::unavailable("the store's adapter panicked"),
+        };
+        registry.store_failed(handle.session_id, "ending a silent session", &error);
+        tokio::time::sleep(Duration::from_secs(RETRY_AFTER_SEC)).await;
+        registry.arm(&handle);
+    });
+}
+
+async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> {
+    let (store, session_id) = (&registry.inner().store, handle.session_id);
+    if let Some((_, received_at)) = store.newest(session_id).await? {
+        handle.hear(received_at);
+    }
+    let now = registry.inner().clock.now();
+    let end =
+        registry
+            .inner()
+            .lifetime
+            .end(handle.created_at, handle.started_at, handle.heard_at(), now);
+    let Some(end) = end else {
+        registry.arm(handle);
+        return Ok(());
+    };
+    match store.find(session_id).await? {
+        Some(SessionRow { start, end: None }) => {
+            end_session(registry, &start, end, None).await?;
+            (registry.inner().poke)(start.tenant);
+        }
+        // Somebody else ended it.
+        _ => registry.on_ended(session_id),
+    }
+    Ok(())
+}

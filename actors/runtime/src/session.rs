@@ -1,0 +1,460 @@
+//! The session actor: a thin shell around [`SessionMachine`]. It feeds the machine, does what the machine asks for
+//! (read the journal, write a note), and answers who asks for the events so far.
+//!
+//! While the actor waits for the store, its mailbox waits too (`ctx.wait`): messages are handled one after the
+//! other, never interleaved.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::prelude::*;
+use actix_rt::ArbiterHandle;
+use porchlight_core::context::SessionContext;
+use porchlight_core::session::{SessionMachine, Step};
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
+
+use crate::observe::{ActorKind, ActorMetrics, Fact, MessageKind, Metrics, Outcome, StopReason};
+use crate::ports::{JournalEntry, Note, Snapshot, StoreResult};
+use crate::registry::{Handle, LiveEvents, Registry};
+
+/// Batches read from the journal at once.
+const READ_BATCHES: usize = 64;
+/// Pause before the store is tried again.
+const STORE_PAUSE: Duration = Duration::from_millis(500);
+/// A snapshot is due this long after the first batch that is not in one.
+const SNAPSHOT_AFTER: Duration = Duration::from_millis(porchlight_schema::limits::SNAPSHOT_MS);
+
+/// A batch is durable.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct BatchDurable {
+    pub(crate) seq: u32,
+    pub(crate) batch: PackedBatch,
+    pub(crate) queued_at: Instant,
+}
+
+/// What are the events so far?
+#[derive(Message)]
+#[rtype(result = "LiveEvents")]
+pub(crate) struct ReadEvents;
+
+/// Write the state and stop. Answered when it is written.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Drain;
+
+/// The session has ended: stop, nothing needs to be kept.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Finish;
+
+/// The machine and what it needs to know.
+#[derive(Debug)]
+struct Running {
+    context: SessionContext,
+    machine: SessionMachine,
+    /// How often events had changed when it was looked at last.
+    seen: u32,
+    changed_at: Option<TimestampMs>,
+    unsnapshotted_since: Option<Instant>,
+}
+
+/// One live session.
+pub struct SessionActor {
+    registry: Registry,
+    handle: Arc<Handle>,
+    running: Option<Box<Running>>,
+    stop_reason: StopReason,
+}
+
+impl SessionActor {
+    pub(crate) fn spawn(
+        arbiter: &ArbiterHandle,
+        registry: Registry,
+        handle: Arc<Handle>,
+    ) -> Addr<Self> {
+        Self::start_in_arbiter(arbiter, move |_context| Self {
+            registry,
+            handle,
+            running: None,
+            stop_reason: StopReason::Finished,
+        })
+    }
+
+    fn metrics() -> &'static ActorMetrics {
+        Metrics::get().actor(ActorKind::Session)
+    }
+
+    /// Builds the machine from what is stored, and catches up with the journal.
+    fn activate(&self, ctx: &mut Context<Self>) {
+        let (registry, session_id) = (self.registry.clone(), self.handle.session_id);
+        let loading = async move {
+            let store = &registry.inner().store;
+            let row = store.find(session_id).await?;
+            let snapshot = store.newest_snapshot(session_id).await?;
+            let notes = store.notes(session_id).await?;
+            if row.as_ref().is_some_and(|row| row.end.is_some())
+                && registry.handle(session_id).is_some()
+            {
+                // It was taken up while it ended.
+                registry.on_ended(session_id);
+            }
+            Ok(row.map(|row| (SessionContext::new(&row.start), snapshot, notes)))
+        };
+        let loaded =
+            loading
+                .into_actor(self)
+                .map(|loaded: StoreResult<_>, actor, ctx| match loaded {
+                    Ok(Some((context, snapshot, notes))) => {
+                        let machine = actor.restore(&context, snapshot, &notes);
+                        let from_seq = machine.next_seq();
+                        let seen = 0;
+                        let running = Running {
+                            context,
+                            machine,
+                            seen,
+                            changed_at: None,
+                            unsnapshotted_since: None,
+                        };
+                        actor.running = Some(Box::new(running));
+                        actor.read(from_seq, ctx);
+                    }
+                    Ok(None) => ctx.stop(),
+                    Err(error) => {
+                        actor.registry.store_failed(
+                            actor.handle.session_id,
+                            "loading a session",
+                            &error,
+                        );
+                        actor.pause(ctx, |actor, ctx| actor.activate(ctx));
+                    }
+                });
+        ctx.wait(loaded);
+    }
+
+    fn restore(
+        &self,
+        context: &SessionContext,
+        snapshot: Option<Snapshot>,
+        notes: &[Note],
+    ) -> SessionMachine {
+        let restored =
+            snapshot.and_then(|snapshot| match SessionMachine::restore(&snapshot.state) {
+                Ok(machine) => Some(machine),
+                Err(error) => {
+                    // A snapshot may always be thrown away: the journal has everything.
+                    Fact::Unreadable {
+                        session_id: self.handle.session_id,
+                        what: "snapshot",
+                        error: &error,
+                    }
+                    .tell();
+                    None
+                }
+            });
+        let mut machine = restored.unwrap_or_else(|| SessionMachine::new(context));
+        let skipped = notes.iter().filter_map(|note| match *note {
+            Note::Skipped { first, last } => Some((first, last)),
+            Note::Quarantined { .. } => None,
+        });
+        let quarantined = notes.iter().filter_map(|note| match *note {
+            Note::Quarantined { seq } => Some(seq),
+            Note::Skipped { .. } => None,
+        });
+        machine.recall(skipped, quarantined);
+        machine
+    }
+
+    /// Reads the journal from `from_seq` to its end, page by page.
+    fn read(&self, from_seq: u32, ctx: &mut Context<Self>) {
+        let (registry, session_id) = (self.registry.clone(), self.handle.session_id);
+        let reading = async move {
+            registry
+                .inner()
+                .store
+                .read(session_id, from_seq, READ_BATCHES)
+                .await
+        };
+        let read = reading
+            .into_actor(self)
+            .map(move |page, actor, ctx| match page {
+                Ok(page) => actor.on_page(&page, ctx),
+                Err(error) => {
+                    actor.registry.store_failed(
+                        actor.handle.session_id,
+                        "reading the journal",
+                        &error,
+                    );
+                    actor.pause(ctx, move |actor, ctx| actor.read(from_seq, ctx));
+                }
+            });
+        ctx.wait(read);
+    }
+
+    fn on_page(&mut self, page: &[JournalEntry], ctx: &mut Context<Self>) {
+        for JournalEntry { seq, batch, .. } in page {
+            // What the machine asks for meanwhile is what is being done: reading on.
+            if self.arrive(*seq, batch, ctx).is_none() {
+                return;
+            }
+        }
+        match (page.last(), self.running.as_mut()) {
+            (Some(last), _) => self.read(last.seq.saturating_add(1), ctx),
+            (None, Some(running)) => {
+                let step = running.machine.read_through();
+                self.act(step, ctx);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Gives a batch to the machine; none: it panicked, and the actor is stopping.
+    fn arrive(&mut self, seq: u32, batch: &PackedBatch, ctx: &mut Context<Self>) -> Option<Step> {
+        let running = self.running.as_mut()?;
+        let Running {
+            context, machine, ..
+        } = &mut **running;
+        // The machine is thrown away when it panics, so that nobody sees it half changed.
+        match catch_unwind(AssertUnwindSafe(|| machine.arrive(context, seq, batch))) {
+            Ok(step) => {
+                running.note_change(self.registry.inner().clock.now());
+                Some(step)
+            }
+            Err(_panic) => {
+                self.running = None;
+                self.stop_reason = StopReason::Panic;
+                ctx.stop();
+                self.registry.on_panicked(&self.handle, Some(seq));
+                None
+            }
+        }
+    }
+
+    fn act(&mut self, step: Step, ctx: &mut Context<Self>) {
+        match step {
+            Step::Read { from_seq } => self.read(from_seq, ctx),
+            Step::GiveUp { first, last } => self.give_up(first, last, ctx),
+            Step::Rest => match self.running.as_mut() {
+                Some(running) if self.handle.take_behind() => {
+                    let from_seq = running.machine.next_seq();
+                    self.read(from_seq, ctx);
+                }
+                Some(running) if running.snapshot_is_due() => self.snapshot(ctx),
+                _ => {}
+            },
+        }
+    }
+
+    /// Writes down that a hole is given up, then goes on beyond it.
+    fn give_up(&self, first: u32, last: u32, ctx: &mut Context<Self>) {
+        let (registry, session_id) = (self.registry.clone(), self.handle.session_id);
+        let noting = async move {
+            registry
+                .inner()
+                .store
+                .note(session_id, Note::Skipped { first, last })
+                .await
+        };
+        let noted = noting
+            .into_actor(self)
+            .map(move |noted, actor, ctx| match noted {
+                Ok(()) => {
+                    Fact::HoleGivenUp {
+                        session_id,
+                        first,
+                        last,
+                    }
+                    .tell();
+                    if let Some(running) = actor.running.as_mut() {
+                        let step = running.machine.give_up(first, last);
+                        actor.act(step, ctx);
+                    }
+                }
+                Err(error) => {
+                    actor
+                        .registry
+                        .store_failed(session_id, "noting a hole", &error);
+                    actor.pause(ctx, move |actor, ctx| actor.give_up(first, last, ctx));
+                }
+            });
+        ctx.wait(noted);
+    }
+
+    fn write_snapshot(&mut self) -> Option<impl Future<Output = StoreResult<()>> + use<>> {
+        let running = self
+            .running
+            .as_mut()
+            .filter(|running| running.machine.has_unsnapshotted())?;
+        running.unsnapshotted_since = None;
+        let registry = self.registry.clone();
+        let session_id = self.handle.session_id;
+        let snapshot = Snapshot {
+            generation: registry.inner().generation,
+            next_seq: running.machine.next_seq(),
+            state: running.machine.snapshot(),
+        };
+        Some(async move {
+            registry
+                .inner()
+                .store
+                .put_snapshot(session_id, snapshot)
+                .await
+        })
+    }
+
+    fn snapshot(&mut self, ctx: &mut Context<Self>) {
+        let Some(writing) = self.write_snapshot() else {
+            return;
+        };
+        // Nobody waits for it, and a lost one costs a longer replay.
+        ctx.spawn(writing.into_actor(self).map(|written, actor, _| {
+            if let Err(error) = written {
+                actor
+                    .registry
+                    .store_failed(actor.handle.session_id, "writing a snapshot", &error);
+            }
+        }));
+    }
+
+    fn pause(
+        &self,
+        ctx: &mut Context<Self>,
+        then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
+    ) {
+        let sleeping = tokio::time::sleep(STORE_PAUSE).into_actor(self);
+        ctx.wait(sleeping.map(move |(), actor, ctx| then(actor, ctx)));
+    }
+}
+
+impl Running {
+    fn note_change(&mut self, now: TimestampMs) {
+        let change_count = self.machine.change_count();
+        if self.seen != change_count {
+            self.seen = change_count;
+            self.changed_at = Some(now);
+        }
+        if self.machine.has_unsnapshotted() {
+            self.unsnapshotted_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn snapshot_is_due(&self) -> bool {
+        self.machine.snapshot_is_due()
+            || self
+                .unsnapshotted_since
+                .is_some_and(|since| since.elapsed() >= SNAPSHOT_AFTER)
+    }
+}
+
+impl Actor for SessionActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        Self::metrics().on_started();
+        self.activate(ctx);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Context<Self>) {
+        Self::metrics().on_stopped(self.stop_reason);
+    }
+}
+
+impl Handler<BatchDurable> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, message: BatchDurable, ctx: &mut Context<Self>) {
+        let taken_up_at = Instant::now();
+        self.handle.dequeue();
+        Self::metrics()
+            .wait
+            .record(taken_up_at.duration_since(message.queued_at).as_secs_f64());
+        let step = self.arrive(message.seq, &message.batch, ctx);
+        let outcome = if step.is_some() {
+            Outcome::Ok
+        } else {
+            Outcome::Panic
+        };
+        Self::metrics().on_handled(
+            MessageKind::Batch,
+            outcome,
+            taken_up_at.elapsed().as_secs_f64(),
+        );
+        if let Some(step) = step {
+            self.act(step, ctx);
+        }
+    }
+}
+
+impl Handler<ReadEvents> for SessionActor {
+    type Result = MessageResult<ReadEvents>;
+
+    fn handle(&mut self, _message: ReadEvents, _ctx: &mut Context<Self>) -> Self::Result {
+        let taken_up_at = Instant::now();
+        let live = self.running.as_ref().map(|running| LiveEvents {
+            events: running.machine.events().to_vec(),
+            changed_at: running.changed_at,
+        });
+        Self::metrics().on_handled(
+            MessageKind::Events,
+            Outcome::Ok,
+            taken_up_at.elapsed().as_secs_f64(),
+        );
+        MessageResult(live.unwrap_or(LiveEvents {
+            events: Vec::new(),
+            changed_at: None,
+        }))
+    }
+}
+
+impl Handler<Drain> for SessionActor {
+    type Result = ResponseActFuture<Self, ()>;
+
+    fn handle(&mut self, _message: Drain, ctx: &mut Context<Self>) -> Self::Result {
+        let taken_up_at = Instant::now();
+        self.stop_reason = if self.registry.is_draining() {
+            StopReason::Shutdown
+        } else {
+            StopReason::Idle
+        };
+        let writing = self.write_snapshot();
+        // The context stops when the answer is given: what is spawned on it would end with it.
+        let written = async move {
+            if let Some(writing) = writing {
+                writing.await
+            } else {
+                Ok(())
+            }
+        };
+        let _ = ctx;
+        Box::pin(written.into_actor(self).map(move |written, actor, ctx| {
+            let outcome = match written {
+                Ok(()) => Outcome::Ok,
+                Err(error) => {
+                    actor.registry.store_failed(
+                        actor.handle.session_id,
+                        "writing the last snapshot",
+                        &error,
+                    );
+                    Outcome::Error
+                }
+            };
+            Self::metrics().on_handled(
+                MessageKind::Drain,
+                outcome,
+                taken_up_at.elapsed().as_secs_f64(),
+            );
+            ctx.stop();
+        }))
+    }
+}
+
+impl Handler<Finish> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: Finish, ctx: &mut Context<Self>) {
+        self.stop_reason = StopReason::Finished;
+        ctx.stop();
+    }
+}

@@ -1,0 +1,97 @@
+//! One wheel for each arbiter: a key fires once, at the latest time it was armed for.
+//!
+//! The wheel is a cache of due times that are known elsewhere; losing it costs a look at the store.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use actix_rt::ArbiterHandle;
+use futures_util::StreamExt;
+use tokio::sync::mpsc;
+use tokio_util::time::{DelayQueue, delay_queue};
+
+/// Arms keys on one arbiter.
+#[derive(Debug, Clone)]
+pub struct Wheel<K> {
+    // Not bounded: there is at most one armed deadline for each key, and a key is a session or a tenant, which are
+    // bounded where they are admitted.
+    arms: mpsc::UnboundedSender<(K, Duration)>,
+}
+
+impl<K: Hash + Eq + Clone + Send + 'static> Wheel<K> {
+    /// Runs a wheel on `arbiter`; `fire` is called there with each key that is due. It ends when the last handle to
+    /// it is gone.
+    pub fn start(arbiter: &ArbiterHandle, fire: impl Fn(K) + Send + 'static) -> Self {
+        let (arms, armed) = mpsc::unbounded_channel();
+        // An arbiter that is gone takes no wheel; the process is ending then.
+        let _started = arbiter.spawn(turn(armed, fire));
+        Self { arms }
+    }
+
+    /// Lets `key` fire after `delay`; an earlier arming of it is forgotten.
+    pub fn arm(&self, key: K, delay: Duration) {
+        // A wheel that has ended belongs to an arbiter that has ended.
+        let _sent = self.arms.send((key, delay));
+    }
+}
+
+async fn turn<K: Hash + Eq + Clone>(
+    mut armed: mpsc::UnboundedReceiver<(K, Duration)>,
+    fire: impl Fn(K),
+) {
+    let mut queue: DelayQueue<K> = DelayQueue::new();
+    let mut keys: HashMap<K, delay_queue::Key> = HashMap::new();
+    loop {
+        tokio::select! {
+            arm = armed.recv() => {
+                let Some((key, delay)) = arm else { return };
+                match keys.get(&key) {
+                    Some(place) => queue.reset(place, delay),
+                    None => {
+                        let place = queue.insert(key.clone(), delay);
+                        keys.insert(key, place);
+                    }
+                }
+            }
+            Some(due) = queue.next(), if !queue.is_empty() => {
+                let key = due.into_inner();
+                keys.remove(&key);
+                fire(key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[test]
+    fn a_key_fires_once_at_the_time_it_was_last_armed_for() {
+        let fired = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&fired);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (arms, armed) = mpsc::unbounded_channel();
+            let wheel = Wheel { arms };
+            let start = tokio::time::Instant::now();
+            let turning = tokio::spawn(turn(armed, move |key| {
+                log.lock().unwrap().push((key, start.elapsed().as_secs()));
+            }));
+            wheel.arm('a', Duration::from_secs(10));
+            wheel.arm('b', Duration::from_secs(20));
+            wheel.arm('a', Duration::from_secs(30));
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            drop(wheel);
+            turning.await.unwrap();
+        });
+        assert_eq!(*fired.lock().unwrap(), [('b', 20), ('a', 30)]);
+    }
+}

@@ -1,0 +1,178 @@
+//! What the detectors cost, for each sample of one kind and for a whole delivery; and what scoring costs.
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use porchlight_bench::sim::{Delivery, Kind, Kit, MotionSensor, ParameterSet, Scenario};
+use porchlight_core::context::SessionContext;
+use porchlight_core::score::{Knowledge, ScoreInput, score};
+use porchlight_core::session::replay::Replay;
+use porchlight_core::timeline::Timeline;
+use porchlight_schema::sample::json::decode_batch;
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::session::{Address, Point};
+
+/// A phone that sends one kind only.
+const SILENT: Kit = Kit {
+    location: false,
+    barometer: false,
+    steps: false,
+    motion: MotionSensor::None,
+    magnetic: false,
+    activity: false,
+    marks: false,
+};
+
+fn delivery(kit: Kit) -> Delivery {
+    Scenario {
+        kit: Some(kit),
+        ..Scenario::new(Kind::Elevator, ParameterSet::Tuning, 1)
+    }
+    .deliver()
+}
+
+fn context(delivery: &Delivery) -> SessionContext {
+    let degrees = |name: &str| {
+        delivery
+            .start
+            .pointer(name)
+            .and_then(serde_json::Value::as_f64)
+            .unwrap_or_default()
+    };
+    let address = Address {
+        line1: String::new(),
+        city: String::new(),
+        country: String::new(),
+        point: Point {
+            lat: degrees("/address/lat"),
+            lng: degrees("/address/lng"),
+        },
+        unit: None,
+        floor: None,
+        accuracy_m: Address::ACCURACY_M_DEFAULT,
+        storey_height_m: None,
+        entrance: None,
+        gates: Vec::new(),
+    };
+    SessionContext::of_address(&address, None)
+}
+
+fn packed(delivery: &Delivery) -> Vec<PackedBatch> {
+    let decode = |text: String| {
+        decode_batch(text.as_bytes())
+            .ok()
+            .map(|decoded| decoded.batch)
+    };
+    delivery
+        .batches(60.0)
+        .filter_map(|batch| batch.json().ok().and_then(decode))
+        .collect()
+}
+
+fn play(context: &SessionContext, batches: &[PackedBatch], mut timeline: Timeline) -> usize {
+    for batch in batches {
+        if timeline.push_batch(context, batch).is_err() {
+            return 0;
+        }
+    }
+    timeline.finish(context);
+    timeline.events().len()
+}
+
+fn detection(criterion: &mut Criterion) {
+    let imu = MotionSensor::Imu { hz: 50, gyro: true };
+    let cases = [
+        (
+            "location",
+            Kit {
+                location: true,
+                ..SILENT
+            },
+        ),
+        (
+            "pressure",
+            Kit {
+                barometer: true,
+                ..SILENT
+            },
+        ),
+        (
+            "steps",
+            Kit {
+                steps: true,
+                ..SILENT
+            },
+        ),
+        (
+            "a second of 50 Hz imu",
+            Kit {
+                motion: imu,
+                ..SILENT
+            },
+        ),
+        (
+            "motion",
+            Kit {
+                motion: MotionSensor::Motion,
+                ..SILENT
+            },
+        ),
+        (
+            "a whole delivery",
+            Kit {
+                motion: imu,
+                ..Kit::FULL
+            },
+        ),
+    ];
+    let mut group = criterion.benchmark_group("timeline");
+    for (name, kit) in cases {
+        let delivery = delivery(kit);
+        let (context, batches) = (context(&delivery), packed(&delivery));
+        group.throughput(Throughput::Elements(delivery.samples.len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || Timeline::new(&context),
+                |timeline| play(black_box(&context), black_box(&batches), timeline),
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// A session computed anew from its batches, and its score: what every end of a session costs.
+fn scoring(criterion: &mut Criterion) {
+    let delivery = delivery(Kit::FULL);
+    let (context, batches) = (context(&delivery), packed(&delivery));
+    let replay = || {
+        let mut replay = Replay::new(&context);
+        for (seq, batch) in (0..).zip(&batches) {
+            replay.batch(seq, batch);
+        }
+        replay.finish()
+    };
+    let (replayed, known) = (replay(), Knowledge::default());
+    let input = ScoreInput {
+        context: &context,
+        windows: &replayed.windows,
+        events: &replayed.events,
+        marks: &replayed.marks,
+        system: &replayed.system,
+        pod: None,
+        duration_ms: (delivery.end_t * 1000.0) as u32,
+        timed_out: false,
+        missing_batches: 0,
+        quarantined_batches: 0,
+        known: &known,
+    };
+    let mut group = criterion.benchmark_group("scoring");
+    group.bench_function("replay of a delivery", |bencher| bencher.iter(replay));
+    group.bench_function("score of a delivery", |bencher| {
+        bencher.iter(|| score(black_box(&input)))
+    });
+    group.finish();
+}
+
+criterion_group!(all, detection, scoring);
+criterion_main!(all);

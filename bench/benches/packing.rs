@@ -1,0 +1,93 @@
+//! What a 60-sample batch costs on its way in: read and checked, packed, hashed, and read back.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use porchlight_bench::body::{Batch, BatchWriter};
+use porchlight_bench::sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
+use porchlight_schema::sample::json::decode_batch;
+use porchlight_schema::sample::packed::PackedBatch;
+
+/// The batch that the load generator sends: 60 location samples of seven fields.
+fn locations() -> String {
+    String::from_utf8_lossy(BatchWriter::default().write(7)).into_owned()
+}
+
+/// Sixty seconds of everything that a phone has.
+fn everything() -> String {
+    let kit = Kit {
+        motion: MotionSensor::Imu { hz: 50, gyro: true },
+        ..Kit::FULL
+    };
+    let scenario = Scenario::new(Kind::House, ParameterSet::Tuning, 1);
+    batch(
+        Scenario {
+            kit: Some(kit),
+            ..scenario
+        },
+        300,
+    )
+}
+
+fn batch(scenario: Scenario, samples: usize) -> String {
+    let mut delivery = scenario.deliver();
+    delivery.samples.truncate(samples);
+    delivery
+        .batches(1e9)
+        .next()
+        .and_then(|batch| batch.json().ok())
+        .unwrap_or_default()
+}
+
+fn decoded(text: &str) -> Option<PackedBatch> {
+    decode_batch(text.as_bytes())
+        .ok()
+        .map(|decoded| decoded.batch)
+}
+
+/// Reads every sample of a packed batch.
+fn read_back(batch: &PackedBatch) -> u64 {
+    let Ok(mut reader) = batch.reader() else {
+        return 0;
+    };
+    let mut sum = 0;
+    while let Ok(Some(sample)) = reader.next_sample() {
+        sum += u64::from(sample.t_ms());
+    }
+    sum
+}
+
+fn benches(criterion: &mut Criterion) {
+    for (name, text) in [
+        ("60 locations", locations()),
+        ("300 of all kinds", everything()),
+    ] {
+        let Some(packed) = decoded(&text) else {
+            continue;
+        };
+        println!(
+            "{name}: {} bytes of JSON, {} packed",
+            text.len(),
+            packed.as_bytes().len()
+        );
+        let mut group = criterion.benchmark_group(name);
+        group.throughput(Throughput::Elements(u64::from(packed.samples())));
+        group.bench_function("decode, check, pack", |bencher| {
+            bencher.iter(|| decoded(black_box(&text)))
+        });
+        if name == "60 locations" {
+            // The yardstick: what the floor does.
+            group.bench_function("serde_json into owned structs", |bencher| {
+                bencher.iter(|| serde_json::from_str::<Batch>(black_box(&text)));
+            });
+        }
+        group.bench_function("hash", |bencher| bencher.iter(|| black_box(&packed).hash()));
+        group.bench_function("read back", |bencher| {
+            bencher.iter(|| read_back(black_box(&packed)))
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(packing, benches);
+criterion_main!(packing);

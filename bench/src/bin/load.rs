@@ -1,0 +1,277 @@
+//! `porchlight-load`: puts a server on this machine under load. One line of text, then one of JSON.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use porchlight_bench::load::closed::{self, Closed};
+use porchlight_bench::load::live::{self, Live};
+use porchlight_bench::load::overload::{self, Overload};
+use porchlight_bench::load::process;
+use porchlight_bench::load::ratio::{self, Ratio, Server};
+use porchlight_bench::load::{http, target::Target};
+use serde::Serialize;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Every connection sends its next batch when the last is answered: latency, throughput, processor time.
+    Closed {
+        #[command(flatten)]
+        at: At,
+        #[command(flatten)]
+        load: ClosedLoad,
+    },
+    /// Batches at a rate, or at a multiple of what a closed loop reaches: refusals, latency of the rest, memory.
+    Overload {
+        #[command(flatten)]
+        at: At,
+        /// Batches that fall due each second; absent: measured by a closed loop and multiplied.
+        #[arg(long)]
+        per_sec: Option<f64>,
+        /// The multiple.
+        #[arg(long, default_value_t = 3.0)]
+        times: f64,
+        /// How long, seconds.
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+        #[arg(long, default_value_t = 1024)]
+        connections: u32,
+    },
+    /// Sessions that live at once, each with a batch a period: memory for each.
+    Live {
+        #[command(flatten)]
+        at: At,
+        #[arg(long, default_value_t = 100_000)]
+        sessions: u32,
+        #[arg(long, default_value_t = 2)]
+        rounds: u32,
+        /// Seconds from one batch of a session to its next.
+        #[arg(long, default_value_t = 60)]
+        period: u64,
+        #[arg(long, default_value_t = 64)]
+        connections: u32,
+    },
+    /// The service over the floor, in turns: the ratio of their processor time for each request.
+    Ratio {
+        /// The service's binary, a release build.
+        #[arg(long)]
+        server: PathBuf,
+        /// The floor's; absent: beside this binary.
+        #[arg(long)]
+        floor: Option<PathBuf>,
+        #[arg(long, default_value_t = 7)]
+        rounds: u32,
+        #[command(flatten)]
+        load: ClosedLoad,
+    },
+}
+
+/// Which server.
+#[derive(Debug, Args)]
+struct At {
+    /// Of a running server, as `http://127.0.0.1:8080`; `--pid` goes with it.
+    #[arg(long, requires = "pid")]
+    url: Option<String>,
+    /// The process of the running server.
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Client or secret key of the running service; absent: it is the floor.
+    #[arg(long, env = "PORCHLIGHT_KEY")]
+    key: Option<String>,
+    /// Or the binary of a service, which is started for this run.
+    #[arg(long, conflicts_with = "url")]
+    server: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ClosedLoad {
+    #[arg(long, default_value_t = 64)]
+    connections: u32,
+    #[arg(long, default_value_t = 256)]
+    sessions: u32,
+    /// Batches in all.
+    #[arg(long, default_value_t = 40_000)]
+    batches: u32,
+    /// Ends earlier after this long, seconds.
+    #[arg(long, default_value_t = 60)]
+    at_most: u64,
+}
+
+impl ClosedLoad {
+    fn load(&self) -> Closed {
+        let Self {
+            connections,
+            sessions,
+            batches,
+            at_most,
+        } = *self;
+        Closed {
+            connections,
+            sessions,
+            batches,
+            at_most: Duration::from_secs(at_most),
+        }
+    }
+}
+
+/// A server of ours, or one that runs already.
+struct Chosen {
+    target: Target,
+    pid: u32,
+    _server: Option<Server>,
+}
+
+impl At {
+    async fn choose(&self) -> anyhow::Result<Chosen> {
+        if let Some(binary) = &self.server {
+            let server = Server::service(binary).await?;
+            return Ok(Chosen {
+                target: server.target.clone(),
+                pid: server.pid(),
+                _server: Some(server),
+            });
+        }
+        let url = self
+            .url
+            .as_deref()
+            .context("say --server BINARY, or --url and --pid")?;
+        let target = Target {
+            address: http::loopback_address(url)?,
+            key: self.key.clone(),
+        };
+        Ok(Chosen {
+            target,
+            pid: self.pid.context("--pid")?,
+            _server: None,
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a, T> {
+    machine: String,
+    #[serde(flatten)]
+    result: &'a T,
+}
+
+fn print<T: Serialize>(text: &str, result: &T) -> anyhow::Result<()> {
+    println!("{text}");
+    println!(
+        "{}",
+        serde_json::to_string(&Line {
+            machine: process::machine(),
+            result
+        })?
+    );
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    tokio::task::LocalSet::new()
+        .run_until(run(arguments.command))
+        .await
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Closed { at, load } => {
+            let at = at.choose().await?;
+            let result = closed::run(&at.target, at.pid, load.load()).await?;
+            print(&result.text(), &result)
+        }
+        Command::Overload {
+            at,
+            per_sec,
+            times,
+            seconds,
+            connections,
+        } => {
+            let at = at.choose().await?;
+            overloaded(
+                &at,
+                per_sec,
+                times,
+                Duration::from_secs(seconds),
+                connections,
+            )
+            .await
+        }
+        Command::Live {
+            at,
+            sessions,
+            rounds,
+            period,
+            connections,
+        } => {
+            let at = at.choose().await?;
+            let load = Live {
+                sessions,
+                rounds,
+                period: Duration::from_secs(period),
+                connections,
+            };
+            let result = live::run(&at.target, at.pid, load).await?;
+            print(&result.text(), &result)
+        }
+        Command::Ratio {
+            server,
+            floor,
+            rounds,
+            load,
+        } => {
+            let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("porchlight-floor"));
+            let floor = floor.map_or_else(beside, Ok)?;
+            let result = ratio::run(&Ratio {
+                server,
+                floor,
+                rounds,
+                load: load.load(),
+            })
+            .await?;
+            print(&result.text(), &result)
+        }
+    }
+}
+
+/// Measures what a closed loop reaches where no rate is given, then overloads.
+async fn overloaded(
+    at: &Chosen,
+    per_sec: Option<f64>,
+    times: f64,
+    duration: Duration,
+    connections: u32,
+) -> anyhow::Result<()> {
+    let normal = Closed {
+        connections: 64,
+        sessions: 256,
+        batches: 20_000,
+        at_most: Duration::from_secs(20),
+    };
+    let normal = closed::run(&at.target, at.pid, normal).await?;
+    let per_sec = per_sec.unwrap_or(normal.per_sec * times);
+    let result = overload::run(
+        &at.target,
+        at.pid,
+        Overload {
+            per_sec,
+            duration,
+            connections,
+        },
+    )
+    .await?;
+    let text = format!(
+        "{}; a closed loop: p99 {} ms",
+        result.text(),
+        normal.latency.p99_ms
+    );
+    print(&text, &result)
+}

@@ -1,0 +1,108 @@
+//! The batch that is sent: 60 location samples of seven fields, about 7.5 KB.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+
+/// Samples of one batch, one a second.
+pub const SAMPLES: u32 = 60;
+
+/// Writes batches that differ in their number and times only, so that writing them costs little. The positions go
+/// once around a block in a minute, at 1.4 m/s: the batches of a session make one unbroken walk.
+#[derive(Debug, Clone)]
+pub struct BatchWriter {
+    /// What follows the time, sample by sample.
+    tails: Vec<String>,
+    text: String,
+}
+
+impl Default for BatchWriter {
+    fn default() -> Self {
+        Self::new(52.520_006_6, 13.404_954_1)
+    }
+}
+
+impl BatchWriter {
+    /// Around a place, degrees.
+    #[must_use]
+    pub fn new(lat: f64, lng: f64) -> Self {
+        let tails = (0..SAMPLES)
+            .map(|second| tail(lat, lng, f64::from(second) / f64::from(SAMPLES)))
+            .collect();
+        Self {
+            tails,
+            text: String::with_capacity(8 * 1024),
+        }
+    }
+
+    /// The batch of a number: it covers the minute from 60 × `seq`.
+    pub fn write(&mut self, seq: u32) -> &[u8] {
+        self.text.clear();
+        let _ = write!(self.text, "{{\"seq\":{seq},\"samples\":[");
+        for (second, tail) in (seq * SAMPLES..).zip(&self.tails) {
+            let _ = write!(
+                self.text,
+                "{{\"kind\":\"location\",\"t\":{second}.25,{tail}"
+            );
+        }
+        self.text.pop();
+        self.text.push_str("]}");
+        self.text.as_bytes()
+    }
+}
+
+fn tail(lat: f64, lng: f64, turn: f64) -> String {
+    let angle = turn * std::f64::consts::TAU;
+    // 84 m around is a radius of 13.4 m.
+    let (east_m, north_m) = (13.4 * libm::sin(angle), 13.4 * libm::cos(angle));
+    let (lat, lng) = (lat + north_m / 111_195.0, lng + east_m / 67_600.0);
+    let course_deg = (90.0 + turn * 360.0) % 360.0;
+    let accuracy_m = 4.0 + 1.5 * libm::sin(3.0 * angle);
+    let altitude_m = 34.5 + 0.8 * libm::cos(2.0 * angle);
+    let speed_mps = 1.4 + 0.1 * libm::sin(5.0 * angle);
+    format!(
+        "\"lat\":{lat:.7},\"lng\":{lng:.7},\"accuracyM\":{accuracy_m:.1},\"speedMps\":{speed_mps:.2},\"bearingDeg\":{course_deg:.1},\"altitudeM\":{altitude_m:.1}}},"
+    )
+}
+
+/// The batch as `serde_json` reads it into owned structs: what the floor does with it.
+#[derive(Debug, Deserialize)]
+pub struct Batch {
+    /// Its number.
+    pub seq: u32,
+    /// Its samples.
+    pub samples: Vec<Location>,
+}
+
+/// The seven fields that the benchmark's batch has, and the kind.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are those of contract section 3")]
+pub struct Location {
+    pub kind: String,
+    pub t: f64,
+    pub lat: f64,
+    pub lng: f64,
+    pub accuracy_m: Option<f64>,
+    pub altitude_m: Option<f64>,
+    pub speed_mps: Option<f64>,
+    pub bearing_deg: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use porchlight_schema::sample::json::decode_batch;
+
+    #[test]
+    fn a_batch_is_what_the_service_takes_and_follows_the_one_before() {
+        let mut writer = BatchWriter::default();
+        for seq in [0, 1, 2_000] {
+            let text = writer.write(seq);
+            assert!((6_000..9_000).contains(&text.len()), "{}", text.len());
+            let decoded = decode_batch(text).unwrap();
+            assert_eq!((decoded.seq, decoded.batch.samples()), (seq, SAMPLES));
+            assert_eq!(decoded.batch.t_max_ms(), seq * 60_000 + 59_250);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Closed loop: every connection sends its next batch when the last one is answered.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use serde::Serialize;
+
+use super::http::Connection;
+use super::report::{Counts, Latency};
+use super::target::{Stream, Target};
+use super::{elapsed_ns, process};
+use crate::body::BatchWriter;
+
+/// How much.
+#[derive(Debug, Clone, Copy)]
+pub struct Closed {
+    /// Connections at once.
+    pub connections: u32,
+    /// Sessions, spread over the connections; at least one each.
+    pub sessions: u32,
+    /// Batches, all connections together.
+    pub batches: u32,
+    /// Ends earlier after this long.
+    pub at_most: Duration,
+}
+
+/// What it came to.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClosedResult {
+    /// Answers.
+    pub counts: Counts,
+    /// Of the accepted ones.
+    pub latency: Latency,
+    /// Accepted batches a second.
+    pub per_sec: f64,
+    /// Processor time of the server for each request, microseconds, user and kernel, all threads.
+    pub cpu_us_per_request: f64,
+}
+
+impl ClosedResult {
+    /// The same in a sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Latency {
+            p50_ms,
+            p99_ms,
+            max_ms,
+            ..
+        } = self.latency;
+        let (accepted, per_sec, cpu_us) = (
+            self.counts.accepted(),
+            self.per_sec,
+            self.cpu_us_per_request,
+        );
+        format!(
+            "{accepted} accepted, {per_sec} batches/s, {cpu_us} µs of server time each, p50 {p50_ms} ms, p99 {p99_ms} ms, max {max_ms} ms"
+        )
+    }
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    left: u32,
+    counts: Counts,
+    accepted_ns: Vec<u64>,
+}
+
+/// Runs it. Begins the sessions first; their cost is not measured.
+///
+/// # Errors
+///
+/// Where the server is not there, a session is not started, or nothing was accepted.
+pub async fn run(target: &Target, pid: u32, load: Closed) -> anyhow::Result<ClosedResult> {
+    let per_connection = load.sessions.div_ceil(load.connections).max(1);
+    let mut ready = Vec::new();
+    for _ in 0..load.connections {
+        let mut connection = Connection::new(target.address);
+        let mut streams = Vec::new();
+        for _ in 0..per_connection {
+            streams.push(target.begin(&mut connection).await?);
+        }
+        ready.push((connection, streams));
+    }
+    let tally = Rc::new(RefCell::new(Tally {
+        left: load.batches,
+        ..Tally::default()
+    }));
+    let (began, cpu_before) = (Instant::now(), process::cpu_sec(pid)?);
+    let tasks = tokio::task::LocalSet::new();
+    for (connection, streams) in ready {
+        let (tally, headers) = (tally.clone(), target.headers());
+        tasks.spawn_local(send(
+            connection,
+            streams,
+            headers,
+            tally,
+            began + load.at_most,
+        ));
+    }
+    tasks.await;
+    let seconds = began.elapsed().as_secs_f64();
+    let cpu_sec = process::cpu_sec(pid)? - cpu_before;
+    let mut tally = tally.borrow_mut();
+    ensure!(
+        tally.counts.accepted() > 0,
+        "nothing was accepted: {:?}",
+        tally.counts
+    );
+    let sent = tally.counts.sent() as f64;
+    Ok(ClosedResult {
+        latency: Latency::of(&mut tally.accepted_ns),
+        per_sec: (tally.counts.accepted() as f64 / seconds).round(),
+        cpu_us_per_request: (cpu_sec * 1e8 / sent).round() / 100.0,
+        counts: tally.counts.clone(),
+    })
+}
+
+async fn send(
+    mut connection: Connection,
+    mut streams: Vec<Stream>,
+    headers: String,
+    tally: Rc<RefCell<Tally>>,
+    until: Instant,
+) {
+    let mut writer = BatchWriter::default();
+    let count = streams.len();
+    for turn in 0.. {
+        {
+            let mut tally = tally.borrow_mut();
+            if tally.left == 0 || Instant::now() >= until {
+                return;
+            }
+            tally.left -= 1;
+        }
+        let Some(stream) = streams.get_mut(turn % count) else {
+            return;
+        };
+        let sent = Instant::now();
+        let answer = connection
+            .request("POST", &stream.path, &headers, writer.write(stream.seq))
+            .await;
+        let ns = elapsed_ns(sent);
+        let mut tally = tally.borrow_mut();
+        match answer {
+            Ok(answer) => {
+                tally.counts.answer(&answer);
+                if answer.status == 202 {
+                    stream.seq += 1;
+                    tally.accepted_ns.push(ns);
+                }
+            }
+            Err(_) => tally.counts.failed += 1,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A keep-alive HTTP/1.1 client that knows just what the service's answers need.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, bail, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Bytes of an answer's head and body, at most.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Whether there was a `Retry-After`.
+    pub retry_after: bool,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// One connection; it is opened when needed and again when the server closed it.
+#[derive(Debug)]
+pub struct Connection {
+    address: SocketAddr,
+    stream: Option<TcpStream>,
+    received: Vec<u8>,
+    request: Vec<u8>,
+}
+
+/// The address of a URL of the form `http://127.0.0.1:8080`.
+///
+/// # Errors
+///
+/// Where it is no such URL, or does not lead to the loopback interface.
+pub fn loopback_address(url: &str) -> anyhow::Result<SocketAddr> {
+    let host = url
+        .strip_prefix("http://")
+        .context("the URL must begin with http://")?
+        .trim_end_matches('/');
+    let address: SocketAddr = host
+        .parse()
+        .with_context(|| format!("{host} is no address and port"))?;
+    ensure!(
+        address.ip().is_loopback(),
+        "{address} is not of the loopback interface"
+    );
+    Ok(address)
+}
+
+impl Connection {
+    /// A connection to an address, not opened yet.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            stream: None,
+            received: Vec::new(),
+            request: Vec::new(),
+        }
+    }
+
+    /// Sends a request and waits for its answer. `headers` are whole lines with their ends.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection fails or the answer is not understood; the next request opens a new one.
+    pub async fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> anyhow::Result<Answer> {
+        let result = self.exchange(method, path, headers, body).await;
+        if result.is_err() {
+            self.stream = None;
+        }
+        result
+    }
+
+    async fn exchange(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> anyhow::Result<Answer> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(self.address).await?;
+                stream.set_nodelay(true)?;
+                stream
+            }
+        };
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n",
+            self.address,
+            body.len(),
+        );
+        self.request.clear();
+        self.request.extend_from_slice(head.as_bytes());
+        self.request.extend_from_slice(body);
+        stream.write_all(&self.request).await?;
+        let (answer, closes) = read_answer(&mut stream, &mut self.received).await?;
+        if !closes {
+            self.stream = Some(stream);
+        }
+        Ok(answer)
+    }
+}
+
+/// What the head of an answer says.
+struct Head {
+    status: u16,
+    retry_after: bool,
+    content_bytes: usize,
+    closes: bool,
+}
+
+async fn read_answer(
+    stream: &mut TcpStream,
+    received: &mut Vec<u8>,
+) -> anyhow::Result<(Answer, bool)> {
+    received.clear();
+    let head_bytes = loop {
+        if let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+        more(stream, received).await?;
+    };
+    let head = parse_head(received.get(..head_bytes).unwrap_or_default())?;
+    ensure!(
+        head.content_bytes <= ANSWER_BYTES_MAX,
+        "an answer of {} bytes",
+        head.content_bytes
+    );
+    while received.len() < head_bytes + head.content_bytes {
+        more(stream, received).await?;
+    }
+    let body = received
+        .get(head_bytes..head_bytes + head.content_bytes)
+        .unwrap_or_default()
+        .to_vec();
+    Ok((
+        Answer {
+            status: head.status,
+            retry_after: head.retry_after,
+            body,
+        },
+        head.closes,
+    ))
+}
+
+async fn more(stream: &mut TcpStream, received: &mut Vec<u8>) -> anyhow::Result<()> {
+    ensure!(
+        received.len() < 2 * ANSWER_BYTES_MAX,
+        "the answer has no end"
+    );
+    if stream.read_buf(received).await? == 0 {
+        bail!("closed before the answer was whole");
+    }
+    Ok(())
+}
+
+fn parse_head(head: &[u8]) -> anyhow::Result<Head> {
+    let text = std::str::from_utf8(head).context("the head is not text")?;
+    let mut lines = text.split("\r\n");
+    let status = lines
+        .next()
+        .and_then(|line| line.split(' ').nth(1))
+        .context("no status line")?
+        .parse()?;
+    let mut parsed = Head {
+        status,
+        retry_after: false,
+        content_bytes: 0,
+        closes: false,
+    };
+    for line in lines {
+        let Some((name, value)) = line.split_once(':') else {
+            continue;
+        };
+        let value = value.trim();
+        if name.eq_ignore_ascii_case("content-length") {
+            parsed.content_bytes = value.parse()?;
+        } else if name.eq_ignore_ascii_case("retry-after") {
+            parsed.retry_after = true;
+        } else if name.eq_ignore_ascii_case("connection") {
+            parsed.closes = value.eq_ignore_ascii_case("close");
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            bail!("an answer in pieces");
+        }
+    }
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_and_pieces_are_refused() {
+        let head = parse_head(b"HTTP/1.1 503 Busy\r\nRetry-After: 2\r\nContent-Length: 17\r\nConnection: close\r\n\r\n");
+        let head = head.unwrap();
+        assert_eq!(
+            (
+                head.status,
+                head.retry_after,
+                head.content_bytes,
+                head.closes
+            ),
+            (503, true, 17, true)
+        );
+        assert!(parse_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
+        assert!(parse_head(b"\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn only_the_loopback_interface_is_dialled() {
+        assert!(loopback_address("http://127.0.0.1:8080").is_ok());
+        assert!(loopback_address("http://[::1]:8080/").is_ok());
+        for refused in [
+            "http://192.0.2.1:80",
+            "https://127.0.0.1:1",
+            "http://localhost:1",
+            "127.0.0.1:1",
+        ] {
+            assert!(loopback_address(refused).is_err(), "{refused}");
+        }
+    }
+}

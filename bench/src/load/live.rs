@@ -1,0 +1,162 @@
+//! Many sessions that live at once, each with a batch now and then: what one of them weighs.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::http::Connection;
+use super::process;
+use super::report::Counts;
+use super::target::{Stream, Target};
+use crate::body::BatchWriter;
+
+/// How much.
+#[derive(Debug, Clone, Copy)]
+pub struct Live {
+    /// Sessions.
+    pub sessions: u32,
+    /// Batches of each.
+    pub rounds: u32,
+    /// From one batch of a session to its next.
+    pub period: Duration,
+    /// Connections that they share.
+    pub connections: u32,
+}
+
+/// What it came to.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LiveResult {
+    /// Sessions that were started.
+    pub sessions: u32,
+    /// How long starting them took, seconds.
+    pub start_sec: f64,
+    /// Answers to the batches.
+    pub counts: Counts,
+    /// Resident memory before the first session, bytes.
+    pub before_bytes: u64,
+    /// After the starts, and after each round, bytes.
+    pub after_bytes: Vec<u64>,
+    /// What each session added by the end, bytes.
+    pub bytes_per_session: f64,
+}
+
+impl LiveResult {
+    /// The same in a sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let (sessions, accepted, bytes) = (
+            self.sessions,
+            self.counts.accepted(),
+            self.bytes_per_session,
+        );
+        format!(
+            "{sessions} live sessions, {accepted} batches accepted, {bytes} bytes of resident memory each"
+        )
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+///
+/// Where the server is not there, or a session is not started.
+pub async fn run(target: &Target, pid: u32, load: Live) -> anyhow::Result<LiveResult> {
+    let before_bytes = process::resident_bytes(pid)?;
+    let began = Instant::now();
+    let tasks = tokio::task::LocalSet::new();
+    let share = load.sessions.div_ceil(load.connections);
+    let lanes = tasks
+        .run_until(start_all(target, load.connections, share))
+        .await?;
+    let start_sec = began.elapsed().as_secs_f64();
+    let sessions: usize = lanes.iter().map(|lane| lane.1.len()).sum();
+    let mut after_bytes = vec![process::resident_bytes(pid)?];
+    let counts = Rc::new(RefCell::new(Counts::default()));
+    let lanes = Rc::new(RefCell::new(lanes));
+    for _ in 0..load.rounds {
+        let round_began = Instant::now();
+        tasks
+            .run_until(round(target, &lanes, &counts, load.period))
+            .await;
+        let rest = load.period.saturating_sub(round_began.elapsed());
+        tokio::time::sleep(rest).await;
+        after_bytes.push(process::resident_bytes(pid)?);
+    }
+    let last_bytes = after_bytes.last().copied().unwrap_or(before_bytes);
+    let counts = counts.borrow().clone();
+    Ok(LiveResult {
+        sessions: sessions as u32,
+        start_sec: (start_sec * 10.0).round() / 10.0,
+        counts,
+        before_bytes,
+        after_bytes,
+        bytes_per_session: ((last_bytes as f64 - before_bytes as f64) / sessions as f64).round(),
+    })
+}
+
+type Lane = (Connection, Vec<Stream>);
+
+async fn start_all(target: &Target, connections: u32, share: u32) -> anyhow::Result<Vec<Lane>> {
+    let mut starting = Vec::new();
+    for _ in 0..connections {
+        let target = target.clone();
+        starting.push(tokio::task::spawn_local(async move {
+            let mut connection = Connection::new(target.address);
+            let mut streams = Vec::new();
+            for _ in 0..share {
+                streams.push(target.begin(&mut connection).await?);
+            }
+            anyhow::Ok((connection, streams))
+        }));
+    }
+    let mut lanes = Vec::new();
+    for lane in starting {
+        lanes.push(lane.await??);
+    }
+    Ok(lanes)
+}
+
+/// A batch of every session, evenly over nine tenths of the period.
+async fn round(
+    target: &Target,
+    lanes: &Rc<RefCell<Vec<Lane>>>,
+    counts: &Rc<RefCell<Counts>>,
+    period: Duration,
+) {
+    let headers: Rc<str> = target.headers().into();
+    let began = Instant::now();
+    let busy = Rc::new(Cell::new(0_u32));
+    let taken: Vec<Lane> = lanes.borrow_mut().drain(..).collect();
+    for (mut connection, mut streams) in taken {
+        let (headers, counts, lanes, busy) =
+            (headers.clone(), counts.clone(), lanes.clone(), busy.clone());
+        busy.set(busy.get() + 1);
+        tokio::task::spawn_local(async move {
+            let mut writer = BatchWriter::default();
+            let pause = period.mul_f64(0.9) / streams.len().max(1) as u32;
+            for (turn, stream) in (0_u32..).zip(&mut streams) {
+                let due = began + pause * turn;
+                tokio::time::sleep_until(due.into()).await;
+                let body = writer.write(stream.seq);
+                match connection
+                    .request("POST", &stream.path, &headers, body)
+                    .await
+                {
+                    Ok(answer) => {
+                        stream.seq += u32::from(answer.status == 202);
+                        counts.borrow_mut().answer(&answer);
+                    }
+                    Err(_) => counts.borrow_mut().failed += 1,
+                }
+            }
+            lanes.borrow_mut().push((connection, streams));
+            busy.set(busy.get() - 1);
+        });
+    }
+    while busy.get() > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,75 @@
+//! What is put under load: the service, through its API, or the floor.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use super::http::Connection;
+
+/// A server under load.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The key for the service; none: it is the floor.
+    pub key: Option<String>,
+}
+
+/// One session's stream of batches.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    /// Where its batches go.
+    pub path: String,
+    /// The number of its next batch.
+    pub seq: u32,
+}
+
+const START: &str = r#"{"deliveryId":"load","externalRiderId":"load","address":{"line1":"1 Lindenweg","city":"Musterstadt","country":"DE","lat":52.5200066,"lng":13.4049541,"floor":2},"device":{"platform":"android","sensors":["location"]}}"#;
+
+impl Target {
+    /// The lines of a request's head that say who asks.
+    #[must_use]
+    pub fn headers(&self) -> String {
+        self.key
+            .as_ref()
+            .map_or_else(String::new, |key| format!("service-key: {key}\r\n"))
+    }
+
+    /// Begins a stream: starts a session, or just the path of the floor.
+    ///
+    /// # Errors
+    ///
+    /// Where the service does not start it.
+    pub async fn begin(&self, connection: &mut Connection) -> anyhow::Result<Stream> {
+        if self.key.is_none() {
+            return Ok(Stream {
+                path: "/telemetry".to_owned(),
+                seq: 0,
+            });
+        }
+        let answer = connection
+            .request(
+                "POST",
+                "/v1/sessions/start",
+                &self.headers(),
+                START.as_bytes(),
+            )
+            .await?;
+        ensure!(
+            answer.status == 201,
+            "start: {} {}",
+            answer.status,
+            String::from_utf8_lossy(&answer.body)
+        );
+        let session: Value = serde_json::from_slice(&answer.body)?;
+        let id = session
+            .get("sessionId")
+            .and_then(Value::as_str)
+            .context("no sessionId")?;
+        Ok(Stream {
+            path: format!("/v1/sessions/{id}/telemetry"),
+            seq: 0,
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! A simulated delivery: what the phone would ask for and send, and the truth.
+
+use porchlight_schema::insight::ReasonCode;
+use serde_json::{Value, json};
+
+use super::phone::Kit;
+use super::rng::Draw;
+use super::sample::{Reading, Sample, rounded};
+use super::scenario::{Kind, Plan, Scenario, silence};
+use super::script::Mode;
+use super::stream::{Batches, Loss};
+use super::truth::{self, Truth, gps_events};
+use super::world::World;
+
+/// How a session ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum End {
+    /// The phone says stop at this second.
+    Stop(f64),
+    /// It never does.
+    TimeOut,
+}
+
+/// A simulated delivery.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delivery {
+    /// What it was made from.
+    pub scenario: Scenario,
+    /// What the phone can send.
+    pub kit: Kit,
+    /// The body of `POST /v1/sessions/start`, without `startedAt`.
+    pub start: Value,
+    /// In the order in which the phone can send them.
+    pub samples: Vec<Sample>,
+    /// The body of `POST /v1/sessions/{id}/pod`, where one is attached.
+    pub pod: Option<Value>,
+    /// How it ends.
+    pub end: End,
+    /// When the recording ends, seconds since the start; the stop comes then, if it comes.
+    pub end_t: f64,
+    /// What really happened.
+    pub truth: Truth,
+}
+
+impl Delivery {
+    pub(super) fn assemble(
+        scenario: Scenario,
+        kit: Kit,
+        world: &World,
+        plan: Plan,
+        samples: Vec<Sample>,
+        draw: &mut Draw,
+    ) -> Self {
+        let end_t = rounded(plan.script.now() + 1.0, 3);
+        let start = start_body(scenario, &kit, world, &plan, draw);
+        let truth = truth_of(scenario, &kit, &plan, &samples, end_t);
+        let number = scenario.seed;
+        let pod = plan.pod.then(
+            || json!({ "type": "photo", "url": format!("https://pod.example/{number}.jpg") }),
+        );
+        let end = if scenario.kind == Kind::TimedOut {
+            End::TimeOut
+        } else {
+            End::Stop(end_t)
+        };
+        Self {
+            scenario,
+            kit,
+            start,
+            samples,
+            pod,
+            end,
+            end_t,
+            truth,
+        }
+    }
+
+    /// The samples in batches of so many seconds each, numbered from 0; a span without samples makes none.
+    #[must_use]
+    pub fn batches(&self, seconds: f64) -> Batches<'_> {
+        Batches::new(&self.samples, seconds)
+    }
+
+    /// The same delivery as it looks when a part of its samples is lost. The truth stays what happened.
+    #[must_use]
+    pub fn with_loss(&self, loss: &Loss) -> Self {
+        Self {
+            samples: loss.apply(self.scenario.seed, &self.samples),
+            ..self.clone()
+        }
+    }
+}
+
+fn point(world: &World, place: (f64, f64)) -> Value {
+    let (lat, lng) = world.degrees(place);
+    json!({ "lat": rounded(lat, 7), "lng": rounded(lng, 7) })
+}
+
+fn start_body(scenario: Scenario, kit: &Kit, world: &World, plan: &Plan, draw: &mut Draw) -> Value {
+    // A geocoded point is off by a few metres, and says so more or less.
+    let exact_m = draw.range(3.0, 18.0);
+    let off = (
+        exact_m / 1.51 * draw.rng.normal(),
+        exact_m / 1.51 * draw.rng.normal(),
+    );
+    let mut address = point(world, (plan.address.0 + off.0, plan.address.1 + off.1));
+    address["line1"] = json!(format!("{} Lindenweg", draw.whole(1, 200)));
+    address["city"] = json!("Musterstadt");
+    address["country"] = json!("DE");
+    if draw.chance(0.6) {
+        address["accuracyM"] = json!(rounded(exact_m, 0));
+    }
+    if let Some(floor) = plan.floor {
+        address["floor"] = json!(floor);
+        if draw.chance(0.4) {
+            address["storeyHeightM"] = json!(rounded(world.storey_m, 1));
+        }
+        if draw.chance(0.4) && plan.script.entrance_t.is_some() {
+            address["entrance"] = point(world, (0.0, 0.0));
+        }
+    }
+    if !plan.gates.is_empty() {
+        address["gates"] = plan.gates.iter().map(|&gate| point(world, gate)).collect();
+    }
+    let platform = draw.choose("android", &["ios"]);
+    json!({
+        "deliveryId": format!("{}-{}", scenario.kind.as_str(), scenario.seed),
+        "externalRiderId": format!("rider-{}", scenario.seed % 97),
+        "sessionType": "delivery",
+        "address": address,
+        "device": {
+            "platform": platform,
+            "model": "simulated",
+            "osVersion": "1",
+            "sdkVersion": "sim",
+            "sensors": kit.sensors(),
+        },
+    })
+}
+
+fn truth_of(scenario: Scenario, kit: &Kit, plan: &Plan, samples: &[Sample], end_t: f64) -> Truth {
+    let script = &plan.script;
+    let mut events = truth::movement(&script.ticks);
+    events.extend(truth::annotations(script));
+    let mut added = plan.added.clone();
+    match scenario.kind {
+        Kind::InterruptedAtDoor => {
+            if let Some(&(from, to)) = script.visits.last() {
+                events = truth::cut(&events, silence(from, to));
+            }
+            added = vec![ReasonCode::TelemetryStreamInterrupted];
+        }
+        // Every fix stands alone between two gaps: no event can be seen.
+        Kind::ThinData => {
+            events.clear();
+            added = vec![ReasonCode::TelemetryStreamInterrupted];
+        }
+        Kind::TimedOut => added.push(ReasonCode::SessionTimeout),
+        Kind::MotionOnly => added.clear(),
+        _ => {}
+    }
+    if scenario.kind != Kind::ThinData && kit.location {
+        events.extend(gps_of(samples));
+    }
+    events.sort_by_key(|event| (event.t_start_ms, event.event_type, event.t_end_ms));
+    let dwell = script.visits.last().copied();
+    let reached = dwell.and_then(|(from, _)| script.at(from + 0.5));
+    Truth {
+        events,
+        entrance_t: script.entrance_t,
+        dwell: dwell.map(|(from, to)| (rounded(from, 1), rounded(to.min(end_t), 1))),
+        right_doorstep: plan.right_doorstep,
+        floors_climbed: reached.map(|tick| tick.floor),
+        elevator_used: script.ticks.iter().any(|tick| tick.mode == Mode::Ride),
+        attempt_cycles: plan.attempt_cycles,
+        outcome: scenario.outcome(plan.outcome, reached.is_some_and(|tick| tick.floor != 0)),
+        added,
+        fraudulent: plan.fraudulent,
+        phone_carried: plan.carried,
+    }
+}
+
+fn gps_of(samples: &[Sample]) -> Vec<truth::TruthEvent> {
+    let mut fixes = Vec::new();
+    let mut alive_t = Vec::new();
+    for sample in samples {
+        match &sample.reading {
+            Reading::Location(fix) => fixes.push((sample.t, fix.accuracy_m)),
+            _ => alive_t.push(sample.t),
+        }
+    }
+    alive_t.sort_by(f64::total_cmp);
+    gps_events(&fixes, &alive_t)
+}

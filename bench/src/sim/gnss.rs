@@ -1,0 +1,346 @@
+//! Position fixes. Outdoors the error wanders with a memory of half a minute; behind a wall the receiver goes on for
+//! a few seconds as if nothing had happened, then coasts, claims less and less, and falls silent; outside it needs
+//! some seconds to come back.
+
+use libm::{exp, hypot, log};
+
+use super::rng::{Draw, Rng, Wander};
+use super::sample::{Fix, Reading, Sample, rounded};
+use super::script::{Script, Tick};
+use super::world::World;
+
+/// What a receiver does once the sky is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Indoors {
+    /// Claims double every few seconds, up to hundreds of metres, while the last position is held or coasts on;
+    /// then silence with a coarse fix now and then (iPhones in New York, 62 entries).
+    Ladder,
+    /// Fixes stop some seconds after the entry.
+    Silence,
+    /// The platform takes Wi-Fi instead: a fix every few seconds, 15 to 60 m off.
+    Wifi,
+    /// It goes on, as far off as with [`Indoors::Wifi`], and claims what it claims outdoors (Androids in a museum).
+    Optimistic,
+}
+
+/// One receiver.
+#[derive(Debug, Clone)]
+pub(super) struct Receiver {
+    interval_s: f64,
+    /// 68 % radius under the open sky.
+    open_m: f64,
+    /// How the claim relates to the truth, lasting.
+    claim_factor: f64,
+    memory_s: f64,
+    indoors: Indoors,
+    /// From the loss of the sky until the receiver notices.
+    notice_s: f64,
+    /// From the return of the sky until a good fix.
+    return_s: f64,
+    /// The first fixes are of a cell tower, for this long.
+    cold_s: f64,
+    /// At rest the platform repeats its last fix.
+    repeats: bool,
+    /// Claims come in steps (5, 10, 30, 50 …).
+    stepped: bool,
+}
+
+/// Claims of platforms that give steps.
+const STEPS_M: [f64; 8] = [5.0, 10.0, 15.0, 25.0, 30.0, 50.0, 65.0, 100.0];
+/// Below this share the sky is as good as gone.
+const SKY_MIN: f64 = 0.25;
+
+impl Receiver {
+    pub(super) fn draw(draw: &mut Draw) -> Self {
+        let indoors = draw.choose(
+            Indoors::Ladder,
+            &[
+                Indoors::Ladder,
+                Indoors::Silence,
+                Indoors::Wifi,
+                Indoors::Optimistic,
+            ],
+        );
+        let open_m = if draw.chance(0.3) {
+            draw.range(7.0, 16.0)
+        } else {
+            draw.range(2.5, 7.0)
+        };
+        Self {
+            interval_s: if draw.chance(0.85) {
+                1.0
+            } else {
+                draw.range(2.0, 5.0)
+            },
+            open_m,
+            claim_factor: draw.range(0.75, 1.5),
+            memory_s: draw.range(12.0, 60.0),
+            indoors,
+            notice_s: draw.range(3.0, 10.0),
+            return_s: draw.range(1.0, 8.0),
+            cold_s: if draw.chance(0.35) {
+                draw.range(2.0, 18.0)
+            } else {
+                0.0
+            },
+            repeats: indoors == Indoors::Ladder || draw.chance(0.25),
+            stepped: indoors == Indoors::Ladder && draw.chance(0.7),
+        }
+    }
+
+    fn claim(&self, radius_m: f64) -> f64 {
+        if !self.stepped {
+            return rounded(radius_m.max(1.0), 1);
+        }
+        STEPS_M
+            .into_iter()
+            .find(|&step| step >= radius_m)
+            .unwrap_or_else(|| rounded(radius_m, 0))
+    }
+
+    /// The fixes of a script.
+    pub(super) fn fixes(&self, script: &Script, world: &World, rng: &mut Rng) -> Vec<Sample> {
+        let mut run = Run::new(self, rng);
+        let mut samples = Vec::new();
+        let mut t = rng.range(0.0, self.interval_s);
+        while t < script.now() {
+            let Some(tick) = script.at(t) else { break };
+            if let Some(fix) = run.fix(t, tick, world, rng) {
+                samples.push(Sample::new(t, rng.range(0.0, 0.15), Reading::Location(fix)));
+            }
+            t += self.interval_s + rng.range(-0.03, 0.03);
+        }
+        samples
+    }
+}
+
+/// A receiver at work.
+struct Run<'r> {
+    receiver: &'r Receiver,
+    error: [Wander; 2],
+    altitude: Wander,
+    claim: Wander,
+    last: Option<Fix>,
+    last_t: f64,
+    /// Since when the sky is gone.
+    dark_t: Option<f64>,
+    /// Until when the receiver is still coming back.
+    back_t: f64,
+    /// Where a receiver in the dark believes to be: offset from the truth, drifting.
+    drift: [Wander; 2],
+    held: Option<(f64, f64)>,
+    next_coarse_t: f64,
+}
+
+impl<'r> Run<'r> {
+    fn new(receiver: &'r Receiver, rng: &mut Rng) -> Self {
+        // A 68 % radius is 1.51 deviations of each axis.
+        let axis_m = receiver.open_m / 1.51;
+        let mut wander = |deviation, memory_s| Wander::new(rng, deviation, memory_s);
+        Self {
+            receiver,
+            error: [
+                wander(axis_m, receiver.memory_s),
+                wander(axis_m, receiver.memory_s),
+            ],
+            altitude: wander(4.0, 60.0),
+            claim: wander(0.12, 20.0),
+            last: None,
+            last_t: 0.0,
+            dark_t: None,
+            back_t: receiver.cold_s,
+            drift: [wander(9.0, 25.0), wander(9.0, 25.0)],
+            held: None,
+            next_coarse_t: 0.0,
+        }
+    }
+
+    fn fix(&mut self, t: f64, tick: &Tick, world: &World, rng: &mut Rng) -> Option<Fix> {
+        let dt_s = (t - self.last_t).max(0.01);
+        self.last_t = t;
+        if tick.sky < SKY_MIN {
+            self.dark_t.get_or_insert(t);
+        } else if let Some(dark_t) = self.dark_t.take() {
+            self.held = None;
+            // A short loss is made up at once; a long one takes the receiver's time.
+            let share = (1.0 - exp(-(t - dark_t) / 20.0)).max(0.1);
+            self.back_t = t + self.receiver.return_s * share * rng.range(0.7, 1.3);
+        }
+        // Walls beside the phone throw signals back: the error doubles when half of the sky is gone.
+        let radius_m = self.receiver.open_m * (1.0 + 2.0 * (1.0 - tick.sky.max(SKY_MIN)));
+        let error = self
+            .error
+            .each_mut()
+            .map(|axis| axis.step(rng, dt_s, radius_m / 1.51));
+        let drift = self.drift.each_mut().map(|axis| axis.step(rng, dt_s, 14.0));
+        let claim_m = radius_m * self.receiver.claim_factor * exp(self.claim.step(rng, dt_s, 0.12));
+        let altitude_m = world.altitude_m + tick.height_m + self.altitude.step(rng, dt_s, 4.0);
+        let dark_s = self.dark_t.map_or(0.0, |dark_t| t - dark_t);
+        let place = (tick.east_m + error[0], tick.north_m + error[1]);
+        let reading = if dark_s > self.receiver.notice_s {
+            self.in_the_dark(
+                t,
+                dark_s,
+                tick,
+                (tick.east_m + drift[0], tick.north_m + drift[1]),
+                place,
+                world,
+                rng,
+            )
+        } else if t < self.back_t {
+            self.coming_back(t, place, world, rng)
+        } else {
+            self.good(tick, place, claim_m, altitude_m, world, rng)
+        };
+        if reading.is_some() {
+            self.last.clone_from(&reading);
+        }
+        reading
+    }
+
+    fn good(
+        &self,
+        tick: &Tick,
+        place: (f64, f64),
+        claim_m: f64,
+        altitude_m: f64,
+        world: &World,
+        rng: &mut Rng,
+    ) -> Option<Fix> {
+        // Recorded phones repeat every fifth fix outdoors, most of them at rest.
+        if self.receiver.repeats && tick.speed_mps < 0.3 && rng.chance(0.6) {
+            return self.last.clone();
+        }
+        let speed_mps = (tick.speed_mps + 0.25 * rng.normal()).max(0.0);
+        let bearing_deg =
+            world.course_deg(tick.heading_rad) + 60.0 / (1.0 + 4.0 * speed_mps) * rng.normal();
+        let moving = speed_mps > 0.5;
+        Some(Fix {
+            speed_mps: Some(rounded(speed_mps, 2)),
+            bearing_deg: Some(if moving {
+                rounded(bearing_deg.rem_euclid(360.0), 1).min(359.9)
+            } else {
+                -1.0
+            }),
+            altitude_m: Some(rounded(altitude_m, 1)),
+            ..bare(world, place, Some(self.receiver.claim(claim_m)), "gnss")
+        })
+    }
+
+    fn coming_back(
+        &mut self,
+        t: f64,
+        place: (f64, f64),
+        world: &World,
+        rng: &mut Rng,
+    ) -> Option<Fix> {
+        if t < self.receiver.cold_s && self.last.is_none() {
+            self.held = Some((
+                place.0 + 120.0 * rng.normal(),
+                place.1 + 120.0 * rng.normal(),
+            ));
+        }
+        if t < self.receiver.cold_s {
+            let held = self.held.unwrap_or(place);
+            let claim_m = if rng.chance(0.3) { 165.0 } else { 1414.0 };
+            return Some(bare(world, held, Some(claim_m), "fused"));
+        }
+        // The nearer the good fix, the better: 100 m, 65 m, 30 m.
+        let left_s = self.back_t - t;
+        if left_s > 4.0 {
+            return None;
+        }
+        let claim_m = 30.0 + 18.0 * left_s;
+        let off_m = claim_m / 2.2;
+        let place = (
+            place.0 + off_m * rng.normal() * 0.5,
+            place.1 + off_m * rng.normal() * 0.5,
+        );
+        Some(bare(
+            world,
+            place,
+            Some(self.receiver.claim(claim_m)),
+            "fused",
+        ))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what is true, what is believed, and the chance of it"
+    )]
+    fn in_the_dark(
+        &mut self,
+        t: f64,
+        dark_s: f64,
+        tick: &Tick,
+        astray: (f64, f64),
+        place: (f64, f64),
+        world: &World,
+        rng: &mut Rng,
+    ) -> Option<Fix> {
+        let noticed_s = dark_s - self.receiver.notice_s;
+        match self.receiver.indoors {
+            Indoors::Silence => {
+                (noticed_s < 4.0).then(|| bare(world, place, Some(30.0 + 10.0 * noticed_s), "gnss"))
+            }
+            Indoors::Wifi | Indoors::Optimistic => {
+                let every_s = if self.receiver.indoors == Indoors::Wifi {
+                    6.0
+                } else {
+                    1.0
+                };
+                if t < self.next_coarse_t {
+                    return None;
+                }
+                self.next_coarse_t = t + every_s * rng.range(0.6, 1.4);
+                let off_m = hypot(astray.0 - tick.east_m, astray.1 - tick.north_m);
+                let claim_m = match self.receiver.indoors {
+                    Indoors::Optimistic => {
+                        self.receiver.open_m * self.receiver.claim_factor * rng.range(0.8, 1.6)
+                    }
+                    _ => (off_m * rng.range(0.7, 1.6)).clamp(20.0, 65.0),
+                };
+                Some(bare(world, astray, Some(rounded(claim_m, 1)), "fused"))
+            }
+            Indoors::Ladder => {
+                let claim_m =
+                    (self.receiver.open_m.max(20.0) * exp(noticed_s / 5.0 * log(2.0))).min(200.0);
+                let held = *self.held.get_or_insert(place);
+                // After a quarter of a minute at the top only a coarse fix comes now and then.
+                if noticed_s > 30.0 {
+                    if t < self.next_coarse_t {
+                        return None;
+                    }
+                    self.next_coarse_t = t + rng.range(5.0, 40.0);
+                    return Some(bare(
+                        world,
+                        astray,
+                        Some(rounded(rng.range(160.0, 420.0), 1)),
+                        "fused",
+                    ));
+                }
+                Some(bare(world, held, Some(rounded(claim_m, 1)), "gnss"))
+            }
+        }
+    }
+}
+
+/// A fix without speed, course and height.
+pub(super) fn bare(
+    world: &World,
+    place: (f64, f64),
+    accuracy_m: Option<f64>,
+    provider: &'static str,
+) -> Fix {
+    let (lat, lng) = world.degrees(place);
+    Fix {
+        lat: rounded(lat, 7),
+        lng: rounded(lng, 7),
+        accuracy_m,
+        altitude_m: None,
+        speed_mps: None,
+        bearing_deg: None,
+        mock: false,
+        provider: Some(provider),
+    }
+}

@@ -1,0 +1,262 @@
+//! A phone: which sensors it has, where it is carried, and what it makes of a script.
+
+use libm::exp;
+
+use super::barometer::Barometer;
+use super::body::{self, Carry, StepCounter};
+use super::gnss::Receiver;
+use super::rng::{Draw, Rng};
+use super::sample::{Reading, Sample, rounded};
+use super::script::{Mode, Script};
+use super::world::World;
+
+/// How a phone tells of its motion.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum MotionSensor {
+    /// Windows of a second of raw acceleration at this rate, with turn rates or without.
+    Imu {
+        /// Elements a second.
+        hz: u16,
+        /// Whether turn rates come along.
+        gyro: bool,
+    },
+    /// Reduced to a few numbers a second.
+    Motion,
+    /// Not at all.
+    None,
+}
+
+/// What a phone can send.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kit {
+    /// Fixes.
+    pub location: bool,
+    /// Pressure.
+    pub barometer: bool,
+    /// Step counter.
+    pub steps: bool,
+    /// Motion.
+    pub motion: MotionSensor,
+    /// Magnetic field.
+    pub magnetic: bool,
+    /// The platform's recogniser.
+    pub activity: bool,
+    /// Acts in the app.
+    pub marks: bool,
+}
+
+impl Kit {
+    /// Everything.
+    pub const FULL: Self = Self {
+        location: true,
+        barometer: true,
+        steps: true,
+        motion: MotionSensor::Imu { hz: 25, gyro: true },
+        magnetic: true,
+        activity: true,
+        marks: true,
+    };
+    /// Fixes and nothing else.
+    pub const LOCATION_ONLY: Self = Self {
+        barometer: false,
+        steps: false,
+        motion: MotionSensor::None,
+        magnetic: false,
+        activity: false,
+        marks: false,
+        ..Self::FULL
+    };
+
+    pub(super) fn draw(draw: &mut Draw) -> Self {
+        let motion = draw.choose(
+            MotionSensor::Motion,
+            &[
+                MotionSensor::Motion,
+                MotionSensor::Imu { hz: 25, gyro: true },
+                MotionSensor::Imu { hz: 50, gyro: true },
+                MotionSensor::Imu {
+                    hz: 50,
+                    gyro: false,
+                },
+            ],
+        );
+        Self {
+            motion,
+            magnetic: draw.chance(0.3),
+            activity: draw.chance(0.6),
+            ..Self::FULL
+        }
+    }
+
+    /// The names of the kinds that the phone can send, for `device.sensors`.
+    #[must_use]
+    pub fn sensors(&self) -> Vec<&'static str> {
+        let motion = match self.motion {
+            MotionSensor::Imu { .. } => Some("imu"),
+            MotionSensor::Motion => Some("motion"),
+            MotionSensor::None => None,
+        };
+        [
+            self.location.then_some("location"),
+            self.barometer.then_some("pressure"),
+            self.steps.then_some("steps"),
+            motion,
+            self.magnetic.then_some("magnetic"),
+            self.activity.then_some("activity"),
+            self.marks.then_some("mark"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// A phone with all its quirks.
+#[derive(Debug, Clone)]
+pub(super) struct Phone {
+    pub(super) kit: Kit,
+    receiver: Receiver,
+    barometer: Barometer,
+    carry: Carry,
+    steps: StepCounter,
+    activity_lag_s: f64,
+}
+
+/// Numbers of the purposes that chance is drawn for.
+const POSITION: u64 = 11;
+const AIR: u64 = 12;
+const BODY: u64 = 13;
+const STEPS: u64 = 14;
+const OTHER: u64 = 15;
+
+impl Phone {
+    pub(super) fn draw(draw: &mut Draw, kit: Option<Kit>) -> Self {
+        let drawn = Kit::draw(draw);
+        Self {
+            kit: kit.unwrap_or(drawn),
+            receiver: Receiver::draw(draw),
+            barometer: Barometer::draw(draw),
+            carry: Carry::draw(draw),
+            steps: StepCounter::draw(draw),
+            activity_lag_s: draw.range(4.0, 30.0),
+        }
+    }
+
+    /// What the phone records of a script, in the order in which it can send it. `claims`: a script whose positions are
+    /// reported in place of the true ones.
+    pub(super) fn record(
+        &self,
+        script: &Script,
+        claims: Option<&Script>,
+        world: &World,
+        seed: u64,
+    ) -> Vec<Sample> {
+        let kit = &self.kit;
+        let mut samples = Vec::new();
+        if kit.location {
+            let walked = claims.unwrap_or(script);
+            samples.extend(
+                self.receiver
+                    .fixes(walked, world, &mut Rng::new(seed, POSITION)),
+            );
+        }
+        if kit.barometer {
+            samples.extend(
+                self.barometer
+                    .readings(script, world, &mut Rng::new(seed, AIR)),
+            );
+        }
+        if kit.steps {
+            samples.extend(self.steps.counts(script, &mut Rng::new(seed, STEPS)));
+        }
+        match kit.motion {
+            MotionSensor::Imu { hz, gyro } => {
+                samples.extend(body::windows(
+                    &self.carry,
+                    script,
+                    hz,
+                    gyro,
+                    &mut Rng::new(seed, BODY),
+                ));
+            }
+            MotionSensor::Motion => samples.extend(body::motions(
+                &self.carry,
+                script,
+                &mut Rng::new(seed, BODY),
+            )),
+            MotionSensor::None => {}
+        }
+        let mut rng = Rng::new(seed, OTHER);
+        if kit.magnetic {
+            samples.extend(magnetic(script, &mut rng));
+        }
+        if kit.activity {
+            samples.extend(self.activities(script, &mut rng));
+        }
+        if kit.marks {
+            samples.extend(
+                script
+                    .marks
+                    .iter()
+                    .map(|&(t, name)| Sample::new(t, 0.0, Reading::Mark { name })),
+            );
+        }
+        samples.sort_by(|one, other| one.ready_t.total_cmp(&other.ready_t));
+        samples
+    }
+
+    /// The platform's recogniser: right most of the time, and late.
+    fn activities(&self, script: &Script, rng: &mut Rng) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        let (mut said, mut since, mut current) = ("", 0.0, "");
+        for (place, tick) in script.ticks.iter().enumerate() {
+            let t = place as f64 * super::script::TICK_S;
+            let name = match tick.mode {
+                Mode::Drive | Mode::Halt => "driving",
+                Mode::Sit | Mode::Stand | Mode::Ride => "still",
+                Mode::Walk | Mode::Stairs => "walking",
+            };
+            if name != current {
+                (current, since) = (name, t);
+            }
+            if current != said && t - since > self.activity_lag_s {
+                said = current;
+                let name = if rng.chance(0.07) { "unknown" } else { said };
+                let confidence = rounded(rng.range(0.5, 0.98), 2);
+                samples.push(Sample::new(
+                    t,
+                    0.0,
+                    Reading::Activity {
+                        activity_type: name,
+                        confidence,
+                    },
+                ));
+            }
+        }
+        samples
+    }
+}
+
+/// The earth's field (48 µT, dipping) as the phone turns, bent by the steel of a house and of an elevator.
+fn magnetic(script: &Script, rng: &mut Rng) -> Vec<Sample> {
+    let mut steel = [0.0_f64; 3].map(|_| super::rng::Wander::new(rng, 1.0, 6.0));
+    let mut samples = Vec::new();
+    let mut t = 0.5;
+    while let Some(tick) = script.at(t).filter(|_| t < script.now()) {
+        let bend_ut = if tick.indoor {
+            12.0 * (1.0 + exp(-5.0 * tick.sky))
+        } else {
+            1.5
+        };
+        let [x, y, z] = steel.each_mut().map(|axis| axis.step(rng, 1.0, bend_ut));
+        let (sin, cos) = (libm::sin(tick.heading_rad), libm::cos(tick.heading_rad));
+        let (x, y, z) = (
+            rounded(20.0 * sin + x, 2),
+            rounded(20.0 * cos + y, 2),
+            rounded(-43.0 + z, 2),
+        );
+        samples.push(Sample::new(t, 0.0, Reading::Magnetic { x, y, z }));
+        t += 1.0;
+    }
+    samples
+}

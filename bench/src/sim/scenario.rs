@@ -1,0 +1,227 @@
+//! The kinds of delivery, and how each is acted.
+
+mod acts;
+mod forgery;
+
+use porchlight_schema::insight::ReasonCode;
+
+use super::courier::Courier;
+use super::delivery::Delivery;
+use super::phone::{Kit, MotionSensor, Phone};
+use super::rng::{Draw, ParameterSet, Rng};
+use super::world::{Place, World};
+
+pub(super) use acts::Plan;
+pub(super) use forgery::silence;
+
+/// A kind of delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Drive, park, walk to the door of a house, hand over, go back.
+    House,
+    /// Up by the stairs.
+    Stairs,
+    /// Up by the elevator.
+    Elevator,
+    /// Left in the lobby though the door is upstairs.
+    LobbyHandOff,
+    /// Never came near; on foot somewhere else.
+    NeverCame,
+    /// Stayed at the door of another house.
+    WrongAddress,
+    /// To the door, away, and to the door again.
+    SecondAttempt,
+    /// A gate, or a call box, on the way.
+    Gate,
+    /// Lost the way and turned back.
+    Backtracking,
+    /// The phone stayed in the vehicle.
+    PhoneInVehicle,
+    /// Fixes that the platform calls simulated.
+    MockFixes,
+    /// Fixes of a delivery, the body still.
+    SpoofedWalk,
+    /// Fixes that jump to the address.
+    Teleport,
+    /// Down to a cellar.
+    Basement,
+    /// One of the first three without a barometer.
+    NoBarometer,
+    /// One of the first three with fixes and nothing else.
+    LocationOnly,
+    /// One of the first three without any fix.
+    MotionOnly,
+    /// A handful of fixes.
+    ThinData,
+    /// Nothing was heard while at the door.
+    InterruptedAtDoor,
+    /// The phone never said stop.
+    TimedOut,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 20] = [
+        Self::House,
+        Self::Stairs,
+        Self::Elevator,
+        Self::LobbyHandOff,
+        Self::NeverCame,
+        Self::WrongAddress,
+        Self::SecondAttempt,
+        Self::Gate,
+        Self::Backtracking,
+        Self::PhoneInVehicle,
+        Self::MockFixes,
+        Self::SpoofedWalk,
+        Self::Teleport,
+        Self::Basement,
+        Self::NoBarometer,
+        Self::LocationOnly,
+        Self::MotionOnly,
+        Self::ThinData,
+        Self::InterruptedAtDoor,
+        Self::TimedOut,
+    ];
+
+    /// A stable name, as on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::House => "house",
+            Self::Stairs => "stairs",
+            Self::Elevator => "elevator",
+            Self::LobbyHandOff => "lobby-hand-off",
+            Self::NeverCame => "never-came",
+            Self::WrongAddress => "wrong-address",
+            Self::SecondAttempt => "second-attempt",
+            Self::Gate => "gate",
+            Self::Backtracking => "backtracking",
+            Self::PhoneInVehicle => "phone-in-vehicle",
+            Self::MockFixes => "mock-fixes",
+            Self::SpoofedWalk => "spoofed-walk",
+            Self::Teleport => "teleport",
+            Self::Basement => "basement",
+            Self::NoBarometer => "no-barometer",
+            Self::LocationOnly => "location-only",
+            Self::MotionOnly => "motion-only",
+            Self::ThinData => "thin-data",
+            Self::InterruptedAtDoor => "interrupted-at-door",
+            Self::TimedOut => "timed-out",
+        }
+    }
+
+    /// The kind of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// The sensors that the kind insists on.
+    fn kit(self) -> Option<Kit> {
+        match self {
+            Self::NoBarometer => Some(Kit {
+                barometer: false,
+                ..Kit::FULL
+            }),
+            Self::LocationOnly | Self::ThinData => Some(Kit::LOCATION_ONLY),
+            Self::MotionOnly => Some(Kit {
+                location: false,
+                barometer: false,
+                ..Kit::FULL
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// What happens, with what chances: from these the whole delivery follows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scenario {
+    /// What happens.
+    pub kind: Kind,
+    /// Where all chance comes from.
+    pub seed: u64,
+    /// Which part of the ranges its parameters are drawn from.
+    pub set: ParameterSet,
+    /// The phone's sensors; none: what the kind insists on, else drawn.
+    pub kit: Option<Kit>,
+}
+
+impl Scenario {
+    /// A scenario with drawn sensors.
+    #[must_use]
+    pub fn new(kind: Kind, set: ParameterSet, seed: u64) -> Self {
+        Self {
+            kind,
+            seed,
+            set,
+            kit: None,
+        }
+    }
+
+    /// The delivery that follows from it.
+    #[must_use]
+    pub fn deliver(self) -> Delivery {
+        let seed = self.seed.wrapping_mul(64).wrapping_add(self.kind as u64);
+        let mut draw = Draw::new(Rng::new(seed, 1), self.set);
+        let world = World::draw(&mut draw);
+        let mut phone = Phone::draw(&mut draw, self.kit.or(self.kind.kit()));
+        if self.kind == Kind::MotionOnly && phone.kit.motion == MotionSensor::None {
+            phone.kit.motion = MotionSensor::Motion;
+        }
+        let plan = self.act(&world, &mut draw);
+        let mut samples = phone.record(&plan.script, plan.claims.as_ref(), &world, seed);
+        forgery::forge(self.kind, &plan, &world, &mut draw, &mut samples);
+        Delivery::assemble(self, phone.kit, &world, plan, samples, &mut draw)
+    }
+
+    pub(super) fn act(self, world: &World, draw: &mut Draw) -> Plan {
+        let own = Draw::new(Rng::new(draw.rng.next(), 2), self.set);
+        let plain = draw.choose(Kind::House, &[Kind::Stairs, Kind::Elevator]);
+        let way_m = draw.range(250.0, 1500.0);
+        let corner_m = draw.range(60.0, 300.0);
+        let start: Place = (-way_m, world.street_north_m - corner_m);
+        let mut courier = Courier::new(world, own, start);
+        match self.kind {
+            Kind::House | Kind::ThinData | Kind::InterruptedAtDoor | Kind::TimedOut => {
+                acts::house(courier)
+            }
+            Kind::Stairs => acts::upstairs(courier, false),
+            Kind::Elevator => acts::upstairs(courier, true),
+            Kind::LobbyHandOff => acts::lobby(courier),
+            Kind::NeverCame => acts::elsewhere(courier, false),
+            Kind::Teleport => acts::elsewhere(courier, true),
+            Kind::WrongAddress => acts::wrong_address(courier),
+            Kind::SecondAttempt => acts::second_attempt(courier),
+            Kind::Gate => acts::gate(courier),
+            Kind::Backtracking => acts::backtracking(courier),
+            Kind::PhoneInVehicle => acts::phone_in_vehicle(courier),
+            Kind::MockFixes | Kind::SpoofedWalk => {
+                let claimed = acts::house(courier);
+                courier = Courier::new(
+                    world,
+                    Draw::new(Rng::new(self.seed, 3), self.set),
+                    (900.0, 400.0),
+                );
+                acts::at_home(courier, claimed)
+            }
+            Kind::Basement => acts::basement(courier),
+            Kind::NoBarometer | Kind::LocationOnly | Kind::MotionOnly => match plain {
+                Kind::Stairs => acts::upstairs(courier, false),
+                Kind::Elevator => acts::upstairs(courier, true),
+                _ => acts::house(courier),
+            },
+        }
+    }
+
+    /// The outcome that can be told: what was seen decides, not only what happened.
+    pub(super) fn outcome(self, planned: Option<ReasonCode>, upstairs: bool) -> Option<ReasonCode> {
+        match self.kind {
+            Kind::LocationOnly if upstairs => None,
+            Kind::ThinData | Kind::MotionOnly => Some(ReasonCode::InsufficientData),
+            Kind::InterruptedAtDoor => None,
+            _ => planned,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a cheat, or a failing stream, does to samples that a phone recorded.
+
+use libm::{cos, sin};
+
+use super::Kind;
+use super::acts::Plan;
+use crate::sim::rng::Draw;
+use crate::sim::sample::{Fix, Reading, Sample, rounded};
+use crate::sim::world::World;
+
+/// Changes the samples as the kind demands.
+pub(super) fn forge(
+    kind: Kind,
+    plan: &Plan,
+    world: &World,
+    draw: &mut Draw,
+    samples: &mut Vec<Sample>,
+) {
+    match kind {
+        Kind::MockFixes => simulate_fixes(plan, world, draw, samples, true),
+        Kind::SpoofedWalk => simulate_fixes(plan, world, draw, samples, false),
+        Kind::Teleport => teleport(plan, world, draw, samples),
+        Kind::ThinData => thin(draw, samples),
+        Kind::InterruptedAtDoor => {
+            if let Some(&(from, to)) = plan.script.visits.last() {
+                let (from, to) = silence(from, to);
+                samples.retain(|sample| sample.ready_t < from || sample.ready_t > to);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// When nothing is heard, of a stay at the door.
+pub(in crate::sim) fn silence(from: f64, to: f64) -> (f64, f64) {
+    (from - 12.0, to.max(from + 15.0) + 15.0)
+}
+
+/// An app that walks a route: every fix is where the route says, give or take what the app adds, always as exact.
+fn simulate_fixes(
+    plan: &Plan,
+    world: &World,
+    draw: &mut Draw,
+    samples: &mut [Sample],
+    flagged: bool,
+) {
+    let Some(route) = &plan.claims else { return };
+    let jitter_m = if draw.chance(0.5) {
+        draw.range(0.5, 3.0)
+    } else {
+        0.0
+    };
+    let constant_m = rounded(draw.range(3.0, 12.0), 1);
+    for sample in samples {
+        let Some(tick) = route.at(sample.t) else {
+            continue;
+        };
+        let Reading::Location(fix) = &mut sample.reading else {
+            continue;
+        };
+        let off = (jitter_m * draw.rng.normal(), jitter_m * draw.rng.normal());
+        let (lat, lng) = world.degrees((tick.east_m + off.0, tick.north_m + off.1));
+        *fix = Fix {
+            lat: rounded(lat, 7),
+            lng: rounded(lng, 7),
+            accuracy_m: Some(constant_m),
+            altitude_m: Some(rounded(world.altitude_m, 1)),
+            speed_mps: Some(rounded(tick.speed_mps, 2)),
+            bearing_deg: Some(rounded(world.course_deg(tick.heading_rad), 1).min(359.9)),
+            mock: flagged,
+            provider: Some("gnss"),
+        };
+    }
+}
+
+/// While the courier stands elsewhere, the fixes are set to the address; afterwards they are true again.
+fn teleport(plan: &Plan, world: &World, draw: &mut Draw, samples: &mut [Sample]) {
+    let marked_t = plan
+        .script
+        .marks
+        .first()
+        .map_or(plan.script.now() * 0.7, |mark| mark.0);
+    let (from, to) = (
+        marked_t - draw.range(20.0, 60.0),
+        marked_t + draw.range(10.0, 60.0),
+    );
+    let constant_m = rounded(draw.range(4.0, 10.0), 1);
+    let turn = draw.range(0.0, std::f64::consts::TAU);
+    for sample in samples
+        .iter_mut()
+        .filter(|sample| sample.t >= from && sample.t < to)
+    {
+        let Reading::Location(fix) = &mut sample.reading else {
+            continue;
+        };
+        let (east, north) = plan.address;
+        let off_m = 4.0 + draw.rng.normal();
+        let (lat, lng) = world.degrees((east + off_m * sin(turn), north + off_m * cos(turn)));
+        (fix.lat, fix.lng) = (rounded(lat, 7), rounded(lng, 7));
+        fix.accuracy_m = Some(constant_m);
+        fix.speed_mps = Some(0.0);
+    }
+}
+
+/// A fix every minute or two, a handful in all.
+fn thin(draw: &mut Draw, samples: &mut Vec<Sample>) {
+    let mut next_t = draw.range(5.0, 40.0);
+    let mut left = draw.whole(2, 5);
+    samples.retain(|sample| {
+        let keep = left > 0 && sample.t >= next_t;
+        if keep {
+            left -= 1;
+            next_t = sample.t + draw.range(45.0, 120.0);
+        }
+        keep
+    });
+}

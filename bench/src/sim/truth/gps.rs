@@ -1,0 +1,160 @@
+//! The GPS events that the contract's definitions give for a list of fixes, with all of them known beforehand.
+
+use porchlight_schema::event::{EventType, Metadata};
+
+use super::{TruthEvent, event, ms};
+
+/// Accuracy at which a fix is of little use (contract 4).
+const DEGRADED_M: f64 = 50.0;
+/// The same, as a multiple of the session's usual accuracy (contract 4).
+const DEGRADED_TIMES: f64 = 2.5;
+/// Accuracy beyond which a fix is none (contract 4).
+const LOST_M: f64 = 150.0;
+/// Time without a usable fix that makes it lost (contract 4).
+const LOST_S: f64 = 10.0;
+/// Accuracy of a good fix (contract 4).
+const GOOD_M: f64 = 35.0;
+/// Three good fixes within this time restore (contract 4).
+const RESTORED_S: f64 = 15.0;
+/// Accuracy where a fix does not say (contract 3).
+const UNKNOWN_M: f64 = 20.0;
+
+/// A fix: when, and how exact it claims to be.
+pub(in crate::sim) type Fix = (f64, Option<f64>);
+
+/// GPS events of the fixes. `alive_t`: when samples of other kinds came, in order.
+pub(in crate::sim) fn gps_events(fixes: &[Fix], alive_t: &[f64]) -> Vec<TruthEvent> {
+    let Some(first_good) = fixes.iter().position(|fix| accuracy(fix) <= GOOD_M) else {
+        return Vec::new();
+    };
+    let fixes = &fixes[first_good..];
+    let lost = lost_spans(fixes, alive_t);
+    let degraded = degraded_spans(fixes, &lost);
+    let mut events: Vec<TruthEvent> = Vec::new();
+    let spans = |spans: &[(f64, f64)], event_type| {
+        spans
+            .iter()
+            .map(|&(from, to)| event(event_type, from, to, Metadata::None))
+            .collect::<Vec<_>>()
+    };
+    events.extend(spans(&lost, EventType::GpsLost));
+    events.extend(spans(&degraded, EventType::GpsDegraded));
+    let mut troubles: Vec<f64> = lost.iter().chain(&degraded).map(|span| span.0).collect();
+    troubles.sort_by(f64::total_cmp);
+    let mut restored_t = f64::NEG_INFINITY;
+    for trouble_t in troubles {
+        if trouble_t < restored_t {
+            continue;
+        }
+        let Some(t) = restored_after(fixes, trouble_t) else {
+            break;
+        };
+        restored_t = t;
+        let instant = TruthEvent {
+            event_type: EventType::GpsRestored,
+            t_start_ms: ms(t),
+            t_end_ms: None,
+            metadata: Metadata::None,
+        };
+        if !events.contains(&instant) {
+            events.push(instant);
+        }
+    }
+    events
+}
+
+fn accuracy(fix: &Fix) -> f64 {
+    fix.1.unwrap_or(UNKNOWN_M)
+}
+
+/// From the last use of GPS to the next, where that is 10 s or more and the stream lives meanwhile.
+fn lost_spans(fixes: &[Fix], alive_t: &[f64]) -> Vec<(f64, f64)> {
+    let usable: Vec<usize> = (0..fixes.len())
+        .filter(|&place| accuracy(&fixes[place]) <= LOST_M)
+        .collect();
+    let stream_end = alive_t
+        .last()
+        .copied()
+        .into_iter()
+        .chain(fixes.last().map(|fix| fix.0))
+        .fold(0.0, f64::max);
+    let mut spans = Vec::new();
+    for (order, &place) in usable.iter().enumerate() {
+        let to = usable
+            .get(order + 1)
+            .map_or(stream_end, |&next| fixes[next].0);
+        // Useless fixes that follow at once: the loss begins with the first of them, else with the last good one.
+        let from = match fixes.get(place + 1) {
+            Some(next) if accuracy(next) > LOST_M && next.0 - fixes[place].0 < LOST_S => next.0,
+            _ => fixes[place].0,
+        };
+        if to - from >= LOST_S && lived_s(fixes, alive_t, from, to) >= LOST_S {
+            spans.push((from, to));
+        }
+    }
+    spans
+}
+
+/// How long the stream lived within a span: the time between samples that follow each other within seconds.
+fn lived_s(fixes: &[Fix], alive_t: &[f64], from: f64, to: f64) -> f64 {
+    let mut heard: Vec<f64> = fixes
+        .iter()
+        .map(|fix| fix.0)
+        .chain(alive_t.iter().copied())
+        .collect();
+    heard.retain(|&t| t >= from && t <= to);
+    heard.sort_by(f64::total_cmp);
+    heard
+        .windows(2)
+        .map(|two| two[1] - two[0])
+        .filter(|&pause_s| pause_s < LOST_S)
+        .sum()
+}
+
+/// Runs of two and more fixes of little use, outside the times when it is lost.
+fn degraded_spans(fixes: &[Fix], lost: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut sorted: Vec<f64> = Vec::new();
+    let mut poor = Vec::with_capacity(fixes.len());
+    for fix in fixes {
+        let usual = sorted
+            .get(sorted.len() / 2)
+            .copied()
+            .unwrap_or(accuracy(fix));
+        let is_poor = accuracy(fix) >= DEGRADED_M.min(DEGRADED_TIMES * usual);
+        if !is_poor {
+            let place = sorted.partition_point(|&other| other < accuracy(fix));
+            sorted.insert(place, accuracy(fix));
+        }
+        poor.push(is_poor && !lost.iter().any(|span| fix.0 >= span.0 && fix.0 < span.1));
+    }
+    let mut spans = Vec::new();
+    let mut place = 0;
+    while place < fixes.len() {
+        let length = poor[place..].iter().take_while(|&&is_poor| is_poor).count();
+        if length >= 2 {
+            let from = fixes[place].0;
+            let next = fixes
+                .get(place + length)
+                .map_or(fixes[place + length - 1].0, |fix| fix.0);
+            let cut = lost
+                .iter()
+                .map(|span| span.0)
+                .filter(|&t| t > from)
+                .fold(next, f64::min);
+            spans.push((from, cut));
+        }
+        place += length.max(1);
+    }
+    spans
+}
+
+fn restored_after(fixes: &[Fix], trouble_t: f64) -> Option<f64> {
+    let good: Vec<f64> = fixes
+        .iter()
+        .filter(|fix| fix.0 > trouble_t && accuracy(fix) <= GOOD_M)
+        .map(|fix| fix.0)
+        .collect();
+    good.windows(3)
+        .find(|three| three[2] - three[0] <= RESTORED_S)
+        .map(|three| three[0])
+}

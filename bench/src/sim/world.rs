@@ -1,0 +1,115 @@
+//! Where things stand: a street along east, a building north of it whose entrance is the origin, hills around.
+
+use libm::{cos, exp, hypot, sin};
+
+use super::rng::Draw;
+
+/// A place in local metres: east, north.
+pub(super) type Place = (f64, f64);
+
+/// The surroundings of one address.
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    /// The entrance, WGS 84 degrees.
+    pub(super) origin_deg: (f64, f64),
+    /// How far the local east is turned from the true one.
+    turned_rad: f64,
+    /// Height of the ground storey; entrance halls are taller than the storeys above (NYC towers: by 1.5 to 3 m).
+    pub(super) ground_storey_m: f64,
+    /// Height of every other storey; 2.7 m in old flats to 4.9 m in offices.
+    pub(super) storey_m: f64,
+    /// How far north of the entrance the vehicle's lane is (negative).
+    pub(super) street_north_m: f64,
+    /// How much sky is left just behind the entrance, 0 to 1.
+    transparency: f64,
+    /// Amplitude, wave number and phase of the hills along both axes.
+    hills: [(f64, f64, f64); 2],
+    /// Height of the entrance above the sea.
+    pub(super) altitude_m: f64,
+}
+
+/// Metres of one degree of latitude, near enough for a neighbourhood (mean radius 6,371 km).
+const DEGREE_M: f64 = 111_194.93;
+
+/// Beyond this distance from the entrance the ground may slope.
+const LEVEL_M: f64 = 60.0;
+/// From there to where it slopes fully.
+const BLEND_M: f64 = 350.0;
+
+impl World {
+    pub(super) fn draw(draw: &mut Draw) -> Self {
+        let hilly = draw.chance(0.4);
+        // Streets seldom rise by more than 6 %: the steepest slope of a wave is its amplitude times its number.
+        let mut hill = |slope_max: f64| {
+            let number = std::f64::consts::TAU / draw.range(300.0, 1200.0);
+            (
+                slope_max / number,
+                number,
+                draw.range(0.0, std::f64::consts::TAU),
+            )
+        };
+        let slope_max = if hilly { 0.04 } else { 0.006 };
+        let hills = [hill(slope_max), hill(slope_max * 0.5)];
+        let storey_m = draw.range(2.7, 4.9);
+        Self {
+            origin_deg: (draw.range(36.0, 59.0), draw.range(-8.0, 24.0)),
+            turned_rad: draw.range(0.0, std::f64::consts::TAU),
+            ground_storey_m: storey_m
+                + if draw.chance(0.5) {
+                    draw.range(0.3, 2.0)
+                } else {
+                    0.0
+                },
+            storey_m,
+            street_north_m: -draw.range(8.0, 22.0),
+            transparency: draw.range(0.15, 0.5),
+            hills,
+            altitude_m: draw.range(5.0, 450.0),
+        }
+    }
+
+    /// Latitude and longitude of a place.
+    pub(super) fn degrees(&self, (east, north): Place) -> (f64, f64) {
+        let (turn_sin, turn_cos) = (sin(self.turned_rad), cos(self.turned_rad));
+        let true_east = east * turn_cos - north * turn_sin;
+        let true_north = east * turn_sin + north * turn_cos;
+        let lat = self.origin_deg.0 + true_north / DEGREE_M;
+        let lng = self.origin_deg.1 + true_east / (DEGREE_M * cos(self.origin_deg.0.to_radians()));
+        (lat, lng)
+    }
+
+    /// A local heading (radians from local north, clockwise) as a course over ground, degrees.
+    pub(super) fn course_deg(&self, heading_rad: f64) -> f64 {
+        (heading_rad - self.turned_rad)
+            .to_degrees()
+            .rem_euclid(360.0)
+    }
+
+    /// Height of the ground above the entrance.
+    pub(super) fn ground_m(&self, (east, north): Place) -> f64 {
+        let distance = hypot(east, north);
+        let share = ((distance - LEVEL_M) / BLEND_M).clamp(0.0, 1.0);
+        let smooth = share * share * (3.0 - 2.0 * share);
+        let [(a, k, p), (b, l, q)] = self.hills;
+        smooth * (a * (sin(k * east + p) - sin(p)) + b * (sin(l * north + q) - sin(q)))
+    }
+
+    /// Height of a floor above the entrance: ground is 0, cellars below it.
+    pub(super) fn floor_m(&self, floor: i16) -> f64 {
+        match floor {
+            0 => 0.0,
+            1.. => self.ground_storey_m + f64::from(floor - 1) * self.storey_m,
+            _ => f64::from(floor) * self.storey_m,
+        }
+    }
+
+    /// The share of the sky that a phone sees: outside and inside.
+    pub(super) fn sky(&self, (east, north): Place, indoor: bool, shielded: bool) -> f64 {
+        let distance = hypot(east, north);
+        match (indoor, shielded) {
+            (_, true) => 0.0,
+            (true, false) => self.transparency * exp(-distance / 6.0),
+            (false, false) => 1.0 - 0.35 * exp(-distance / 10.0),
+        }
+    }
+}

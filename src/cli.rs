@@ -1,0 +1,117 @@
+//! The command line (contract section 8).
+
+mod client;
+mod demo;
+mod evaluate;
+mod keys;
+mod replay;
+mod serve;
+mod simulate;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+use crate::config::Config;
+
+/// Says whether a parcel was brought to the right door, how hard it was, and whether the claim can be trusted.
+#[derive(Debug, Parser)]
+#[command(name = "porchlight", version)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The whole job in one command: a server, a few simulated deliveries, and what came out of it.
+    Demo(demo::Arguments),
+    /// The service.
+    Serve(serve::Arguments),
+    /// Makes, lists and revokes keys; works while the server runs.
+    Keys(keys::Arguments),
+    /// Streams recordings as sessions and prints each insight as JSON, one a line.
+    Replay(replay::Arguments),
+    /// A fleet of simulated phones against a running service.
+    Simulate(simulate::Arguments),
+    /// Runs labelled recordings through the detectors and prints how right they are.
+    Evaluate(evaluate::Arguments),
+    /// Writes a consistent copy of the embedded store, while the server runs or not.
+    Backup(BackupArguments),
+    /// Says whether a configuration is good.
+    CheckConfig(ConfigArguments),
+    /// Prints the configuration as it came to be.
+    PrintConfig(ConfigArguments),
+    /// Asks a running service whether it is ready; the exit code says so.
+    Healthcheck(ConfigArguments),
+}
+
+/// Which configuration.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ConfigArguments {
+    /// A TOML file; without it the defaults and the environment.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigArguments {
+    fn load(&self) -> anyhow::Result<Config> {
+        Ok(Config::load(self.config.as_deref())?)
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct BackupArguments {
+    /// Where to; must not exist, or be empty.
+    #[arg(value_name = "DIR")]
+    to: PathBuf,
+    #[command(flatten)]
+    config: ConfigArguments,
+}
+
+/// Does what the arguments say. 0: it went well; 1: it did not, the reason is on standard error.
+#[must_use]
+pub fn run(arguments: Arguments) -> ExitCode {
+    match dispatch(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("porchlight: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Keys(arguments) => keys::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Evaluate(arguments) => evaluate::run(&arguments),
+        Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),
+        Command::CheckConfig(arguments) => {
+            arguments.load()?;
+            println!("good");
+            Ok(())
+        }
+        Command::PrintConfig(arguments) => {
+            // It holds names of files, never secrets.
+            let text = toml::to_string(&arguments.load()?)
+                .context("the configuration can't be written as TOML")?;
+            print!("{text}");
+            Ok(())
+        }
+        Command::Healthcheck(arguments) => serve::healthcheck(&arguments.load()?),
+    }
+}
+
+/// A runtime for the commands that speak to a service.
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
+}

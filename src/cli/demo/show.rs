@@ -1,0 +1,98 @@
+//! Events and insights as lines for a person.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// What was shown of one session so far.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// By type and start: whether its end was shown.
+    events: BTreeMap<(String, u64), bool>,
+}
+
+impl Shown {
+    /// Shows what has opened or closed since the last time.
+    pub(super) fn events(&mut self, insight: &Value) {
+        for event in insight["events"].as_array().into_iter().flatten() {
+            let name = event["type"].as_str().unwrap_or_default();
+            let t_start = event["tStart"].as_f64().unwrap_or_default();
+            let t_end = event["tEnd"].as_f64();
+            let is_over = t_end.is_some() || name == "GPS_RESTORED";
+            let key = (name.to_owned(), (t_start * 1000.0) as u64);
+            match self.events.insert(key, is_over) {
+                None if is_over => show("·", name, t_start, t_end, event),
+                None => show("┌", name, t_start, None, event),
+                Some(false) if is_over => show("└", name, t_start, t_end, event),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn clock(t: f64) -> String {
+    format!("{:02}:{:02}", t as u64 / 60, t as u64 % 60)
+}
+
+fn show(mark: &str, name: &str, t_start: f64, t_end: Option<f64>, event: &Value) {
+    let mut line = format!("   {mark} {}", clock(t_start));
+    match t_end {
+        Some(t_end) => line.push_str(&format!(
+            "–{}  {name:13} {:>4.0} s",
+            clock(t_end),
+            t_end - t_start
+        )),
+        None => line.push_str(&format!("        {name:13}       ")),
+    }
+    line.push_str(&format!(
+        "  {:>3.0} %",
+        event["confidence"].as_f64().unwrap_or_default() * 100.0
+    ));
+    for (key, value) in event["metadata"].as_object().into_iter().flatten() {
+        line.push_str(&format!(
+            "  {key} {}",
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        ));
+    }
+    println!("{line}");
+}
+
+fn or_unknown(value: &Value) -> String {
+    if value.is_null() {
+        "unknown".into()
+    } else {
+        value.to_string()
+    }
+}
+
+/// Shows a scored insight.
+pub(super) fn insight(insight: &Value) {
+    let summary = &insight["summary"];
+    let codes = insight["reasonCodes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    println!("   ⇒ {}", codes.collect::<Vec<_>>().join(", "));
+    println!(
+        "     right doorstep {}, fraud {}, suspicious {}, friction {}, visibility {}",
+        summary["rightDoorstep"],
+        summary["fraudScore"],
+        summary["suspiciousBehavior"],
+        summary["frictionScore"],
+        summary["visibilityScore"],
+    );
+    println!(
+        "     floors {}, elevator {}, attempts {}, {} s in all{}\n",
+        or_unknown(&summary["floorsClimbed"]),
+        or_unknown(&summary["elevatorUsed"]),
+        summary["attemptCycles"],
+        summary["totalDurationSec"],
+        match insight["metrics"]["timeAtDoorSec"].as_f64() {
+            Some(at_door) => format!(", {at_door:.0} s at the door"),
+            None => String::new(),
+        },
+    );
+}

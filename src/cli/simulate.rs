@@ -1,0 +1,123 @@
+//! `porchlight simulate`: a fleet of simulated phones against a running service, for load and for looking.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use porchlight_bench::sim::{Delivery, End, Kind, ParameterSet, Scenario};
+use porchlight_schema::time::TimestampMs;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::client::Client;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The service.
+    #[arg(long, default_value = "http://127.0.0.1:8080")]
+    url: String,
+    /// A secret key of that service.
+    #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
+    key: String,
+    /// How many deliveries.
+    #[arg(long, default_value_t = 20)]
+    deliveries: u32,
+    /// How many of them at once.
+    #[arg(long, default_value_t = 10)]
+    phones: usize,
+    /// Only of this kind; a name as `demo` prints it.
+    #[arg(long)]
+    kind: Option<String>,
+    /// The first seed; the same seeds give the same deliveries.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Seconds of a delivery that pass in one second; 0: as fast as the service takes them.
+    #[arg(long, default_value_t = 0.0)]
+    speed: f64,
+    /// Seconds of telemetry in one batch.
+    #[arg(long, default_value_t = 10.0)]
+    batch_sec: f64,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    super::block_on(simulate(arguments))
+}
+
+async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
+    let client = Client::new(&arguments.url, &arguments.key)?;
+    let only = match &arguments.kind {
+        Some(name) => Some(
+            Kind::from_name(name)
+                .with_context(|| format!("no kind of delivery is called {name}"))?,
+        ),
+        None => None,
+    };
+    let phones = Arc::new(Semaphore::new(arguments.phones.max(1)));
+    let mut running = tokio::task::JoinSet::new();
+    for number in 0..arguments.deliveries {
+        let phone = Arc::clone(&phones).acquire_owned().await?;
+        let kind = only.unwrap_or(Kind::ALL[number as usize % Kind::ALL.len()]);
+        let delivery = Scenario::new(
+            kind,
+            ParameterSet::Tuning,
+            arguments.seed + u64::from(number),
+        )
+        .deliver();
+        let (client, speed, batch_sec) = (client.clone(), arguments.speed, arguments.batch_sec);
+        running.spawn(async move {
+            let told = play(&client, &delivery, speed, batch_sec).await;
+            drop(phone);
+            (kind, told)
+        });
+        while let Some(done) = running.try_join_next() {
+            tell(done?)?;
+        }
+    }
+    while let Some(done) = running.join_next().await {
+        tell(done?)?;
+    }
+    Ok(())
+}
+
+fn tell((kind, told): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
+    println!("{:20} {}", kind.as_str(), told?);
+    Ok(())
+}
+
+/// Plays one delivery; a line that says what came of it.
+async fn play(
+    client: &Client,
+    delivery: &Delivery,
+    speed: f64,
+    batch_sec: f64,
+) -> anyhow::Result<String> {
+    let begun = Instant::now();
+    let ended_at = jiff::Timestamp::now().as_millisecond();
+    // At a speed, the delivery begins now; at once, it has just ended.
+    let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
+    let started_at = TimestampMs(if speed > 0.0 {
+        ended_at
+    } else {
+        ended_at - length_ms
+    });
+    let mut start = delivery.start.clone();
+    start["startedAt"] = json!(started_at);
+    let session = client.start(&start).await?;
+    for batch in delivery.batches(batch_sec) {
+        if speed > 0.0 {
+            let due = begun + Duration::from_secs_f64(batch.ready_t() / speed);
+            tokio::time::sleep_until(due.into()).await;
+        }
+        client.send(&session, batch.json()?).await?;
+    }
+    if let Some(pod) = &delivery.pod {
+        client.attach_pod(&session, pod).await?;
+    }
+    if delivery.end == End::TimeOut {
+        return Ok(format!("{} left to time out", session.session_id));
+    }
+    let ended_at = (speed <= 0.0).then(|| started_at.plus_ms(length_ms).to_string());
+    client.stop(&session, ended_at.as_deref()).await?;
+    let insight = client.scored(&session.session_id).await?;
+    Ok(format!("{} {}", session.session_id, insight["reasonCodes"]))
+}

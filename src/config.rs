@@ -1,0 +1,372 @@
+//! Configuration: defaults, then a TOML file, then the environment (`PORCHLIGHT__SECTION__KEY`), then flags. A key
+//! that is not known is an error, whoever says it. `porchlight print-config` shows what it came to.
+
+mod duration;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::transport::address::Cidr;
+pub use duration::HumanDuration;
+
+/// What every variable begins with.
+const ENVIRONMENT_PREFIX: &str = "PORCHLIGHT";
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The two listeners.
+    pub server: Server,
+    /// Where everything is kept.
+    pub store: Store,
+    /// How long sessions last.
+    pub session: Session,
+    /// Where webhooks may go.
+    pub webhook: Webhook,
+    /// With what secrets are encrypted at rest.
+    pub secrets: Secrets,
+    /// Other nodes.
+    pub cluster: Cluster,
+    /// What is logged.
+    pub log: Log,
+}
+
+/// The two listeners.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// The public API (and the console).
+    pub listen: SocketAddr,
+    /// Requests of one key; 0: no limit.
+    pub rate_limit_per_second: u32,
+    /// Metrics, health, the operators' API; never public.
+    pub ops_listen: SocketAddr,
+    /// Threads that serve HTTP; 0: one for each core.
+    pub workers: usize,
+    /// How the world reaches the public API, for links in answers (`https://api.example.com`); empty: as the request says.
+    pub public_url: String,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            rate_limit_per_second: 2_000,
+            ops_listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
+            workers: 0,
+            public_url: String::new(),
+        }
+    }
+}
+
+/// Which store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreKind {
+    /// A folder on this machine.
+    #[default]
+    Embedded,
+    /// ScyllaDB, Apache Cassandra.
+    Cql,
+}
+
+/// Where everything is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    /// Which store.
+    pub kind: StoreKind,
+    /// The folder of the embedded store.
+    pub path: PathBuf,
+    /// How long a session is kept after its end.
+    pub retention: HumanDuration,
+    /// The cluster, for `kind = "cql"`.
+    pub cql: Cql,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            kind: StoreKind::default(),
+            path: PathBuf::from("porchlight-data"),
+            retention: HumanDuration::from_days(90),
+            cql: Cql::default(),
+        }
+    }
+}
+
+/// The CQL cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cql {
+    /// Where to begin: `host:port`.
+    pub nodes: Vec<String>,
+    /// The keyspace; made when missing.
+    pub keyspace: String,
+    /// Of the keyspace, when it is made.
+    pub replication_factor: u32,
+}
+
+impl Default for Cql {
+    fn default() -> Self {
+        Self {
+            nodes: vec!["127.0.0.1:9042".into()],
+            keyspace: "porchlight".into(),
+            replication_factor: 3,
+        }
+    }
+}
+
+/// How long sessions last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Session {
+    /// A session that hears nothing for this long is completed.
+    pub idle_timeout: HumanDuration,
+    /// A session older than this is completed.
+    pub max_duration: HumanDuration,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            idle_timeout: HumanDuration::from_minutes(30),
+            max_duration: HumanDuration::from_minutes(12 * 60),
+        }
+    }
+}
+
+/// Where webhooks may go.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Webhook {
+    /// CIDRs that are private and yet allowed.
+    pub allow_addresses: Vec<String>,
+    /// PEM, trusted beside the system's; empty: none.
+    pub extra_ca_file: PathBuf,
+}
+
+impl Webhook {
+    /// The allowed CIDRs, read.
+    pub fn allowed(&self) -> Result<Vec<Cidr>, ConfigError> {
+        let read = |text: &String| {
+            text.parse().map_err(|_| ConfigError::Invalid {
+                key: "webhook.allow_addresses",
+                detail: format!("{text} is not a CIDR such as 10.0.0.0/8"),
+            })
+        };
+        self.allow_addresses.iter().map(read).collect()
+    }
+
+    /// The file of further certificates, if one is named.
+    #[must_use]
+    pub fn extra_ca_file(&self) -> Option<PathBuf> {
+        Some(self.extra_ca_file.clone()).filter(|file| !file.as_os_str().is_empty())
+    }
+}
+
+/// With what secrets are encrypted at rest.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Secrets {
+    /// Each 32 bytes in hex; the first writes, the others are still read. Empty: one is made beside the embedded store.
+    pub key_files: Vec<PathBuf>,
+}
+
+/// Other nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cluster {
+    /// `host:port` at which the other nodes reach this one; empty: alone.
+    pub advertise: String,
+    /// Where it listens for them; empty: the port of `advertise`, on its host.
+    pub listen: String,
+    /// Shared by all nodes; needed when `advertise` is set.
+    pub secret_file: PathBuf,
+}
+
+/// What is logged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// A level (`info`), or directives by target (`info,porchlight_actors=debug`).
+    pub filter: String,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            filter: "info".into(),
+        }
+    }
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file or a variable can't be read, or says what is not understood.
+    #[error("configuration: {0}")]
+    Read(#[from] config::ConfigError),
+    /// It is understood, but can't be.
+    #[error("configuration: {key}: {detail}")]
+    Invalid {
+        /// Which key.
+        key: &'static str,
+        /// What it should be.
+        detail: String,
+    },
+}
+
+impl Config {
+    /// Reads the file, if one is named, and the environment, and checks what they come to.
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        let environment = config::Environment::with_prefix(ENVIRONMENT_PREFIX)
+            .prefix_separator("__")
+            .separator("__")
+            .try_parsing(true)
+            .list_separator(",")
+            .with_list_parse_key("webhook.allow_addresses")
+            .with_list_parse_key("store.cql.nodes")
+            .with_list_parse_key("secrets.key_files");
+        Self::load_from(file, environment)
+    }
+
+    fn load_from(
+        file: Option<&Path>,
+        environment: config::Environment,
+    ) -> Result<Self, ConfigError> {
+        let mut builder = config::Config::builder();
+        if let Some(file) = file {
+            builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
+        }
+        let config: Self = builder.add_source(environment).build()?.try_deserialize()?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let invalid = |key, detail: &str| {
+            Err(ConfigError::Invalid {
+                key,
+                detail: detail.to_owned(),
+            })
+        };
+        if self.store.kind == StoreKind::Cql {
+            return invalid("store.kind", "this version has the embedded store only");
+        }
+        if !self.cluster.advertise.is_empty() {
+            return invalid(
+                "cluster.advertise",
+                "several nodes need store.kind = \"cql\"",
+            );
+        }
+        if self.session.idle_timeout.as_millis() == 0 {
+            return invalid("session.idle_timeout", "must be longer than 0");
+        }
+        if self.session.max_duration < self.session.idle_timeout {
+            return invalid(
+                "session.max_duration",
+                "must not be shorter than session.idle_timeout",
+            );
+        }
+        if self.store.path.as_os_str().is_empty() {
+            return invalid("store.path", "must name a folder");
+        }
+        self.webhook.allowed()?;
+        let url = &self.server.public_url;
+        if !url.is_empty() && !url.starts_with("https://") && !url.starts_with("http://") {
+            return invalid("server.public_url", "must begin with https:// or http://");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(toml: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let environment = config::Environment::with_prefix(ENVIRONMENT_PREFIX)
+            .prefix_separator("__")
+            .separator("__")
+            .try_parsing(true)
+            .list_separator(",")
+            .with_list_parse_key("webhook.allow_addresses")
+            .source(Some(
+                variables
+                    .iter()
+                    .map(|&(key, value)| (key.to_owned(), value.to_owned()))
+                    .collect(),
+            ));
+        let file = std::env::temp_dir().join(format!(
+            "porchlight-config-{:?}.toml",
+            std::thread::current().id()
+        ));
+        std::fs::write(&file, toml).unwrap();
+        Config::load_from(Some(&file), environment)
+    }
+
+    #[test]
+    fn nothing_said_is_the_default() {
+        let config = load("", &[]).unwrap();
+        assert_eq!(config, Config::default());
+        assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
+        assert_eq!(config.session.idle_timeout.as_millis(), 30 * 60 * 1000);
+    }
+
+    #[test]
+    fn the_environment_overrides_the_file() {
+        let toml = "[server]\nlisten = \"127.0.0.1:1\"\n[session]\nidle_timeout = \"90s\"\n[webhook]\nallow_addresses = [\"::1/128\"]";
+        let config = load(
+            toml,
+            &[
+                ("PORCHLIGHT__SERVER__LISTEN", "127.0.0.1:2"),
+                ("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0"),
+                (
+                    "PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES",
+                    "127.0.0.0/8,10.0.0.0/8",
+                ),
+            ],
+        )
+        .unwrap();
+        assert_eq!(config.server.listen.port(), 2);
+        assert_eq!(config.server.rate_limit_per_second, 0);
+        assert_eq!(config.session.idle_timeout.as_millis(), 90_000);
+        assert_eq!(
+            config.webhook.allow_addresses,
+            ["127.0.0.0/8", "10.0.0.0/8"]
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_or_can_not_be_is_an_error() {
+        assert!(
+            load("[server]\nlissten = \"127.0.0.1:1\"", &[])
+                .unwrap_err()
+                .to_string()
+                .contains("lissten")
+        );
+        assert!(
+            load("", &[("PORCHLIGHT__SERVER__LISSTEN", "1")])
+                .unwrap_err()
+                .to_string()
+                .contains("lissten")
+        );
+        assert!(load("[session]\nidle_timeout = \"soon\"", &[]).is_err());
+        assert!(
+            load("[session]\nidle_timeout = \"13h\"", &[])
+                .unwrap_err()
+                .to_string()
+                .contains("max_duration")
+        );
+        assert!(
+            load("[store]\nkind = \"cql\"", &[])
+                .unwrap_err()
+                .to_string()
+                .contains("store.kind")
+        );
+    }
+}

@@ -1,0 +1,65 @@
+//! The store: adapters of the actors' ports ([`porchlight_actors::ports::Store`]).
+//!
+//! ```text
+//! LocalStore<E>        the ports (local/*.rs)
+//!   tables/*.rs        what each row is, and what one write decides: the same on every engine
+//!   txn.rs             reading rows; writing them on the writer's thread, over what its group has decided
+//!   committer.rs       the one writer: groups, one sync for each, hand-over, failure
+//!   record.rs          a row's value: payload, number of its group, checksum
+//!   continuity.rs      group markers: whether anything that was acknowledged is missing
+//!   engine.rs          an ordered key-value engine: engine/memory.rs for tests, engine/fjall.rs on disk
+//! embedded.rs          opening the store on disk, with every check;  backup.rs  copying it while it runs
+//! secrets.rs           the key files
+//! ```
+//!
+//! # Decisions
+//!
+//! **One writer.** All writes are decided on one thread, in the order in which they came. "First end counts", "next
+//! number", "revision after the last" are then plain reads and writes, without locks, versions or retries; and a group
+//! of writes costs one sync. Reads go past it. An operation reads through its group's overlay, so that two operations
+//! of one group see each other, and one that fails is taken back.
+//!
+//! **No timer.** A group is what came while the one before was being synced. An idle store commits a write at once; a
+//! busy one makes larger groups.
+//!
+//! **What is acknowledged is noted twice.** Every group leaves a marker in both key spaces, in the same atomic batch as
+//! its rows, and its number in a small file, before anybody is told. A start compares: the markers must be an unbroken
+//! run up to the number in the file. This finds a journal cut at its end, a hole in its middle (fjall stops at the
+//! first damaged entry of a file and goes on with the next), a space that lost its files, and an older copy put in
+//! place. The file is written in place, in two slots with checksums, at each group and synced once a second: a file
+//! that is replaced by a rename each second would be up to a second behind after a mere kill of the process.
+//!
+//! **Markers in a ring.** They are overwritten, not deleted, so that a start reads a bounded number of rows and meets
+//! no tombstones.
+//!
+//! **Failure is final.** After a failed write or sync nobody knows what the disk holds (a second `fsync` may succeed
+//! without having written anything). The store refuses everything and tells the binary, which exits and recovers.
+//!
+//! **An unreadable row is an error.** Each value's checksum covers its space and key too. What does not match is
+//! [`porchlight_actors::ports::StoreError::Corrupt`]; nothing reads as absent because it can't be read.
+//!
+//! **The highest `seq` is remembered**, for the sessions met last, so that the common append reads nothing. How many
+//! batches a session has is the highest `seq` less the holes below it; only batches out of order write the holes down.
+//!
+//! **Where reads run.** A row that was written lately lies in memory, and one that was not costs a few blocks of the
+//! page cache: single rows are read where they are asked for. Journals and lists are read on threads that may block.
+//!
+//! **Snapshots wait for no sync**: they may be lost at any time. They ride in the groups of what can't.
+
+mod backup;
+mod committer;
+mod continuity;
+pub mod embedded;
+pub mod engine;
+pub mod local;
+pub mod memory;
+mod record;
+pub mod secrets;
+pub mod tables;
+pub mod txn;
+
+pub use backup::{BackupError, BackupReport};
+pub use committer::{Committer, HandOver, OnFatal};
+pub use continuity::NotWhole;
+pub use embedded::{EmbeddedStore, OpenError, OpenOptions};
+pub use memory::{MemoryOpenError, MemoryStore};

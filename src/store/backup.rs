@@ -1,0 +1,152 @@
+//! A copy of the embedded store as it stands at one moment, made while it runs, that can be opened like the store.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::continuity::{self, NotWhole};
+use super::embedded::{EmbeddedStore, OpenError, open_engine};
+use super::engine::fjall::acknowledged::{self, Acknowledged, sync_folder};
+use super::engine::{Durability, Engine, EngineError, Space, Write};
+use super::record;
+use super::secrets;
+
+/// Bytes of one batch of the copy.
+const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// Why no backup was made. What was begun is removed; the store itself is untouched.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// There is something in the folder already.
+    #[error("{0} is not empty")]
+    NotEmpty(PathBuf),
+    /// The disk.
+    #[error("{0} can't be written")]
+    Io(PathBuf, #[source] io::Error),
+    /// A row of the store can't be read, or one of the copy not be written.
+    #[error("the copy failed")]
+    Engine(#[from] EngineError),
+    /// A row of the store is corrupt.
+    #[error("the store holds a corrupt row")]
+    Corrupt(#[source] porchlight_actors::ports::StoreError),
+    /// The copy does not open, or lacks something.
+    #[error("the copy is not whole")]
+    Unusable(#[source] Box<OpenError>),
+}
+
+/// What a backup holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+    /// The group up to which it reaches.
+    pub log: u64,
+}
+
+impl EmbeddedStore {
+    /// Copies the store to `folder`, which must be empty or not be there, together with the key file beside it: whoever
+    /// holds the copy can read all that it holds. Every row is checked on the way, and the copy is opened once.
+    /// Blocks for as long as that takes, while the store goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError`].
+    pub fn backup(&self, folder: &Path) -> Result<BackupReport, BackupError> {
+        let io = |error| BackupError::Io(folder.to_path_buf(), error);
+        std::fs::create_dir_all(folder).map_err(io)?;
+        if std::fs::read_dir(folder).map_err(io)?.next().is_some() {
+            return Err(BackupError::NotEmpty(folder.to_path_buf()));
+        }
+        let report = self.copy_to(folder).and_then(|report| {
+            verify(folder, report.log)?;
+            Ok(report)
+        });
+        if report.is_err() {
+            // The first failure is the one to tell of.
+            drop(std::fs::remove_dir_all(folder));
+        }
+        report
+    }
+
+    fn copy_to(&self, folder: &Path) -> Result<BackupReport, BackupError> {
+        let io = |error| BackupError::Io(folder.to_path_buf(), error);
+        let unusable = |error| BackupError::Unusable(Box::new(error));
+        // Until the copy is whole it claims to lack groups, so that nothing opens what was cut off half-way.
+        Acknowledged::create(folder, u64::MAX).map_err(io)?;
+        let mut copy = Copy {
+            to: open_engine(folder).map_err(unusable)?.0,
+            chunk: Vec::new(),
+            chunk_bytes: 0,
+            report: BackupReport {
+                rows: 0,
+                bytes: 0,
+                log: 0,
+            },
+        };
+        self.engine
+            .visit_all(|space, key, value| copy.row(space, key, value))?;
+        copy.flush()?;
+        copy.to.close()?;
+        std::fs::remove_file(folder.join(acknowledged::NAME)).map_err(io)?;
+        Acknowledged::create(folder, copy.report.log).map_err(io)?;
+        if let Some(key) = self.secret_key_file() {
+            let bytes = zeroize::Zeroizing::new(std::fs::read(key).map_err(io)?);
+            let file = folder.join(secrets::NAME);
+            secrets::write_private(folder, &file, &bytes).map_err(io)?;
+        }
+        sync_folder(folder).map_err(io)?;
+        Ok(copy.report)
+    }
+
+    fn secret_key_file(&self) -> Option<PathBuf> {
+        let file = self.folder.as_ref()?.join(secrets::NAME);
+        file.is_file().then_some(file)
+    }
+}
+
+struct Copy<E> {
+    to: E,
+    chunk: Vec<Write>,
+    chunk_bytes: usize,
+    report: BackupReport,
+}
+
+impl<E: Engine> Copy<E> {
+    fn row(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<(), BackupError> {
+        let (_, log) = record::unseal(space, key, value.to_vec()).map_err(BackupError::Corrupt)?;
+        self.report.log = self.report.log.max(log);
+        self.report.rows += 1;
+        self.report.bytes += (key.len() + value.len()) as u64;
+        self.chunk_bytes += key.len() + value.len();
+        self.chunk.push(Write {
+            space,
+            key: key.to_vec(),
+            value: Some(value.to_vec()),
+        });
+        if self.chunk_bytes >= CHUNK_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), BackupError> {
+        self.chunk_bytes = 0;
+        let chunk = std::mem::take(&mut self.chunk);
+        Ok(self.to.apply(chunk, Durability::Buffered)?)
+    }
+}
+
+/// Opens the copy as a start would, and lets go of it.
+fn verify(folder: &Path, log: u64) -> Result<(), BackupError> {
+    let unusable = |error| BackupError::Unusable(Box::new(error));
+    let not_whole = |error: NotWhole| unusable(OpenError::NotWhole(folder.to_path_buf(), error));
+    let (engine, acknowledged) = open_engine(folder).map_err(unusable)?;
+    let last = continuity::check(&engine, acknowledged.number().max(log)).map_err(not_whole)?;
+    if last > log {
+        return Err(unusable(OpenError::Unknown(
+            folder.join(acknowledged::NAME),
+        )));
+    }
+    Ok(())
+}

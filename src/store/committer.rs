@@ -1,0 +1,385 @@
+//! The one writer. Operations queue; the writer's thread takes what is there as a group, decides each in turn, writes
+//! one batch, syncs once, and then completes all who wait. No timer: the next group is what came during the sync.
+//!
+//! A write or a sync that fails is fatal: nobody knows what the disk holds. Nothing is acknowledged any more, every
+//! later call is refused, and the binary is told, so that it exits and recovers.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use porchlight_actors::observe::store::{StoreMetrics, StoreOutcome};
+use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{COMMIT_GROUP_BYTES_MAX, COMMIT_GROUP_MAX, COMMIT_QUEUE_MAX};
+use porchlight_schema::sample::packed::PackedBatch;
+use tokio::sync::oneshot;
+
+use super::continuity;
+use super::engine::{Durability, Engine, EngineError};
+use super::tables::journal::Tips;
+use super::txn::{Group, Txn};
+
+/// Called with each batch as soon as it is durable, on the writer's thread: it must never block.
+pub type HandOver = Arc<dyn Fn(SessionId, u32, PackedBatch) + Send + Sync>;
+
+/// Called once when the store can't go on, with the reason. The binary exits.
+pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// After this long without a write the writer writes its marker all the same: a space that gets no writes pins the
+/// engine's journals (fjall-rs/fjall#288).
+const IDLE_WRITE: Duration = Duration::from_secs(60);
+
+/// The store does not take any more.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+struct Closed(Arc<str>);
+
+trait Operation: Send {
+    fn bytes(&self) -> usize;
+    fn durability(&self) -> Durability;
+    /// Decides; true if what was decided may be kept.
+    fn decide(&mut self, txn: &mut Txn<'_>) -> bool;
+    /// Answers whoever waits: with what was decided, or with why it could not be written.
+    fn complete(self: Box<Self>, refused: Option<&Closed>);
+}
+
+struct Pending<T, F> {
+    bytes: usize,
+    durability: Durability,
+    decide: Option<F>,
+    decided: Option<StoreResult<T>>,
+    waiter: oneshot::Sender<StoreResult<T>>,
+}
+
+impl<T, F> Operation for Pending<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut Txn<'_>) -> StoreResult<T> + Send,
+{
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn decide(&mut self, txn: &mut Txn<'_>) -> bool {
+        self.decided = self.decide.take().map(|decide| decide(txn));
+        matches!(self.decided, Some(Ok(_)))
+    }
+
+    fn complete(self: Box<Self>, refused: Option<&Closed>) {
+        let answer = match (refused, self.decided) {
+            (Some(refused), _) => Err(StoreError::unavailable(refused.clone())),
+            (None, Some(decided)) => decided,
+            (None, None) => Err(StoreError::unavailable("the operation was not decided")),
+        };
+        // Whoever asked may have gone away; what was decided stands.
+        drop(self.waiter.send(answer));
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Box<dyn Operation>>,
+    /// The writer sleeps, and must be woken.
+    idle: bool,
+    /// No operation is taken any more, for this reason.
+    closed: Option<Closed>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // The queue is whole between any two statements that hold it.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The writer's side of the queue, for everybody. Dropping it ends the writer after what is queued.
+pub struct Committer {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl Committer {
+    /// Starts the writer of an engine whose last group is `log`.
+    pub(crate) fn start(
+        engine: Arc<dyn Engine>,
+        log: u64,
+        hand_over: HandOver,
+        on_fatal: OnFatal,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let mut writer = Writer {
+            engine,
+            log,
+            tips: Tips::default(),
+            group: Group::default(),
+            hand_over,
+            shared: Arc::clone(&shared),
+        };
+        let thread = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || {
+                let reason = match catch_unwind(AssertUnwindSafe(|| writer.run())) {
+                    Ok(Ok(())) => return,
+                    Ok(Err(error)) => describe(&error),
+                    Err(panic) => format!("the writer panicked: {}", panic_text(panic.as_ref())),
+                };
+                refuse_all(&writer.shared, &reason);
+                on_fatal(&reason);
+            })?;
+        Ok(Self {
+            shared,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Queues an operation of about `bytes` and waits until what it decided is as durable as asked. Once queued it is
+    /// carried out, whether or not anybody still waits.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Overloaded`] when the queue is full, [`StoreError::Unavailable`] when the store is closed or
+    /// failed, and what `decide` answers.
+    pub async fn run<T, F>(&self, bytes: usize, durability: Durability, decide: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        let (waiter, answer) = oneshot::channel();
+        let operation = Box::new(Pending {
+            bytes,
+            durability,
+            decide: Some(decide),
+            decided: None,
+            waiter,
+        });
+        {
+            let mut queue = self.shared.lock();
+            if let Some(closed) = &queue.closed {
+                return Err(StoreError::unavailable(closed.clone()));
+            }
+            if queue.waiting.len() >= COMMIT_QUEUE_MAX {
+                StoreMetrics::get().on_operations(StoreOutcome::Overloaded, 1);
+                return Err(StoreError::Overloaded);
+            }
+            queue.waiting.push_back(operation);
+            if queue.idle {
+                queue.idle = false;
+                self.shared.wake.notify_one();
+            }
+        }
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => Err(StoreError::unavailable("the store's writer is gone")),
+        }
+    }
+
+    /// A write of small rows that its caller waits for.
+    pub async fn write<T, F>(&self, decide: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        self.run(1024, Durability::Synced, decide).await
+    }
+
+    /// How many operations wait.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.shared.lock().waiting.len()
+    }
+
+    /// Refused when the store is closed or failed.
+    pub fn check_open(&self) -> StoreResult<()> {
+        match &self.shared.lock().closed {
+            Some(closed) => Err(StoreError::unavailable(closed.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes nothing more, carries out what is queued, and waits for the writer to end. Blocks.
+    pub fn close(&self) {
+        {
+            let mut queue = self.shared.lock();
+            if queue.closed.is_none() {
+                queue.closed = Some(Closed("the store is closed".into()));
+            }
+            queue.idle = false;
+            self.shared.wake.notify_one();
+        }
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        // What is handed batches may hold the store: then the writer itself may be the last to let go of it.
+        let is_writer = |thread: &std::thread::JoinHandle<()>| {
+            thread.thread().id() == std::thread::current().id()
+        };
+        if let Some(thread) = thread.filter(|thread| !is_writer(thread)) {
+            // A panic of the writer has been reported already.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+struct Writer {
+    engine: Arc<dyn Engine>,
+    log: u64,
+    tips: Tips,
+    group: Group,
+    hand_over: HandOver,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    fn run(&mut self) -> Result<(), EngineError> {
+        loop {
+            match self.next_group() {
+                Some(operations) => self.commit(operations)?,
+                None => return self.engine.close(),
+            }
+        }
+    }
+
+    /// What is queued, up to the limits of a group; nothing after a minute without any; none when the store closes.
+    fn next_group(&self) -> Option<Vec<Box<dyn Operation>>> {
+        let mut queue = self.shared.lock();
+        while queue.waiting.is_empty() {
+            if queue.closed.is_some() {
+                return None;
+            }
+            queue.idle = true;
+            let (woken, timeout) = self
+                .shared
+                .wake
+                .wait_timeout(queue, IDLE_WRITE)
+                .unwrap_or_else(PoisonError::into_inner);
+            queue = woken;
+            queue.idle = false;
+            if timeout.timed_out() && queue.waiting.is_empty() && queue.closed.is_none() {
+                return Some(Vec::new());
+            }
+        }
+        let mut bytes = 0;
+        let mut count = 0;
+        for operation in queue.waiting.iter().take(COMMIT_GROUP_MAX) {
+            bytes += operation.bytes();
+            if count > 0 && bytes > COMMIT_GROUP_BYTES_MAX {
+                break;
+            }
+            count += 1;
+        }
+        let operations = queue.waiting.drain(..count).collect();
+        StoreMetrics::get().queue.set(queue.waiting.len() as f64);
+        Some(operations)
+    }
+
+    fn commit(&mut self, mut operations: Vec<Box<dyn Operation>>) -> Result<(), EngineError> {
+        let mut durability = Durability::Buffered;
+        let mut failed = 0;
+        for operation in &mut operations {
+            let mut txn = Txn {
+                engine: self.engine.as_ref(),
+                group: &mut self.group,
+                tips: &mut self.tips,
+            };
+            if operation.decide(&mut txn) {
+                durability = durability.max(operation.durability());
+                self.group.keep();
+            } else {
+                failed += 1;
+                self.group.take_back();
+            }
+        }
+        let is_idle_write = operations.is_empty();
+        if (is_idle_write || !self.group.is_empty())
+            && let Err(error) = self.write(durability)
+        {
+            let reason = Closed(describe(&error).into());
+            StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
+            for operation in operations {
+                operation.complete(Some(&reason));
+            }
+            return Err(error);
+        }
+        for (session_id, seq, batch) in self.group.taken.drain(..) {
+            (self.hand_over)(session_id, seq, batch);
+        }
+        StoreMetrics::get().on_operations(StoreOutcome::Ok, operations.len() as u64 - failed);
+        StoreMetrics::get().on_operations(StoreOutcome::Failed, failed);
+        for operation in operations {
+            operation.complete(None);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, durability: Durability) -> Result<(), EngineError> {
+        let begun = Instant::now();
+        let log = self.log + 1;
+        let mut writes = self.group.writes(log);
+        writes.extend(continuity::markers(log));
+        self.engine.apply(writes, durability)?;
+        self.log = log;
+        if durability == Durability::Synced {
+            self.engine.acknowledge(log)?;
+        }
+        StoreMetrics::get().groups.increment(1);
+        StoreMetrics::get()
+            .commit
+            .record(begun.elapsed().as_secs_f64());
+        if log.is_multiple_of(continuity::ROTATE_GROUPS) {
+            self.engine.rotate()?;
+        }
+        Ok(())
+    }
+}
+
+fn refuse_all(shared: &Shared, reason: &str) {
+    let closed = Closed(reason.into());
+    let waiting = {
+        let mut queue = shared.lock();
+        queue.closed = Some(closed.clone());
+        std::mem::take(&mut queue.waiting)
+    };
+    for operation in waiting {
+        operation.complete(Some(&closed));
+    }
+}
+
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no text")
+}

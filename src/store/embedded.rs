@@ -1,0 +1,191 @@
+//! The store on disk: opening it, with every check, and closing it.
+//!
+//! ```text
+//! porchlight-data/
+//!   engine/        fjall's files
+//!   acknowledged   the highest group that was acknowledged
+//!   secret.key     seals secrets (see `secrets.rs`), unless the configuration names others
+//! ```
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use porchlight_actors::ports::StoreResult;
+
+use super::committer::{Committer, HandOver, OnFatal};
+use super::continuity::{self, NotWhole};
+use super::engine::fjall::FjallEngine;
+use super::engine::fjall::acknowledged::{self, Acknowledged};
+use super::engine::{Durability, Engine, EngineError};
+use super::local::LocalStore;
+
+/// The store on disk.
+pub type EmbeddedStore = LocalStore<FjallEngine>;
+
+/// The engine's folder within the store's.
+pub(crate) const ENGINE_FOLDER: &str = "engine";
+
+/// The first write after a start may take this long (fjall-rs/fjall#257: it may take for ever).
+const PROBE: Duration = Duration::from_secs(10);
+
+/// How to open a store.
+pub struct OpenOptions {
+    /// The folder; made when there is none.
+    pub path: PathBuf,
+    /// Gets each batch that has become durable.
+    pub hand_over: HandOver,
+    /// Told once, when the store can't go on.
+    pub on_fatal: OnFatal,
+}
+
+/// Why a store was not opened. Nothing that it holds was changed by us; the engine may have cut off what it could not
+/// read of its journal.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("the store in {0} is in use by another process")]
+    Locked(PathBuf),
+    /// The folder, or a file beside the engine, can't be used.
+    #[error("{0} can't be used")]
+    Io(PathBuf, #[source] io::Error),
+    /// The file with the highest acknowledged group is gone or damaged, so that nobody can tell whether the engine
+    /// holds all that was acknowledged.
+    #[error(
+        "{0} is missing or damaged: whether the store is whole can't be told. Restore it from a backup"
+    )]
+    Unknown(PathBuf),
+    /// Something that was acknowledged is missing.
+    #[error("the store in {0} is not whole")]
+    NotWhole(PathBuf, #[source] NotWhole),
+    /// The engine refuses its files.
+    #[error("the store in {0} can't be opened")]
+    Engine(PathBuf, #[source] EngineError),
+    /// The first write did not end. The process should be started again, once.
+    #[error("the store in {0} takes no writes: the first did not end within 10 s")]
+    WritesHalt(PathBuf),
+}
+
+impl OpenError {
+    /// Whether a new start of the process may help.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::WritesHalt(_))
+    }
+}
+
+impl EmbeddedStore {
+    /// Opens the store, or makes it. Blocks: up to a second, longer when tables have to be repaired.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]: it refuses to start rather than to go on with less than was acknowledged.
+    pub fn open(options: OpenOptions) -> Result<Arc<Self>, OpenError> {
+        let OpenOptions {
+            path,
+            hand_over,
+            on_fatal,
+        } = options;
+        let (engine, acknowledged) = open_engine(&path)?;
+        let log = continuity::check(&engine, acknowledged.number())
+            .map_err(|error| OpenError::NotWhole(path.clone(), error))?;
+        let engine = Arc::new(engine);
+        let log = probe(&path, &engine, log + 1)?;
+        let io = |error| OpenError::Io(path.clone(), error);
+        let tell = Arc::clone(&on_fatal);
+        let beside = acknowledged
+            .keep_synced(move |error| {
+                tell(&format!("the acknowledged group can't be synced: {error}"));
+            })
+            .map_err(io)?;
+        let committer =
+            Committer::start(Arc::clone(&engine) as _, log, hand_over, on_fatal).map_err(io)?;
+        Ok(Arc::new(Self {
+            engine,
+            committer,
+            _beside: Some(beside),
+            folder: Some(path),
+        }))
+    }
+}
+
+impl EmbeddedStore {
+    /// Opens the store where there are no sessions to run: for commands beside a server that is down. A failure of its
+    /// writer is answered to whoever waits.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open_alone(path: &Path) -> Result<Arc<Self>, OpenError> {
+        Self::open(OpenOptions {
+            path: path.to_path_buf(),
+            hand_over: Arc::new(|_, _, _| {}),
+            on_fatal: Arc::new(|_| {}),
+        })
+    }
+
+    /// Moves what is in memory out to tables and waits for it. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] when the engine fails.
+    pub fn flush_tables(&self) -> StoreResult<()> {
+        Ok(self.engine.flush()?)
+    }
+}
+
+/// Opens the engine in the store's folder, and the file beside it.
+pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>), OpenError> {
+    let folder = path.join(ENGINE_FOLDER);
+    let file = path.join(acknowledged::NAME);
+    let io = |error| OpenError::Io(path.to_path_buf(), error);
+    std::fs::create_dir_all(path).map_err(io)?;
+    let has_engine = folder.try_exists().map_err(io)?;
+    let has_file = file.try_exists().map_err(io)?;
+    let acknowledged = match (has_engine, has_file) {
+        // Made before the engine, so that an engine without it is one that lost it.
+        (false, false) => Acknowledged::create(path, 0).map_err(io)?,
+        (true, false) => return Err(OpenError::Unknown(file)),
+        (_, true) => Acknowledged::open(path)
+            .map_err(io)?
+            .ok_or(OpenError::Unknown(file))?,
+    };
+    let acknowledged = Arc::new(acknowledged);
+    // Some damage makes fjall panic rather than answer with an error.
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        FjallEngine::open(&folder, Arc::clone(&acknowledged))
+    }));
+    match opened {
+        Ok(Ok(engine)) => Ok((engine, acknowledged)),
+        Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked(path.to_path_buf())),
+        Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error.into())),
+        Err(_) => Err(OpenError::Engine(
+            path.to_path_buf(),
+            EngineError::Corrupt("fjall panicked over its files".to_owned()),
+        )),
+    }
+}
+
+/// Writes and syncs one group of nothing but markers, and gives its number. It runs on a thread of its own, because
+/// a write that hangs can't be called back.
+fn probe(path: &Path, engine: &Arc<FjallEngine>, log: u64) -> Result<u64, OpenError> {
+    let (done, wait) = mpsc::channel();
+    let writer = Arc::clone(engine);
+    std::thread::Builder::new()
+        .name("store-probe".to_owned())
+        .spawn(move || {
+            let written = writer
+                .apply(continuity::markers(log).into(), Durability::Synced)
+                .and_then(|()| writer.acknowledge(log));
+            drop(writer);
+            drop(done.send(written));
+        })
+        .map_err(|error| OpenError::Io(path.to_path_buf(), error))?;
+    match wait.recv_timeout(PROBE) {
+        Ok(Ok(())) => Ok(log),
+        Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error)),
+        Err(_) => Err(OpenError::WritesHalt(path.to_path_buf())),
+    }
+}

@@ -1,0 +1,179 @@
+//! What the tables stand on: an ordered key-value engine with two spaces and atomic batches.
+
+pub mod fjall;
+pub mod memory;
+
+use std::ops::ControlFlow;
+
+/// The two key spaces. More would be more of what pins the engine's journals (see `engine/fjall.rs`); tables are
+/// prefixes of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// The batches of the sessions: written once, read in order.
+    Journal,
+    /// Everything else.
+    State,
+}
+
+impl Space {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Journal, Self::State];
+
+    /// The name in the engine's files and in messages.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Journal => "journal",
+            Self::State => "state",
+        }
+    }
+}
+
+/// Keys from `from` on, and before `to`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The first key that belongs.
+    pub from: Vec<u8>,
+    /// The first key that no longer does; empty: none, the range has no end.
+    pub to: Vec<u8>,
+}
+
+impl KeyRange {
+    /// All keys that begin with `prefix`.
+    #[must_use]
+    pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
+        let from = prefix.into();
+        let mut to = from.clone();
+        while let Some(last) = to.pop() {
+            if last < u8::MAX {
+                to.push(last + 1);
+                break;
+            }
+        }
+        Self { from, to }
+    }
+
+    /// The same range without `key` and all before it.
+    #[must_use]
+    pub fn after(mut self, key: &[u8]) -> Self {
+        if key >= self.from.as_slice() {
+            self.from = key.to_vec();
+            self.from.push(0);
+        }
+        self
+    }
+
+    /// The same range without `key` and all behind it.
+    #[must_use]
+    pub fn before(mut self, key: &[u8]) -> Self {
+        if self.to.is_empty() || key < self.to.as_slice() {
+            self.to = key.to_vec();
+        }
+        self
+    }
+
+    /// Whether no key can be in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.to.is_empty() && self.from >= self.to
+    }
+}
+
+/// The order of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Smallest key first.
+    Ascending,
+    /// Greatest key first.
+    Descending,
+}
+
+/// One write of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// Where.
+    pub space: Space,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value; none removes the row.
+    pub value: Option<Vec<u8>>,
+}
+
+/// When a batch is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// When the operating system has it: it survives the process, not the machine.
+    Buffered,
+    /// When the disk has it, and all that was applied before it.
+    Synced,
+}
+
+/// What an engine could not do.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The disk, or what stands before it.
+    #[error("the storage engine failed")]
+    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A block does not match its checksum.
+    #[error("a block of the storage engine is corrupt: {0}")]
+    Corrupt(String),
+}
+
+/// Called with each key and value of a scan, until it breaks off.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// An ordered key-value engine. Reads see whole batches; a batch that was applied is seen by every later read.
+/// All calls block.
+pub trait Engine: Send + Sync + 'static {
+    /// The value under `key`.
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError>;
+
+    /// Visits the rows of a range in order. `visit` must not call the engine.
+    fn scan(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), EngineError>;
+
+    /// Applies a batch, all of it or nothing. After an error the engine may not be used again.
+    fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError>;
+
+    /// Takes note, before anybody is told, that everything up to group `log` has been synced.
+    fn acknowledge(&self, log: u64) -> Result<(), EngineError>;
+
+    /// Begins to move what is in memory out to tables, without waiting for it.
+    fn rotate(&self) -> Result<(), EngineError>;
+
+    /// Syncs what there is. Nothing is applied afterwards.
+    fn close(&self) -> Result<(), EngineError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_covers_what_begins_with_it_and_nothing_else() {
+        let range = KeyRange::prefix(*b"ab");
+        assert_eq!(
+            (range.from.as_slice(), range.to.as_slice()),
+            (&b"ab"[..], &b"ac"[..])
+        );
+        assert_eq!(KeyRange::prefix([1, 255, 255]).to, [2]);
+        assert!(KeyRange::prefix([255, 255]).to.is_empty());
+        assert!(!KeyRange::prefix([255, 255]).is_empty());
+    }
+
+    #[test]
+    fn after_and_before_only_narrow() {
+        let range = KeyRange::prefix(*b"ab");
+        assert_eq!(range.clone().after(b"aa"), range);
+        assert_eq!(range.clone().before(b"b"), range);
+        let narrow = range.after(b"ab1").before(b"ab3");
+        assert_eq!(narrow.from, b"ab1\0");
+        assert_eq!(narrow.to, b"ab3");
+        assert!(narrow.before(b"ab0").is_empty());
+    }
+}

@@ -1,0 +1,192 @@
+//! The file that holds the number of the highest group that was acknowledged.
+//!
+//! It is written, without a sync, for each group, before anybody is told: so it is exact after the process was
+//! killed. It is synced each second when it has moved, and at shutdown: so after a loss of power it is a second old
+//! at most, and never ahead of the engine, which synced the group before. Two slots are written in turn, each with
+//! its checksum, so that a write that was cut leaves the other.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The file's name, beside the engine's folder.
+pub(crate) const NAME: &str = "acknowledged";
+
+/// One slot: "PLAK", the number, the CRC-32 of both. The second lies in another sector.
+const SLOT_BYTES: usize = 16;
+const SLOT_DISTANCE: u64 = 4096;
+const MAGIC: [u8; 4] = *b"PLAK";
+
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+fn slot(log: u64) -> [u8; SLOT_BYTES] {
+    let mut slot = [0; SLOT_BYTES];
+    let (head, checksum) = slot.split_at_mut(12);
+    head[..4].copy_from_slice(&MAGIC);
+    head[4..].copy_from_slice(&log.to_be_bytes());
+    checksum.copy_from_slice(&crc32fast::hash(head).to_be_bytes());
+    slot
+}
+
+fn read_slot(file: &File, place: u64) -> io::Result<Option<u64>> {
+    let mut bytes = [0; SLOT_BYTES];
+    match file.read_exact_at(&mut bytes, place * SLOT_DISTANCE) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[4..12]);
+    let log = u64::from_be_bytes(number);
+    Ok((slot(log) == bytes).then_some(log))
+}
+
+/// Makes a folder's entries durable.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// The file.
+pub(crate) struct Acknowledged {
+    file: File,
+    noted: AtomicU64,
+    notes: AtomicU64,
+    synced: Mutex<u64>,
+}
+
+impl Acknowledged {
+    /// Makes the file for a new store, durably, with `log`.
+    pub(crate) fn create(folder: &Path, log: u64) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(folder.join(NAME))?;
+        for place in 0..2 {
+            file.write_all_at(&slot(log), place * SLOT_DISTANCE)?;
+        }
+        file.sync_all()?;
+        sync_folder(folder)?;
+        Ok(Self::of(file, log, 0))
+    }
+
+    /// Opens the file of a store. None: it is there, but neither slot can be read.
+    pub(crate) fn open(folder: &Path) -> io::Result<Option<Self>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(folder.join(NAME))?;
+        let slots = [read_slot(&file, 0)?, read_slot(&file, 1)?];
+        let notes = u64::from(slots[0] >= slots[1]);
+        let newest = slots.into_iter().max().flatten();
+        Ok(newest.map(|log| Self::of(file, log, notes)))
+    }
+
+    /// `notes`: the slot that is written first is the one of its remainder by two.
+    fn of(file: File, log: u64, notes: u64) -> Self {
+        Self {
+            file,
+            noted: AtomicU64::new(log),
+            notes: AtomicU64::new(notes),
+            synced: Mutex::new(log),
+        }
+    }
+
+    /// The number that the file holds.
+    pub(crate) fn number(&self) -> u64 {
+        self.noted.load(Ordering::Acquire)
+    }
+
+    /// Writes a higher number. One thread at a time.
+    pub(crate) fn note(&self, log: u64) -> io::Result<()> {
+        let place = self.notes.fetch_add(1, Ordering::Relaxed) % 2;
+        self.file.write_all_at(&slot(log), place * SLOT_DISTANCE)?;
+        self.noted.store(log, Ordering::Release);
+        Ok(())
+    }
+
+    /// Syncs the file if it has moved.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let noted = self.number();
+        if *synced != noted {
+            self.file.sync_data()?;
+            *synced = noted;
+        }
+        Ok(())
+    }
+
+    /// Syncs it each second from now on; `on_failure` is told of the first sync that fails, and there is none after.
+    pub(crate) fn keep_synced(
+        self: &Arc<Self>,
+        on_failure: impl Fn(&io::Error) + Send + 'static,
+    ) -> io::Result<Syncing> {
+        let (stop, stopped) = channel();
+        let acknowledged = Arc::clone(self);
+        let thread = std::thread::Builder::new()
+            .name("store-acknowledged".to_owned())
+            .spawn(move || {
+                while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SYNC_EVERY) {
+                    if let Err(error) = acknowledged.sync() {
+                        on_failure(&error);
+                        return;
+                    }
+                }
+            })?;
+        Ok(Syncing {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+/// Keeps the file synced until it is dropped.
+pub(crate) struct Syncing {
+    stop: Option<Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Syncing {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_write_leaves_the_number_before() {
+        let folder = std::env::temp_dir().join(format!("acknowledged-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = Acknowledged::create(&folder, 0).unwrap();
+        for log in [1, 3, 5, 7] {
+            file.note(log).unwrap();
+        }
+        file.sync().unwrap();
+        let open = || Acknowledged::open(&folder).unwrap();
+        assert_eq!(open().map(|file| file.number()), Some(7));
+        let reopened = open().unwrap();
+        reopened.note(9).unwrap();
+        assert_eq!(open().map(|file| file.number()), Some(9));
+        let mut bytes = std::fs::read(folder.join(NAME)).unwrap();
+        let nine = bytes
+            .windows(8)
+            .position(|w| w == 9_u64.to_be_bytes())
+            .unwrap();
+        bytes[nine + 7] = 200;
+        std::fs::write(folder.join(NAME), &bytes).unwrap();
+        assert_eq!(open().map(|file| file.number()), Some(7));
+        std::fs::write(folder.join(NAME), b"").unwrap();
+        assert!(open().is_none());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

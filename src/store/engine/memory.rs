@@ -1,0 +1,199 @@
+//! An engine in memory, for tests: it can fail, dawdle, and lose what was not synced.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Durability, Engine, EngineError, KeyRange, Order, Space, Visit, Write};
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Default)]
+struct Inner {
+    journal: Rows,
+    state: Rows,
+    /// What each write since the last sync replaced.
+    unsynced: Vec<Write>,
+    acknowledged: u64,
+    fail_after: Option<u64>,
+    delay: Duration,
+    applied: u64,
+    synced: u64,
+}
+
+impl Inner {
+    fn rows(&mut self, space: Space) -> &mut Rows {
+        match space {
+            Space::Journal => &mut self.journal,
+            Space::State => &mut self.state,
+        }
+    }
+
+    fn write(&mut self, write: Write) -> Write {
+        let Write { space, key, value } = write;
+        let before = match value {
+            Some(value) => self.rows(space).insert(key.clone(), value),
+            None => self.rows(space).remove(&key),
+        };
+        Write {
+            space,
+            key,
+            value: before,
+        }
+    }
+}
+
+/// An engine in memory. Clones share their rows, so that a test keeps one beside the store's.
+#[derive(Clone, Default)]
+pub struct MemoryEngine(Arc<Mutex<Inner>>);
+
+/// The failure that a test ordered.
+#[derive(Debug, thiserror::Error)]
+#[error("a failure that was ordered")]
+pub struct Ordered;
+
+impl MemoryEngine {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets `batches` more be applied and fails all that follow.
+    pub fn fail_after(&self, batches: u64) {
+        self.lock().fail_after = Some(batches);
+    }
+
+    /// Lets each batch take this long.
+    pub fn delay(&self, delay: Duration) {
+        self.lock().delay = delay;
+    }
+
+    /// What a loss of power leaves: another engine without what was not synced. This one goes on by itself, so that
+    /// a store which still runs on it can't write into the other.
+    #[must_use]
+    pub fn after_power_loss(&self) -> Self {
+        let inner = self.lock();
+        let mut left = Inner {
+            journal: inner.journal.clone(),
+            state: inner.state.clone(),
+            acknowledged: inner.acknowledged,
+            ..Inner::default()
+        };
+        for before in inner.unsynced.iter().rev() {
+            left.write(before.clone());
+        }
+        Self(Arc::new(Mutex::new(left)))
+    }
+
+    /// Overwrites a stored value, seal and all.
+    pub fn tamper(&self, space: Space, key: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> bool {
+        match self.lock().rows(space).get_mut(key) {
+            Some(value) => {
+                change(value);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Batches applied, and those of them that were synced.
+    #[must_use]
+    pub fn applied_and_synced(&self) -> (u64, u64) {
+        let inner = self.lock();
+        (inner.applied, inner.synced)
+    }
+
+    /// The highest group acknowledged.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.lock().acknowledged
+    }
+}
+
+/// Waits without a timer's help: `park` may wake early.
+fn dawdle(delay: Duration) {
+    let until = Instant::now() + delay;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        if left.is_zero() {
+            break;
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
+        Ok(self.lock().rows(space).get(key).cloned())
+    }
+
+    fn scan(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), EngineError> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let upper = if range.to.is_empty() {
+            Bound::Unbounded
+        } else {
+            Bound::Excluded(range.to.as_slice())
+        };
+        let mut inner = self.lock();
+        let mut rows = inner
+            .rows(space)
+            .range::<[u8], _>((Bound::Included(range.from.as_slice()), upper));
+        while let Some((key, value)) = match order {
+            Order::Ascending => rows.next(),
+            Order::Descending => rows.next_back(),
+        } {
+            if let ControlFlow::Break(()) = visit(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError> {
+        let delay = self.lock().delay;
+        dawdle(delay);
+        let mut inner = self.lock();
+        match inner.fail_after.as_mut() {
+            Some(0) => return Err(EngineError::Failed(Box::new(Ordered))),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        inner.applied += 1;
+        for write in writes {
+            let before = inner.write(write);
+            inner.unsynced.push(before);
+        }
+        if durability == Durability::Synced {
+            inner.synced += 1;
+            inner.unsynced.clear();
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&self, log: u64) -> Result<(), EngineError> {
+        self.lock().acknowledged = log;
+        Ok(())
+    }
+
+    fn rotate(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), EngineError> {
+        self.lock().unsynced.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! The store on one machine: the tables over an engine, with one writer. It implements the actors' ports.
+
+mod insights;
+mod journal;
+mod keys;
+mod outbox;
+mod sessions;
+
+use std::sync::Arc;
+
+use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
+use porchlight_schema::time::TimestampMs;
+
+use super::committer::Committer;
+use super::engine::Engine;
+use super::tables::{idempotency, retention};
+use super::txn::{Read, Reader};
+
+/// A store on one machine, on the engine `E`.
+pub struct LocalStore<E: Engine> {
+    pub(crate) engine: Arc<E>,
+    pub(crate) committer: Committer,
+    /// Dropped after the writer has ended.
+    pub(crate) _beside: Option<super::engine::fjall::acknowledged::Syncing>,
+    /// Where it lies, when it lies on disk.
+    pub(crate) folder: Option<std::path::PathBuf>,
+}
+
+impl<E: Engine> LocalStore<E> {
+    /// The writer: other tables' operations go through it too.
+    #[must_use]
+    pub fn committer(&self) -> &Committer {
+        &self.committer
+    }
+
+    /// Reads rows here and now: for single rows, which lie in memory mostly. Blocks while the disk is read.
+    pub fn read_here<T>(&self, read: impl FnOnce(&dyn Read) -> StoreResult<T>) -> StoreResult<T> {
+        self.committer.check_open()?;
+        read(&Reader(self.engine.as_ref()))
+    }
+
+    /// Reads rows on a thread that may block: for what reads many rows, or old ones.
+    pub async fn read_rows<T, F>(&self, read: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Read) -> StoreResult<T> + Send + 'static,
+    {
+        self.committer.check_open()?;
+        let engine = Arc::clone(&self.engine);
+        tokio::task::spawn_blocking(move || read(&Reader(engine.as_ref())))
+            .await
+            .map_err(StoreError::unavailable)?
+    }
+
+    /// Removes the sessions that were completed before `before`, with all that belongs to them, in small steps
+    /// between which others write. Gives how many.
+    pub async fn sweep(&self, before: TimestampMs) -> StoreResult<u64> {
+        let mut removed = 0;
+        loop {
+            let step = self
+                .committer
+                .write(move |txn| retention::step(txn, before, SWEEP_STEP_ROWS_MAX))
+                .await?;
+            match step {
+                retention::Step::Done => return Ok(removed),
+                retention::Step::Begun => {}
+                retention::Step::Removed => removed += 1,
+            }
+        }
+    }
+
+    /// Removes the idempotency keys that are forgotten at `now`. Gives how many.
+    pub async fn sweep_idempotency_keys(&self, now: TimestampMs) -> StoreResult<u64> {
+        let mut removed = 0;
+        loop {
+            let swept = self
+                .committer
+                .write(move |txn| idempotency::sweep(txn, now, SWEEP_STEP_ROWS_MAX))
+                .await?;
+            removed += swept as u64;
+            if swept < SWEEP_STEP_ROWS_MAX {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// Takes nothing more, writes what is queued, syncs, and ends the writer. Every later call is refused.
+    pub async fn close(self: &Arc<Self>) {
+        let store = Arc::clone(self);
+        // The task can only fail by a panic of the writer's, which has been told of.
+        drop(tokio::task::spawn_blocking(move || store.committer.close()).await);
+    }
+}

@@ -1,0 +1,52 @@
+use async_trait::async_trait;
+use porchlight_actors::ports::{
+    Insights, MessageBody, Snapshot, Snapshots, StoreResult, StoredInsight,
+};
+use porchlight_schema::ids::SessionId;
+
+use super::LocalStore;
+use crate::store::engine::{Durability, Engine};
+use crate::store::tables::{insights, snapshots};
+
+/// What an insight takes of a group, about.
+const INSIGHT_BYTES: usize = 16 * 1024;
+
+#[async_trait]
+impl<E: Engine> Snapshots for LocalStore<E> {
+    async fn put_snapshot(&self, session_id: SessionId, snapshot: Snapshot) -> StoreResult<()> {
+        self.committer
+            .run(snapshot.state.len(), Durability::Buffered, move |txn| {
+                snapshots::put(txn, session_id, &snapshot)
+            })
+            .await
+    }
+
+    async fn newest_snapshot(&self, session_id: SessionId) -> StoreResult<Option<Snapshot>> {
+        self.read_here(|read| snapshots::newest(read, session_id))
+    }
+}
+
+#[async_trait]
+impl<E: Engine> Insights for LocalStore<E> {
+    async fn commit_insight(
+        &self,
+        session_id: SessionId,
+        insight: StoredInsight,
+        message: MessageBody,
+        learned: Vec<([u8; 32], Vec<u8>)>,
+    ) -> StoreResult<bool> {
+        self.committer
+            .run(INSIGHT_BYTES, Durability::Synced, move |txn| {
+                insights::commit(txn, session_id, &insight, message, learned)
+            })
+            .await
+    }
+
+    async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
+        self.read_here(|read| insights::newest(read, session_id))
+    }
+
+    async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {
+        self.read_here(|read| insights::recall(read, &key))
+    }
+}

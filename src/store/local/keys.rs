@@ -1,0 +1,46 @@
+use async_trait::async_trait;
+use porchlight_actors::ports::{Keys, Organization, StoreResult};
+use porchlight_schema::ids::{KeyId, OrganizationId};
+use porchlight_schema::key::KeyRecord;
+use porchlight_schema::time::TimestampMs;
+
+use super::LocalStore;
+use crate::store::engine::Engine;
+use crate::store::tables::keys;
+
+#[async_trait]
+impl<E: Engine> Keys for LocalStore<E> {
+    async fn organization(&self, candidate: Organization) -> StoreResult<Organization> {
+        self.committer
+            .write(move |txn| keys::organization(txn, candidate))
+            .await
+    }
+
+    async fn organizations(&self) -> StoreResult<Vec<Organization>> {
+        self.read_rows(keys::organizations).await
+    }
+
+    async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()> {
+        self.committer
+            .write(move |txn| keys::put(txn, &hash, &record))
+            .await
+    }
+
+    async fn find_key(&self, hash: [u8; 32]) -> StoreResult<Option<KeyRecord>> {
+        self.read_here(|read| keys::find(read, &hash))
+    }
+
+    async fn list_keys(
+        &self,
+        organization_id: Option<OrganizationId>,
+    ) -> StoreResult<Vec<KeyRecord>> {
+        self.read_rows(move |read| keys::list(read, organization_id))
+            .await
+    }
+
+    async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>> {
+        self.committer
+            .write(move |txn| keys::revoke(txn, id, at))
+            .await
+    }
+}

@@ -1,0 +1,78 @@
+use async_trait::async_trait;
+use porchlight_actors::ports::{
+    EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
+    StartOutcome, StoreResult,
+};
+use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::message::Message;
+use porchlight_schema::session::{SessionEnd, Tenant};
+
+use super::LocalStore;
+use crate::store::engine::Engine;
+use crate::store::tables::{behind, lists, messages, sessions};
+
+#[async_trait]
+impl<E: Engine> Sessions for LocalStore<E> {
+    async fn start(&self, new: NewSession) -> StoreResult<StartOutcome> {
+        self.committer
+            .write(move |txn| sessions::start(txn, new))
+            .await
+    }
+
+    async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+        self.read_here(|read| sessions::find(read, session_id))
+    }
+
+    async fn end(
+        &self,
+        session_id: SessionId,
+        end: SessionEnd,
+        pod: Option<PodRow>,
+        message: MessageBody,
+    ) -> StoreResult<Option<EndOutcome>> {
+        self.committer
+            .write(move |txn| sessions::end(txn, session_id, end, pod, message))
+            .await
+    }
+
+    async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool> {
+        self.committer
+            .write(move |txn| sessions::attach_pod(txn, session_id, &pod))
+            .await
+    }
+
+    async fn pod(&self, session_id: SessionId) -> StoreResult<Option<PodRow>> {
+        self.read_here(|read| sessions::pod_of(read, session_id))
+    }
+
+    async fn list(
+        &self,
+        tenant: Tenant,
+        filter: &SessionFilter,
+        limit: u32,
+        after: Option<SessionId>,
+    ) -> StoreResult<Page<SessionRow, SessionId>> {
+        let filter = filter.clone();
+        self.read_rows(move |read| lists::page(read, tenant, &filter, limit as usize, after))
+            .await
+    }
+
+    async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
+        self.read_rows(move |read| sessions::live(read, after, limit))
+            .await
+    }
+
+    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
+        self.read_rows(move |read| behind::after(read, after, limit))
+            .await
+    }
+
+    async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {
+        self.read_rows(move |read| messages::all(read, session_id))
+            .await
+    }
+
+    async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
+        self.read_here(|read| messages::find(read, id))
+    }
+}

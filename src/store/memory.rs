@@ -1,0 +1,45 @@
+//! The store in memory, for tests.
+
+use std::sync::Arc;
+
+use super::committer::{Committer, HandOver, OnFatal};
+use super::continuity::{self, NotWhole};
+use super::engine::memory::MemoryEngine;
+use super::local::LocalStore;
+
+/// The store in memory.
+pub type MemoryStore = LocalStore<MemoryEngine>;
+
+/// Why a store could not be opened on an engine in memory.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryOpenError {
+    /// The engine lost what was acknowledged.
+    #[error("the store is not whole")]
+    NotWhole(#[from] NotWhole),
+    /// No thread could be started.
+    #[error("the writer's thread can't be started")]
+    Thread(#[from] std::io::Error),
+}
+
+impl MemoryStore {
+    /// A store on an empty engine.
+    pub fn new(hand_over: HandOver) -> Result<Arc<Self>, MemoryOpenError> {
+        Self::on(MemoryEngine::new(), hand_over, Arc::new(|_| {}))
+    }
+
+    /// A store on an engine that may hold something.
+    pub fn on(
+        engine: MemoryEngine,
+        hand_over: HandOver,
+        on_fatal: OnFatal,
+    ) -> Result<Arc<Self>, MemoryOpenError> {
+        let log = continuity::check(&engine, engine.acknowledged())?;
+        let engine = Arc::new(engine);
+        Ok(Arc::new(Self {
+            committer: Committer::start(Arc::clone(&engine) as _, log, hand_over, on_fatal)?,
+            engine,
+            _beside: None,
+            folder: None,
+        }))
+    }
+}

@@ -1,0 +1,113 @@
+//! How a row's value is kept: its payload, the number of the group that wrote it, and a checksum over space, key,
+//! payload and number. A value that was cut, flipped or put under another key is an error, never an absence.
+
+use porchlight_actors::ports::{StoreError, StoreResult};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::engine::Space;
+
+/// Bytes that follow the payload: the group's number and the CRC-32.
+pub(crate) const SEAL_BYTES: usize = 12;
+
+/// The number of the format in which payloads are written: postcard. Every format ever written stays readable.
+const FORMAT: u8 = 1;
+
+fn checksum(space: Space, key: &[u8], sealed: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&[space as u8]);
+    hasher.update(&(key.len() as u32).to_be_bytes());
+    hasher.update(key);
+    hasher.update(sealed);
+    hasher.finalize()
+}
+
+/// Seals a payload as written by group `log`.
+pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, log: u64) -> Vec<u8> {
+    payload.reserve_exact(SEAL_BYTES);
+    payload.extend_from_slice(&log.to_be_bytes());
+    let checksum = checksum(space, key, &payload);
+    payload.extend_from_slice(&checksum.to_be_bytes());
+    payload
+}
+
+/// A corrupt row, named by its space and key. Keys hold ids, times and hashes only.
+pub(crate) fn corrupt(space: Space, key: &[u8], what: &str) -> StoreError {
+    let mut name = String::with_capacity(2 * key.len());
+    for byte in key {
+        name.push_str(&format!("{byte:02x}"));
+    }
+    StoreError::Corrupt(format!("{} row {name}: {what}", space.as_str()))
+}
+
+/// Checks the seal of a value and takes it off; also says which group wrote it.
+pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResult<(Vec<u8>, u64)> {
+    let (sealed, stored) = value
+        .split_last_chunk::<4>()
+        .ok_or_else(|| corrupt(space, key, "too short"))?;
+    if checksum(space, key, sealed) != u32::from_be_bytes(*stored) {
+        return Err(corrupt(space, key, "checksum does not match"));
+    }
+    let (payload, log) = sealed
+        .split_last_chunk::<8>()
+        .ok_or_else(|| corrupt(space, key, "too short"))?;
+    let (length, log) = (payload.len(), u64::from_be_bytes(*log));
+    value.truncate(length);
+    Ok((value, log))
+}
+
+/// Encodes a payload: the number of the format, then postcard. There is room left for the seal.
+pub(crate) fn encode<T: Serialize>(value: &T) -> StoreResult<Vec<u8>> {
+    let mut payload = Vec::with_capacity(128);
+    payload.push(FORMAT);
+    postcard::to_extend(value, payload).map_err(StoreError::unavailable)
+}
+
+/// Decodes a payload that [`encode`] made.
+pub(crate) fn decode<T: DeserializeOwned>(
+    space: Space,
+    key: &[u8],
+    payload: &[u8],
+) -> StoreResult<T> {
+    match payload.split_first() {
+        Some((&FORMAT, body)) => postcard::from_bytes(body)
+            .map_err(|error| corrupt(space, key, &format!("does not decode: {error}"))),
+        Some((format, _)) => Err(corrupt(space, key, &format!("unknown format {format}"))),
+        None => Err(corrupt(space, key, "empty")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let value = seal(Space::State, b"key", b"payload".to_vec(), 7);
+        assert_eq!(
+            unseal(Space::State, b"key", value.clone()).unwrap(),
+            (b"payload".to_vec(), 7)
+        );
+        for bit in 0..8 * value.len() {
+            let mut flipped = value.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(unseal(Space::State, b"key", flipped).is_err(), "bit {bit}");
+        }
+        for length in 0..value.len() {
+            assert!(unseal(Space::State, b"key", value[..length].to_vec()).is_err());
+        }
+        assert!(unseal(Space::State, b"kez", value.clone()).is_err());
+        assert!(unseal(Space::Journal, b"key", value).is_err());
+    }
+
+    #[test]
+    fn an_unknown_format_is_refused() {
+        let mut payload = encode(&(1_u32, "a")).unwrap();
+        assert_eq!(
+            decode::<(u32, String)>(Space::State, b"k", &payload).unwrap(),
+            (1, "a".to_owned())
+        );
+        payload[0] = 9;
+        assert!(decode::<(u32, String)>(Space::State, b"k", &payload).is_err());
+    }
+}

@@ -1,0 +1,237 @@
+//! The keys with which the service seals what it must be able to read again, and from which it derives tokens and
+//! signatures. When the configuration names no key files, one key is made beside the embedded store.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::engine::fjall::acknowledged::sync_folder;
+
+/// The file's name beside the embedded store.
+pub(crate) const NAME: &str = "secret.key";
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 32;
+
+/// Characters that a key file may have: the digits, and white space around them.
+const FILE_BYTES_MAX: u64 = 256;
+
+/// Why the keys could not be loaded. No error shows what a file holds.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsError {
+    /// A file can't be read or made.
+    #[error("key file {0} can't be used")]
+    Io(PathBuf, #[source] io::Error),
+    /// A file does not hold a key.
+    #[error("key file {0} does not hold {digits} hexadecimal digits", digits = 2 * KEY_BYTES)]
+    Malformed(PathBuf),
+    /// None was named, and there is no folder to make one in.
+    #[error("no key file is given")]
+    None,
+}
+
+/// One key. It is wiped from memory when it goes, and shown nowhere.
+#[derive(Clone)]
+pub struct SecretKey(Zeroizing<[u8; KEY_BYTES]>);
+
+impl std::fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretKey")
+    }
+}
+
+impl SecretKey {
+    /// A key for one purpose, so that no two purposes share one: HMAC-SHA256 of the purpose's name.
+    #[must_use]
+    pub fn derive(&self, purpose: &str) -> SecretKey {
+        // A key of any length is good for HMAC (RFC 2104): this can't fail.
+        let derived = Hmac::<Sha256>::new_from_slice(self.0.as_slice())
+            .map(|mac| mac.chain_update(purpose.as_bytes()).finalize().into_bytes())
+            .unwrap_or_default();
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        key.copy_from_slice(&derived);
+        SecretKey(key)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.0
+    }
+}
+
+/// The keys: the first writes, all read.
+#[derive(Debug, Clone)]
+pub struct SecretKeys {
+    first: SecretKey,
+    others: Vec<SecretKey>,
+}
+
+impl SecretKeys {
+    /// Loads the keys of these files, in this order.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretsError`]; none of the files: [`SecretsError::None`].
+    pub fn load(files: &[PathBuf]) -> Result<Self, SecretsError> {
+        let mut keys = files.iter().map(|file| load(file));
+        let first = keys.next().ok_or(SecretsError::None)??;
+        Ok(Self {
+            first,
+            others: keys.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Loads the key beside the embedded store in `folder`; makes it, from the system's randomness and readable by its
+    /// owner only, when there is none.
+    pub fn beside_store(folder: &Path) -> Result<Self, SecretsError> {
+        let file = folder.join(NAME);
+        let io = |error| SecretsError::Io(file.clone(), error);
+        std::fs::create_dir_all(folder).map_err(io)?;
+        if !file.try_exists().map_err(io)? {
+            make(folder, &file).map_err(io)?;
+        }
+        Self::load(&[file])
+    }
+
+    /// The key that writes.
+    #[must_use]
+    pub fn writing(&self) -> &SecretKey {
+        &self.first
+    }
+
+    /// The keys that read, the one that writes first.
+    pub fn reading(&self) -> impl Iterator<Item = &SecretKey> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+fn make(folder: &Path, file: &Path) -> io::Result<()> {
+    let mut key = Zeroizing::new([0; KEY_BYTES]);
+    crate::world::fill(key.as_mut_slice());
+    let mut text = Zeroizing::new(String::with_capacity(2 * KEY_BYTES + 1));
+    for byte in key.iter() {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
+        }
+    }
+    text.push('\n');
+    write_private(folder, file, text.as_bytes())
+}
+
+/// Writes a file that only its owner may read: whole, or not at all. One that is there stays.
+pub(crate) fn write_private(folder: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let half = folder.join(format!("{NAME}.{}", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&half)
+        .and_then(|mut open| {
+            open.write_all(bytes)?;
+            open.sync_all()
+        })
+        // Unlike a rename, a link does not replace what another process made meanwhile.
+        .and_then(|()| match std::fs::hard_link(&half, file) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        });
+    std::fs::remove_file(&half)?;
+    written?;
+    sync_folder(folder)
+}
+
+fn load(file: &Path) -> Result<SecretKey, SecretsError> {
+    let io = |error| SecretsError::Io(file.to_path_buf(), error);
+    let mut text = Zeroizing::new(String::new());
+    std::fs::File::open(file)
+        .map_err(io)?
+        .take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(io)?;
+    parse(text.trim()).ok_or_else(|| SecretsError::Malformed(file.to_path_buf()))
+}
+
+fn parse(text: &str) -> Option<SecretKey> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * KEY_BYTES {
+        return None;
+    }
+    let mut key = Zeroizing::new([0; KEY_BYTES]);
+    for (byte, pair) in key.iter_mut().zip(digits.chunks_exact(2)) {
+        for digit in pair {
+            *byte = (*byte << 4) | u8::try_from(char::from(*digit).to_digit(16)?).ok()?;
+        }
+    }
+    Some(SecretKey(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("secrets-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_private() {
+        let folder = folder("made");
+        let made = SecretKeys::beside_store(&folder).unwrap();
+        let again = SecretKeys::beside_store(&folder).unwrap();
+        assert_eq!(made.writing().bytes(), again.writing().bytes());
+        assert_ne!(made.writing().bytes(), &[0; KEY_BYTES]);
+        let mode = std::fs::metadata(folder.join(NAME))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_first_file_writes_and_what_is_no_key_is_refused() {
+        let folder = folder("files");
+        let file = |name: &str, text: String| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (a, b) = (
+            file("a", "AB".repeat(32)),
+            file("b", format!(" {}\n", "01".repeat(32))),
+        );
+        let keys = SecretKeys::load(&[a.clone(), b]).unwrap();
+        assert_eq!(keys.writing().bytes(), &[0xab; KEY_BYTES]);
+        let reading: Vec<_> = keys.reading().map(|key| key.bytes()[0]).collect();
+        assert_eq!(reading, [0xab, 0x01]);
+        assert_ne!(
+            keys.writing().derive("a").bytes(),
+            keys.writing().derive("b").bytes()
+        );
+        assert!(matches!(SecretKeys::load(&[]), Err(SecretsError::None)));
+        for text in [
+            String::new(),
+            "ab".repeat(31),
+            "ab".repeat(33),
+            "xy".repeat(32),
+        ] {
+            let broken = file("broken", text);
+            let loaded = SecretKeys::load(&[a.clone(), broken]);
+            assert!(matches!(loaded, Err(SecretsError::Malformed(_))));
+        }
+        let gone = SecretKeys::load(&[folder.join("gone")]);
+        assert!(matches!(gone, Err(SecretsError::Io(..))));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,169 @@
+//! The tables: what each row's key is, and what one write decides. The logic is the same on every engine.
+//!
+//! A key is one byte that names the table, then fixed-width parts in big-endian, so that keys sort as the parts do.
+//!
+//! | byte | table | key | value |
+//! |---|---|---|---|
+//! | `j` (journal space) | batches | session, seq | time taken, packed batch |
+//! | `J` | holes in a journal | session | how many numbers below the highest are missing |
+//! | `n` | notes | session, kind, numbers | the note |
+//! | `s` | sessions | session | `SessionStart` |
+//! | `e` | ends | session | `SessionEnd` |
+//! | `p` | PoDs | session | `PodRow` |
+//! | `l` | sessions that record | session | |
+//! | `c` | completed sessions | time of completion, session | |
+//! | `y` | sessions whose insight may be behind | session | |
+//! | `t` | sessions of a tenant | tenant, time of making, session | |
+//! | `d` | … of a delivery | tenant, hash of the delivery's id, time, session | |
+//! | `r` | … of a courier | tenant, hash of the courier's id, time, session | |
+//! | `i` | idempotency keys | tenant, hash of the key | what came with it |
+//! | `I` | … by age | time of making, the key of `i` | |
+//! | `a` | snapshots | session | the newest |
+//! | `v` | insights | session | the newest |
+//! | `w` | learned | 32 bytes | as the scorer wrote it |
+//! | `m` | messages | session, number | `Message` |
+//! | `M` | messages by id | id | session, number |
+//! | `h` | endpoints | tenant | begins with whether it is enabled |
+//! | `o` | lanes | endpoint, session, number | `Queued`, of a message that waits |
+//! | `q` | messages to be looked at | endpoint, id | session |
+//! | `u` | retries | endpoint, due time, session | session |
+//! | `b` | requests for tries by hand | endpoint, time, id | `HandRequest` |
+//! | `D` | deliveries | tenant, id | `DeliveryRow` |
+//! | `F` | failed deliveries | tenant, id | |
+//! | `A` | attempts | id, number | `Report` |
+//! | `x` | endpoints that are gone and whose outbox is to be swept | endpoint | |
+//! | `g` | organizations | name | `Organization` |
+//! | `k` | keys | SHA-256 | `KeyRecord` |
+//! | `K` | keys by id | id | SHA-256 |
+//! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
+
+pub(crate) mod behind;
+pub mod deliveries;
+pub mod endpoints;
+pub mod idempotency;
+pub mod insights;
+pub mod journal;
+pub mod keys;
+pub mod lists;
+pub mod messages;
+pub mod notes;
+pub mod outbox;
+pub mod retention;
+pub mod sessions;
+pub mod snapshots;
+
+use porchlight_schema::ids::{OrganizationId, SessionId};
+use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::time::TimestampMs;
+use sha2::{Digest, Sha256};
+
+/// Builds a key, part by part.
+pub struct Key(Vec<u8>);
+
+impl Key {
+    /// A key of the table that this byte names.
+    #[must_use]
+    pub fn of(table: u8) -> Self {
+        let mut bytes = Vec::with_capacity(64);
+        bytes.push(table);
+        Self(bytes)
+    }
+
+    /// Raw bytes; of variable length only at the end.
+    #[must_use]
+    pub fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// A session.
+    #[must_use]
+    pub fn session(self, session_id: SessionId) -> Self {
+        self.bytes(&session_id.to_bytes())
+    }
+
+    /// A number that sorts as it counts.
+    #[must_use]
+    pub fn number(self, number: u32) -> Self {
+        self.bytes(&number.to_be_bytes())
+    }
+
+    /// A time; those before 1970 sort first.
+    #[must_use]
+    pub fn time(self, at: TimestampMs) -> Self {
+        self.bytes(&((at.0 as u64) ^ (1 << 63)).to_be_bytes())
+    }
+
+    /// A tenant.
+    #[must_use]
+    pub fn tenant(self, tenant: Tenant) -> Self {
+        let env = match tenant.env {
+            Env::Sandbox => 0,
+            Env::Production => 1,
+        };
+        self.bytes(&tenant.organization_id.to_bytes()).bytes(&[env])
+    }
+
+    /// A text of any length, as the first half of its SHA-256: the row itself tells which text it was.
+    #[must_use]
+    pub fn text(self, text: &str) -> Self {
+        let hash = Sha256::digest(text.as_bytes());
+        self.bytes(hash.get(..16).unwrap_or_default())
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn build(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// The session at the end of a key.
+pub(crate) fn session_at_end(key: &[u8]) -> Option<SessionId> {
+    key.last_chunk::<16>()
+        .map(|bytes| SessionId::from_bytes(*bytes))
+}
+
+/// The tenant behind the first byte of a key.
+pub fn tenant_in(key: &[u8]) -> Option<Tenant> {
+    let (id, rest) = key.get(1..)?.split_first_chunk::<16>()?;
+    let env = match rest.first()? {
+        0 => Env::Sandbox,
+        1 => Env::Production,
+        _ => return None,
+    };
+    Some(Tenant {
+        organization_id: OrganizationId::from_bytes(*id),
+        env,
+    })
+}
+
+/// The time that [`Key::time`] wrote.
+pub(crate) fn time_from(bytes: [u8; 8]) -> TimestampMs {
+    TimestampMs((u64::from_be_bytes(bytes) ^ (1 << 63)) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_tenants_lead_back_and_sort() {
+        let times = [i64::MIN, -1, 0, 1, i64::MAX].map(TimestampMs);
+        let keys = times.map(|at| Key::of(b'c').time(at).build());
+        assert!(keys.is_sorted());
+        for (at, key) in times.into_iter().zip(keys) {
+            assert_eq!(time_from(*key.last_chunk().unwrap()), at);
+        }
+        for env in Env::ALL {
+            let tenant = Tenant {
+                organization_id: OrganizationId::new(TimestampMs(5), 9),
+                env,
+            };
+            assert_eq!(
+                tenant_in(&Key::of(b'h').tenant(tenant).build()),
+                Some(tenant)
+            );
+        }
+    }
+}

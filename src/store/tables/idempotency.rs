@@ -1,0 +1,78 @@
+//! Idempotency keys: which session a start made, remembered for 24 hours.
+
+use porchlight_actors::ports::{Idempotency, StoreResult};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::IDEMPOTENCY_MS;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+
+use super::{Key, time_from};
+use crate::store::engine::{KeyRange, Space};
+use crate::store::txn::{Read, Scan, Txn};
+
+/// What came with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Remembered {
+    pub(crate) body_hash: [u8; 32],
+    pub(crate) session_id: SessionId,
+    created_at: TimestampMs,
+}
+
+fn key(tenant: Tenant, idempotency: &Idempotency) -> Vec<u8> {
+    Key::of(b'i').tenant(tenant).text(&idempotency.key).build()
+}
+
+fn age_key(created_at: TimestampMs, key: &[u8]) -> Vec<u8> {
+    Key::of(b'I').time(created_at).bytes(key).build()
+}
+
+/// What is remembered of a key at `now`.
+pub(crate) fn find(
+    read: &dyn Read,
+    tenant: Tenant,
+    idempotency: &Idempotency,
+    now: TimestampMs,
+) -> StoreResult<Option<Remembered>> {
+    let found: Option<Remembered> = read.state(&key(tenant, idempotency))?;
+    Ok(found.filter(|found| now < found.created_at.plus_ms(IDEMPOTENCY_MS)))
+}
+
+/// Remembers a key from `now` on.
+pub(crate) fn remember(
+    txn: &mut Txn<'_>,
+    tenant: Tenant,
+    idempotency: &Idempotency,
+    session_id: SessionId,
+    now: TimestampMs,
+) -> StoreResult<()> {
+    let key = key(tenant, idempotency);
+    txn.put(Space::State, age_key(now, &key), Vec::new());
+    txn.put_state(
+        key,
+        &Remembered {
+            body_hash: idempotency.body_hash,
+            session_id,
+            created_at: now,
+        },
+    )
+}
+
+/// Removes up to `limit` keys that are forgotten at `now`; says how many.
+pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, limit: usize) -> StoreResult<usize> {
+    let end = Key::of(b'I').time(now.plus_ms(1 - IDEMPOTENCY_MS)).build();
+    let old = txn.rows(&Scan::state(KeyRange::prefix([b'I']).before(&end), limit))?;
+    let swept = old.len();
+    for row in old {
+        if let Some((head, key)) = row.key.split_first_chunk::<9>() {
+            let made = head.last_chunk::<8>().copied().map(time_from);
+            // The key may have been used anew since; then it has a younger row of its own.
+            let stored: Option<Remembered> = txn.as_read().state(key)?;
+            if stored.map(|stored| stored.created_at) == made {
+                txn.delete(Space::State, key.to_vec());
+            }
+        }
+        txn.delete(Space::State, row.key);
+    }
+    Ok(swept)
+}

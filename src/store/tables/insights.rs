@@ -1,0 +1,60 @@
+//! Insights, and what is learned from them.
+
+use porchlight_actors::ports::{Covered, MessageBody, StoreResult, StoredInsight};
+use porchlight_schema::ids::SessionId;
+
+use super::{Key, behind, journal, messages, sessions};
+use crate::store::engine::Space;
+use crate::store::txn::{Read, Txn};
+
+pub(crate) fn key(session_id: SessionId) -> Vec<u8> {
+    Key::of(b'v').session(session_id).build()
+}
+
+fn learned_key(key: &[u8; 32]) -> Vec<u8> {
+    Key::of(b'w').bytes(key).build()
+}
+
+/// Commits an insight if its revision is the one after what is stored, and its session is there.
+pub(crate) fn commit(
+    txn: &mut Txn<'_>,
+    session_id: SessionId,
+    insight: &StoredInsight,
+    message: MessageBody,
+    learned: Vec<([u8; 32], Vec<u8>)>,
+) -> StoreResult<bool> {
+    let Some(start) = sessions::start_of(txn.as_read(), session_id)? else {
+        return Ok(false);
+    };
+    let stored = newest(txn.as_read(), session_id)?.map_or(0, |stored| stored.record.revision);
+    if stored.checked_add(1) != Some(insight.record.revision) {
+        return Ok(false);
+    }
+    txn.put_state(key(session_id), insight)?;
+    for (key, value) in learned {
+        txn.put(Space::State, learned_key(&key), value);
+    }
+    messages::commit(txn, start.tenant, session_id, message)?;
+    if insight.covered == present(txn.as_read(), session_id)? {
+        behind::clear(txn, session_id);
+    }
+    Ok(true)
+}
+
+/// What an insight would have to cover now.
+fn present(read: &dyn Read, session_id: SessionId) -> StoreResult<Covered> {
+    Ok(Covered {
+        batches: journal::count(read, session_id)?,
+        pod_received_at: sessions::pod_of(read, session_id)?.map(|pod| pod.received_at),
+    })
+}
+
+/// A session's newest insight.
+pub(crate) fn newest(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
+    read.state(&key(session_id))
+}
+
+/// What was learned under this key.
+pub(crate) fn recall(read: &dyn Read, key: &[u8; 32]) -> StoreResult<Option<Vec<u8>>> {
+    read.get(Space::State, &learned_key(key))
+}

@@ -1,0 +1,211 @@
+//! The journal: a session's batches under their numbers. What was acknowledged is never overwritten.
+//!
+//! The writer remembers each session's highest number, so that a rising `seq` (nearly every batch) needs no look-up;
+//! a number that does not rise is looked up. How many batches there are is the highest number less the holes below
+//! it; the holes have a row of their own, which only batches out of order touch.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use porchlight_actors::ports::{Appended, JournalEntry, StoreResult};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{JOURNAL_READ_BYTES_MAX, JOURNAL_TIPS_MAX};
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
+
+use super::{Key, behind, sessions};
+use crate::store::engine::{KeyRange, Space};
+use crate::store::record::{SEAL_BYTES, corrupt};
+use crate::store::txn::{Read, Row, Scan, Txn};
+
+/// The number of the format of a journal row: format, time taken (8 bytes, big-endian), packed batch.
+const FORMAT: u8 = 1;
+const HEAD_BYTES: usize = 9;
+
+/// What the writer knows of a session's journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tip {
+    /// The highest number; none while there is no batch.
+    highest: Option<u32>,
+    /// Numbers below it that have no batch.
+    holes: u32,
+    /// The session has ended: what comes now is late.
+    ended: bool,
+}
+
+/// The tips of the sessions met last. Two generations: when the younger is full the elder is dropped, so that memory
+/// stays bounded and a session that goes on stays known.
+#[derive(Default)]
+pub struct Tips {
+    young: HashMap<SessionId, Tip>,
+    old: HashMap<SessionId, Tip>,
+}
+
+impl Tips {
+    fn get(&mut self, session_id: SessionId) -> Option<Tip> {
+        if let Some(&tip) = self.young.get(&session_id) {
+            return Some(tip);
+        }
+        let tip = self.old.get(&session_id).copied()?;
+        self.set(session_id, tip);
+        Some(tip)
+    }
+
+    fn set(&mut self, session_id: SessionId, tip: Tip) {
+        if self.young.len() >= JOURNAL_TIPS_MAX / 2 && !self.young.contains_key(&session_id) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(session_id, tip);
+    }
+
+    /// A session that ends.
+    pub(crate) fn end(&mut self, session_id: SessionId) {
+        if let Some(tip) = self.get(session_id) {
+            self.set(session_id, Tip { ended: true, ..tip });
+        }
+    }
+
+    /// A session whose rows are removed.
+    pub(crate) fn forget(&mut self, session_id: SessionId) {
+        self.young.remove(&session_id);
+        self.old.remove(&session_id);
+    }
+}
+
+pub(crate) fn key(session_id: SessionId, seq: u32) -> Vec<u8> {
+    Key::of(b'j').session(session_id).number(seq).build()
+}
+
+/// All batches of a session.
+pub(crate) fn range(session_id: SessionId) -> KeyRange {
+    KeyRange::prefix(Key::of(b'j').session(session_id).build())
+}
+
+pub(crate) fn holes_key(session_id: SessionId) -> Vec<u8> {
+    Key::of(b'J').session(session_id).build()
+}
+
+fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> {
+    let bytes = batch.as_bytes();
+    let mut payload = Vec::with_capacity(HEAD_BYTES + bytes.len() + SEAL_BYTES);
+    payload.push(FORMAT);
+    payload.extend_from_slice(&received_at.0.to_be_bytes());
+    payload.extend_from_slice(bytes);
+    payload
+}
+
+fn parts<'a>(key: &[u8], payload: &'a [u8]) -> StoreResult<(TimestampMs, &'a [u8])> {
+    match payload.split_first() {
+        Some((&FORMAT, rest)) => rest
+            .split_first_chunk::<8>()
+            .map(|(at, batch)| (TimestampMs(i64::from_be_bytes(*at)), batch))
+            .ok_or_else(|| corrupt(Space::Journal, key, "too short")),
+        _ => Err(corrupt(Space::Journal, key, "unknown format")),
+    }
+}
+
+fn seq_of(key: &[u8]) -> StoreResult<u32> {
+    key.last_chunk::<4>()
+        .map(|seq| u32::from_be_bytes(*seq))
+        .ok_or_else(|| corrupt(Space::Journal, key, "key too short"))
+}
+
+fn entry(row: &Row) -> StoreResult<JournalEntry> {
+    let (received_at, batch) = parts(&row.key, &row.payload)?;
+    Ok(JournalEntry {
+        seq: seq_of(&row.key)?,
+        received_at,
+        batch: PackedBatch::from_bytes(Arc::from(batch))
+            .map_err(|error| corrupt(Space::Journal, &row.key, &error.to_string()))?,
+    })
+}
+
+fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<Tip> {
+    let highest = match read
+        .rows(&Scan::journal(range(session_id), 1).descending())?
+        .first()
+    {
+        Some(row) => Some(seq_of(&row.key)?),
+        None => None,
+    };
+    Ok(Tip {
+        highest,
+        holes: read.state(&holes_key(session_id))?.unwrap_or(0),
+        ended: sessions::has_ended(read, session_id)?,
+    })
+}
+
+/// Adds a batch.
+pub(crate) fn append(
+    txn: &mut Txn<'_>,
+    session_id: SessionId,
+    seq: u32,
+    batch: &PackedBatch,
+    received_at: TimestampMs,
+) -> StoreResult<Appended> {
+    let tip = match txn.tips.get(session_id) {
+        Some(tip) => tip,
+        None => load_tip(txn.as_read(), session_id)?,
+    };
+    let key = key(session_id, seq);
+    let expected = tip.highest.map_or(0, |highest| highest.saturating_add(1));
+    let mut next = tip;
+    if seq >= expected {
+        next.highest = Some(seq);
+        next.holes = tip.holes.saturating_add(seq - expected);
+    } else if let Some(there) = txn.get(Space::Journal, &key)? {
+        txn.tips.set(session_id, tip);
+        return Ok(if parts(&key, &there)?.1 == batch.as_bytes() {
+            Appended::Repeated
+        } else {
+            Appended::Conflict
+        });
+    } else {
+        next.holes = tip.holes.saturating_sub(1);
+    }
+    if next.holes != tip.holes {
+        txn.put_state(holes_key(session_id), &next.holes)?;
+    }
+    if tip.ended {
+        behind::mark(txn, session_id);
+    }
+    txn.put(Space::Journal, key, payload(batch, received_at));
+    txn.hand_over(session_id, seq, batch.clone());
+    txn.tips.set(session_id, next);
+    Ok(Appended::New)
+}
+
+/// Reads batches from `from_seq` on.
+pub(crate) fn read(
+    read: &dyn Read,
+    session_id: SessionId,
+    from_seq: u32,
+    limit: usize,
+) -> StoreResult<Vec<JournalEntry>> {
+    let mut scan = Scan::journal(range(session_id), limit);
+    scan.range.from = key(session_id, from_seq);
+    scan.bytes_max = JOURNAL_READ_BYTES_MAX;
+    read.rows(&scan)?.iter().map(entry).collect()
+}
+
+/// The highest number and when that batch was taken.
+pub(crate) fn newest(
+    read: &dyn Read,
+    session_id: SessionId,
+) -> StoreResult<Option<(u32, TimestampMs)>> {
+    match read
+        .rows(&Scan::journal(range(session_id), 1).descending())?
+        .first()
+    {
+        Some(row) => Ok(Some((seq_of(&row.key)?, parts(&row.key, &row.payload)?.0))),
+        None => Ok(None),
+    }
+}
+
+/// How many batches there are.
+pub(crate) fn count(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
+    let tip = load_tip(read, session_id)?;
+    Ok(tip
+        .highest
+        .map_or(0, |highest| (highest + 1).saturating_sub(tip.holes)))
+}

@@ -1,0 +1,94 @@
+//! Organizations and their keys. Both are few: what is listed is read whole.
+
+use porchlight_actors::ports::{Organization, StoreResult};
+use porchlight_schema::ids::{KeyId, OrganizationId};
+use porchlight_schema::key::KeyRecord;
+use porchlight_schema::time::TimestampMs;
+
+use super::Key;
+use crate::store::engine::KeyRange;
+use crate::store::txn::{Read, Row, Scan, Txn};
+
+fn organization_key(name: &str) -> Vec<u8> {
+    Key::of(b'g').bytes(name.as_bytes()).build()
+}
+
+fn hash_key(hash: &[u8; 32]) -> Vec<u8> {
+    Key::of(b'k').bytes(hash).build()
+}
+
+fn id_key(id: KeyId) -> Vec<u8> {
+    Key::of(b'K').bytes(&id.to_bytes()).build()
+}
+
+/// The organization of this name; `candidate` becomes it when there is none.
+pub(crate) fn organization(
+    txn: &mut Txn<'_>,
+    candidate: Organization,
+) -> StoreResult<Organization> {
+    let key = organization_key(&candidate.name);
+    if let Some(stored) = txn.as_read().state(&key)? {
+        return Ok(stored);
+    }
+    txn.put_state(key, &candidate)?;
+    Ok(candidate)
+}
+
+/// All organizations, by name.
+pub(crate) fn organizations(read: &dyn Read) -> StoreResult<Vec<Organization>> {
+    read.rows(&Scan::state(KeyRange::prefix([b'g']), usize::MAX))?
+        .iter()
+        .map(Row::decode)
+        .collect()
+}
+
+/// Stores a key. One that is stored already stays as it is, revoked or not.
+pub(crate) fn put(txn: &mut Txn<'_>, hash: &[u8; 32], record: &KeyRecord) -> StoreResult<()> {
+    let key = hash_key(hash);
+    if txn.as_read().has_state(&key)? {
+        return Ok(());
+    }
+    txn.put_state(key, record)?;
+    txn.put_state(id_key(record.id), hash)
+}
+
+/// The key of this hash.
+pub(crate) fn find(read: &dyn Read, hash: &[u8; 32]) -> StoreResult<Option<KeyRecord>> {
+    read.state(&hash_key(hash))
+}
+
+/// All keys, or one organization's, oldest first: ids sort by the time of making.
+pub(crate) fn list(
+    read: &dyn Read,
+    organization_id: Option<OrganizationId>,
+) -> StoreResult<Vec<KeyRecord>> {
+    let mut records = Vec::new();
+    for row in read.rows(&Scan::state(KeyRange::prefix([b'K']), usize::MAX))? {
+        let hash: [u8; 32] = row.decode()?;
+        records.extend(find(read, &hash)?.filter(|record| {
+            organization_id.is_none_or(|wanted| record.tenant.organization_id == wanted)
+        }));
+    }
+    records.sort_by_key(|record| (record.created_at, record.id));
+    Ok(records)
+}
+
+/// Revokes a key; an earlier revocation stays.
+pub(crate) fn revoke(
+    txn: &mut Txn<'_>,
+    id: KeyId,
+    at: TimestampMs,
+) -> StoreResult<Option<KeyRecord>> {
+    let Some(hash) = txn.as_read().state::<[u8; 32]>(&id_key(id))? else {
+        return Ok(None);
+    };
+    let key = hash_key(&hash);
+    let Some(mut record) = txn.as_read().state::<KeyRecord>(&key)? else {
+        return Ok(None);
+    };
+    if record.revoked_at.is_none() {
+        record.revoked_at = Some(at);
+        txn.put_state(key, &record)?;
+    }
+    Ok(Some(record))
+}

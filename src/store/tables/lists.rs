@@ -1,0 +1,149 @@
+//! Lists of a tenant's sessions, newest first, over three indexes: all, of a delivery, of a courier.
+
+use std::ops::ControlFlow;
+
+use porchlight_actors::ports::{Page, SessionFilter, SessionRow, StoreResult};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
+use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};
+use porchlight_schema::time::TimestampMs;
+
+use super::{Key, session_at_end, sessions};
+use crate::store::engine::{KeyRange, Space};
+use crate::store::txn::{Read, Scan, Txn};
+
+/// Index rows read at once.
+const CHUNK_ROWS: usize = 256;
+
+fn prefixes(start: &SessionStart) -> [Key; 3] {
+    [
+        Key::of(b't').tenant(start.tenant),
+        Key::of(b'd').tenant(start.tenant).text(&start.delivery_id),
+        Key::of(b'r')
+            .tenant(start.tenant)
+            .text(&start.external_rider_id),
+    ]
+}
+
+/// The keys of a session's rows in the three indexes.
+pub(crate) fn index_keys(start: &SessionStart) -> [Vec<u8>; 3] {
+    prefixes(start).map(|prefix| place(prefix, start.created_at, start.session_id))
+}
+
+fn place(prefix: Key, created_at: TimestampMs, session_id: SessionId) -> Vec<u8> {
+    prefix.time(created_at).session(session_id).build()
+}
+
+/// Adds a session to the indexes.
+pub(crate) fn add(txn: &mut Txn<'_>, start: &SessionStart) {
+    for key in index_keys(start) {
+        txn.put(Space::State, key, Vec::new());
+    }
+}
+
+/// The narrowest index for a filter.
+fn index(tenant: Tenant, filter: &SessionFilter) -> Vec<u8> {
+    match (&filter.delivery_id, &filter.external_rider_id) {
+        (Some(delivery_id), _) => Key::of(b'd').tenant(tenant).text(delivery_id),
+        (None, Some(rider_id)) => Key::of(b'r').tenant(tenant).text(rider_id),
+        (None, None) => Key::of(b't').tenant(tenant),
+    }
+    .build()
+}
+
+fn matches(row: &SessionRow, filter: &SessionFilter) -> bool {
+    let status = match row.end {
+        None => SessionStatus::Recording,
+        Some(_) => SessionStatus::Completed,
+    };
+    let start = &row.start;
+    filter.status.is_none_or(|wanted| wanted == status)
+        && filter
+            .delivery_id
+            .as_ref()
+            .is_none_or(|wanted| *wanted == start.delivery_id)
+        && filter
+            .external_rider_id
+            .as_ref()
+            .is_none_or(|wanted| *wanted == start.external_rider_id)
+}
+
+fn range(
+    read: &dyn Read,
+    prefix: &[u8],
+    filter: &SessionFilter,
+    after: Option<SessionId>,
+) -> StoreResult<KeyRange> {
+    let at = |time: TimestampMs| Key(prefix.to_vec()).time(time).build();
+    let mut range = KeyRange::prefix(prefix);
+    if let Some(from) = filter.from {
+        range.from = at(from);
+    }
+    if let Some(to) = filter.to {
+        range = range.before(&at(to));
+    }
+    if let Some(after) = after {
+        // A session that was swept since is looked for at the time that its id names.
+        let created_at = sessions::start_of(read, after)?
+            .map_or_else(|| after.made_at(), |start| start.created_at);
+        range = range.before(&place(Key(prefix.to_vec()), created_at, after));
+    }
+    Ok(range)
+}
+
+/// One page. A page may be shorter than `limit` and yet have a next one, when many rows had to be passed over.
+pub(crate) fn page(
+    read: &dyn Read,
+    tenant: Tenant,
+    filter: &SessionFilter,
+    limit: usize,
+    after: Option<SessionId>,
+) -> StoreResult<Page<SessionRow, SessionId>> {
+    let prefix = index(tenant, filter);
+    let mut range = range(read, &prefix, filter, after)?;
+    let mut rows: Vec<SessionRow> = Vec::new();
+    let mut scanned = 0;
+    loop {
+        let chunk = read.rows(&Scan::state(range.clone(), CHUNK_ROWS).descending())?;
+        let Some(last) = chunk.last() else {
+            return Ok(Page { rows, next: None });
+        };
+        range = range.before(&last.key);
+        let whole = chunk.len() < CHUNK_ROWS;
+        for session_id in chunk.iter().filter_map(|row| session_at_end(&row.key)) {
+            scanned += 1;
+            if let ControlFlow::Break(next) = take(read, session_id, filter, limit, &mut rows)? {
+                return Ok(Page { rows, next });
+            }
+            if scanned >= LIST_SCANNED_ROWS_MAX {
+                return Ok(Page {
+                    rows,
+                    next: Some(session_id),
+                });
+            }
+        }
+        if whole {
+            return Ok(Page { rows, next: None });
+        }
+    }
+}
+
+/// Takes a session into the page if it matches; breaks off with the cursor when there is no room for it.
+fn take(
+    read: &dyn Read,
+    session_id: SessionId,
+    filter: &SessionFilter,
+    limit: usize,
+    rows: &mut Vec<SessionRow>,
+) -> StoreResult<ControlFlow<Option<SessionId>>> {
+    if let Some(row) = sessions::find(read, session_id)?
+        && matches(&row, filter)
+    {
+        if rows.len() >= limit {
+            let cursor = rows.last().map(|row| row.start.session_id);
+            return Ok(ControlFlow::Break(cursor));
+        }
+        rows.push(row);
+    }
+    Ok(ControlFlow::Continue(()))
+}

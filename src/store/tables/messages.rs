@@ -1,0 +1,83 @@
+//! Messages: numbered within their session without holes, committed with what causes them.
+
+use porchlight_actors::ports::{MessageBody, StoreResult};
+use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::message::Message;
+use porchlight_schema::session::Tenant;
+
+use super::{Key, endpoints, outbox};
+use crate::store::engine::{KeyRange, Space};
+use crate::store::record::corrupt;
+use crate::store::txn::{Read, Row, Scan, Txn};
+
+/// The key of a message.
+#[must_use]
+pub fn key(session_id: SessionId, number: u32) -> Vec<u8> {
+    Key::of(b'm').session(session_id).number(number).build()
+}
+
+/// The key under which a message's session and number are found by its id.
+#[must_use]
+pub fn id_key(id: MessageId) -> Vec<u8> {
+    Key::of(b'M').bytes(&id.to_bytes()).build()
+}
+
+/// All messages of a session.
+#[must_use]
+pub fn range(session_id: SessionId) -> KeyRange {
+    KeyRange::prefix(Key::of(b'm').session(session_id).build())
+}
+
+fn next_number(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
+    let last = read.rows(&Scan::state(range(session_id), 1).descending())?;
+    match last.first() {
+        None => Ok(0),
+        Some(row) => match row.key.last_chunk::<4>() {
+            Some(number) => Ok(u32::from_be_bytes(*number).saturating_add(1)),
+            None => Err(corrupt(Space::State, &row.key, "key too short")),
+        },
+    }
+}
+
+/// Queues a message under the session's next number, if the tenant wants any.
+pub(crate) fn commit(
+    txn: &mut Txn<'_>,
+    tenant: Tenant,
+    session_id: SessionId,
+    body: MessageBody,
+) -> StoreResult<()> {
+    let Some(endpoint_id) = endpoints::wanting(txn.as_read(), tenant)? else {
+        return Ok(());
+    };
+    let number = next_number(txn.as_read(), session_id)?;
+    outbox::enqueue(
+        txn,
+        &Message {
+            id: MessageId::derived(body.created_at, session_id, number),
+            tenant,
+            session_id,
+            number,
+            event: body.event,
+            created_at: body.created_at,
+            body: body.body,
+        },
+        endpoint_id,
+    )
+}
+
+/// A session's messages in order.
+pub fn all(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<Message>> {
+    read.rows(&Scan::state(range(session_id), usize::MAX))?
+        .iter()
+        .map(Row::decode)
+        .collect()
+}
+
+/// A message by its id.
+pub fn find(read: &dyn Read, id: MessageId) -> StoreResult<Option<Message>> {
+    let place: Option<(SessionId, u32)> = read.state(&id_key(id))?;
+    match place {
+        Some((session_id, number)) => read.state(&key(session_id, number)),
+        None => Ok(None),
+    }
+}

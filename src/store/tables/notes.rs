@@ -1,0 +1,36 @@
+//! Notes: what was decided about a session's batches. The key holds the whole note, so that the same note again is
+//! the same row.
+
+use porchlight_actors::ports::{Note, StoreResult};
+use porchlight_schema::ids::SessionId;
+
+use super::Key;
+use crate::store::engine::KeyRange;
+use crate::store::txn::{Read, Row, Scan, Txn};
+
+/// All notes of a session.
+pub(crate) fn range(session_id: SessionId) -> KeyRange {
+    KeyRange::prefix(Key::of(b'n').session(session_id).build())
+}
+
+/// Adds a note.
+pub(crate) fn put(txn: &mut Txn<'_>, session_id: SessionId, note: Note) -> StoreResult<()> {
+    let key = Key::of(b'n').session(session_id);
+    let key = match note {
+        Note::Skipped { first, last } => key.bytes(&[0]).number(first).number(last),
+        Note::Quarantined { seq } => key.bytes(&[1]).number(seq),
+    }
+    .build();
+    if txn.as_read().has_state(&key)? {
+        return Ok(());
+    }
+    txn.put_state(key, &note)
+}
+
+/// A session's notes in their order: holes by number, then batches by number.
+pub(crate) fn all(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<Note>> {
+    read.rows(&Scan::state(range(session_id), usize::MAX))?
+        .iter()
+        .map(Row::decode)
+        .collect()
+}

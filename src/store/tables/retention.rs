@@ -1,0 +1,85 @@
+//! Retention: sessions that were completed long ago are removed, with all their rows, in small steps.
+
+use porchlight_actors::ports::StoreResult;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::time::TimestampMs;
+
+use super::{
+    behind, insights, journal, lists, messages, notes, outbox, session_at_end, sessions, snapshots,
+};
+use crate::store::engine::{KeyRange, Space};
+use crate::store::txn::{Read, Row, Scan, Txn};
+
+/// What one step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// No session is old enough.
+    Done,
+    /// Some rows of a session were removed; it has more.
+    Begun,
+    /// A session was removed.
+    Removed,
+}
+
+/// Removes the session that was completed first, if that was before `before`: at most `rows_max` rows at once, the
+/// row that names it last, so that a sweep that is cut off goes on where it was.
+pub(crate) fn step(txn: &mut Txn<'_>, before: TimestampMs, rows_max: usize) -> StoreResult<Step> {
+    let end = super::Key::of(b'c').time(before).build();
+    let old = txn.rows(&Scan::state(KeyRange::prefix([b'c']).before(&end), 1))?;
+    let Some(row) = old.into_iter().next() else {
+        return Ok(Step::Done);
+    };
+    if let Some(session_id) = session_at_end(&row.key) {
+        if remove_batches(txn, session_id, rows_max)? {
+            return Ok(Step::Begun);
+        }
+        remove_state(txn, session_id)?;
+    }
+    txn.delete(Space::State, row.key);
+    Ok(Step::Removed)
+}
+
+fn remove_batches(txn: &mut Txn<'_>, session_id: SessionId, rows_max: usize) -> StoreResult<bool> {
+    let rows = txn.rows(&Scan::journal(journal::range(session_id), rows_max))?;
+    let more = rows.len() >= rows_max;
+    for row in rows {
+        txn.delete(Space::Journal, row.key);
+    }
+    txn.tips.forget(session_id);
+    Ok(more)
+}
+
+fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
+    for range in [notes::range(session_id), messages::range(session_id)] {
+        for row in txn.rows(&Scan::state(range, usize::MAX))? {
+            remove_message_id(txn, &row)?;
+            txn.delete(Space::State, row.key);
+        }
+    }
+    if let Some(start) = sessions::start_of(txn.as_read(), session_id)? {
+        for key in lists::index_keys(&start) {
+            txn.delete(Space::State, key);
+        }
+    }
+    for key in [
+        sessions::start_key(session_id),
+        sessions::end_key(session_id),
+        sessions::pod_key(session_id),
+        journal::holes_key(session_id),
+        insights::key(session_id),
+        behind::key(session_id),
+        snapshots::key(session_id),
+    ] {
+        txn.delete(Space::State, key);
+    }
+    Ok(())
+}
+
+fn remove_message_id(txn: &mut Txn<'_>, row: &Row) -> StoreResult<()> {
+    if row.key.first() == Some(&b'm') {
+        let message: porchlight_schema::message::Message = row.decode()?;
+        outbox::remove(txn, &message)?;
+        txn.delete(Space::State, messages::id_key(message.id));
+    }
+    Ok(())
+}

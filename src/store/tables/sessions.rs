@@ -1,0 +1,170 @@
+//! Sessions: their start, their end and their PoD.
+
+use porchlight_actors::ports::{
+    EndOutcome, MessageBody, NewSession, PodRow, SessionRow, StartOutcome, StoreResult,
+};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::{SessionEnd, SessionStart};
+use porchlight_schema::time::TimestampMs;
+
+use super::{Key, behind, idempotency, lists, messages, session_at_end};
+use crate::store::engine::{KeyRange, Space};
+use crate::store::txn::{Read, Scan, Txn};
+
+pub(crate) fn start_key(session_id: SessionId) -> Vec<u8> {
+    Key::of(b's').session(session_id).build()
+}
+
+pub(crate) fn end_key(session_id: SessionId) -> Vec<u8> {
+    Key::of(b'e').session(session_id).build()
+}
+
+pub(crate) fn pod_key(session_id: SessionId) -> Vec<u8> {
+    Key::of(b'p').session(session_id).build()
+}
+
+fn live_key(session_id: SessionId) -> Vec<u8> {
+    Key::of(b'l').session(session_id).build()
+}
+
+pub(crate) fn completed_key(completed_at: TimestampMs, session_id: SessionId) -> Vec<u8> {
+    Key::of(b'c').time(completed_at).session(session_id).build()
+}
+
+/// How a session began.
+pub(crate) fn start_of(
+    read: &dyn Read,
+    session_id: SessionId,
+) -> StoreResult<Option<SessionStart>> {
+    read.state(&start_key(session_id))
+}
+
+/// How it ended.
+pub(crate) fn end_of(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<SessionEnd>> {
+    read.state(&end_key(session_id))
+}
+
+/// Whether it has ended.
+pub(crate) fn has_ended(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
+    read.has_state(&end_key(session_id))
+}
+
+/// A session as it stands.
+pub(crate) fn find(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+    Ok(match start_of(read, session_id)? {
+        Some(start) => Some(SessionRow {
+            start,
+            end: end_of(read, session_id)?,
+        }),
+        None => None,
+    })
+}
+
+/// Makes a session. One whose id is there already is a start that is asked for again.
+pub(crate) fn start(txn: &mut Txn<'_>, new: NewSession) -> StoreResult<StartOutcome> {
+    let NewSession {
+        start,
+        idempotency,
+        message,
+    } = new;
+    let (tenant, session_id) = (start.tenant, start.session_id);
+    if let Some(idempotency) = &idempotency
+        && let Some(found) =
+            idempotency::find(txn.as_read(), tenant, idempotency, start.created_at)?
+    {
+        if found.body_hash != idempotency.body_hash {
+            return Ok(StartOutcome::KeyReused);
+        }
+        if let Some(made) = start_of(txn.as_read(), found.session_id)? {
+            return Ok(StartOutcome::Repeated(Box::new(made)));
+        }
+    }
+    if let Some(made) = start_of(txn.as_read(), session_id)? {
+        return Ok(StartOutcome::Repeated(Box::new(made)));
+    }
+    txn.put_state(start_key(session_id), &start)?;
+    txn.put(Space::State, live_key(session_id), Vec::new());
+    lists::add(txn, &start);
+    if let Some(idempotency) = &idempotency {
+        idempotency::remember(txn, tenant, idempotency, session_id, start.created_at)?;
+    }
+    messages::commit(txn, tenant, session_id, message)?;
+    Ok(StartOutcome::Created)
+}
+
+/// Ends a session; the first end counts.
+pub(crate) fn end(
+    txn: &mut Txn<'_>,
+    session_id: SessionId,
+    end: SessionEnd,
+    pod: Option<PodRow>,
+    message: MessageBody,
+) -> StoreResult<Option<EndOutcome>> {
+    let Some(row) = find(txn.as_read(), session_id)? else {
+        return Ok(None);
+    };
+    if let Some(end) = row.end {
+        return Ok(Some(EndOutcome { end, first: false }));
+    }
+    txn.put_state(end_key(session_id), &end)?;
+    txn.delete(Space::State, live_key(session_id));
+    let completed = completed_key(end.completed_at, session_id);
+    txn.put(Space::State, completed, Vec::new());
+    if let Some(pod) = pod {
+        txn.put_state(pod_key(session_id), &pod)?;
+    }
+    messages::commit(txn, row.start.tenant, session_id, message)?;
+    behind::mark(txn, session_id);
+    txn.tips.end(session_id);
+    Ok(Some(EndOutcome { end, first: true }))
+}
+
+/// Attaches a PoD; of two the one that was taken later counts.
+pub(crate) fn attach_pod(
+    txn: &mut Txn<'_>,
+    session_id: SessionId,
+    pod: &PodRow,
+) -> StoreResult<bool> {
+    if !txn.as_read().has_state(&start_key(session_id))? {
+        return Ok(false);
+    }
+    if let Some(stored) = pod_of(txn.as_read(), session_id)?
+        && (stored.pod == pod.pod || stored.received_at > pod.received_at)
+    {
+        return Ok(false);
+    }
+    txn.put_state(pod_key(session_id), pod)?;
+    if has_ended(txn.as_read(), session_id)? {
+        behind::mark(txn, session_id);
+    }
+    Ok(true)
+}
+
+/// A session's PoD.
+pub(crate) fn pod_of(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<PodRow>> {
+    read.state(&pod_key(session_id))
+}
+
+/// Sessions that record, in order of id.
+pub(crate) fn live(
+    read: &dyn Read,
+    after: Option<SessionId>,
+    limit: usize,
+) -> StoreResult<Vec<SessionRow>> {
+    let mut range = KeyRange::prefix([b'l']);
+    if let Some(after) = after {
+        range = range.after(&live_key(after));
+    }
+    by_index(read, &Scan::state(range, limit))
+}
+
+/// The sessions that index rows name. One that was swept between the two reads is left out.
+fn by_index(read: &dyn Read, scan: &Scan) -> StoreResult<Vec<SessionRow>> {
+    let mut sessions = Vec::new();
+    for row in read.rows(scan)? {
+        if let Some(session_id) = session_at_end(&row.key) {
+            sessions.extend(find(read, session_id)?);
+        }
+    }
+    Ok(sessions)
+}

@@ -1,0 +1,324 @@
+//! Reading and writing rows: [`Read`] over what is applied, [`Txn`] over that and what the present group has decided.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::sample::packed::PackedBatch;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::engine::{Engine, EngineError, KeyRange, Order, Space, Write};
+use super::record;
+use super::tables::journal::Tips;
+
+impl From<EngineError> for StoreError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Corrupt(what) => Self::Corrupt(what),
+            EngineError::Failed(_) => Self::unavailable(error),
+        }
+    }
+}
+
+/// A row: its key and its payload, checked and without its seal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The payload.
+    pub payload: Vec<u8>,
+}
+
+/// Which rows to read.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    /// Where.
+    pub space: Space,
+    /// Which keys.
+    pub range: KeyRange,
+    /// In which order.
+    pub order: Order,
+    /// How many rows at most.
+    pub rows_max: usize,
+    /// Ends behind the row with which the payloads reach this many bytes.
+    pub bytes_max: usize,
+}
+
+impl Scan {
+    /// At most `rows_max` rows of [`Space::State`], smallest key first.
+    #[must_use]
+    pub fn state(range: KeyRange, rows_max: usize) -> Self {
+        Self {
+            space: Space::State,
+            range,
+            order: Order::Ascending,
+            rows_max,
+            bytes_max: usize::MAX,
+        }
+    }
+
+    /// The same in [`Space::Journal`].
+    #[must_use]
+    pub fn journal(range: KeyRange, rows_max: usize) -> Self {
+        Self {
+            space: Space::Journal,
+            ..Self::state(range, rows_max)
+        }
+    }
+
+    /// Greatest key first.
+    #[must_use]
+    pub fn descending(mut self) -> Self {
+        self.order = Order::Descending;
+        self
+    }
+}
+
+/// Reads rows. Both methods block, and may read the disk.
+pub trait Read {
+    /// The payload under `key`.
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Vec<u8>>>;
+
+    /// Rows of a range, in order.
+    fn rows(&self, scan: &Scan) -> StoreResult<Vec<Row>>;
+}
+
+impl dyn Read + '_ {
+    /// The decoded row under `key` of [`Space::State`].
+    pub fn state<T: DeserializeOwned>(&self, key: &[u8]) -> StoreResult<Option<T>> {
+        self.get(Space::State, key)?
+            .map(|payload| record::decode(Space::State, key, &payload))
+            .transpose()
+    }
+
+    /// Whether there is a row under `key` of [`Space::State`].
+    pub fn has_state(&self, key: &[u8]) -> StoreResult<bool> {
+        Ok(self.get(Space::State, key)?.is_some())
+    }
+}
+
+impl Row {
+    /// The decoded payload of a row of [`Space::State`].
+    pub fn decode<T: DeserializeOwned>(&self) -> StoreResult<T> {
+        record::decode(Space::State, &self.key, &self.payload)
+    }
+}
+
+/// Reads what has been applied.
+pub struct Reader<'a>(pub &'a dyn Engine);
+
+impl Read for Reader<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Vec<u8>>> {
+        match self.0.get(space, key)? {
+            Some(value) => Ok(Some(record::unseal(space, key, value)?.0)),
+            None => Ok(None),
+        }
+    }
+
+    fn rows(&self, scan: &Scan) -> StoreResult<Vec<Row>> {
+        let mut rows = Vec::new();
+        if scan.range.is_empty() || scan.rows_max == 0 {
+            return Ok(rows);
+        }
+        let mut bytes = 0;
+        let mut result = Ok(());
+        self.0.scan(
+            scan.space,
+            &scan.range,
+            scan.order,
+            &mut |key, value| match record::unseal(scan.space, key, value.to_vec()) {
+                Ok((payload, _)) => {
+                    bytes += payload.len();
+                    rows.push(Row {
+                        key: key.to_vec(),
+                        payload,
+                    });
+                    if rows.len() >= scan.rows_max || bytes >= scan.bytes_max {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    }
+                }
+                Err(error) => {
+                    result = Err(error);
+                    ControlFlow::Break(())
+                }
+            },
+        )?;
+        result.map(|()| rows)
+    }
+}
+
+/// A payload that is decided on; none: the row is to be removed.
+type Decided = Option<Vec<u8>>;
+
+type Overlay = BTreeMap<Vec<u8>, Decided>;
+
+/// What the operations of one group have decided so far.
+#[derive(Default)]
+pub(crate) struct Group {
+    journal: Overlay,
+    state: Overlay,
+    /// What each key that the present operation wrote held before it.
+    undo: Vec<(Space, Vec<u8>, Option<Decided>)>,
+    /// Batches to be handed over once the group is durable.
+    pub(crate) taken: Vec<(SessionId, u32, PackedBatch)>,
+    taken_before: usize,
+}
+
+impl Group {
+    fn overlay(&mut self, space: Space) -> &mut Overlay {
+        match space {
+            Space::Journal => &mut self.journal,
+            Space::State => &mut self.state,
+        }
+    }
+
+    /// Keeps what the present operation wrote.
+    pub(crate) fn keep(&mut self) {
+        self.undo.clear();
+        self.taken_before = self.taken.len();
+    }
+
+    /// Takes back what the present operation wrote.
+    pub(crate) fn take_back(&mut self) {
+        for (space, key, before) in std::mem::take(&mut self.undo).into_iter().rev() {
+            match before {
+                Some(before) => self.overlay(space).insert(key, before),
+                None => self.overlay(space).remove(&key),
+            };
+        }
+        self.taken.truncate(self.taken_before);
+    }
+
+    /// Whether nothing is to be written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.journal.is_empty() && self.state.is_empty()
+    }
+
+    /// The batch for the engine, each row sealed with the group's number. Empties the group but for `taken`.
+    pub(crate) fn writes(&mut self, log: u64) -> Vec<Write> {
+        let mut writes = Vec::with_capacity(self.journal.len() + self.state.len() + 2);
+        for space in Space::ALL {
+            let rows = std::mem::take(self.overlay(space));
+            writes.extend(rows.into_iter().map(|(key, payload)| Write {
+                space,
+                value: payload.map(|payload| record::seal(space, &key, payload, log)),
+                key,
+            }));
+        }
+        writes
+    }
+}
+
+/// What an operation on the writer's thread works with: reads see all that was decided before it, writes become
+/// durable with its group. An operation that fails leaves nothing behind.
+///
+/// Only the writer's thread has one, so that "read, decide, write" needs no lock.
+pub struct Txn<'a> {
+    pub(crate) engine: &'a dyn Engine,
+    pub(crate) group: &'a mut Group,
+    pub(crate) tips: &'a mut Tips,
+}
+
+impl Txn<'_> {
+    fn write(&mut self, space: Space, key: Vec<u8>, payload: Option<Vec<u8>>) {
+        let before = self.group.overlay(space).insert(key.clone(), payload);
+        self.group.undo.push((space, key, before));
+    }
+
+    /// Writes a payload as it is. Keys are named in errors, so they hold ids, times and hashes, and no secrets.
+    pub fn put(&mut self, space: Space, key: Vec<u8>, payload: Vec<u8>) {
+        self.write(space, key, Some(payload));
+    }
+
+    /// Encodes a value and writes it to [`Space::State`].
+    pub fn put_state<T: Serialize>(&mut self, key: Vec<u8>, value: &T) -> StoreResult<()> {
+        let payload = record::encode(value)?;
+        self.put(Space::State, key, payload);
+        Ok(())
+    }
+
+    /// Removes a row, or what may be there.
+    pub fn delete(&mut self, space: Space, key: Vec<u8>) {
+        self.write(space, key, None);
+    }
+
+    /// Hands a batch over once it is durable.
+    pub(crate) fn hand_over(&mut self, session_id: SessionId, seq: u32, batch: PackedBatch) {
+        self.group.taken.push((session_id, seq, batch));
+    }
+
+    /// This transaction as something to read.
+    #[must_use]
+    pub fn as_read(&self) -> &dyn Read {
+        self
+    }
+
+    fn peek(&self, space: Space) -> &Overlay {
+        match space {
+            Space::Journal => &self.group.journal,
+            Space::State => &self.group.state,
+        }
+    }
+}
+
+impl Read for Txn<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Vec<u8>>> {
+        match self.peek(space).get(key) {
+            Some(payload) => Ok(payload.clone()),
+            None => Reader(self.engine).get(space, key),
+        }
+    }
+
+    fn rows(&self, scan: &Scan) -> StoreResult<Vec<Row>> {
+        if scan.range.is_empty() || scan.rows_max == 0 {
+            return Ok(Vec::new());
+        }
+        let upper = if scan.range.to.is_empty() {
+            std::ops::Bound::Unbounded
+        } else {
+            std::ops::Bound::Excluded(scan.range.to.as_slice())
+        };
+        let lower = std::ops::Bound::Included(scan.range.from.as_slice());
+        let decided: Vec<_> = self
+            .peek(scan.space)
+            .range::<[u8], _>((lower, upper))
+            .collect();
+        if decided.is_empty() {
+            return Reader(self.engine).rows(scan);
+        }
+        // Each decided row can hide at most one that was applied.
+        let applied = Reader(self.engine).rows(&Scan {
+            rows_max: scan.rows_max.saturating_add(decided.len()),
+            bytes_max: usize::MAX,
+            ..scan.clone()
+        })?;
+        let mut merged: BTreeMap<Vec<u8>, Vec<u8>> = applied
+            .into_iter()
+            .map(|row| (row.key, row.payload))
+            .collect();
+        for (key, payload) in decided {
+            match payload {
+                Some(payload) => merged.insert(key.clone(), payload.clone()),
+                None => merged.remove(key),
+            };
+        }
+        let ordered: Box<dyn Iterator<Item = (Vec<u8>, Vec<u8>)>> = match scan.order {
+            Order::Ascending => Box::new(merged.into_iter()),
+            Order::Descending => Box::new(merged.into_iter().rev()),
+        };
+        let mut bytes: usize = 0;
+        let mut rows = Vec::new();
+        for (key, payload) in ordered.take(scan.rows_max) {
+            bytes += payload.len();
+            rows.push(Row { key, payload });
+            if bytes >= scan.bytes_max {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,66 @@
+//! Logs to standard output as JSON, metrics to the operators' listener.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+/// Buckets of the time that a message waits or is handled: 50 µs to 5 s.
+const ACTOR_SECONDS: [f64; 16] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0, 2.5, 5.0,
+];
+/// Buckets of an HTTP request: OpenTelemetry's, with finer ones below, since a batch takes about a millisecond.
+const HTTP_SECONDS: [f64; 17] = [
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
+    7.5, 10.0,
+];
+/// Buckets of the age of a webhook message: 1 s to a day.
+const AGE_SECONDS: [f64; 12] = [
+    0.01, 0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 10_800.0, 43_200.0, 86_400.0,
+];
+/// How often histograms are drained: between two scrapes, so that a scrape finds little to do.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Logs from now on, one JSON object a line, by this filter.
+pub fn install_logs(filter: &str) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(filter).context("log.filter")?;
+    let logs = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_env_filter(filter)
+        .with_current_span(false);
+    logs.try_init()
+        .map_err(|error| anyhow::anyhow!("logs can't be installed: {error}"))?;
+    std::panic::set_hook(Box::new(|panic| {
+        // Where, not what: a message may quote data.
+        let place = panic.location().map(ToString::to_string);
+        tracing::error!(place, thread = std::thread::current().name(), "panic");
+    }));
+    Ok(())
+}
+
+/// Installs the recorder of this process, with every series at 0. Needs a runtime, for the upkeep.
+pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
+    let recorder = PrometheusBuilder::new()
+        .set_buckets(&ACTOR_SECONDS)?
+        .set_buckets_for_metric(
+            Matcher::Full("porchlight_http_request_seconds".into()),
+            &HTTP_SECONDS,
+        )?
+        .set_buckets_for_metric(Matcher::Suffix("_age_seconds".into()), &AGE_SECONDS)?
+        .build_recorder();
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder).context("another recorder is installed")?;
+    porchlight_actors::observe::install();
+    let upkeep = handle.clone();
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(UPKEEP);
+        loop {
+            ticks.tick().await;
+            upkeep.run_upkeep();
+        }
+    });
+    Ok(handle)
+}

@@ -1,0 +1,50 @@
+//! What every store promises, through the ports. Each check makes its own tenant and sessions, so that one store can
+//! take them all.
+
+pub mod insights;
+pub mod journal;
+pub mod keys;
+pub mod sessions;
+
+/// All checks, each as a test of its own, on the subject that `$make` makes.
+macro_rules! suite {
+    ($name:ident, $make:expr) => {
+        $crate::conformance::suite!(@checks $name, $make,
+            journal::appends_are_idempotent_and_never_overwrite,
+            journal::batches_come_back_in_order_in_parts,
+            journal::holes_are_counted,
+            journal::of_concurrent_bodies_one_is_taken,
+            journal::notes_are_a_set,
+            keys::an_organization_is_made_once,
+            keys::a_key_lives_and_is_revoked_once,
+            sessions::a_start_asked_for_again_is_the_same,
+            sessions::idempotency_keys_are_kept_for_a_day,
+            sessions::idempotency_keys_are_per_tenant,
+            sessions::concurrent_starts_under_one_key_make_one_session,
+            sessions::the_first_end_counts,
+            sessions::of_concurrent_ends_one_is_first,
+            sessions::a_pod_is_replaced_and_not_repeated,
+            sessions::lists_are_newest_first_filtered_and_paged,
+            sessions::lists_end_at_times,
+            sessions::live_sessions_are_found,
+            insights::an_insight_that_may_be_behind_is_found,
+            sessions::messages_are_numbered_without_holes,
+            sessions::messages_nobody_wants_are_dropped,
+            insights::snapshots_highest_wins,
+            insights::revisions_follow_each_other,
+            insights::of_concurrent_revisions_one_is_committed,
+        );
+    };
+    (@checks $name:ident, $make:expr, $($group:ident :: $check:ident,)+) => {
+        mod $name {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $check() {
+                    let subject = { use super::*; $make };
+                    super::conformance::$group::$check(&subject).await;
+                }
+            )+
+        }
+    };
+}
+pub(crate) use suite;

@@ -1,0 +1,241 @@
+//! Damaged files: the store refuses them, or has all that was acknowledged. It is never silently shorter.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use porchlight::store::EmbeddedStore;
+use porchlight::store::engine::Space;
+use porchlight_actors::ports::{Journal, StoreError};
+use porchlight_schema::ids::SessionId;
+
+use crate::fixtures::{Folder, T0, batch, open, session_id};
+use crate::guards::copy;
+
+/// What became of a damaged store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Refused,
+    /// It opened; what is damaged answers with an error when it is read.
+    ReadFails,
+    Whole,
+}
+
+/// Opens a store and compares it with what was acknowledged in it.
+async fn fate(path: &Path, sessions: &[SessionId], batches: u32) -> Fate {
+    let Ok(store) = open(path) else {
+        return Fate::Refused;
+    };
+    for id in sessions {
+        let mut seen = 0;
+        while seen < batches {
+            match store.read(*id, seen, 1_000).await {
+                Err(StoreError::Corrupt(_) | StoreError::Unavailable(_)) => return Fate::ReadFails,
+                Err(error) => panic!("{error:?}"),
+                Ok(entries) => {
+                    assert!(
+                        !entries.is_empty(),
+                        "silently shortened to {seen} of {batches}"
+                    );
+                    for entry in entries {
+                        assert_eq!((entry.seq, &entry.batch), (seen, &batch(seen)));
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        match store.count(*id).await {
+            Ok(count) => assert_eq!(count, batches),
+            Err(_) => return Fate::ReadFails,
+        }
+    }
+    Fate::Whole
+}
+
+async fn append_all(store: &EmbeddedStore, sessions: &[SessionId], seqs: std::ops::Range<u32>) {
+    for seq in seqs {
+        let appends = sessions
+            .iter()
+            .map(|id| store.append(*id, seq, batch(seq), T0));
+        for appended in futures_util::future::join_all(appends).await {
+            appended.unwrap();
+        }
+    }
+}
+
+fn journals(store: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(store.join("engine"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jnl"))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Places spread over `0..len`, on no grid.
+fn places(len: usize, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |n| (n * len / count + n * 7919 % (len / count).max(1)).min(len - 1))
+}
+
+const SESSIONS: usize = 3;
+const BATCHES: u32 = 60;
+
+/// A store whose journal file ends where its last entry does. It is reopened first: what fjall makes anew has zeros
+/// to 64 MiB behind the entries.
+async fn small_store() -> (Folder, Vec<SessionId>, PathBuf) {
+    let folder = Folder::new();
+    let sessions: Vec<_> = (0..SESSIONS).map(|_| session_id(T0)).collect();
+    for part in 0..2 {
+        let store = open(folder.path()).unwrap();
+        append_all(
+            &store,
+            &sessions,
+            part * BATCHES / 2..(part + 1) * BATCHES / 2,
+        )
+        .await;
+        drop(store);
+    }
+    let journal = journals(folder.path()).pop().unwrap();
+    (folder, sessions, journal)
+}
+
+async fn damaged(
+    folder: &Folder,
+    sessions: &[SessionId],
+    journal: &Path,
+    change: impl FnOnce(&mut Vec<u8>),
+) -> Fate {
+    let copied = Folder::new();
+    copy(folder.path(), copied.path());
+    let file = copied
+        .path()
+        .join("engine")
+        .join(journal.file_name().unwrap());
+    let mut bytes = fs::read(&file).unwrap();
+    change(&mut bytes);
+    fs::write(&file, bytes).unwrap();
+    fate(copied.path(), sessions, BATCHES).await
+}
+
+#[tokio::test]
+async fn a_journal_torn_anywhere_is_refused() {
+    let (folder, sessions, journal) = small_store().await;
+    let len = fs::metadata(&journal).unwrap().len() as usize;
+    assert_eq!(
+        damaged(&folder, &sessions, &journal, |_| {}).await,
+        Fate::Whole
+    );
+    for place in places(len, 60).chain(len - 40..len) {
+        let torn = damaged(&folder, &sessions, &journal, |bytes| bytes.truncate(place)).await;
+        assert_eq!(torn, Fate::Refused, "torn at {place} of {len}");
+        let zeroed = |bytes: &mut Vec<u8>| bytes[place..].fill(0);
+        let fate = damaged(&folder, &sessions, &journal, zeroed).await;
+        assert_ne!(fate, Fate::ReadFails, "zeros from {place} of {len}");
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_was_cut_before_it_was_acknowledged_is_dropped() {
+    let (folder, sessions, journal) = small_store().await;
+    let len = fs::metadata(&journal).unwrap().len() as usize;
+    for cut in [1, 7, 20, 60, 150] {
+        // The head of a group that was being written when the power went: a copy of the first one's.
+        let half = |bytes: &mut Vec<u8>| bytes.extend_from_within(..cut);
+        let fate = damaged(&folder, &sessions, &journal, half).await;
+        assert_eq!(fate, Fate::Whole, "{cut} bytes behind {len}");
+    }
+}
+
+#[tokio::test]
+async fn a_flipped_bit_anywhere_in_the_journal_is_refused() {
+    let (folder, sessions, journal) = small_store().await;
+    let len = fs::metadata(&journal).unwrap().len() as usize;
+    let mut refused = 0;
+    let mut tried = 0;
+    for place in places(len, 150).chain(len - 60..len) {
+        let flip = |bytes: &mut Vec<u8>| bytes[place] ^= 1 << (place % 8);
+        let fate = damaged(&folder, &sessions, &journal, flip).await;
+        assert_ne!(fate, Fate::ReadFails, "bit of byte {place} of {len}");
+        tried += 1;
+        refused += usize::from(fate == Fate::Refused);
+    }
+    assert!(refused * 10 >= tried * 9, "{refused} of {tried}");
+}
+
+/// Fills journals until one is sealed, while rows of the state space wait in memory.
+async fn store_with_sealed_journal() -> (Folder, Vec<SessionId>) {
+    let folder = Folder::new();
+    let sessions: Vec<_> = (0..SESSIONS).map(|_| session_id(T0)).collect();
+    let store = open(folder.path()).unwrap();
+    let filler = vec![0xa5; 512 * 1024];
+    for part in 0..BATCHES {
+        append_all(&store, &sessions, part..part + 1).await;
+        for n in 0..4_u32 {
+            let (key, filler) = (
+                [&[0xfd][..], &(part * 4 + n).to_be_bytes()].concat(),
+                filler.clone(),
+            );
+            let write = store.committer().write(move |txn| {
+                txn.put(Space::Journal, key, filler);
+                Ok(())
+            });
+            write.await.unwrap();
+        }
+    }
+    drop(store);
+    (folder, sessions)
+}
+
+#[tokio::test]
+async fn damage_in_a_sealed_journal_is_not_hidden_by_a_later_one() {
+    let (folder, sessions) = store_with_sealed_journal().await;
+    let files = journals(folder.path());
+    assert!(files.len() >= 2, "{files:?}");
+    let len = fs::metadata(&files[0]).unwrap().len().min(60_000_000) as usize;
+    let mut refused = 0;
+    for place in places(len, 6) {
+        // What looks like the end of the journal: fjall stops here, and goes on with the next file.
+        let cut = |bytes: &mut Vec<u8>| bytes[place..place + 2_000_000].fill(0);
+        let fate = damaged(&folder, &sessions, &files[0], cut).await;
+        assert_ne!(fate, Fate::ReadFails);
+        refused += usize::from(fate == Fate::Refused);
+    }
+    assert!(refused >= 5, "{refused} of 6");
+}
+
+#[tokio::test]
+async fn a_damaged_table_is_refused_or_fails_to_read() {
+    let folder = Folder::new();
+    let sessions: Vec<_> = (0..SESSIONS).map(|_| session_id(T0)).collect();
+    let store = open(folder.path()).unwrap();
+    append_all(&store, &sessions, 0..BATCHES).await;
+    store.flush_tables().unwrap();
+    drop(store);
+    let mut tables = Vec::new();
+    let keyspaces = folder.path().join("engine/keyspaces");
+    for keyspace in fs::read_dir(keyspaces).unwrap() {
+        let folder = keyspace.unwrap().path().join("tables");
+        tables.extend(
+            fs::read_dir(folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().path()),
+        );
+    }
+    assert!(tables.len() >= 2, "{tables:?}");
+    let mut noticed = 0;
+    for table in &tables {
+        let len = fs::metadata(table).unwrap().len() as usize;
+        for place in places(len, 25) {
+            let copied = Folder::new();
+            copy(folder.path(), copied.path());
+            let file = copied
+                .path()
+                .join(table.strip_prefix(folder.path()).unwrap());
+            let mut bytes = fs::read(&file).unwrap();
+            bytes[place] ^= 1 << (place % 8);
+            fs::write(&file, bytes).unwrap();
+            noticed += usize::from(fate(copied.path(), &sessions, BATCHES).await != Fate::Whole);
+        }
+    }
+    assert!(noticed > 10, "{noticed}");
+}

@@ -1,0 +1,235 @@
+//! What the tests store, and the stores they store it in.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use porchlight::store::engine::Engine;
+use porchlight::store::local::LocalStore;
+use porchlight::store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions};
+use porchlight_actors::ports::{Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store};
+use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
+use porchlight_schema::sample::{Pressure, Sample, Steps};
+use porchlight_schema::session::{
+    Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
+};
+use porchlight_schema::time::TimestampMs;
+
+/// A store under test, and what its ports can't do.
+#[async_trait]
+pub trait Subject: Send + Sync {
+    /// The store.
+    fn store(&self) -> Arc<dyn Store>;
+    /// Gives the tenant an endpoint, enabled or not.
+    async fn put_endpoint(&self, tenant: Tenant, enabled: bool);
+}
+
+pub async fn put_endpoint<E: Engine>(store: &LocalStore<E>, tenant: Tenant, enabled: bool) {
+    let stored = store.endpoint(tenant).await.unwrap();
+    let version = stored.as_ref().map_or(0, |stored| stored.version) + 1;
+    let endpoint = Endpoint {
+        enabled,
+        id: EndpointId::new(TimestampMs(1), 1),
+        tenant,
+        url: "https://receiver.example/".into(),
+        created_at: TimestampMs(1),
+        version,
+        secret: SealedSecret {
+            number: 1,
+            sealed: Vec::new(),
+        },
+        previous: None,
+    };
+    let done = if stored.is_some() {
+        store.replace_endpoint(endpoint).await
+    } else {
+        store.create_endpoint(endpoint).await
+    };
+    assert!(done.unwrap());
+}
+
+/// The store in memory.
+pub struct Memory(Arc<MemoryStore>);
+
+impl Memory {
+    pub fn make() -> Self {
+        Self(MemoryStore::new(Arc::new(|_, _, _| {})).unwrap())
+    }
+}
+
+#[async_trait]
+impl Subject for Memory {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.0) as _
+    }
+
+    async fn put_endpoint(&self, tenant: Tenant, enabled: bool) {
+        put_endpoint(&self.0, tenant, enabled).await;
+    }
+}
+
+/// The store on disk.
+pub struct Embedded {
+    store: Arc<EmbeddedStore>,
+    _folder: Folder,
+}
+
+impl Embedded {
+    pub fn make() -> Self {
+        let folder = Folder::new();
+        Self {
+            store: open(folder.path()).unwrap(),
+            _folder: folder,
+        }
+    }
+}
+
+#[async_trait]
+impl Subject for Embedded {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store) as _
+    }
+
+    async fn put_endpoint(&self, tenant: Tenant, enabled: bool) {
+        put_endpoint(&self.store, tenant, enabled).await;
+    }
+}
+
+/// Opens the store in a folder; a failure of its is printed.
+pub fn open(path: &Path) -> Result<Arc<EmbeddedStore>, OpenError> {
+    EmbeddedStore::open(OpenOptions {
+        path: path.to_path_buf(),
+        hand_over: Arc::new(|_, _, _| {}),
+        on_fatal: Arc::new(|reason| eprintln!("fatal: {reason}")),
+    })
+}
+
+/// A folder that is removed at the end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        let path = std::env::temp_dir().join(format!(
+            "porchlight-store-{}-{}",
+            std::process::id(),
+            fresh()
+        ));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// A number that no other call in this process gives.
+pub fn fresh() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The time from which the tests count.
+pub const T0: TimestampMs = TimestampMs(1_763_636_100_000);
+
+pub fn tenant() -> Tenant {
+    Tenant {
+        organization_id: OrganizationId::new(T0, u128::from(fresh())),
+        env: Env::Production,
+    }
+}
+
+pub fn session_id(at: TimestampMs) -> SessionId {
+    SessionId::new(at, u128::from(fresh()))
+}
+
+pub fn start(tenant: Tenant, created_at: TimestampMs) -> SessionStart {
+    SessionStart {
+        session_id: session_id(created_at),
+        tenant,
+        delivery_id: format!("delivery-{}", fresh()),
+        external_rider_id: "rider".to_owned(),
+        session_type: SessionType::Delivery,
+        address: Address {
+            line1: "1 High Street".to_owned(),
+            city: "Leeds".to_owned(),
+            country: "GB".to_owned(),
+            point: Point {
+                lat: 53.8,
+                lng: -1.55,
+            },
+            unit: None,
+            floor: Some(2),
+            accuracy_m: 20.0,
+            storey_height_m: None,
+            entrance: None,
+            gates: Vec::new(),
+        },
+        device: None,
+        started_at: created_at,
+        created_at,
+    }
+}
+
+pub fn message(event: MessageEvent) -> MessageBody {
+    MessageBody {
+        event,
+        created_at: T0,
+        body: format!("{{\"n\":{}}}", fresh()).into(),
+    }
+}
+
+pub fn new_session(start: &SessionStart) -> NewSession {
+    NewSession {
+        start: start.clone(),
+        idempotency: None,
+        message: message(MessageEvent::SessionStarted),
+    }
+}
+
+pub fn end_at(completed_at: TimestampMs) -> SessionEnd {
+    SessionEnd {
+        ended_at: completed_at.plus_ms(-5),
+        completed_at,
+        reason: EndReason::Stopped,
+    }
+}
+
+/// A batch whose content is told by `number`.
+pub fn batch(number: u32) -> PackedBatch {
+    let mut builder = BatchBuilder::default();
+    builder
+        .push(&Sample::Steps(Steps {
+            t_ms: number % 1_000_000,
+            count: number,
+        }))
+        .unwrap();
+    builder.pack()
+}
+
+/// A batch of about 1 KB.
+pub fn big_batch(number: u32) -> PackedBatch {
+    let mut builder = BatchBuilder::default();
+    let mut noise = u64::from(number) + 1;
+    for sample in 0..330_u32 {
+        noise = noise
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        builder
+            .push(&Sample::Pressure(Pressure {
+                t_ms: sample * 200,
+                hpa: 1000.0 + (noise >> 48) as f32 / 4096.0,
+            }))
+            .unwrap();
+    }
+    builder.pack()
+}

@@ -1,0 +1,27 @@
+//! Every store through the ports: one suite for all (`conformance`), and what the local ones promise beside it.
+#![expect(
+    unreachable_pub,
+    reason = "a test binary exports nothing; its modules share what is public"
+)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "all of it is tests, also what stands outside the test functions"
+)]
+
+mod committing;
+mod conformance;
+mod damage;
+mod fixtures;
+mod guards;
+mod measure;
+mod model;
+mod retention;
+
+mod suite {
+    use super::{conformance, fixtures};
+
+    conformance::suite!(memory, fixtures::Memory::make());
+    conformance::suite!(embedded, fixtures::Embedded::make());
+}

@@ -1,0 +1,243 @@
+//! The repository checks its own rules: what a test can hold is not left to review.
+#![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of one file at most.
+const FILE_LINES_MAX: usize = 500;
+/// Where Rust files are.
+const SOURCES: [&str; 6] = [
+    "schema/src",
+    "actors/core",
+    "actors/runtime",
+    "src",
+    "bench",
+    "tests",
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file below these folders with this ending, by its path from the root.
+fn files(folders: &[&str], ending: &str) -> BTreeMap<String, String> {
+    fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" && name != "node_modules" && !name.starts_with('.')
+            {
+                walk(&path, ending, found);
+            } else if name.ends_with(ending) {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for folder in folders {
+        walk(&root().join(folder), ending, &mut found);
+    }
+    let relative = |path: &Path| {
+        path.strip_prefix(root())
+            .unwrap()
+            .to_string_lossy()
+            .into_owned()
+    };
+    found
+        .iter()
+        .map(|path| (relative(path), fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+/// Asserts that nothing was found, and shows what was.
+fn none(rule: &str, found: &[String]) {
+    assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn no_file_is_longer_than_a_person_reads() {
+    let long = files(&SOURCES, ".rs")
+        .into_iter()
+        .filter(|(_, text)| text.lines().count() > FILE_LINES_MAX);
+    let long: Vec<_> = long
+        .map(|(path, text)| format!("{path}: {} lines", text.lines().count()))
+        .collect();
+    none("files have at most 500 lines", &long);
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let may_not = [
+        (
+            "schema/Cargo.toml",
+            vec![
+                "porchlight-core",
+                "porchlight-actors",
+                "actix",
+                "tokio",
+                "fjall",
+            ],
+        ),
+        (
+            "actors/core/Cargo.toml",
+            vec![
+                "porchlight-actors",
+                "actix",
+                "tokio",
+                "async",
+                "fjall",
+                "rand",
+                "uuid",
+            ],
+        ),
+        (
+            "actors/runtime/Cargo.toml",
+            vec!["porchlight = ", "actix-web", "fjall", "reqwest", "scylla"],
+        ),
+        ("bench/Cargo.toml", vec!["porchlight = "]),
+    ];
+    let mut found = Vec::new();
+    for (manifest, names) in may_not {
+        let text = fs::read_to_string(root().join(manifest)).unwrap();
+        let lines = text
+            .lines()
+            .filter(|line| names.iter().any(|name| line.starts_with(name)));
+        found.extend(lines.map(|line| format!("{manifest}: {line}")));
+    }
+    none("schema ← core ← runtime ← root", &found);
+}
+
+#[test]
+fn no_actor_names_an_adapter() {
+    let adapters = ["fjall", "reqwest", "scylla::", "actix_web"];
+    let mut found = Vec::new();
+    for (path, text) in files(&["actors/runtime/src"], ".rs") {
+        let lines = text.lines().enumerate();
+        let code = lines.filter(|(_, line)| !line.trim_start().starts_with("//"));
+        let naming = code.filter(|(_, line)| adapters.iter().any(|adapter| line.contains(adapter)));
+        found
+            .extend(naming.map(|(number, line)| format!("{path}:{}: {}", number + 1, line.trim())));
+    }
+    none("actors know ports, not adapters", &found);
+}
+
+#[test]
+fn there_are_no_drawers_for_everything() {
+    let names = [
+        "utils.rs",
+        "util.rs",
+        "helpers.rs",
+        "common.rs",
+        "misc.rs",
+        "mod.rs",
+    ];
+    let found = files(&SOURCES, ".rs")
+        .into_keys()
+        .filter(|path| names.iter().any(|name| path.ends_with(&format!("/{name}"))));
+    none(
+        "a file is named for what is in it",
+        &found.collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn nothing_is_left_open() {
+    let marks = [
+        concat!("to", "do!("),
+        concat!("unimpl", "emented!("),
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("dbg", "!("),
+    ];
+    let mut found = Vec::new();
+    for (path, text) in files(&SOURCES, ".rs") {
+        let lines = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| marks.iter().any(|mark| line.contains(mark)));
+        found.extend(lines.map(|(number, line)| format!("{path}:{}: {}", number + 1, line.trim())));
+    }
+    none("nothing is left open", &found);
+}
+
+#[test]
+fn an_exception_from_a_lint_has_its_reason() {
+    let (allow, expect) = (concat!("#[", "allow("), concat!("#[", "expect("));
+    let mut found = Vec::new();
+    for (path, text) in files(&SOURCES, ".rs") {
+        for (place, _) in text.match_indices(allow).chain(text.match_indices(expect)) {
+            let exception: String = text[place..]
+                .chars()
+                .take_while(|&letter| letter != ']')
+                .collect();
+            if !exception.contains("reason") {
+                found.push(format!("{path}: {exception}"));
+            }
+        }
+    }
+    none("an exception has its reason", &found);
+}
+
+#[test]
+fn no_key_is_written_down() {
+    let mut found = Vec::new();
+    for ending in [".rs", ".md", ".toml", ".json", ".yaml", ".sh"] {
+        for (path, text) in files(&["."], ending) {
+            for prefix in [
+                "sk_live_",
+                "sk_sandbox_",
+                "pk_live_",
+                "pk_sandbox_",
+                "whsec_",
+            ] {
+                for (place, _) in text.match_indices(prefix) {
+                    let tail = text[place + prefix.len()..].chars();
+                    if tail.take_while(char::is_ascii_alphanumeric).count() >= 24 {
+                        found.push(format!("{path}: {prefix}…"));
+                    }
+                }
+            }
+        }
+    }
+    none("keys are made at run time", &found);
+}
+
+#[test]
+fn every_crate_is_documented_by_its_readme() {
+    for folder in ["schema", "actors/core", "actors/runtime", "bench", "."] {
+        let readme = fs::read_to_string(root().join(folder).join("README.md")).unwrap_or_default();
+        assert!(
+            readme.lines().count() > 20,
+            "{folder}/README.md says too little"
+        );
+        if folder != "." {
+            assert!(
+                readme.contains("## Decisions"),
+                "{folder}/README.md has no section of decisions"
+            );
+        }
+    }
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut found = Vec::new();
+    for (path, text) in files(&["."], ".md") {
+        let folder = root().join(&path).parent().unwrap().to_path_buf();
+        for (place, _) in text.match_indices("](") {
+            let target: String = text[place + 2..]
+                .chars()
+                .take_while(|&letter| letter != ')')
+                .collect();
+            let file = target.split('#').next().unwrap_or_default();
+            let is_local =
+                !file.is_empty() && !file.contains("://") && !file.starts_with("mailto:");
+            if is_local && !folder.join(file).exists() {
+                found.push(format!("{path}: {target}"));
+            }
+        }
+    }
+    none("links lead somewhere", &found);
+}
