@@ -1,7 +1,7 @@
 //! What is refused before it is read, and how the service stops.
 
 use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::answer::raw;
 use crate::server::{Server, batch, start_body, telemetry};
@@ -87,5 +87,33 @@ async fn a_stopping_service_refuses_what_is_new() {
         .get(&format!("/v1/sessions/{}", session.id), &server.keys.secret)
         .await;
     assert_eq!(read.status, 200, "what is stored can still be read");
+    server.stop().await;
+}
+
+/// A store that takes no writes is told of with 503; what can be read is read.
+#[actix::test]
+async fn a_store_that_takes_no_writes_is_told_of() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    server.store.close().await;
+    let stop = json!({ "sessionId": session.id });
+    let pod = json!({ "type": "note", "url": "https://example.com/1" });
+    let writes: [(&str, Value); 4] = [
+        ("/v1/sessions/start", start_body()),
+        ("/v1/sessions/stop", stop),
+        (&telemetry(&session.id), batch(0)),
+        (&format!("/v1/sessions/{}/pod", session.id), pod),
+    ];
+    for (path, body) in writes {
+        let answer = server.post(path, &server.keys.secret, &body).await;
+        answer.is_problem(503, "store_unavailable");
+    }
+    let read = server
+        .get(&format!("/v1/sessions/{}", session.id), &server.keys.secret)
+        .await;
+    assert_eq!(
+        (read.status, &read.json["status"]),
+        (200, &json!("recording"))
+    );
     server.stop().await;
 }
