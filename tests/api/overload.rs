@@ -90,9 +90,8 @@ async fn a_stopping_service_refuses_what_is_new() {
     server.stop().await;
 }
 
-/// A store that takes no writes is told of with 503; what can be read is read.
 #[actix::test]
-async fn a_store_that_takes_no_writes_is_told_of() {
+async fn a_store_that_is_away_is_told_of() {
     let server = Server::start().await;
     let session = server.start_session().await;
     server.store.close().await;
@@ -108,12 +107,11 @@ async fn a_store_that_takes_no_writes_is_told_of() {
         let answer = server.post(path, &server.keys.secret, &body).await;
         answer.is_problem(503, "store_unavailable");
     }
-    let read = server
-        .get(&format!("/v1/sessions/{}", session.id), &server.keys.secret)
-        .await;
-    assert_eq!(
-        (read.status, &read.json["status"]),
-        (200, &json!("recording"))
-    );
+    let session = format!("/v1/sessions/{}", session.id);
+    let reads = ["", "/insights", "/evidence"].map(|tail| format!("{session}{tail}"));
+    for path in reads.iter().map(String::as_str).chain(["/v1/sessions"]) {
+        let answer = server.get(path, &server.keys.secret).await;
+        answer.is_problem(503, "store_unavailable");
+    }
     server.stop().await;
 }
