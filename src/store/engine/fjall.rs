@@ -124,6 +124,11 @@ impl FjallEngine {
         &self.kept(space).keyspace
     }
 
+    /// Bytes in memtables, those included that wait.
+    pub(crate) fn memtables_bytes(&self) -> u64 {
+        self.database.write_buffer_size()
+    }
+
     /// Moves what is in memory out to tables and waits for it.
     pub(crate) fn flush(&self) -> Result<(), EngineError> {
         for space in Space::ALL {
