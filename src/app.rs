@@ -5,24 +5,31 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use actix_rt::{Arbiter, ArbiterHandle};
 use anyhow::{Context, anyhow};
-use porchlight_actors::ports::{Clock, Poke, Store};
+use porchlight_actors::ports::{Clock, Entropy, Poke, Store};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
+use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
-use porchlight_schema::limits::SCORING_ACTORS_MAX;
+use porchlight_schema::limits::{ATTEMPT_MS_MAX, SCORING_ACTORS_MAX};
 use tokio::sync::oneshot;
 
 use crate::config::Config;
 use crate::ops::client::OpsClient;
+use crate::secrets::SecretVault;
+use crate::store::secrets::SecretKeys;
 use crate::store::{EmbeddedStore, OpenOptions};
+use crate::transport::{HttpTransport, TransportSettings};
 use crate::world::{SystemClock, SystemEntropy};
 use crate::{api, ops, telemetry};
 
 /// Exit code when the store can't go on: what was acknowledged is safe, a new start recovers.
 const EXIT_STORE_FATAL: i32 = 70;
+/// How often what is older than the retention is deleted.
+const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Whether the process logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +59,12 @@ pub struct Bound {
 }
 
 /// Runs the service until it is told to stop, and drains it. `ready` is called once it takes requests.
-pub fn run(config: Config, quiet: Quiet, shutdown: Shutdown, ready: impl FnOnce(&Bound)) -> anyhow::Result<()> {
+pub fn run(
+    config: Config,
+    quiet: Quiet,
+    shutdown: Shutdown,
+    ready: impl FnOnce(&Bound),
+) -> anyhow::Result<()> {
     if quiet == Quiet::No {
         telemetry::install_logs(&config.log.filter)?;
     }
@@ -74,7 +86,8 @@ impl Shutdown {
                 let _said = word.await;
             }
             Self::Signal => {
-                let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+                let mut terminate =
+                    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
                 tokio::select! {
                     interrupted = tokio::signal::ctrl_c() => interrupted?,
                     _ = terminate.recv() => {}
@@ -88,6 +101,7 @@ impl Shutdown {
 /// A service that takes requests.
 struct App {
     service: Service,
+    webhooks: Webhooks,
     store: Arc<EmbeddedStore>,
     bound: Bound,
     servers: Vec<actix_web::dev::ServerHandle>,
@@ -98,45 +112,87 @@ impl App {
     async fn build(config: Config) -> anyhow::Result<Self> {
         let metrics = telemetry::install_metrics()?;
         let cores = available_parallelism().map_or(1, usize::from);
-        let arbiters: Vec<_> = (0..cores + SCORING_ACTORS_MAX).map(|_| Arbiter::new()).collect();
+        let arbiters: Vec<_> = (0..cores + SCORING_ACTORS_MAX)
+            .map(|_| Arbiter::new())
+            .collect();
         let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
-        let (store, service) = build_service(&config, &handles[..cores], &handles[cores..])?;
-        let sessions = service.recover().await.context("what a former process left can't be read")?;
+        let secrets = secret_keys(&config)?;
+        let (store, service, webhooks) =
+            build_service(&config, &handles[..cores], &handles[cores..], &secrets)?;
+        let sessions = service
+            .recover()
+            .await
+            .context("what a former process left can't be read")?;
         tracing::info!(sessions, "recovered");
 
-        let workers = if config.server.workers == 0 { cores } else { config.server.workers };
-        let secrets = crate::store::secrets::load(&config.store.path, &config.secrets.key_files)?;
-        let public = api::serve(&config, workers, service.clone(), &secrets)?;
+        let workers = if config.server.workers == 0 {
+            cores
+        } else {
+            config.server.workers
+        };
+        actix_rt::spawn(sweep(
+            Arc::clone(&store),
+            config.store.retention.as_millis(),
+        ));
+        let public = api::serve(
+            &config,
+            workers,
+            service.clone(),
+            webhooks.clone(),
+            &secrets,
+        )?;
         let operators = ops::serve(&config, service.clone(), Arc::clone(&store), metrics)?;
-        let bound = Bound { api: public.address, ops: operators.address };
+        let bound = Bound {
+            api: public.address,
+            ops: operators.address,
+        };
         let servers = vec![public.handle, operators.handle];
-        Ok(Self { service, store, bound, servers, arbiters })
+        Ok(Self {
+            service,
+            webhooks,
+            store,
+            bound,
+            servers,
+            arbiters,
+        })
     }
 
     /// Refuses, finishes what is in flight, lets every session write its state, and closes the store.
     async fn drain(self) -> anyhow::Result<()> {
         self.service.drain().await;
+        self.webhooks
+            .drain(Duration::from_millis(ATTEMPT_MS_MAX))
+            .await;
         for server in &self.servers {
             server.stop(true).await;
         }
         for arbiter in &self.arbiters {
             arbiter.stop();
         }
-        self.store.close().await.context("the store did not close well")
+        self.store.close().await;
+        Ok(())
     }
 }
 
-fn build_service(
+/// The keys that seal secrets and sign session tokens.
+fn secret_keys(config: &Config) -> anyhow::Result<SecretKeys> {
+    if config.secrets.key_files.is_empty() {
+        Ok(SecretKeys::beside_store(&config.store.path)?)
+    } else {
+        Ok(SecretKeys::load(&config.secrets.key_files)?)
+    }
+}
+
+/// Opens the store; what becomes durable is handed to the service once there is one.
+fn open_store(
     config: &Config,
-    sessions: &[ArbiterHandle],
-    scoring: &[ArbiterHandle],
-) -> anyhow::Result<(Arc<EmbeddedStore>, Service)> {
-    let receiver: Arc<OnceLock<Service>> = Arc::default();
-    let hand_over = Arc::clone(&receiver);
-    let store = EmbeddedStore::open(OpenOptions {
+    receiver: &Arc<OnceLock<Service>>,
+) -> anyhow::Result<Arc<EmbeddedStore>> {
+    let receiver = Arc::clone(receiver);
+    EmbeddedStore::open(OpenOptions {
         path: config.store.path.clone(),
         hand_over: Arc::new(move |session_id, seq, batch| {
-            if let Some(service) = hand_over.get() {
+            if let Some(service) = receiver.get() {
                 service.deliver(session_id, seq, batch);
             }
         }),
@@ -145,14 +201,41 @@ fn build_service(
             std::process::exit(EXIT_STORE_FATAL);
         }),
     })
-    .context("the store can't be opened")?;
+    .context("the store can't be opened")
+}
+
+fn build_service(
+    config: &Config,
+    sessions: &[ArbiterHandle],
+    scoring: &[ArbiterHandle],
+    secrets: &SecretKeys,
+) -> anyhow::Result<(Arc<EmbeddedStore>, Service, Webhooks)> {
+    let receiver: Arc<OnceLock<Service>> = Arc::default();
+    let store = open_store(config, &receiver)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let poke: Poke = Arc::new(|_tenant| {});
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    let transport = HttpTransport::start(TransportSettings {
+        allow_addresses: config.webhook.allowed()?,
+        extra_ca_file: config.webhook.extra_ca_file(),
+        ..TransportSettings::default()
+    })?;
+    let webhooks = Webhooks::start(
+        sessions,
+        WebhookParts {
+            outbox: Arc::clone(&store) as _,
+            transport: Arc::new(transport),
+            seal: Arc::new(SecretVault::new(secrets)),
+            clock: Arc::clone(&clock),
+            entropy: Arc::clone(&entropy),
+        },
+    );
+    let poked = webhooks.clone();
+    let poke: Poke = Arc::new(move |tenant| poked.poke(tenant));
     let shared: Arc<dyn Store> = Arc::clone(&store) as _;
     let service = Service::new(Parts {
         store: Arc::clone(&shared),
         clock: Arc::clone(&clock),
-        entropy: Arc::new(SystemEntropy),
+        entropy,
         poke: Arc::clone(&poke),
         lifetime: Lifetime {
             idle_ms: config.session.idle_timeout.as_millis(),
@@ -162,8 +245,31 @@ fn build_service(
         arbiters: sessions.to_vec(),
         scoring: ScoringPool::start(scoring, shared, clock, poke),
     });
-    receiver.set(service.clone()).map_err(|_| anyhow!("the service was built twice"))?;
-    Ok((store, service))
+    receiver
+        .set(service.clone())
+        .map_err(|_| anyhow!("the service was built twice"))?;
+    Ok((store, service, webhooks))
+}
+
+/// Deletes what is older than the retention, from time to time, in small steps.
+async fn sweep(store: Arc<EmbeddedStore>, retention_ms: i64) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        ticks.tick().await;
+        let now = SystemClock.now();
+        let swept = store.sweep(now.plus_ms(-retention_ms)).await;
+        match swept {
+            Ok(0) => {}
+            Ok(sessions) => tracing::info!(sessions, "sessions older than the retention deleted"),
+            Err(error) => tracing::warn!(%error, "old sessions can't be deleted"),
+        }
+        if let Err(error) = store.sweep_idempotency_keys(now).await {
+            tracing::warn!(%error, "old idempotency keys can't be deleted");
+        }
+        if let Err(error) = store.sweep_outboxes().await {
+            tracing::warn!(%error, "the outboxes of deleted webhooks can't be deleted");
+        }
+    }
 }
 
 /// A service of a command's own, on a temporary folder.
@@ -180,10 +286,14 @@ pub struct Running {
 }
 
 /// Runs `work` against a service of its own on an empty store in a temporary folder.
-pub fn with_temporary<T>(quiet: Quiet, work: impl FnOnce(&Running) -> anyhow::Result<T>) -> anyhow::Result<T> {
+pub fn with_temporary<T>(
+    quiet: Quiet,
+    work: impl FnOnce(&Running) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let mut suffix = [0_u8; 8];
     crate::world::fill(&mut suffix);
-    let folder = std::env::temp_dir().join(format!("porchlight-{:016x}", u64::from_be_bytes(suffix)));
+    let folder =
+        std::env::temp_dir().join(format!("porchlight-{:016x}", u64::from_be_bytes(suffix)));
     let mut config = Config::default();
     config.store.path = folder.join("data");
     config.server.listen.set_port(0);
@@ -193,12 +303,14 @@ pub fn with_temporary<T>(quiet: Quiet, work: impl FnOnce(&Running) -> anyhow::Re
     let (stop, word) = oneshot::channel();
     let (ready, is_ready) = mpsc::channel();
     let serving = config.clone();
-    let server = std::thread::Builder::new().name("porchlight".into()).spawn(move || {
-        run(serving, quiet, Shutdown::Word(word), |bound| {
-            // Nobody waits any more: the word to stop has come already.
-            let _told = ready.send(*bound);
-        })
-    })?;
+    let server = std::thread::Builder::new()
+        .name("porchlight".into())
+        .spawn(move || {
+            run(serving, quiet, Shutdown::Word(word), |bound| {
+                // Nobody waits any more: the word to stop has come already.
+                let _told = ready.send(*bound);
+            })
+        })?;
     let outcome = match is_ready.recv() {
         Ok(bound) => make_key(&config, bound).and_then(|secret_key| {
             work(&Running {
@@ -211,7 +323,9 @@ pub fn with_temporary<T>(quiet: Quiet, work: impl FnOnce(&Running) -> anyhow::Re
         Err(_ended) => Err(anyhow!("the service did not start")),
     };
     drop(stop);
-    let served = server.join().map_err(|_panic| anyhow!("the service panicked"))?;
+    let served = server
+        .join()
+        .map_err(|_panic| anyhow!("the service panicked"))?;
     // A folder that can't be removed is the system's to clean.
     let _removed = std::fs::remove_dir_all(&folder);
     outcome.and_then(|value| served.map(|()| value))
@@ -221,7 +335,9 @@ fn make_key(config: &Config, bound: Bound) -> anyhow::Result<String> {
     let mut config = config.clone();
     config.server.ops_listen = bound.ops;
     let server = OpsClient::of(&config)?.context("the service has no token for its operators")?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let made = runtime.block_on(server.create_key("demo", "sandbox", "secret", None))?;
     Ok(made.key)
 }

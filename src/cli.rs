@@ -2,6 +2,7 @@
 
 mod client;
 mod demo;
+mod evaluate;
 mod keys;
 mod replay;
 mod serve;
@@ -35,6 +36,8 @@ enum Command {
     Replay(replay::Arguments),
     /// A fleet of simulated phones against a running service.
     Simulate(simulate::Arguments),
+    /// Runs labelled recordings through the detectors and prints how right they are.
+    Evaluate(evaluate::Arguments),
     /// Writes a consistent copy of the embedded store, while the server runs or not.
     Backup(BackupArguments),
     /// Says whether a configuration is good.
@@ -87,6 +90,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Keys(arguments) => keys::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),
         Command::CheckConfig(arguments) => {
             arguments.load()?;
@@ -95,7 +99,8 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         }
         Command::PrintConfig(arguments) => {
             // It holds names of files, never secrets.
-            let text = toml::to_string(&arguments.load()?).context("the configuration can't be written as TOML")?;
+            let text = toml::to_string(&arguments.load()?)
+                .context("the configuration can't be written as TOML")?;
             print!("{text}");
             Ok(())
         }
@@ -105,5 +110,8 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
 
 /// A runtime for the commands that speak to a service.
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::transport::address::Cidr;
 pub use duration::HumanDuration;
 
 /// What every variable begins with.
@@ -148,6 +149,25 @@ pub struct Webhook {
     pub extra_ca_file: PathBuf,
 }
 
+impl Webhook {
+    /// The allowed CIDRs, read.
+    pub fn allowed(&self) -> Result<Vec<Cidr>, ConfigError> {
+        let read = |text: &String| {
+            text.parse().map_err(|_| ConfigError::Invalid {
+                key: "webhook.allow_addresses",
+                detail: format!("{text} is not a CIDR such as 10.0.0.0/8"),
+            })
+        };
+        self.allow_addresses.iter().map(read).collect()
+    }
+
+    /// The file of further certificates, if one is named.
+    #[must_use]
+    pub fn extra_ca_file(&self) -> Option<PathBuf> {
+        Some(self.extra_ca_file.clone()).filter(|file| !file.as_os_str().is_empty())
+    }
+}
+
 /// With what secrets are encrypted at rest.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -255,6 +275,7 @@ impl Config {
         if self.store.path.as_os_str().is_empty() {
             return invalid("store.path", "must name a folder");
         }
+        self.webhook.allowed()?;
         let url = &self.server.public_url;
         if !url.is_empty() && !url.starts_with("https://") && !url.starts_with("http://") {
             return invalid("server.public_url", "must begin with https:// or http://");

@@ -1,6 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+pub mod api;
+pub mod app;
+pub mod cli;
 pub mod config;
+pub mod keys;
+pub mod ops;
+pub mod secrets;
 pub mod store;
 pub mod telemetry;
+pub mod transport;
 pub mod world;

@@ -1,3 +1,10 @@
 //! Arguments in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use porchlight::cli;
+
+fn main() -> ExitCode {
+    cli::run(cli::Arguments::parse())
+}

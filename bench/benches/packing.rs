@@ -3,24 +3,14 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use porchlight_bench::body::{Batch, BatchWriter};
 use porchlight_bench::sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
 
-/// The first batch of 60 location samples of a simulated delivery, as JSON.
+/// The batch that the load generator sends: 60 location samples of seven fields.
 fn locations() -> String {
-    let scenario = Scenario::new(Kind::House, ParameterSet::Tuning, 1);
-    let kit = Kit {
-        marks: false,
-        ..Kit::LOCATION_ONLY
-    };
-    batch(
-        Scenario {
-            kit: Some(kit),
-            ..scenario
-        },
-        60,
-    )
+    String::from_utf8_lossy(BatchWriter::default().write(7)).into_owned()
 }
 
 /// Sixty seconds of everything that a phone has.
@@ -85,6 +75,12 @@ fn benches(criterion: &mut Criterion) {
         group.bench_function("decode, check, pack", |bencher| {
             bencher.iter(|| decoded(black_box(&text)))
         });
+        if name == "60 locations" {
+            // The yardstick: what the floor does.
+            group.bench_function("serde_json into owned structs", |bencher| {
+                bencher.iter(|| serde_json::from_str::<Batch>(black_box(&text)));
+            });
+        }
         group.bench_function("hash", |bencher| bencher.iter(|| black_box(&packed).hash()));
         group.bench_function("read back", |bencher| {
             bencher.iter(|| read_back(black_box(&packed)))

@@ -3,7 +3,6 @@
 //! It speaks HTTP/1.1 itself, on one thread, so that it stays cheap beside the server on a machine of two cores,
 //! and it dials the loopback interface only.
 
-pub mod body;
 pub mod closed;
 pub mod http;
 pub mod live;

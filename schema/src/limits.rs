@@ -87,10 +87,24 @@ pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
 pub const TEXT_CHARS_MAX: usize = 256;
 /// Characters of a URL.
 pub const URL_CHARS_MAX: usize = 2_048;
+/// Floor of an address; ground is 0.
+pub const ADDRESS_FLOOR_MIN: i16 = -20;
+/// See [`ADDRESS_FLOOR_MIN`]: above the tallest building there is.
+pub const ADDRESS_FLOOR_MAX: i16 = 200;
+/// `accuracyM` of an address.
+pub const ADDRESS_ACCURACY_M_MAX: f64 = 100_000.0;
+/// `storeyHeightM` of an address.
+pub const STOREY_HEIGHT_M_MIN: f64 = 1.5;
+/// See [`STOREY_HEIGHT_M_MIN`].
+pub const STOREY_HEIGHT_M_MAX: f64 = 20.0;
 /// Gates of one address.
 pub const ADDRESS_GATES_MAX: usize = 16;
 /// Names in `device.sensors`.
 pub const DEVICE_SENSORS_MAX: usize = 32;
+/// Characters of one of them.
+pub const DEVICE_SENSOR_CHARS_MAX: usize = 64;
+/// Faults that are listed for one request.
+pub const FAULTS_MAX: usize = 20;
 
 // --- Snapshots and supervision (design) ------------------------------------------------------------------------
 
@@ -120,6 +134,15 @@ pub const PAGE_ROWS_MAX: u32 = 200;
 /// Characters of a cursor.
 pub const CURSOR_CHARS_MAX: usize = 256;
 
+// --- Keys (contract 1) ------------------------------------------------------------------------------------------
+
+/// A revocation is known on every node after this long: the age of a remembered look-up (contract 1).
+pub const KEY_REMEMBERED_MS_MAX: u64 = 30_000;
+/// Look-ups that found a key and are remembered on one node.
+pub const KEYS_REMEMBERED_MAX: usize = 16_384;
+/// Look-ups that found none and are remembered on one node.
+pub const UNKNOWN_KEYS_REMEMBERED_MAX: usize = 4_096;
+
 // --- Webhooks (contract 6, 9) ----------------------------------------------------------------------------------
 
 /// One attempt, from name look-up to the last byte read (contract 6).
@@ -148,6 +171,8 @@ pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 1_024;
 pub const ENDPOINT_LANES_MAX: usize = 1_024;
 /// Messages that one retry by filter may touch (contract 9).
 pub const RETRY_BY_FILTER_MAX: usize = 10_000;
+/// Messages of one kind that are counted for the metrics; more than this shows as this.
+pub const DEPTH_COUNTED_MAX: u64 = 200_000;
 /// Deadlines further ahead than this are left to the store's scan (design).
 pub const WHEEL_AHEAD_MS: u64 = 15 * 60 * 1000;
 

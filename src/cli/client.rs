@@ -30,21 +30,46 @@ pub(crate) struct Started {
 
 impl Client {
     pub(crate) fn new(url: &str, key: &str) -> anyhow::Result<Self> {
-        let http = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build()?;
-        Ok(Self { http, url: url.trim_end_matches('/').to_owned(), key: key.to_owned() })
+        let http = reqwest::Client::builder()
+            .timeout(TIMEOUT)
+            .no_proxy()
+            .build()?;
+        Ok(Self {
+            http,
+            url: url.trim_end_matches('/').to_owned(),
+            key: key.to_owned(),
+        })
     }
 
     /// One request; comes again when the service says so.
-    async fn request(&self, method: Method, path: &str, key: &str, body: Option<String>) -> anyhow::Result<(StatusCode, String)> {
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        key: &str,
+        body: Option<String>,
+    ) -> anyhow::Result<(StatusCode, String)> {
         for _ in 0..TRIES {
-            let mut request = self.http.request(method.clone(), format!("{}{path}", self.url)).header("Service-Key", key);
+            let mut request = self
+                .http
+                .request(method.clone(), format!("{}{path}", self.url))
+                .header("Service-Key", key);
             if let Some(body) = &body {
-                request = request.header("Content-Type", "application/json").body(body.clone());
+                request = request
+                    .header("Content-Type", "application/json")
+                    .body(body.clone());
             }
-            let answer = request.send().await.with_context(|| format!("{method} {path}"))?;
+            let answer = request
+                .send()
+                .await
+                .with_context(|| format!("{method} {path}"))?;
             let status = answer.status();
-            if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
-                let after = answer.headers().get("Retry-After").and_then(|value| value.to_str().ok());
+            if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE
+            {
+                let after = answer
+                    .headers()
+                    .get("Retry-After")
+                    .and_then(|value| value.to_str().ok());
                 let after_sec: u64 = after.and_then(|text| text.parse().ok()).unwrap_or(1);
                 tokio::time::sleep(Duration::from_secs(after_sec)).await;
                 continue;
@@ -54,7 +79,13 @@ impl Client {
         bail!("{method} {path}: the service asked to come again {TRIES} times")
     }
 
-    async fn json(&self, method: Method, path: &str, key: &str, body: Option<String>) -> anyhow::Result<Value> {
+    async fn json(
+        &self,
+        method: Method,
+        path: &str,
+        key: &str,
+        body: Option<String>,
+    ) -> anyhow::Result<Value> {
         let (status, text) = self.request(method.clone(), path, key, body).await?;
         if !status.is_success() {
             bail!("{method} {path}: {status}: {text}");
@@ -64,35 +95,71 @@ impl Client {
 
     /// Starts a session.
     pub(crate) async fn start(&self, body: &Value) -> anyhow::Result<Started> {
-        let session = self.json(Method::POST, "/v1/sessions/start", &self.key, Some(body.to_string())).await?;
-        let text = |name: &str| session[name].as_str().map(str::to_owned).with_context(|| format!("no {name}"));
-        Ok(Started { session_id: text("sessionId")?, token: text("sessionToken")? })
+        let session = self
+            .json(
+                Method::POST,
+                "/v1/sessions/start",
+                &self.key,
+                Some(body.to_string()),
+            )
+            .await?;
+        let text = |name: &str| {
+            session[name]
+                .as_str()
+                .map(str::to_owned)
+                .with_context(|| format!("no {name}"))
+        };
+        Ok(Started {
+            session_id: text("sessionId")?,
+            token: text("sessionToken")?,
+        })
     }
 
     /// Sends one batch with the session's token, as a phone does.
     pub(crate) async fn send(&self, session: &Started, batch: String) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{}/telemetry", session.session_id);
-        self.json(Method::POST, &path, &session.token, Some(batch)).await.map(drop)
+        self.json(Method::POST, &path, &session.token, Some(batch))
+            .await
+            .map(drop)
     }
 
     /// Stops a session.
-    pub(crate) async fn stop(&self, session: &Started, ended_at: Option<&str>) -> anyhow::Result<()> {
+    pub(crate) async fn stop(
+        &self,
+        session: &Started,
+        ended_at: Option<&str>,
+    ) -> anyhow::Result<()> {
         let mut body = json!({ "sessionId": session.session_id });
         if let Some(ended_at) = ended_at {
             body["endedAt"] = json!(ended_at);
         }
-        self.json(Method::POST, "/v1/sessions/stop", &session.token, Some(body.to_string())).await.map(drop)
+        self.json(
+            Method::POST,
+            "/v1/sessions/stop",
+            &session.token,
+            Some(body.to_string()),
+        )
+        .await
+        .map(drop)
     }
 
     /// Attaches a PoD.
     pub(crate) async fn attach_pod(&self, session: &Started, pod: &Value) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{}/pod", session.session_id);
-        self.json(Method::POST, &path, &session.token, Some(pod.to_string())).await.map(drop)
+        self.json(Method::POST, &path, &session.token, Some(pod.to_string()))
+            .await
+            .map(drop)
     }
 
     /// The insight as it stands.
     pub(crate) async fn insight(&self, session_id: &str) -> anyhow::Result<Value> {
-        self.json(Method::GET, &format!("/v1/sessions/{session_id}/insights"), &self.key, None).await
+        self.json(
+            Method::GET,
+            &format!("/v1/sessions/{session_id}/insights"),
+            &self.key,
+            None,
+        )
+        .await
     }
 
     /// The insight once it is scored, or has failed.

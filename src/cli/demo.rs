@@ -18,7 +18,10 @@ const KINDS: [(Kind, &str); 8] = [
     (Kind::Elevator, "up by the elevator"),
     (Kind::Stairs, "up by the stairs"),
     (Kind::Gate, "a gate on the way"),
-    (Kind::LobbyHandOff, "left in the lobby, the door is upstairs"),
+    (
+        Kind::LobbyHandOff,
+        "left in the lobby, the door is upstairs",
+    ),
     (Kind::NeverCame, "never came to the address"),
     (Kind::WrongAddress, "at the door of another house"),
     (Kind::SpoofedWalk, "the fixes walk, the body does not"),
@@ -39,7 +42,9 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    app::with_temporary(app::Quiet::Yes, |running| super::block_on(show_all(arguments, running)))
+    app::with_temporary(app::Quiet::Yes, |running| {
+        super::block_on(show_all(arguments, running))
+    })
 }
 
 async fn show_all(arguments: &Arguments, running: &Running) -> anyhow::Result<()> {
@@ -52,7 +57,10 @@ async fn show_all(arguments: &Arguments, running: &Running) -> anyhow::Result<()
         return Ok(());
     }
     println!("The service goes on, and so do the deliveries; stop it with Ctrl-C. To try by hand:");
-    println!("  curl -H 'Service-Key: {}' {}/v1/sessions?limit=3\n", running.secret_key, running.url);
+    println!(
+        "  curl -H 'Service-Key: {}' {}/v1/sessions?limit=3\n",
+        running.secret_key, running.url
+    );
     let going_on = async {
         for number in KINDS.len().. {
             tokio::time::sleep(PAUSE).await;
@@ -68,7 +76,11 @@ async fn show_all(arguments: &Arguments, running: &Running) -> anyhow::Result<()
 }
 
 fn introduce(running: &Running) {
-    println!("Porchlight {}, on the embedded store in {}", env!("CARGO_PKG_VERSION"), running.folder.display());
+    println!(
+        "Porchlight {}, on the embedded store in {}",
+        env!("CARGO_PKG_VERSION"),
+        running.folder.display()
+    );
     println!("  API        {}", running.url);
     println!("  operators  {}/metrics", running.ops_url);
     println!("  key        {}", running.secret_key);

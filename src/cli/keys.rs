@@ -1,13 +1,17 @@
 //! `porchlight keys`: by the server that has the store, or, when none runs, on the store itself.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
+use porchlight_actors::ports::Clock;
 
 use super::ConfigArguments;
 use crate::config::{Config, HumanDuration};
-use crate::keys::{CreatedKey, KeyDesk, ListedKey};
+use crate::keys::{CreatedKey, KeyDesk, KeyOrder, ListedKey};
 use crate::ops::client::OpsClient;
 use crate::store::EmbeddedStore;
+use crate::world::SystemClock;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -86,9 +90,15 @@ impl KindWord {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.action {
-        Action::Create { org, env, kind, expires, json, config } => {
-            let expires_ms = expires.map(HumanDuration::as_millis);
-            let made = create(&config.load()?, org, env.as_str(), kind.as_str(), expires_ms)?;
+        Action::Create {
+            org,
+            env,
+            kind,
+            expires,
+            json,
+            config,
+        } => {
+            let made = create(&config.load()?, org, *env, *kind, *expires)?;
             if *json {
                 println!("{}", serde_json::to_string(&made)?);
             } else {
@@ -112,4 +122,61 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+fn create(
+    config: &Config,
+    organization: &str,
+    env: EnvWord,
+    kind: KindWord,
+    expires: Option<HumanDuration>,
+) -> anyhow::Result<CreatedKey> {
+    let expires_ms = expires.map(HumanDuration::as_millis);
+    let (env, kind) = (env.as_str(), kind.as_str());
+    match OpsClient::of(config)? {
+        Some(server) => {
+            super::block_on(
+                async move { server.create_key(organization, env, kind, expires_ms).await },
+            )
+        }
+        None => with_store(config, async |desk| {
+            let order = KeyOrder {
+                organization: organization.to_owned(),
+                env: env.to_owned(),
+                kind: kind.to_owned(),
+                expires_ms,
+            };
+            Ok(desk.create(&order, SystemClock.now()).await?)
+        }),
+    }
+}
+
+fn list(config: &Config) -> anyhow::Result<Vec<ListedKey>> {
+    match OpsClient::of(config)? {
+        Some(server) => super::block_on(async move { server.list_keys().await }),
+        None => with_store(config, async |desk| Ok(desk.list().await?)),
+    }
+}
+
+fn revoke(config: &Config, id: &str) -> anyhow::Result<ListedKey> {
+    match OpsClient::of(config)? {
+        Some(server) => super::block_on(async move { server.revoke_key(id).await }),
+        None => with_store(config, async |desk| {
+            Ok(desk.revoke(id, SystemClock.now()).await?)
+        }),
+    }
+}
+
+/// Works on the store itself, which no server has.
+fn with_store<T>(
+    config: &Config,
+    work: impl AsyncFnOnce(KeyDesk) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let store =
+        EmbeddedStore::open_alone(&config.store.path).context("the store can't be opened")?;
+    super::block_on(async move {
+        let worked = work(KeyDesk::new(Arc::clone(&store) as _)).await;
+        store.close().await;
+        worked
+    })
 }

@@ -35,13 +35,20 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match (&arguments.url, &arguments.key) {
         (Some(url), Some(key)) => super::block_on(replay_all(arguments, &Client::new(url, key)?)),
         _ => app::with_temporary(app::Quiet::Yes, |running| {
-            super::block_on(replay_all(arguments, &Client::new(&running.url, &running.secret_key)?))
+            super::block_on(replay_all(
+                arguments,
+                &Client::new(&running.url, &running.secret_key)?,
+            ))
         }),
     }
 }
 
 async fn replay_all(arguments: &Arguments, client: &Client) -> anyhow::Result<()> {
-    let address = arguments.address.as_deref().map(parse_address).transpose()?;
+    let address = arguments
+        .address
+        .as_deref()
+        .map(parse_address)
+        .transpose()?;
     let mut failed = 0;
     for file in &arguments.files {
         match replay(client, file, address).await {
@@ -52,21 +59,41 @@ async fn replay_all(arguments: &Arguments, client: &Client) -> anyhow::Result<()
             }
         }
     }
-    if failed > 0 { bail!("{failed} of {} recordings could not be replayed", arguments.files.len()) }
+    if failed > 0 {
+        bail!(
+            "{failed} of {} recordings could not be replayed",
+            arguments.files.len()
+        )
+    }
     Ok(())
 }
 
 fn parse_address(text: &str) -> anyhow::Result<(f64, f64)> {
     let (lat, lng) = text.split_once(',').context("--address is LAT,LNG")?;
-    Ok((lat.trim().parse().context("--address: latitude")?, lng.trim().parse().context("--address: longitude")?))
+    Ok((
+        lat.trim().parse().context("--address: latitude")?,
+        lng.trim().parse().context("--address: longitude")?,
+    ))
 }
 
-async fn replay(client: &Client, file: &Path, address: Option<(f64, f64)>) -> anyhow::Result<Value> {
+async fn replay(
+    client: &Client,
+    file: &Path,
+    address: Option<(f64, f64)>,
+) -> anyhow::Result<Value> {
     let samples = read(file)?;
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = file
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let name = name.split('.').next().unwrap_or_default().to_owned();
-    let last_t = samples.iter().filter_map(|sample| sample["t"].as_f64()).fold(0.0, f64::max);
-    let (lat, lng) = address.or_else(|| last_good_fix(&samples)).unwrap_or((0.0, 0.0));
+    let last_t = samples
+        .iter()
+        .filter_map(|sample| sample["t"].as_f64())
+        .fold(0.0, f64::max);
+    let (lat, lng) = address
+        .or_else(|| last_good_fix(&samples))
+        .unwrap_or((0.0, 0.0));
     let ended_at = jiff::Timestamp::now().as_millisecond();
     let started_at = TimestampMs(ended_at - (last_t * 1000.0).ceil() as i64);
     let session = client
@@ -78,9 +105,16 @@ async fn replay(client: &Client, file: &Path, address: Option<(f64, f64)>) -> an
         }))
         .await?;
     for (seq, batch) in batches(&samples).enumerate() {
-        client.send(&session, json!({ "seq": seq, "samples": batch }).to_string()).await?;
+        client
+            .send(
+                &session,
+                json!({ "seq": seq, "samples": batch }).to_string(),
+            )
+            .await?;
     }
-    client.stop(&session, Some(&TimestampMs(ended_at).to_string())).await?;
+    client
+        .stop(&session, Some(&TimestampMs(ended_at).to_string()))
+        .await?;
     client.scored(&session.session_id).await
 }
 
@@ -96,7 +130,8 @@ fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
     for (number, line) in lines {
         let line = line?;
         if !line.trim().is_empty() {
-            samples.push(serde_json::from_str(&line).with_context(|| format!("line {}", number + 1))?);
+            samples
+                .push(serde_json::from_str(&line).with_context(|| format!("line {}", number + 1))?);
         }
     }
     Ok(samples)
@@ -108,7 +143,12 @@ fn batches(samples: &[Value]) -> impl Iterator<Item = &[Value]> {
     std::iter::from_fn(move || {
         let until = rest.first()?["t"].as_f64().unwrap_or(0.0) + BATCH_SEC;
         let inside = |sample: &&Value| sample["t"].as_f64().is_none_or(|t| t < until);
-        let count = rest.iter().take_while(inside).take(BATCH_LINES).count().max(1);
+        let count = rest
+            .iter()
+            .take_while(inside)
+            .take(BATCH_LINES)
+            .count()
+            .max(1);
         let (batch, after) = rest.split_at(count);
         rest = after;
         Some(batch)
@@ -116,8 +156,17 @@ fn batches(samples: &[Value]) -> impl Iterator<Item = &[Value]> {
 }
 
 fn last_good_fix(samples: &[Value]) -> Option<(f64, f64)> {
-    let fixes = || samples.iter().rev().filter(|sample| sample["kind"] == "location");
-    let is_good = |sample: &&Value| sample["accuracyM"].as_f64().is_none_or(|accuracy_m| accuracy_m <= 35.0);
+    let fixes = || {
+        samples
+            .iter()
+            .rev()
+            .filter(|sample| sample["kind"] == "location")
+    };
+    let is_good = |sample: &&Value| {
+        sample["accuracyM"]
+            .as_f64()
+            .is_none_or(|accuracy_m| accuracy_m <= 35.0)
+    };
     let fix = fixes().find(is_good).or_else(|| fixes().next())?;
     Some((fix["lat"].as_f64()?, fix["lng"].as_f64()?))
 }

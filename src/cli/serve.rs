@@ -46,8 +46,11 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.backup(&to).await }),
         None => {
-            let store = EmbeddedStore::open_alone(&config.store.path).context("the store can't be opened")?;
-            store.backup(&to).context("the store can't be copied")
+            let store = EmbeddedStore::open_alone(&config.store.path)
+                .context("the store can't be opened")?;
+            let copied = store.backup(&to).context("the store can't be copied");
+            store.committer().close();
+            copied.map(drop)
         }
     }
 }
@@ -56,8 +59,15 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
 pub(super) fn healthcheck(config: &Config) -> anyhow::Result<()> {
     let url = format!("http://{}/readyz", config.server.ops_listen);
     super::block_on(async move {
-        let http = reqwest::Client::builder().timeout(std::time::Duration::from_secs(5)).no_proxy().build()?;
-        let answer = http.get(&url).send().await.with_context(|| format!("nothing answers at {url}"))?;
+        let http = reqwest::Client::builder()
+            .timeout(std::time::Duration::from_secs(5))
+            .no_proxy()
+            .build()?;
+        let answer = http
+            .get(&url)
+            .send()
+            .await
+            .with_context(|| format!("nothing answers at {url}"))?;
         let status = answer.status();
         let text = answer.text().await?;
         if !status.is_success() {

@@ -46,7 +46,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
     let client = Client::new(&arguments.url, &arguments.key)?;
     let only = match &arguments.kind {
-        Some(name) => Some(Kind::from_name(name).with_context(|| format!("no kind of delivery is called {name}"))?),
+        Some(name) => Some(
+            Kind::from_name(name)
+                .with_context(|| format!("no kind of delivery is called {name}"))?,
+        ),
         None => None,
     };
     let phones = Arc::new(Semaphore::new(arguments.phones.max(1)));
@@ -54,7 +57,12 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
     for number in 0..arguments.deliveries {
         let phone = Arc::clone(&phones).acquire_owned().await?;
         let kind = only.unwrap_or(Kind::ALL[number as usize % Kind::ALL.len()]);
-        let delivery = Scenario::new(kind, ParameterSet::Tuning, arguments.seed + u64::from(number)).deliver();
+        let delivery = Scenario::new(
+            kind,
+            ParameterSet::Tuning,
+            arguments.seed + u64::from(number),
+        )
+        .deliver();
         let (client, speed, batch_sec) = (client.clone(), arguments.speed, arguments.batch_sec);
         running.spawn(async move {
             let told = play(&client, &delivery, speed, batch_sec).await;
@@ -77,12 +85,21 @@ fn tell((kind, told): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
 }
 
 /// Plays one delivery; a line that says what came of it.
-async fn play(client: &Client, delivery: &Delivery, speed: f64, batch_sec: f64) -> anyhow::Result<String> {
+async fn play(
+    client: &Client,
+    delivery: &Delivery,
+    speed: f64,
+    batch_sec: f64,
+) -> anyhow::Result<String> {
     let begun = Instant::now();
     let ended_at = jiff::Timestamp::now().as_millisecond();
     // At a speed, the delivery begins now; at once, it has just ended.
     let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
-    let started_at = TimestampMs(if speed > 0.0 { ended_at } else { ended_at - length_ms });
+    let started_at = TimestampMs(if speed > 0.0 {
+        ended_at
+    } else {
+        ended_at - length_ms
+    });
     let mut start = delivery.start.clone();
     start["startedAt"] = json!(started_at);
     let session = client.start(&start).await?;

@@ -3,6 +3,7 @@
 mod insights;
 mod journal;
 mod keys;
+mod outbox;
 mod sessions;
 
 use std::sync::Arc;

@@ -12,6 +12,7 @@
 //! | `p` | PoDs | session | `PodRow` |
 //! | `l` | sessions that record | session | |
 //! | `c` | completed sessions | time of completion, session | |
+//! | `y` | sessions whose insight may be behind | session | |
 //! | `t` | sessions of a tenant | tenant, time of making, session | |
 //! | `d` | … of a delivery | tenant, hash of the delivery's id, time, session | |
 //! | `r` | … of a courier | tenant, hash of the courier's id, time, session | |
@@ -23,12 +24,22 @@
 //! | `m` | messages | session, number | `Message` |
 //! | `M` | messages by id | id | session, number |
 //! | `h` | endpoints | tenant | begins with whether it is enabled |
-//! | `o` | outboxes | tenant, session | the lane |
+//! | `o` | lanes | endpoint, session, number | `Queued`, of a message that waits |
+//! | `q` | messages to be looked at | endpoint, id | session |
+//! | `u` | retries | endpoint, due time, session | session |
+//! | `b` | requests for tries by hand | endpoint, time, id | `HandRequest` |
+//! | `D` | deliveries | tenant, id | `DeliveryRow` |
+//! | `F` | failed deliveries | tenant, id | |
+//! | `A` | attempts | id, number | `Report` |
+//! | `x` | endpoints that are gone and whose outbox is to be swept | endpoint | |
 //! | `g` | organizations | name | `Organization` |
 //! | `k` | keys | SHA-256 | `KeyRecord` |
 //! | `K` | keys by id | id | SHA-256 |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 
+pub(crate) mod behind;
+pub mod deliveries;
+pub mod endpoints;
 pub mod idempotency;
 pub mod insights;
 pub mod journal;

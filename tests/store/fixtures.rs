@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use porchlight::store::engine::{Engine, Space};
+use porchlight::store::engine::Engine;
 use porchlight::store::local::LocalStore;
-use porchlight::store::tables::outbox;
 use porchlight::store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions};
-use porchlight_actors::ports::{MessageBody, NewSession, Store};
-use porchlight_schema::ids::{OrganizationId, SessionId};
+use porchlight_actors::ports::{Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store};
+use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
 use porchlight_schema::sample::{Pressure, Sample, Steps};
@@ -29,15 +28,27 @@ pub trait Subject: Send + Sync {
 }
 
 pub async fn put_endpoint<E: Engine>(store: &LocalStore<E>, tenant: Tenant, enabled: bool) {
-    let row = vec![1, u8::from(enabled)];
-    store
-        .committer()
-        .write(move |txn| {
-            txn.put(Space::State, outbox::endpoint_key(tenant), row);
-            Ok(())
-        })
-        .await
-        .unwrap();
+    let stored = store.endpoint(tenant).await.unwrap();
+    let version = stored.as_ref().map_or(0, |stored| stored.version) + 1;
+    let endpoint = Endpoint {
+        enabled,
+        id: EndpointId::new(TimestampMs(1), 1),
+        tenant,
+        url: "https://receiver.example/".into(),
+        created_at: TimestampMs(1),
+        version,
+        secret: SealedSecret {
+            number: 1,
+            sealed: Vec::new(),
+        },
+        previous: None,
+    };
+    let done = if stored.is_some() {
+        store.replace_endpoint(endpoint).await
+    } else {
+        store.create_endpoint(endpoint).await
+    };
+    assert!(done.unwrap());
 }
 
 /// The store in memory.

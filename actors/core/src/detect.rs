@@ -1,14 +1,17 @@
 //! From windows to events: one family of detectors a file, and the arbiter between those that compete.
 
+mod backtracking;
 mod constants;
 mod decode;
 mod floors;
 mod frame;
+mod gate;
 mod gps;
 mod height;
 mod motion;
 mod movement;
 mod position;
+mod run;
 mod track;
 
 use porchlight_schema::event::Confidence;
@@ -17,45 +20,77 @@ use serde::{Deserialize, Serialize};
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
 use crate::window::Window;
+use backtracking::BacktrackingDetector;
+use gate::GateDetector;
 use gps::GpsDetector;
+use height::HeightTrack;
+use motion::{Gait, MotionState};
 use movement::MovementDetector;
 
-/// What a family of detectors does, second by second. Memory is fixed; nothing is allocated for a window.
+/// A second as all detectors see it: the window, and what was derived from it once for all.
+#[derive(Debug, Clone, Copy)]
+struct Observation<'a> {
+    window: &'a Window,
+    gait: Gait,
+    /// Height over the session's reference, metres.
+    height_m: Option<f32>,
+    /// Time since the newest fix; none before the first.
+    fix_age_ms: Option<u32>,
+}
+
+/// What a family of detectors does, second by second. Memory is fixed; nothing is allocated for a second.
 trait Detector {
     /// Looks at the next second.
-    fn observe(&mut self, context: &SessionContext, window: &Window, log: &mut EventLog);
+    fn observe(
+        &mut self,
+        context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    );
 
     /// Nothing follows, or nothing for at least half a minute: what is open ends at `t_ms`, the last sample.
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog);
 }
 
 /// All detectors of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Detection {
+    motion: MotionState,
+    height: HeightTrack,
     gps: GpsDetector,
     movement: MovementDetector,
+    gate: GateDetector,
+    backtracking: BacktrackingDetector,
+    last_fix_ms: Option<u32>,
     last_sample_ms: Option<u32>,
 }
 
 impl Detection {
-    /// Of a session that begins.
+    /// Bytes on the heap.
     #[must_use]
-    pub fn new(_context: &SessionContext) -> Self {
-        Self {
-            gps: GpsDetector::default(),
-            movement: MovementDetector::default(),
-            last_sample_ms: None,
-        }
+    pub fn heap_bytes(&self) -> usize {
+        self.backtracking.heap_bytes()
     }
 
     /// Looks at the next second.
     pub fn observe(&mut self, context: &SessionContext, window: &Window, log: &mut EventLog) {
         if let Some(t_ms) = window.silent_since_ms {
-            self.gps.finish(context, t_ms, log);
-            self.movement.finish(context, t_ms, log);
+            self.end_all(context, t_ms, log);
         }
-        self.gps.observe(context, window, log);
-        self.movement.observe(context, window, log);
+        if let Some(fix) = window.last_fix() {
+            self.last_fix_ms = Some(fix.t_ms);
+        }
+        let observation = Observation {
+            window,
+            gait: self.motion.observe(window),
+            height_m: self.height.observe(window),
+            fix_age_ms: self
+                .last_fix_ms
+                .map(|last_ms| window.end_ms().saturating_sub(last_ms)),
+        };
+        for detector in self.detectors() {
+            detector.observe(context, &observation, log);
+        }
         if window.alive {
             self.last_sample_ms = Some(window.last_sample_ms);
         }
@@ -64,9 +99,27 @@ impl Detection {
     /// The session is over: what is open ends at the last sample.
     pub fn finish(&mut self, context: &SessionContext, log: &mut EventLog) {
         if let Some(t_ms) = self.last_sample_ms {
-            self.gps.finish(context, t_ms, log);
-            self.movement.finish(context, t_ms, log);
+            self.end_all(context, t_ms, log);
         }
+    }
+
+    fn end_all(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
+        for detector in self.detectors() {
+            detector.finish(context, t_ms, log);
+        }
+        // What was before a silence says nothing of height after it.
+        self.height = HeightTrack::default();
+        self.last_fix_ms = None;
+    }
+
+    /// In the order in which they look: those of places ask what the movement track has open.
+    fn detectors(&mut self) -> [&mut dyn Detector; 4] {
+        [
+            &mut self.gps,
+            &mut self.movement,
+            &mut self.gate,
+            &mut self.backtracking,
+        ]
     }
 }
 

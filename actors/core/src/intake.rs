@@ -98,6 +98,14 @@ impl Intake {
         self.counts
     }
 
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+            + self.activities.capacity() * size_of::<(u32, ActivityType, f32)>()
+            + self.accel.as_ref().map_or(0, |_| size_of::<AccelReducer>())
+    }
+
     /// Takes the next sample, in the order of `seq` and of its place in the batch; `sink` gets the windows that are
     /// complete by it. A sample that goes back in time within its kind, or lags too much, is dropped and counted. Equal
     /// times are no step back, except of fixes: a phone that repeats its last fix gives it the same time, and it says

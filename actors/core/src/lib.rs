@@ -8,4 +8,5 @@ pub mod intake;
 pub mod score;
 pub mod session;
 pub mod timeline;
+pub mod webhook;
 pub mod window;

@@ -9,13 +9,18 @@ mod fingerprint;
 mod fraud;
 mod friction;
 mod height;
+mod jumps;
 mod knowledge;
 mod ledger;
 mod outcome;
 mod place;
+mod position;
 mod scene;
 mod visibility;
 pub mod weights;
+
+#[cfg(test)]
+mod tests;
 
 pub use fingerprint::{Fingerprint, trace_fingerprint};
 pub use knowledge::{
@@ -137,7 +142,8 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     let places = Places::find(&scene);
     let visibility = visibility::score(&scene, &places, &mut ledger);
     let climb = climb::find(&scene, &places, &mut ledger);
-    let doorstep = doorstep::judge(&scene, &places, &climb, &mut ledger);
+    let mut doorstep = doorstep::judge(&scene, &places, &climb, &mut ledger);
+    doorstep.right &= outcome::insufficient(&scene, visibility.score).is_none();
     let attempts = attempts::count(&scene, &places, &mut ledger);
     let friction_score = friction::score(&scene, &places, &attempts, &mut ledger);
     let findings = fraud::Findings {
@@ -204,13 +210,14 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) 
     );
     let entrance = places
         .entrance
-        .filter(|entrance| entrance.is_timed() && entrance.at_ms <= door_from_ms);
+        .filter(|entrance| entrance.at_ms <= door_from_ms);
     let way_sec = entrance.map(|entrance| {
         let way_sec = rounded(seconds(door_from_ms - entrance.at_ms));
         let how = match entrance.sign {
             place::entrance::EntranceSign::KnownPlace => "its known place was passed",
             place::entrance::EntranceSign::Gate => "a controlled passage was gone through",
-            _ => "reception began to fade",
+            place::entrance::EntranceSign::Decay => "reception began to fade",
+            place::entrance::EntranceSign::Climb => "a change of floors began soon after",
         };
         let text = format!(
             "The entrance was found because {how}; from there to the door it took {way_sec:.0} s."
@@ -249,7 +256,7 @@ fn learned(
     let entrance = places.entrance.filter(|entrance| entrance.is_timed());
     let entrance = entrance
         .and_then(|entrance| scene.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));
-    let point = |estimate: scene::Estimate| (frame.point(estimate.place), estimate.sigma_m);
+    let point = |estimate: position::Estimate| (frame.point(estimate.place), estimate.sigma_m);
     // The floor is taken from the address, and the height from the air: no storey height goes into this.
     let floor = scene.input.context.floor.filter(|&floor| floor != 0);
     let floor_height_m = floor

@@ -129,10 +129,10 @@ pub struct Timeline {
 impl Timeline {
     /// Of a session that begins.
     #[must_use]
-    pub fn new(context: &SessionContext) -> Self {
+    pub fn new(_context: &SessionContext) -> Self {
         Self {
             intake: Intake::default(),
-            detection: Detection::new(context),
+            detection: Detection::default(),
             log: EventLog::default(),
         }
     }
@@ -219,6 +219,12 @@ impl Timeline {
     #[must_use]
     pub fn counts(&self) -> IntakeCounts {
         self.intake.counts()
+    }
+
+    /// Bytes of what is remembered for detection, the events themselves apart.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        size_of::<Self>() + self.intake.heap_bytes() + self.detection.heap_bytes()
     }
 
     /// Events beyond [`SESSION_EVENTS_MAX`], which were detected and not kept.

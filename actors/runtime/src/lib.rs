@@ -9,3 +9,4 @@ pub mod service;
 pub mod session;
 pub mod supervision;
 pub mod timers;
+pub mod webhook;

@@ -7,14 +7,22 @@
 
 mod journal;
 mod keys;
+mod outbox;
 mod sessions;
+mod transport;
 
 pub use journal::{Appended, Journal, JournalEntry, Note};
 pub use keys::{Keys, Organization};
+pub use outbox::{
+    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Depth,
+    Endpoint, Outbox, PreviousSecret, SealedSecret, SecretSeal, Work,
+};
 pub use sessions::{
     Covered, EndOutcome, Idempotency, Insights, MessageBody, NewSession, Page, PodRow,
     SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
 };
+
+pub use transport::{Answer, OutboundRequest, Transport, UrlRefused};
 
 use porchlight_schema::time::TimestampMs;
 

@@ -24,7 +24,7 @@ use porchlight_schema::time::TimestampMs;
 use crate::observe::{ActorKind, Fact, Metrics};
 use crate::ports::{Clock, Entropy, Note, Poke, SessionRow, Store, StoreError};
 use crate::scoring::ScoringPool;
-use crate::session::{BatchDurable, Drain, ReadEvents, SessionActor};
+use crate::session::{BatchDurable, Drain, Finish, ReadEvents, SessionActor};
 use crate::supervision::Verdict;
 use crate::timers::Wheel;
 
@@ -74,6 +74,8 @@ pub(crate) struct Inner {
     pub(crate) lifetime: Lifetime,
     pub(crate) generation: u64,
     sessions: DashMap<SessionId, Arc<Handle>>,
+    /// Sessions that have ended and wait for their insight: their actors still tell the events so far.
+    ending: DashMap<SessionId, Arc<Handle>>,
     lanes: Mutex<Vec<Arc<Lane>>>,
     scoring: ScoringPool,
     draining: AtomicBool,
@@ -118,6 +120,7 @@ impl Registry {
             lifetime: parts.lifetime,
             generation: parts.generation,
             sessions: DashMap::new(),
+            ending: DashMap::new(),
             lanes: Mutex::new(Vec::new()),
             scoring: parts.scoring,
             draining: AtomicBool::new(false),
@@ -138,6 +141,12 @@ impl Registry {
             Arc::new(Lane { arbiter, wheel })
         });
         let lanes: Vec<_> = lanes.collect();
+        let weak = Arc::downgrade(&registry.inner);
+        registry.inner.scoring.tell_scored(move |session_id| {
+            if let Some(inner) = weak.upgrade() {
+                Self { inner }.on_scored(session_id);
+            }
+        });
         *registry
             .inner
             .lanes
@@ -244,6 +253,10 @@ impl Registry {
         if slot.restarting {
             return;
         }
+        // First, for an actor that has died with a full mailbox is replaced here, and its count forgotten.
+        let Some(actor) = self.actor_in(&mut slot.actor, handle) else {
+            return;
+        };
         if handle.queued() >= SESSION_MAILBOX_MAX {
             handle.fall_behind();
             Metrics::get().hand_overs_lost.increment(1);
@@ -253,9 +266,6 @@ impl Registry {
                 .increment(1);
             return;
         }
-        let Some(actor) = self.actor_in(&mut slot.actor, handle) else {
-            return;
-        };
         handle.enqueue();
         admitted_send(
             &actor,
@@ -309,15 +319,29 @@ impl Registry {
             .map_err(|_elapsed| AskError)
     }
 
-    /// A session has ended: its actor goes, its insight is made.
+    /// A session has ended: its insight is made, and then its actor goes.
     pub(crate) fn on_ended(&self, session_id: SessionId) {
         if let Some((_, handle)) = self.inner.sessions.remove(&session_id) {
             Metrics::get().sessions_live.decrement(1.0);
-            if let Some(actor) = handle.slot().actor.take() {
-                actor.try_send(crate::session::Finish).ok();
-            }
+            self.inner.ending.insert(session_id, handle);
         }
         self.inner.scoring.request(session_id);
+    }
+
+    /// A session that has ended and waits for its insight.
+    pub(crate) fn ending(&self, session_id: SessionId) -> Option<Arc<Handle>> {
+        self.inner
+            .ending
+            .get(&session_id)
+            .map(|entry| Arc::clone(&entry))
+    }
+
+    fn on_scored(&self, session_id: SessionId) {
+        if let Some((_, handle)) = self.inner.ending.remove(&session_id)
+            && let Some(actor) = handle.slot().actor.take()
+        {
+            tell_finish(&actor);
+        }
     }
 
     /// Makes a session's insight, or makes it anew.
@@ -356,7 +380,8 @@ impl Registry {
             }
             let mut slot = handle.slot();
             slot.restarting = false;
-            if registry.handle(handle.session_id).is_some() {
+            let waits = registry.ending(handle.session_id).is_some();
+            if waits || registry.handle(handle.session_id).is_some() {
                 registry.actor_in(&mut slot.actor, &handle);
             }
         });
@@ -457,4 +482,10 @@ fn admitted_send(actor: &Addr<SessionActor>, message: BatchDurable) {
 )]
 fn tell_drain(actor: &Addr<SessionActor>) {
     actor.do_send(Drain);
+}
+
+/// Tells the actor of a session that is scored to stop.
+#[expect(clippy::disallowed_methods, reason = "one for each actor, its last")]
+fn tell_finish(actor: &Addr<SessionActor>) {
+    actor.do_send(Finish);
 }

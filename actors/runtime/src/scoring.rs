@@ -9,7 +9,7 @@ mod knowledge;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
@@ -40,6 +40,8 @@ struct Inner {
     /// Sessions that wait or are being scored; true: asked for again meanwhile.
     asked: Mutex<BTreeMap<SessionId, bool>>,
     workers: Mutex<Vec<Addr<ScoringActor>>>,
+    /// Told of each session whose insight stands.
+    on_scored: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
 }
 
 impl fmt::Debug for ScoringPool {
@@ -59,13 +61,14 @@ impl ScoringPool {
         clock: Arc<dyn Clock>,
         poke: Poke,
     ) -> Self {
-        let (asked, workers) = (Mutex::default(), Mutex::default());
+        let (asked, workers, on_scored) = (Mutex::default(), Mutex::default(), OnceLock::new());
         let inner = Arc::new(Inner {
             store,
             clock,
             poke,
             asked,
             workers,
+            on_scored,
         });
         let start = |arbiter| {
             let pool = Arc::downgrade(&inner);
@@ -87,6 +90,12 @@ impl ScoringPool {
             Metrics::get().scoring_waiting.set(asked.len() as f64);
         }
         self.inner.tell(session_id);
+    }
+
+    /// Lets `told` know of each session whose insight stands; the first one who asks for it.
+    pub(crate) fn tell_scored(&self, told: impl Fn(SessionId) + Send + Sync + 'static) {
+        // A pool belongs to one registry.
+        let _first = self.inner.on_scored.set(Box::new(told));
     }
 
     /// How many sessions wait or are being scored.
@@ -198,6 +207,9 @@ impl Handler<Score> for ScoringActor {
                 Ok(Ok(scored)) => {
                     if let Some(tenant) = scored {
                         (pool.poke)(tenant);
+                    }
+                    if let Some(on_scored) = pool.on_scored.get() {
+                        on_scored(session_id);
                     }
                     if pool.done(session_id) {
                         pool.tell(session_id);

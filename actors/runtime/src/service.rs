@@ -168,7 +168,8 @@ impl Service {
             return Ok(InsightState::Scored(Box::new(stored)));
         }
         let pod = self.store().pod(session_id).await?;
-        let live = match self.registry.handle(session_id) {
+        let handle = self.registry.handle(session_id);
+        let live = match handle.or_else(|| self.registry.ending(session_id)) {
             Some(handle) => Some(
                 self.registry
                     .events(&handle)

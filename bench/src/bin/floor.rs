@@ -3,38 +3,13 @@
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use clap::Parser;
-use serde::Deserialize;
+use porchlight_bench::body::Batch;
 
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Port on the loopback interface.
     #[arg(long, default_value_t = 18_080)]
     port: u16,
-}
-
-/// A batch of location samples, owned.
-#[derive(Debug, Deserialize)]
-struct Batch {
-    seq: u32,
-    samples: Vec<Location>,
-}
-
-/// The seven fields that the benchmark's batch has, and the kind.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(
-    dead_code,
-    reason = "read by the parser only: that is what is measured"
-)]
-struct Location {
-    kind: String,
-    t: f64,
-    lat: f64,
-    lng: f64,
-    accuracy_m: Option<f64>,
-    altitude_m: Option<f64>,
-    speed_mps: Option<f64>,
-    bearing_deg: Option<f64>,
 }
 
 async fn telemetry(body: web::Bytes) -> HttpResponse {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::body::BatchWriter;
 use super::http::Connection;
 use super::process;
 use super::report::Counts;
 use super::target::{Stream, Target};
+use crate::body::BatchWriter;
 
 /// How much.
 #[derive(Debug, Clone, Copy)]

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::body::BatchWriter;
 use super::http::Connection;
 use super::report::{Counts, Latency};
 use super::target::{Stream, Target};
 use super::{elapsed_ns, process};
+use crate::body::BatchWriter;
 
 /// How much.
 #[derive(Debug, Clone, Copy)]

@@ -72,6 +72,8 @@ struct Gait<'c> {
     shake: [Wander; 3],
     fidget_until_t: f64,
     heading_rad: f64,
+    speed_mps: f64,
+    across: [[f64; 3]; 2],
 }
 
 impl<'c> Gait<'c> {
@@ -83,7 +85,26 @@ impl<'c> Gait<'c> {
             shake: [0.0; 3].map(|_| Wander::new(rng, 0.05, 0.08)),
             fidget_until_t: 0.0,
             heading_rad: 0.0,
+            speed_mps: 0.0,
+            across: across(carry.up),
         }
+    }
+
+    /// Turn rate about gravity, and the acceleration ahead and to the side. Where the script turns at once, a body takes
+    /// most of a second and a vehicle two or three.
+    fn turn_and_pull(&mut self, tick: &Tick, dt_s: f64) -> (f64, [f64; 2]) {
+        let turn_s = if tick.mode.in_vehicle() { 1.5 } else { 0.4 };
+        let yaw_rps = wrapped(tick.heading_rad - self.heading_rad) / turn_s;
+        self.heading_rad += yaw_rps * dt_s;
+        let ahead_mps2 = (tick.speed_mps - self.speed_mps) / 0.4;
+        self.speed_mps += ahead_mps2 * dt_s;
+        // On foot a change of pace is part of the gait.
+        let felt = if tick.mode.in_vehicle() {
+            [ahead_mps2, self.speed_mps * yaw_rps]
+        } else {
+            [0.0, 0.0]
+        };
+        (yaw_rps, felt)
     }
 
     /// Acceleration (x, y, z) of the phone and its turn rate about gravity, `dt_s` after the last.
@@ -116,17 +137,43 @@ impl<'c> Gait<'c> {
                     + 0.45 * sin(2.0 * self.phase + 0.7)
                     + 0.2 * sin(3.0 * self.phase));
         }
-        let turned_rad = wrapped(tick.heading_rad - self.heading_rad);
-        self.heading_rad = tick.heading_rad;
-        // A turn takes a moment; what the tick turns at once the body turns within its tenth of a second.
-        let yaw_rps =
-            (turned_rad / dt_s).clamp(-8.0, 8.0) + 0.05 * shake_mps2.min(1.0) * rng.normal();
+        let (yaw_rps, pull_mps2) = self.turn_and_pull(tick, dt_s);
+        let yaw_rps = yaw_rps + 0.05 * shake_mps2.min(1.0) * rng.normal();
         let norm = GRAVITY_MPS2 + along;
-        let axis = |k: usize| carry.up[k] * norm + shake[k] + carry.bias_mps2[k];
+        let [ahead, aside] = self.across;
+        let axis = |k: usize| {
+            let pulled = ahead[k] * pull_mps2[0] + aside[k] * pull_mps2[1];
+            carry.up[k] * norm + pulled + shake[k] + carry.bias_mps2[k]
+        };
         let accel =
             [axis(0), axis(1), axis(2)].map(|value| value + carry.noise_mps2 * rng.normal());
         (accel, yaw_rps)
     }
+}
+
+/// Two directions across `up` and across each other.
+fn across(up: [f64; 3]) -> [[f64; 3]; 2] {
+    // Whichever axis lies flattest.
+    let flat = if up[0].abs() < 0.7 {
+        [1.0, 0.0, 0.0]
+    } else {
+        [0.0, 1.0, 0.0]
+    };
+    let ahead = unit(cross(up, flat));
+    [ahead, cross(up, ahead)]
+}
+
+fn cross(one: [f64; 3], other: [f64; 3]) -> [f64; 3] {
+    [
+        one[1] * other[2] - one[2] * other[1],
+        one[2] * other[0] - one[0] * other[2],
+        one[0] * other[1] - one[1] * other[0],
+    ]
+}
+
+fn unit(vector: [f64; 3]) -> [f64; 3] {
+    let length = sqrt(vector.iter().map(|part| part * part).sum());
+    vector.map(|part| part / length)
 }
 
 fn wrapped(angle_rad: f64) -> f64 {

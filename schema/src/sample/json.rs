@@ -91,6 +91,7 @@ fn wrong(name: &str, detail: &str) -> FieldError {
     }
 }
 
+#[inline(always)]
 fn need<F: Fields>(fields: &F, field: &check::Field) -> Result<f64, FieldError> {
     let value = fields
         .number(field.name)?
@@ -99,6 +100,7 @@ fn need<F: Fields>(fields: &F, field: &check::Field) -> Result<f64, FieldError> 
     Ok(value)
 }
 
+#[inline(always)]
 fn may<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, FieldError> {
     let Some(value) = fields.number(field.name)? else {
         return Ok(None);
@@ -108,6 +110,7 @@ fn may<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, Field
 }
 
 /// Like [`may`], but a negative value means "none" (contract 9).
+#[inline(always)]
 fn may_be_negative<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, FieldError> {
     match fields.number(field.name)? {
         Some(value) if value < 0.0 => Ok(None),
@@ -115,6 +118,7 @@ fn may_be_negative<F: Fields>(fields: &F, field: &check::Field) -> Result<Option
     }
 }
 
+#[inline(always)]
 fn closed<F: Fields, T>(
     fields: &F,
     name: &'static str,

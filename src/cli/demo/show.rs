@@ -37,24 +37,44 @@ fn clock(t: f64) -> String {
 fn show(mark: &str, name: &str, t_start: f64, t_end: Option<f64>, event: &Value) {
     let mut line = format!("   {mark} {}", clock(t_start));
     match t_end {
-        Some(t_end) => line.push_str(&format!("–{}  {name:13} {:>4.0} s", clock(t_end), t_end - t_start)),
+        Some(t_end) => line.push_str(&format!(
+            "–{}  {name:13} {:>4.0} s",
+            clock(t_end),
+            t_end - t_start
+        )),
         None => line.push_str(&format!("        {name:13}       ")),
     }
-    line.push_str(&format!("  {:>3.0} %", event["confidence"].as_f64().unwrap_or_default() * 100.0));
+    line.push_str(&format!(
+        "  {:>3.0} %",
+        event["confidence"].as_f64().unwrap_or_default() * 100.0
+    ));
     for (key, value) in event["metadata"].as_object().into_iter().flatten() {
-        line.push_str(&format!("  {key} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
+        line.push_str(&format!(
+            "  {key} {}",
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        ));
     }
     println!("{line}");
 }
 
 fn or_unknown(value: &Value) -> String {
-    if value.is_null() { "unknown".into() } else { value.to_string() }
+    if value.is_null() {
+        "unknown".into()
+    } else {
+        value.to_string()
+    }
 }
 
 /// Shows a scored insight.
 pub(super) fn insight(insight: &Value) {
     let summary = &insight["summary"];
-    let codes = insight["reasonCodes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let codes = insight["reasonCodes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     println!("   ⇒ {}", codes.collect::<Vec<_>>().join(", "));
     println!(
         "     right doorstep {}, fraud {}, suspicious {}, friction {}, visibility {}",

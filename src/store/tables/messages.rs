@@ -5,7 +5,7 @@ use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::Message;
 use porchlight_schema::session::Tenant;
 
-use super::{Key, outbox};
+use super::{Key, endpoints, outbox};
 use crate::store::engine::{KeyRange, Space};
 use crate::store::record::corrupt;
 use crate::store::txn::{Read, Row, Scan, Txn};
@@ -46,9 +46,9 @@ pub(crate) fn commit(
     session_id: SessionId,
     body: MessageBody,
 ) -> StoreResult<()> {
-    if !outbox::wanted(txn.as_read(), tenant)? {
+    let Some(endpoint_id) = endpoints::wanting(txn.as_read(), tenant)? else {
         return Ok(());
-    }
+    };
     let number = next_number(txn.as_read(), session_id)?;
     outbox::enqueue(
         txn,
@@ -61,6 +61,7 @@ pub(crate) fn commit(
             created_at: body.created_at,
             body: body.body,
         },
+        endpoint_id,
     )
 }
 

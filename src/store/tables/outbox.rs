@@ -1,41 +1,394 @@
-//! Outboxes: which sessions of a tenant have messages to deliver.
+//! Outboxes: what changes of a message while it is on its way to its endpoint.
+//!
+//! A message that waits has a row in its lane (`o`). The first of a lane that can be acted on is listed, by its id
+//! when it is to be looked at (`q`), by its due time when it waits for a retry (`u`). All messages have a row in the
+//! tenant's list of deliveries (`D`); those that failed for good are listed once more (`F`).
 
-use porchlight_actors::ports::StoreResult;
-use porchlight_schema::ids::SessionId;
+use std::sync::Arc;
+
+use porchlight_actors::ports::{DeliveryRow, Depth, StoreResult, Work};
+use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, Report, State};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::message::Message;
 use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
 
-use super::{Key, messages};
-use crate::store::engine::Space;
-use crate::store::record::corrupt;
-use crate::store::txn::{Read, Txn};
+use super::{Key, endpoints, messages, session_at_end, time_from};
+use crate::store::engine::{KeyRange, Space};
+use crate::store::txn::{Read, Row, Scan, Txn};
 
-/// The key of a tenant's endpoint. Its payload begins with the format, then with whether the endpoint is enabled.
+/// Messages of one lane that are looked at together; more only wait when hundreds of updates of one insight came
+/// while a try was under way, and are superseded in steps.
+const LANE_READ_MAX: usize = 256;
+
+fn of_endpoint(table: u8, endpoint_id: EndpointId) -> Key {
+    Key::of(table).bytes(&endpoint_id.to_bytes())
+}
+
+fn lane_range(endpoint_id: EndpointId, session_id: SessionId) -> KeyRange {
+    KeyRange::prefix(of_endpoint(b'o', endpoint_id).session(session_id).build())
+}
+
+fn lane_key(endpoint_id: EndpointId, queued: &Queued) -> Vec<u8> {
+    of_endpoint(b'o', endpoint_id)
+        .session(queued.session_id)
+        .number(queued.number)
+        .build()
+}
+
+fn ready_key(endpoint_id: EndpointId, id: MessageId) -> Vec<u8> {
+    of_endpoint(b'q', endpoint_id).bytes(&id.to_bytes()).build()
+}
+
+fn due_key(endpoint_id: EndpointId, due_at: TimestampMs, session_id: SessionId) -> Vec<u8> {
+    of_endpoint(b'u', endpoint_id)
+        .time(due_at)
+        .session(session_id)
+        .build()
+}
+
+/// The key of a request for a try by hand.
 #[must_use]
-pub fn endpoint_key(tenant: Tenant) -> Vec<u8> {
-    Key::of(b'h').tenant(tenant).build()
+pub fn hand_key(endpoint_id: EndpointId, request: &HandRequest) -> Vec<u8> {
+    of_endpoint(b'b', endpoint_id)
+        .time(request.asked_at)
+        .bytes(&request.id.to_bytes())
+        .build()
 }
 
-/// The key of a session's lane.
+/// The key of a message's row in the list of deliveries.
 #[must_use]
-pub fn key(tenant: Tenant, session_id: SessionId) -> Vec<u8> {
-    Key::of(b'o').tenant(tenant).session(session_id).build()
+pub fn delivery_key(tenant: Tenant, id: MessageId) -> Vec<u8> {
+    Key::of(b'D').tenant(tenant).bytes(&id.to_bytes()).build()
 }
 
-/// Whether the tenant has an endpoint that is enabled.
-pub fn wanted(read: &dyn Read, tenant: Tenant) -> StoreResult<bool> {
-    let key = endpoint_key(tenant);
-    match read.get(Space::State, &key)?.as_deref() {
-        None | Some([_, 0, ..]) => Ok(false),
-        Some([_, 1, ..]) => Ok(true),
-        Some(_) => Err(corrupt(Space::State, &key, "neither enabled nor disabled")),
-    }
+/// The key by which a message is listed that failed for good.
+#[must_use]
+pub fn failed_key(tenant: Tenant, id: MessageId) -> Vec<u8> {
+    Key::of(b'F').tenant(tenant).bytes(&id.to_bytes()).build()
 }
 
-/// Stores a message, and the lane in which it waits. The lane's row holds the number of its last message.
-pub fn enqueue(txn: &mut Txn<'_>, message: &Message) -> StoreResult<()> {
+fn attempts_range(id: MessageId) -> KeyRange {
+    KeyRange::prefix(Key::of(b'A').bytes(&id.to_bytes()).build())
+}
+
+fn attempt_key(id: MessageId, attempt: u32) -> Vec<u8> {
+    Key::of(b'A').bytes(&id.to_bytes()).number(attempt).build()
+}
+
+// --- Into the outbox -----------------------------------------------------------------------------------------------
+
+/// Stores a message and queues it for this endpoint.
+pub fn enqueue(txn: &mut Txn<'_>, message: &Message, endpoint_id: EndpointId) -> StoreResult<()> {
     let (session_id, number) = (message.session_id, message.number);
     txn.put_state(messages::key(session_id, number), message)?;
     txn.put_state(messages::id_key(message.id), &(session_id, number))?;
-    txn.put_state(key(message.tenant, session_id), &number)
+    let queued = Queued::new(message.id, session_id, number, message.event);
+    let row = DeliveryRow::new(queued, endpoint_id);
+    txn.put_state(delivery_key(message.tenant, message.id), &row)?;
+    place(txn, endpoint_id, &queued)
+}
+
+/// Writes the rows by which a message that waits is found.
+fn place(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -> StoreResult<()> {
+    if queued.state == State::Waiting {
+        txn.put_state(lane_key(endpoint_id, queued), queued)?;
+    }
+    let (key, session) = match queued.index() {
+        Index::Ready => (ready_key(endpoint_id, queued.id), queued.session_id),
+        Index::Due(due_at) => {
+            let key = due_key(endpoint_id, due_at, queued.session_id);
+            (key, queued.session_id)
+        }
+        Index::None => return Ok(()),
+    };
+    txn.put(Space::State, key, session.to_bytes().to_vec());
+    Ok(())
+}
+
+/// Removes the rows by which a message that waits was found.
+fn displace(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: &Queued) {
+    if queued.state == State::Waiting && after.state != State::Waiting {
+        txn.delete(Space::State, lane_key(endpoint_id, queued));
+    }
+    if queued.index() == after.index() {
+        return;
+    }
+    match queued.index() {
+        Index::Ready => txn.delete(Space::State, ready_key(endpoint_id, queued.id)),
+        Index::Due(due_at) => {
+            txn.delete(
+                Space::State,
+                due_key(endpoint_id, due_at, queued.session_id),
+            );
+        }
+        Index::None => {}
+    }
+}
+
+// --- What the machine asks for -------------------------------------------------------------------------------------
+
+/// See [`porchlight_actors::ports::Outbox::listing`].
+pub fn listing(
+    read: &dyn Read,
+    endpoint_id: EndpointId,
+    ready: Option<(TimestampMs, usize)>,
+    due: Option<(TimestampMs, usize)>,
+    by_hand: usize,
+) -> StoreResult<Listing> {
+    let mut listing = Listing::default();
+    if let Some((from, limit)) = ready {
+        let mut range = KeyRange::prefix(of_endpoint(b'q', endpoint_id).build());
+        range.from = ready_key(endpoint_id, MessageId::new(from, 0));
+        let rows = read.rows(&Scan::state(range, limit))?;
+        listing.ready = Some(rows.iter().filter_map(ready_of).collect());
+    }
+    if let Some((until, limit)) = due {
+        let end = of_endpoint(b'u', endpoint_id).time(until).build();
+        let range = KeyRange::prefix(of_endpoint(b'u', endpoint_id).build()).before(&end);
+        let rows = read.rows(&Scan::state(range, limit))?;
+        listing.due = Some(rows.iter().filter_map(due_of).collect());
+    }
+    let range = KeyRange::prefix(of_endpoint(b'b', endpoint_id).build());
+    let rows = read.rows(&Scan::state(range, by_hand))?;
+    listing.by_hand = rows.iter().map(Row::decode).collect::<StoreResult<_>>()?;
+    Ok(listing)
+}
+
+fn ready_of(row: &Row) -> Option<(MessageId, SessionId)> {
+    let id = MessageId::from_bytes(*row.key.last_chunk::<16>()?);
+    let session_id = SessionId::from_bytes(*row.payload.first_chunk::<16>()?);
+    Some((id, session_id))
+}
+
+fn due_of(row: &Row) -> Option<(TimestampMs, SessionId)> {
+    let (before, _) = row.key.split_last_chunk::<16>()?;
+    Some((
+        time_from(*before.last_chunk::<8>()?),
+        session_at_end(&row.key)?,
+    ))
+}
+
+/// The messages of a lane that wait, in order.
+pub fn waiting(
+    read: &dyn Read,
+    endpoint_id: EndpointId,
+    session_id: SessionId,
+) -> StoreResult<Vec<Queued>> {
+    let range = lane_range(endpoint_id, session_id);
+    read.rows(&Scan::state(range, LANE_READ_MAX))?
+        .iter()
+        .map(Row::decode)
+        .collect()
+}
+
+/// See [`porchlight_actors::ports::Outbox::lane`].
+pub fn lane(
+    read: &dyn Read,
+    tenant: Tenant,
+    endpoint_id: EndpointId,
+    session_id: SessionId,
+    hand: Option<HandRequest>,
+) -> StoreResult<Lane> {
+    let mut lane = Lane {
+        waiting: waiting(read, endpoint_id, session_id)?,
+        by_hand: None,
+    };
+    if let Some(request) = hand
+        && read.has_state(&hand_key(endpoint_id, &request))?
+    {
+        let row: Option<DeliveryRow> = read.state(&delivery_key(tenant, request.id))?;
+        // What waited for an endpoint that is gone is cancelled.
+        let row =
+            row.filter(|row| row.queued.state != State::Waiting || row.endpoint_id == endpoint_id);
+        lane.by_hand = row.map(|row| row.queued);
+    }
+    Ok(lane)
+}
+
+/// The body of a message.
+pub fn body(read: &dyn Read, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>> {
+    let message: Option<Message> = read.state(&messages::key(session_id, number))?;
+    Ok(message.map(|message| message.body))
+}
+
+/// See [`porchlight_actors::ports::Outbox::commit`].
+pub fn commit(
+    txn: &mut Txn<'_>,
+    tenant: Tenant,
+    endpoint_id: EndpointId,
+    session_id: SessionId,
+    change: Change,
+) -> StoreResult<Vec<Queued>> {
+    if let Some(request) = &change.hand_done {
+        txn.delete(Space::State, hand_key(endpoint_id, request));
+    }
+    for update in change.updates {
+        let key = delivery_key(tenant, update.before.id);
+        let stored: Option<DeliveryRow> = txn.as_read().state(&key)?;
+        let Some(row) = stored.filter(|row| row.queued == update.before) else {
+            // It was removed with its session, or this commit was made already.
+            forget(txn, endpoint_id, &update.before)?;
+            continue;
+        };
+        let row = row.changed(update.after, update.report.as_ref());
+        txn.put_state(key, &row)?;
+        displace(txn, endpoint_id, &update.before, &update.after);
+        place(txn, endpoint_id, &update.after)?;
+        if let Some(report) = &update.report {
+            txn.put_state(attempt_key(update.after.id, update.after.attempts), report)?;
+        }
+        let failed = failed_key(tenant, update.after.id);
+        match (update.before.state, update.after.state) {
+            (State::Failed, State::Failed) => {}
+            (_, State::Failed) => txn.put(Space::State, failed, Vec::new()),
+            (State::Failed, _) => txn.delete(Space::State, failed),
+            _ => {}
+        }
+    }
+    waiting(txn.as_read(), endpoint_id, session_id)
+}
+
+/// Removes what may be left of a message that is no longer as it was, so that nothing leads to it for ever.
+fn forget(txn: &mut Txn<'_>, endpoint_id: EndpointId, before: &Queued) -> StoreResult<()> {
+    let lane_key = lane_key(endpoint_id, before);
+    let now: Option<Queued> = txn.as_read().state(&lane_key)?;
+    let removed = !txn.as_read().has_state(&messages::id_key(before.id))?;
+    if removed {
+        txn.delete(Space::State, lane_key);
+    }
+    if removed || now.is_none_or(|now| now.index() != before.index()) {
+        match before.index() {
+            Index::Ready => txn.delete(Space::State, ready_key(endpoint_id, before.id)),
+            Index::Due(due_at) => {
+                txn.delete(
+                    Space::State,
+                    due_key(endpoint_id, due_at, before.session_id),
+                );
+            }
+            Index::None => {}
+        }
+    }
+    Ok(())
+}
+
+/// The tries of a message that ended.
+pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Report)>> {
+    read.rows(&Scan::state(attempts_range(id), usize::MAX))?
+        .iter()
+        .filter_map(|row| {
+            let number = u32::from_be_bytes(*row.key.last_chunk::<4>()?);
+            Some(row.decode().map(|report| (number, report)))
+        })
+        .collect()
+}
+
+// --- What the node asks for ----------------------------------------------------------------------------------------
+
+/// See [`porchlight_actors::ports::Outbox::work`].
+pub fn work(read: &dyn Read, until: TimestampMs) -> StoreResult<Vec<Work>> {
+    let mut work = Vec::new();
+    for endpoint in endpoints::all(read)? {
+        if !endpoint.enabled {
+            continue;
+        }
+        let first = |table| {
+            let range = KeyRange::prefix(of_endpoint(table, endpoint.id).build());
+            let rows = read.rows(&Scan::state(range, 1));
+            rows.map(|rows| rows.into_iter().next())
+        };
+        let due_at = if first(b'q')?.is_some() || first(b'b')?.is_some() {
+            Some(TimestampMs(0))
+        } else {
+            first(b'u')?
+                .as_ref()
+                .and_then(due_of)
+                .map(|(due_at, _)| due_at)
+        };
+        if let Some(due_at) = due_at.filter(|&due_at| due_at < until) {
+            work.push(Work {
+                tenant: endpoint.tenant,
+                due_at,
+            });
+        }
+    }
+    Ok(work)
+}
+
+/// See [`porchlight_actors::ports::Outbox::depth`].
+pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
+    let mut depth = Depth::default();
+    for endpoint in endpoints::all(read)? {
+        depth.overlaps += u64::from(endpoint.overlap(now).is_some());
+        let range = KeyRange::prefix(of_endpoint(b'o', endpoint.id).build());
+        visit(read, range, |row| {
+            let queued: Queued = row.decode()?;
+            match queued.attempts {
+                0 => depth.pending += 1,
+                _ => depth.retrying += 1,
+            }
+            Ok(depth.pending.max(depth.retrying) < DEPTH_COUNTED_MAX)
+        })?;
+    }
+    visit(read, KeyRange::prefix([b'F']), |_| {
+        depth.failed += 1;
+        Ok(depth.failed < DEPTH_COUNTED_MAX)
+    })?;
+    Ok(depth)
+}
+
+/// Reads a range in steps, until `take` says stop.
+fn visit(
+    read: &dyn Read,
+    mut range: KeyRange,
+    mut take: impl FnMut(&Row) -> StoreResult<bool>,
+) -> StoreResult<()> {
+    const STEP_ROWS: usize = 1_000;
+    loop {
+        let rows = read.rows(&Scan::state(range.clone(), STEP_ROWS))?;
+        for row in &rows {
+            if !take(row)? {
+                return Ok(());
+            }
+        }
+        match rows.last() {
+            Some(last) if rows.len() == STEP_ROWS => range = range.after(&last.key),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Removes rows of the outbox of an endpoint that is gone, at most `rows_max`. False: there are no more.
+pub fn sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId, rows_max: usize) -> StoreResult<bool> {
+    for table in [b'o', b'q', b'u', b'b'] {
+        let range = KeyRange::prefix(of_endpoint(table, endpoint_id).build());
+        let rows = txn.rows(&Scan::state(range, rows_max))?;
+        if !rows.is_empty() {
+            for row in rows {
+                txn.delete(Space::State, row.key);
+            }
+            return Ok(true);
+        }
+    }
+    endpoints::swept(txn, endpoint_id);
+    Ok(false)
+}
+
+/// Removes what there is of a message that is removed with its session.
+pub fn remove(txn: &mut Txn<'_>, message: &Message) -> StoreResult<()> {
+    let key = delivery_key(message.tenant, message.id);
+    if let Some(row) = txn.as_read().state::<DeliveryRow>(&key)? {
+        let gone = Queued {
+            state: State::Superseded,
+            ..row.queued
+        };
+        displace(txn, row.endpoint_id, &row.queued, &gone);
+    }
+    txn.delete(Space::State, key);
+    txn.delete(Space::State, failed_key(message.tenant, message.id));
+    for row in txn.rows(&Scan::state(attempts_range(message.id), usize::MAX))? {
+        txn.delete(Space::State, row.key);
+    }
+    Ok(())
 }

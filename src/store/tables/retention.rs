@@ -5,7 +5,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    insights, journal, lists, messages, notes, outbox, session_at_end, sessions, snapshots,
+    behind, insights, journal, lists, messages, notes, outbox, session_at_end, sessions, snapshots,
 };
 use crate::store::engine::{KeyRange, Space};
 use crate::store::txn::{Read, Row, Scan, Txn};
@@ -60,7 +60,6 @@ fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
         for key in lists::index_keys(&start) {
             txn.delete(Space::State, key);
         }
-        txn.delete(Space::State, outbox::key(start.tenant, session_id));
     }
     for key in [
         sessions::start_key(session_id),
@@ -68,6 +67,7 @@ fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
         sessions::pod_key(session_id),
         journal::holes_key(session_id),
         insights::key(session_id),
+        behind::key(session_id),
         snapshots::key(session_id),
     ] {
         txn.delete(Space::State, key);
@@ -78,6 +78,7 @@ fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
 fn remove_message_id(txn: &mut Txn<'_>, row: &Row) -> StoreResult<()> {
     if row.key.first() == Some(&b'm') {
         let message: porchlight_schema::message::Message = row.decode()?;
+        outbox::remove(txn, &message)?;
         txn.delete(Space::State, messages::id_key(message.id));
     }
     Ok(())

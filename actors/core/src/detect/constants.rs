@@ -70,20 +70,24 @@ pub(super) const HEIGHT_LEAP_M: f32 = 6.0;
 /// A silence of the barometer up to which heights are compared (research 6.3).
 pub(super) const HEIGHT_GAP_MS: u32 = 20_000;
 /// A second whose acceleration spreads less can be in a cabin, m/s².
-pub(super) const RIDE_QUIET_STD_MPS2: f32 = 0.55;
+pub(super) const RIDE_QUIET_STD_MPS2: f32 = 0.40;
 /// Less than this off the value at rest is noise, m/s² (elevators: 0.3 to 1.5, research 2.5).
 pub(super) const RIDE_DEAD_MPS2: f32 = 0.09;
 /// Weight of a quiet second in the value at rest.
 pub(super) const RIDE_BASE_NEW: f32 = 0.15;
-/// What is left of the vertical speed after a second without acceleration: errors die away.
-pub(super) const RIDE_LEAK: f32 = 0.97;
-/// No cabin of a dwelling or office block is faster, m/s.
-pub(super) const RIDE_SPEED_MPS_MAX: f32 = 6.0;
+/// Quiet seconds after which the value at rest has settled.
+pub(super) const RIDE_SETTLE_SEC: u8 = 2;
+/// A ride has ended when its speed has fallen to this share of what the first push gave.
+pub(super) const RIDE_STOPPED_SHARE: f32 = 0.45;
+/// Beyond this share of the first push the other way it was no ride: an elevator stops where it stops.
+pub(super) const RIDE_OVERSHOOT: f32 = 0.8;
+/// A ride told by acceleration alone is no longer than this: the error of the speed grows.
+pub(super) const RIDE_ALONE_MS_MAX: u32 = 60_000;
 
 // --- Position ---------------------------------------------------------------------------------------------------
 
 /// Fixes worse than this say nothing of movement, metres.
-pub(super) const FIX_ACCURACY_M_MAX: f32 = 100.0;
+pub(super) const FIX_ACCURACY_M_MAX: f32 = 60.0;
 /// A phone's own speed is believed up to this accuracy, metres: indoors it freezes (measured: Falcon & Schulzrinne).
 pub(super) const SPEED_ACCURACY_M_MAX: f32 = 40.0;
 /// Fixes this far apart are compared for a speed.
@@ -94,6 +98,10 @@ pub(super) const FIX_BASELINE_MS_MAX: u32 = 40_000;
 pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
 /// Rest by positions is judged over this time.
 pub(super) const REST_BASELINE_MS: u32 = 14_000;
+/// Slower than this over that time is staying, m/s: half of a walk.
+pub(super) const REST_SPEED_MPS: f32 = 0.6;
+/// A displacement holds for seconds up to this long before its end: the middle of the time over which it is taken.
+pub(super) const REST_HOLDS_MS: u32 = 6_000;
 /// Within this a phone at rest strays in that time, metres (research 2.2: max(8 m, 1.5 times the accuracy)).
 pub(super) const REST_RADIUS_M: f32 = 8.0;
 
@@ -104,11 +112,11 @@ pub(super) const DELAY_MIN: usize = 3;
 /// The same where positions are all there is and come seldom.
 pub(super) const DELAY_MAX: usize = 13;
 /// Vertical speed that is still level ground, m/s: 8 % of a walk (ramps end at 8 %, EN 17210).
-pub(super) const LEVEL_MPS: f32 = 0.08;
+pub(super) const LEVEL_MPS: f32 = 0.07;
 /// How quickly a faster one speaks against level ground, m/s.
-pub(super) const LEVEL_SPREAD_MPS: f32 = 0.09;
+pub(super) const LEVEL_SPREAD_MPS: f32 = 0.08;
 /// Vertical speed on stairs, m/s, slowest (research 2.0: 0.2 to 0.35; with a turn on each landing less) …
-pub(super) const CLIMB_SLOW_MPS: f32 = 0.20;
+pub(super) const CLIMB_SLOW_MPS: f32 = 0.15;
 /// … and fastest.
 pub(super) const CLIMB_FAST_MPS: f32 = 0.60;
 /// How quickly another speed speaks against it, m/s.
@@ -119,8 +127,6 @@ pub(super) const RIDE_MPS: f32 = 0.22;
 pub(super) const RATE_COST_MAX: f32 = 3.0;
 /// Without a barometer: vertical speed by acceleration that is a ride, m/s.
 pub(super) const RIDE_ALONE_MPS: f32 = 0.40;
-/// Log-odds of such a second.
-pub(super) const RIDE_ALONE_LOG_ODDS: f32 = 0.9;
 /// Without a barometer: what speaks against a change of height in every second without a sign of one.
 pub(super) const UNMEASURED_RIDE_COST: f32 = 1.5;
 /// Speed over ground at which walking and driving are equally likely, m/s (measured: couriers walk up to 2, their
@@ -136,11 +142,11 @@ pub(super) const DRIVE_LOG_ODDS_MAX: f32 = 1.8;
 /// Log-odds that a change of state costs, from row to column: still, walk, climb, ride, drive. A pause and its end cost
 /// 8, so that at full evidence pauses under 4 to 5 s belong to the walk (contract 4).
 pub(super) const CHANGE_COST: [[f32; 5]; 5] = [
-    [0.0, 4.0, 7.0, 5.0, 6.0],
-    [4.0, 0.0, 5.0, 7.0, 6.0],
-    [5.0, 4.0, 0.0, 8.0, 9.0],
+    [0.0, 4.0, 7.0, 5.0, 4.0],
+    [4.0, 0.0, 4.0, 7.0, 4.0],
+    [5.0, 3.0, 0.0, 8.0, 9.0],
     [4.0, 5.0, 8.0, 0.0, 12.0],
-    [5.0, 6.0, 14.0, 14.0, 0.0],
+    [4.0, 4.0, 14.0, 14.0, 0.0],
 ];
 
 // --- Movement: what is an event -----------------------------------------------------------------------------------
@@ -168,12 +174,14 @@ pub(super) const RIDE_ALONE_MS_MIN: u32 = 4_000;
 pub(super) const DOOR_STOP_MS_MAX: u32 = 25_000;
 /// Driving is an event from here on.
 pub(super) const DRIVE_MS_MIN: u32 = 8_000;
+/// Driving leads at least this far, metres: less is a fix that jumped.
+pub(super) const DRIVE_LENGTH_M_MIN: f32 = 25.0;
 /// A halt up to this long belongs to the drive where nobody walks away: traffic lights and queues; the labels of the
 /// recordings draw the same line.
-pub(super) const HALT_MS_MAX: u32 = 150_000;
+pub(super) const HALT_MS_MAX: u32 = 140_000;
 /// The same where positions are all there is: nobody could be seen to walk away, and couriers park more often for a
 /// minute than they wait in traffic for one (measured: hops of delivery agents).
-pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 60_000;
+pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 45_000;
 /// Moving slowly for this long says the same where positions are all there is: shorter ones are manoeuvres.
 pub(super) const PARKED_MOVE_MS_MIN: u32 = 25_000;
 /// Walking this long says that the vehicle was left.
@@ -187,3 +195,122 @@ pub(super) const STOREY_HEIGHT_M: f32 = 3.8;
 pub(super) const GROUND_STOREY_EXTRA_M: f32 = 0.7;
 /// Log-odds of driving in a second without a speed: a vehicle must have been seen to move.
 pub(super) const DRIVE_UNSEEN_LOG_ODDS: f32 = -0.15;
+/// What entering a vehicle costs in a second without a speed: it must have been seen to move.
+pub(super) const DRIVE_UNSEEN_ENTRY_COST: f32 = 60.0;
+/// Climbing and riding go with a speed over ground of at most this, m/s: stairs are taken at 0.5.
+pub(super) const CLIMB_GROUND_SPEED_MPS: f32 = 1.1;
+/// What each m/s more speaks against them, up to [`RATE_COST_MAX`].
+pub(super) const CLIMB_GROUND_SPEED_COST: f32 = 2.0;
+/// Share of the slope's squared standard error that is added to those spreads: swings of the air last some seconds, so
+/// that neighbouring seconds are not independent.
+pub(super) const RATE_ERROR_SHARE: f32 = 4.0;
+/// How long a speed over ground speaks against climbing after it was seen.
+pub(super) const SPEED_HOLDS_MS: u32 = 12_000;
+/// A phone's own speed tells walking from rest up to this accuracy, metres.
+pub(super) const WALK_ACCURACY_M_MAX: f32 = 20.0;
+/// Nobody walks faster for long, m/s …
+pub(super) const WALK_SPEED_MPS_MAX: f32 = 2.1;
+/// … and a slow move in which one second of this many is faster is a vehicle's (measured: queues creep and stop).
+pub(super) const FAST_SECONDS_SHARE: u32 = 6;
+/// Height that a climb or ride gains, of the height gone up and down in it: less is wind.
+pub(super) const CLIMB_STRAIGHT_MIN: f32 = 0.6;
+/// Height that a climb or ride gains, of the mean standard error of its slope in m/s: four times the roughness of the
+/// height that this error comes from.
+pub(super) const CLIMB_ROUGH_SEC: f32 = 20.0;
+
+// --- Gates: judgement until there is data with labels (research 2.6); each in log-odds unless its name says else --------
+
+/// A pause from here on can be a gate, milliseconds (contract 4) …
+pub(super) const GATE_PAUSE_MS_MIN: u32 = 3_000;
+/// … up to here (contract 4).
+pub(super) const GATE_PAUSE_MS_MAX: u32 = 90_000;
+/// Seconds of walking before it, so that it is on the way.
+pub(super) const GATE_WALK_SEC: u8 = 5;
+/// Seconds of walking after which it has gone on.
+pub(super) const GATE_RESUME_SEC: u8 = 3;
+/// The decision is taken this long after the pause: the position decays some seconds behind a door (research 3: 12 s).
+pub(super) const GATE_DECIDE_MS: u32 = 14_000;
+/// A pause on foot with nothing else known.
+pub(super) const GATE_BASE_LOG_ODDS: f32 = -0.6;
+/// The least that is reported.
+pub(super) const GATE_LOG_ODDS_MIN: f32 = 0.25;
+/// At a gate or entrance that is known.
+pub(super) const GATE_KNOWN_LOG_ODDS: f32 = 3.0;
+/// Within this of it, metres, or within the fix's accuracy.
+pub(super) const GATE_KNOWN_M: f32 = 15.0;
+/// A leap of the pressure such as a door makes: 5 Pa (research 2.6) are 0.42 m; half of it in the mean of a second.
+pub(super) const GATE_SWING_M: f32 = 0.25;
+/// A leap is one if it is this many times the usual.
+pub(super) const GATE_SWING_NOISE: f32 = 4.0;
+/// Such a leap …
+pub(super) const GATE_SWING_LOG_ODDS: f32 = 2.0;
+/// … and none although there is a barometer: street gates make none.
+pub(super) const GATE_NO_SWING_LOG_ODDS: f32 = -0.3;
+/// The position decays from here on.
+pub(super) const GATE_DECAY_LOG_ODDS: f32 = 1.0;
+/// Decayed: this many times the accuracy before …
+pub(super) const GATE_DECAY_RATIO: f32 = 2.0;
+/// … and at least this, metres …
+pub(super) const GATE_DECAY_M_MIN: f32 = 25.0;
+/// … or no fix for this long.
+pub(super) const GATE_GPS_SILENT_MS: u32 = 8_000;
+/// The magnetic field is another behind it.
+pub(super) const GATE_FIELD_LOG_ODDS: f32 = 0.4;
+/// By this much, µT: a steel frame at arm's length.
+pub(super) const GATE_FIELD_UT: f32 = 12.0;
+/// Near the address …
+pub(super) const GATE_NEAR_LOG_ODDS: f32 = 0.8;
+/// … within this, metres.
+pub(super) const GATE_NEAR_M: f32 = 60.0;
+/// Far from it …
+pub(super) const GATE_AWAY_LOG_ODDS: f32 = -1.5;
+/// … beyond this, metres.
+pub(super) const GATE_AWAY_M: f32 = 150.0;
+/// A short pause is a glance at the phone as often.
+pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.4;
+/// Shorter than this, milliseconds.
+pub(super) const GATE_SHORT_MS: u32 = 5_000;
+/// After a climb or ride the doors are those of flats.
+pub(super) const GATE_INSIDE_LOG_ODDS: f32 = -1.2;
+/// A turn between this and its mirror, radians, is turning back: 180° less a third of a right angle.
+pub(super) const GATE_BACK_RAD: f32 = 2.4;
+/// Ways shorter than this have no direction, metres.
+pub(super) const GATE_LEG_M: f32 = 8.0;
+/// The most without a door's pressure and without a known gate: a confidence of 0.6 (research 2.6).
+pub(super) const GATE_CAP_LOG_ODDS: f32 = 0.405;
+
+// --- Backtracking (contract 4, research 2.3) ------------------------------------------------------------------------
+
+/// Distance between two crumbs of the path, metres.
+pub(super) const CRUMB_M: f32 = 5.0;
+/// Fixes worse than this leave no crumb, metres.
+pub(super) const CRUMB_ACCURACY_M_MAX: f32 = 25.0;
+/// Weight of a new fix in the smoothed place.
+pub(super) const CRUMB_NEW: f32 = 0.4;
+/// The way back runs within this of the way there, metres, or within the accuracy.
+pub(super) const RETRACE_NEAR_M: f32 = 8.0;
+/// It runs against it: the cosine is at most this.
+pub(super) const RETRACE_COSINE_MAX: f32 = -0.6;
+/// It is gone within this of the way there.
+pub(super) const RETRACE_WITHIN_MS: u32 = 180_000;
+/// It is an event from this length on, metres, or from the accuracy on.
+pub(super) const RETRACE_M_MIN: f32 = 15.0;
+/// Crumbs running that do not lie on the way there end it.
+pub(super) const RETRACE_MISSES_MAX: u8 = 2;
+/// A stay this near to the address, metres, may be the drop-off: the way after it is the way to the vehicle.
+pub(super) const RETURN_NEAR_M: f32 = 35.0;
+
+// --- Confidence of the movement track ---------------------------------------------------------------------------
+// Log-odds, by state: still, walk, climb, ride, drive. Fitted to the share of the detections on the recordings that match
+// a label, by state and by what was measured.
+
+/// Where the body was measured.
+pub(super) const CONFIDENCE_BY_BODY: [f32; 5] = [3.4, 2.2, 1.8, 3.4, 1.5];
+/// Where positions and pressure are all there is.
+pub(super) const CONFIDENCE_BY_POSITION: [f32; 5] = [0.2, 0.4, 0.3, 2.4, 1.0];
+/// For each unit of mean evidence a second over 0.8, of staying and walking.
+pub(super) const CONFIDENCE_EVIDENCE: f32 = 1.2;
+/// For each m/s of mean speed over [`CONFIDENCE_SPEED_MPS`], of driving.
+pub(super) const CONFIDENCE_SPEED: f32 = 0.15;
+/// Mean speed of a delivery drive between stops, m/s.
+pub(super) const CONFIDENCE_SPEED_MPS: f32 = 5.0;

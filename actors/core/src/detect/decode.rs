@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::CHANGE_COST;
-use super::frame::Frame;
+use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST};
+use super::frame::{Frame, KeptFrame};
 
 /// What a body can be doing. The order is that of the tables in [`super::constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,13 +50,16 @@ pub(super) type Evidence = [f32; STATES];
 /// Seconds of which the state may be open: the latency of a decision is at most this.
 const DEPTH: usize = 16;
 
+/// Log-odds that no evidence makes good again.
+const GIVEN_UP: f32 = 1e4;
+
 /// The decoder: scores of the best course into each state, and the way back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Decoder {
     scores: Evidence,
     /// Of each open second, for each state: the state before. The oldest first.
     back: [[u8; STATES]; DEPTH],
-    frames: [Frame; DEPTH],
+    frames: [KeptFrame; DEPTH],
     open: u8,
 }
 
@@ -69,14 +72,19 @@ impl Decoder {
         mut commit: impl FnMut(&Frame, State),
     ) {
         if usize::from(self.open) == DEPTH {
+            self.prune();
             self.commit(1, &mut commit);
         }
+        let is_unseen = frame.speed_mps.is_none() && frame.vehicle <= 0.0;
         let mut scores = [0.0_f32; STATES];
         let mut came_from = [0_u8; STATES];
         for (to, (score, came)) in scores.iter_mut().zip(&mut came_from).enumerate() {
             let mut best = f32::NEG_INFINITY;
             for (from, before) in self.scores.iter().enumerate() {
-                let reached = before - CHANGE_COST[from][to];
+                let mut reached = before - CHANGE_COST[from][to];
+                if is_unseen && to == State::Drive as usize && from != to {
+                    reached -= DRIVE_UNSEEN_ENTRY_COST;
+                }
                 if reached > best {
                     (best, *came) = (reached, from as u8);
                 }
@@ -90,7 +98,7 @@ impl Decoder {
         }
         let place = usize::from(self.open);
         if let (Some(back), Some(kept)) = (self.back.get_mut(place), self.frames.get_mut(place)) {
-            (*back, *kept) = (came_from, *frame);
+            (*back, *kept) = (came_from, KeptFrame::of(frame));
             self.open += 1;
         }
         self.commit(self.agreed(), &mut commit);
@@ -117,6 +125,32 @@ impl Decoder {
         0
     }
 
+    /// Gives up the courses that contradict what is about to be settled without agreement.
+    fn prune(&mut self) {
+        let mut courses = [0_u8, 1, 2, 3, 4];
+        for place in (1..usize::from(self.open)).rev() {
+            for state in &mut courses {
+                *state = self.before(place, *state);
+            }
+        }
+        let best = courses[usize::from(self.best())];
+        for (score, &oldest) in self.scores.iter_mut().zip(&courses) {
+            if oldest != best {
+                *score -= GIVEN_UP;
+            }
+        }
+    }
+
+    fn best(&self) -> u8 {
+        let mut best = 0_u8;
+        for (number, &score) in self.scores.iter().enumerate() {
+            if score > self.scores[usize::from(best)] {
+                best = number as u8;
+            }
+        }
+        best
+    }
+
     fn before(&self, place: usize, state: u8) -> u8 {
         self.back
             .get(place)
@@ -131,19 +165,14 @@ impl Decoder {
             return;
         }
         let open = usize::from(self.open);
-        let mut state = 0_u8;
-        for (number, &score) in self.scores.iter().enumerate() {
-            if score > self.scores[usize::from(state)] {
-                state = number as u8;
-            }
-        }
+        let mut state = self.best();
         let mut settled = [0_u8; DEPTH];
         for place in (0..open).rev() {
             settled[place] = state;
             state = self.before(place, state);
         }
         for (frame, &state) in self.frames.iter().zip(&settled).take(count) {
-            commit(frame, State::of(state));
+            commit(&frame.frame(), State::of(state));
         }
         self.back.copy_within(count..open, 0);
         self.frames.copy_within(count..open, 0);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Evidence of one second. What was not measured is none or 0.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Frame {
     /// When the second begins, milliseconds since the session's start.
     pub t_ms: u32,
@@ -13,12 +13,86 @@ pub(super) struct Frame {
     pub has_body: bool,
     /// Steps were seen: by cadence, or by the phone's counter.
     pub has_steps: bool,
+    /// Somebody who walks away from a vehicle would be seen to: the body is measured, or the phone's own speed is good.
+    pub sees_walk: bool,
     /// Height over the session's reference, metres.
     pub height_m: Option<f32>,
+    /// Slope of the height around it, m/s: filled in when the second is decoded.
+    pub rate_mps: f32,
+    /// Its standard error, m/s.
+    pub rate_error_mps: f32,
     /// Speed over ground, m/s, where fixes are good enough to tell.
     pub speed_mps: Option<f32>,
-    /// Vertical speed by acceleration alone, m/s: a body at rest that is carried.
-    pub ride_mps: f32,
     /// For a vehicle where positive, beside the speed: the phone's recogniser.
     pub vehicle: f32,
+}
+
+/// A [`Frame`] as it is remembered, in a third of the bytes: a session's state is mostly these.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct KeptFrame {
+    t_ms: u32,
+    height_m: f32,
+    /// Parts of 1 mm/s.
+    rate: i16,
+    rate_error: u16,
+    /// Parts of 1 cm/s.
+    speed: u16,
+    /// Parts of 1/64.
+    gait: i8,
+    vehicle: i8,
+    flags: u8,
+}
+
+const HAS_BODY: u8 = 1;
+const HAS_STEPS: u8 = 2;
+const SEES_WALK: u8 = 4;
+const HAS_HEIGHT: u8 = 8;
+const HAS_SPEED: u8 = 16;
+
+impl KeptFrame {
+    /// Keeps a frame: evidence to 1/64, speeds to 1 mm/s and 1 cm/s.
+    pub(super) fn of(frame: &Frame) -> Self {
+        // `as` saturates: what is beyond these ranges says no more than their ends.
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        Self {
+            t_ms: frame.t_ms,
+            height_m: frame.height_m.unwrap_or(0.0),
+            rate: (frame.rate_mps * 1_000.0).round() as i16,
+            rate_error: (frame.rate_error_mps * 1_000.0).round() as u16,
+            speed: (frame.speed_mps.unwrap_or(0.0) * 100.0).round() as u16,
+            gait: (frame.gait * 64.0).round() as i8,
+            vehicle: (frame.vehicle * 64.0).round() as i8,
+            flags: flag(frame.has_body, HAS_BODY)
+                | flag(frame.has_steps, HAS_STEPS)
+                | flag(frame.sees_walk, SEES_WALK)
+                | flag(frame.height_m.is_some(), HAS_HEIGHT)
+                | flag(frame.speed_mps.is_some(), HAS_SPEED),
+        }
+    }
+
+    /// When the second begins, milliseconds since the session's start.
+    pub(super) fn t_ms(&self) -> u32 {
+        self.t_ms
+    }
+
+    /// Height over the session's reference, metres.
+    pub(super) fn height_m(&self) -> Option<f32> {
+        (self.flags & HAS_HEIGHT != 0).then_some(self.height_m)
+    }
+
+    /// The frame again.
+    pub(super) fn frame(&self) -> Frame {
+        Frame {
+            t_ms: self.t_ms,
+            gait: f32::from(self.gait) / 64.0,
+            has_body: self.flags & HAS_BODY != 0,
+            has_steps: self.flags & HAS_STEPS != 0,
+            sees_walk: self.flags & SEES_WALK != 0,
+            height_m: self.height_m(),
+            rate_mps: f32::from(self.rate) / 1_000.0,
+            rate_error_mps: f32::from(self.rate_error) / 1_000.0,
+            speed_mps: (self.flags & HAS_SPEED != 0).then(|| f32::from(self.speed) / 100.0),
+            vehicle: f32::from(self.vehicle) / 64.0,
+        }
+    }
 }

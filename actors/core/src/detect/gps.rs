@@ -8,10 +8,10 @@ use super::constants::{
     LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_ACCURACY_M_MIN,
     USUAL_ACCURACY_NEW, USUAL_INTERVAL_MS_MAX, USUAL_INTERVAL_NEW,
 };
-use super::{Detector, logistic};
+use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
-use crate::window::{Fix, Window};
+use crate::window::Fix;
 
 /// Where the position stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -42,7 +42,13 @@ pub(super) struct GpsDetector {
 }
 
 impl Detector for GpsDetector {
-    fn observe(&mut self, _context: &SessionContext, window: &Window, log: &mut EventLog) {
+    fn observe(
+        &mut self,
+        _context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
+        let window = observation.window;
         for fix in window.fixes.iter().flatten() {
             self.see(fix, log);
         }
@@ -76,11 +82,12 @@ impl Detector for GpsDetector {
 
 impl GpsDetector {
     fn see(&mut self, fix: &Fix, log: &mut EventLog) {
-        let is_bad = fix.accuracy_m >= DEGRADED_ACCURACY_M
-            || self
-                .usual_accuracy_m
-                .is_some_and(|usual_m| fix.accuracy_m >= DEGRADED_RATIO * usual_m);
         let is_good = fix.accuracy_m <= GOOD_ACCURACY_M;
+        // A fix that would restore can't degrade, however good the session's usual ones are: the two would take turns.
+        let is_unusual = self
+            .usual_accuracy_m
+            .is_some_and(|usual_m| fix.accuracy_m >= DEGRADED_RATIO * usual_m);
+        let is_bad = fix.accuracy_m >= DEGRADED_ACCURACY_M || (is_unusual && !is_good);
         if let Some(last_ms) = self.last_fix_ms {
             let interval_ms = (fix.t_ms - last_ms) as f32;
             let usual_ms = self

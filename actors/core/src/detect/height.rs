@@ -1,10 +1,11 @@
-//! Height over a reference, from pressure; and vertical speed from acceleration where a body at rest is carried.
+//! Height over a reference, from pressure; and rides told by acceleration alone.
 
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_LEAK, RIDE_QUIET_STD_MPS2,
-    RIDE_SPEED_MPS_MAX, SCALE_HEIGHT_M,
+    HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN,
+    RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN, RIDE_OVERSHOOT, RIDE_QUIET_STD_MPS2,
+    RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
 };
 use crate::window::Window;
 
@@ -39,35 +40,90 @@ impl HeightTrack {
     }
 }
 
-/// Vertical speed by acceleration.
+/// A ride that acceleration alone tells: a body at rest is pushed one way, and some time later the other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct LoneRide {
+    /// When the first push began, milliseconds since the session's start.
+    pub start_ms: u32,
+    /// Height gained by integrating twice, metres: good to a third.
+    pub rise_m: f32,
+}
+
+/// Looks for the two pushes of an elevator.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct RideTrack {
-    /// What the accelerometer shows at rest, m/s².
+    /// What the accelerometer shows at rest, m/s²: it is off by its own bias.
     base_mps2: Option<f32>,
-    speed_mps: f32,
+    /// Quiet seconds running.
+    quiet_sec: u8,
+    /// The push that goes on: when it began, and the speed it gave.
+    push: Option<(u32, f32)>,
+    /// After the first push: the ride, the speed that push gave, the speed now.
+    ride: Option<(LoneRide, f32, f32)>,
 }
 
 impl RideTrack {
-    /// Vertical speed after the next second, m/s; 0 while the body moves.
-    pub(super) fn observe(&mut self, window: &Window) -> f32 {
-        let Some(motion) = window.motion else {
-            self.speed_mps = 0.0;
-            return 0.0;
+    /// The ride that ends with this second, if one does.
+    pub(super) fn observe(&mut self, window: &Window) -> Option<LoneRide> {
+        let Some(motion) = window
+            .motion
+            .filter(|motion| motion.accel_std <= RIDE_QUIET_STD_MPS2)
+        else {
+            self.quiet_sec = 0;
+            self.push = None;
+            self.ride = None;
+            return None;
         };
-        if motion.accel_std > RIDE_QUIET_STD_MPS2 {
-            self.speed_mps *= 0.5;
-            return 0.0;
-        }
+        self.quiet_sec = self.quiet_sec.saturating_add(1);
         let base_mps2 = self.base_mps2.get_or_insert(motion.accel_mean);
         let over_mps2 = motion.accel_mean - *base_mps2;
-        if over_mps2.abs() < RIDE_DEAD_MPS2 {
-            *base_mps2 += RIDE_BASE_NEW * over_mps2;
-            self.speed_mps *= RIDE_LEAK;
-        } else {
-            *base_mps2 += 0.2 * RIDE_BASE_NEW * over_mps2;
-            self.speed_mps =
-                (self.speed_mps + over_mps2).clamp(-RIDE_SPEED_MPS_MAX, RIDE_SPEED_MPS_MAX);
+        if self.quiet_sec <= RIDE_SETTLE_SEC {
+            *base_mps2 += over_mps2 * 0.5;
+            return None;
         }
-        self.speed_mps
+        if let Some((ride, first_mps, speed_mps)) = &mut self.ride {
+            // Less is noise, and would add up over a long ride.
+            *speed_mps += if over_mps2.abs() < RIDE_DEAD_MPS2 {
+                0.0
+            } else {
+                over_mps2
+            };
+            ride.rise_m += *speed_mps;
+            let (ride, first_mps, speed_mps) = (*ride, *first_mps, *speed_mps);
+            let is_over = window.end_ms().saturating_sub(ride.start_ms) > RIDE_ALONE_MS_MAX;
+            if is_over || speed_mps * first_mps < -RIDE_OVERSHOOT * first_mps * first_mps {
+                self.ride = None;
+            } else if over_mps2.abs() < RIDE_DEAD_MPS2
+                && speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
+            {
+                self.ride = None;
+                let is_long = window.t_ms.saturating_sub(ride.start_ms) >= RIDE_ALONE_MS_MIN;
+                return (is_long && ride.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some(ride);
+            }
+            return None;
+        }
+        // A push ends with the acceleration, or turns into the opposite one where there is no coasting between.
+        let goes_on =
+            |speed_mps: f32| over_mps2.abs() >= RIDE_DEAD_MPS2 && speed_mps * over_mps2 > 0.0;
+        match self.push {
+            Some((start_ms, speed_mps)) if goes_on(speed_mps) => {
+                self.push = Some((start_ms, speed_mps + over_mps2))
+            }
+            Some((start_ms, speed_mps)) if speed_mps.abs() >= RIDE_ALONE_MPS => {
+                self.push = None;
+                let rise_m = speed_mps;
+                self.ride = Some((
+                    LoneRide { start_ms, rise_m },
+                    speed_mps,
+                    speed_mps + over_mps2,
+                ));
+            }
+            _ if over_mps2.abs() >= RIDE_DEAD_MPS2 => self.push = Some((window.t_ms, over_mps2)),
+            _ => {
+                self.push = None;
+                *base_mps2 += RIDE_BASE_NEW * over_mps2;
+            }
+        }
+        None
     }
 }

@@ -2,21 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Detector;
 use super::constants::{
-    CLIMB_FAST_MPS, CLIMB_SLOW_MPS, CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX,
-    DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS,
-    RATE_COST_MAX, RIDE_ALONE_LOG_ODDS, RIDE_ALONE_MPS, RIDE_MPS, UNMEASURED_RIDE_COST,
+    CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
+    CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS,
+    DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
+    REST_HOLDS_MS, RIDE_MPS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
-use super::frame::Frame;
-use super::height::{HeightTrack, RideTrack};
-use super::motion::{MotionState, vehicle_hint};
+use super::frame::{Frame, KeptFrame};
+use super::height::{LoneRide, RideTrack};
+use super::motion::vehicle_hint;
 use super::position::{Leg, PositionTrack};
 use super::track::Arbiter;
+use super::{Detector, Observation};
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
-use crate::window::{WINDOW_MS, Window};
+use crate::window::WINDOW_MS;
 
 /// Seconds that wait for what follows: the height's slope and the speed of a leg are known a little later.
 const WAITING: usize = DELAY_MAX + 4;
@@ -24,35 +25,56 @@ const WAITING: usize = DELAY_MAX + 4;
 /// Finds the movement track.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct MovementDetector {
-    motion: MotionState,
-    height: HeightTrack,
     ride: RideTrack,
     position: PositionTrack,
     /// The last seconds: those already decoded that the slope still needs, then those that wait.
-    frames: [Frame; WAITING],
+    frames: [KeptFrame; WAITING],
     filled: u8,
     /// How many of `frames` were decoded.
     done: u8,
     has_body: bool,
+    /// The newest second with a speed over ground, and that speed.
+    lately: (u32, f32),
+    /// Without a barometer: a ride, and the second with which it ended, until that second is settled.
+    lone_ride: Option<(u32, LoneRide)>,
     decoder: Decoder,
     arbiter: Arbiter,
 }
 
 impl Detector for MovementDetector {
-    fn observe(&mut self, context: &SessionContext, window: &Window, log: &mut EventLog) {
-        let gait = self.motion.observe(window);
+    fn observe(
+        &mut self,
+        context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
+        let Observation {
+            window,
+            gait,
+            height_m,
+            ..
+        } = *observation;
         self.has_body |= gait.is_measured;
         let frame = Frame {
             t_ms: window.t_ms,
             gait: gait.log_odds,
             has_body: gait.is_measured,
             has_steps: gait.has_steps,
-            height_m: self.height.observe(window),
+            sees_walk: gait.is_measured,
+            height_m,
+            rate_mps: 0.0,
+            rate_error_mps: 0.0,
             speed_mps: None,
-            ride_mps: self.ride.observe(window),
             vehicle: vehicle_hint(window),
         };
-        self.append(frame);
+        let ride = self
+            .ride
+            .observe(window)
+            .filter(|_| window.pressure_hpa.is_none());
+        if let Some(ride) = ride {
+            self.lone_ride = Some((window.t_ms, ride));
+        }
+        self.append(&frame);
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
@@ -66,14 +88,16 @@ impl Detector for MovementDetector {
             self.decode_next(context, log);
         }
         let Self {
-            decoder, arbiter, ..
+            decoder,
+            arbiter,
+            lone_ride,
+            ..
         } = self;
-        decoder.flush(|frame, state| arbiter.observe(context, frame, state, log));
+        decoder.flush(|frame, state| arbiter.observe(context, frame, state, lone_ride, log));
         arbiter.finish(context, t_ms, log);
         self.filled = 0;
         self.done = 0;
-        // What was before a silence says nothing of height or place after it.
-        self.height = HeightTrack::default();
+        // What was before a silence says nothing of the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
     }
@@ -90,68 +114,114 @@ impl MovementDetector {
         }
     }
 
-    fn append(&mut self, frame: Frame) {
+    fn append(&mut self, frame: &Frame) {
         if usize::from(self.filled) == WAITING {
             self.frames.rotate_left(1);
             self.filled -= 1;
             self.done = self.done.saturating_sub(1);
         }
         if let Some(place) = self.frames.get_mut(usize::from(self.filled)) {
-            *place = frame;
+            *place = KeptFrame::of(frame);
             self.filled += 1;
         }
     }
 
     /// Writes what a fix says of the seconds before it that wait.
     fn fill(&mut self, leg: &Leg) {
-        for frame in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
+        for kept in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
+            let mut frame = kept.frame();
             let middle_ms = frame.t_ms + WINDOW_MS / 2;
             if middle_ms > leg.from_ms.saturating_sub(WINDOW_MS)
                 && middle_ms <= leg.to_ms + WINDOW_MS
             {
                 frame.speed_mps = Some(leg.speed_mps);
+                frame.sees_walk |= leg.sees_walk;
             }
-            if let Some(gait) = leg.gait.filter(|_| !frame.has_body) {
+            if let Some(gait) = leg
+                .gait
+                .filter(|_| !frame.has_body && middle_ms + REST_HOLDS_MS >= leg.to_ms)
+            {
                 frame.gait = gait;
             }
+            *kept = KeptFrame::of(&frame);
         }
     }
 
     fn decode_next(&mut self, context: &SessionContext, log: &mut EventLog) {
         let place = usize::from(self.done);
-        let Some(frame) = self.frames.get(place).copied() else {
+        let Some(mut frame) = self.frames.get(place).map(KeptFrame::frame) else {
             return;
         };
-        let evidence = evidence_of(&frame, self.rate_mps(place));
+        match frame.speed_mps {
+            Some(speed_mps) => self.lately = (frame.t_ms, speed_mps),
+            None if frame.t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => {
+                self.lately.1 = 0.0
+            }
+            None => {}
+        }
+        let rate = self.rate_mps(place);
+        let evidence = evidence_of(&frame, rate, self.lately.1);
+        (frame.rate_mps, frame.rate_error_mps) = rate.unwrap_or_default();
+        frame.height_m = frame
+            .height_m
+            .map(|height_m| self.smooth_m(place, height_m));
         let Self {
-            decoder, arbiter, ..
+            decoder,
+            arbiter,
+            lone_ride,
+            ..
         } = self;
         decoder.observe(&frame, &evidence, |frame, state| {
-            arbiter.observe(context, frame, state, log)
+            arbiter.observe(context, frame, state, lone_ride, log)
         });
         self.done += 1;
     }
 
-    /// Slope of the height around a second, m/s: least squares over three seconds before and after.
-    fn rate_mps(&self, place: usize) -> Option<f32> {
+    /// Mean height of a second and its neighbours.
+    fn smooth_m(&self, place: usize, height_m: f32) -> f32 {
+        let near = [place.checked_sub(1), place.checked_add(1)];
+        let near = near
+            .into_iter()
+            .flatten()
+            .filter(|&near| near < usize::from(self.filled));
+        let near = near.filter_map(|near| self.frames.get(near)?.height_m());
+        let (sum_m, count) = near.fold((height_m, 1.0), |(sum_m, count), height_m| {
+            (sum_m + height_m, count + 1.0)
+        });
+        sum_m / count
+    }
+
+    /// Slope of the height around a second and its standard error, m/s: least squares over three seconds before and
+    /// after.
+    fn rate_mps(&self, place: usize) -> Option<(f32, f32)> {
         let from = place.saturating_sub(DELAY_MIN);
         let to = (place + DELAY_MIN + 1).min(usize::from(self.filled));
         let (mut count, mut sum_t, mut sum_h, mut sum_tt, mut sum_th) =
             (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
-        let here_ms = self.frames.get(place)?.t_ms;
+        let mut sum_hh = 0.0_f32;
+        let here = self.frames.get(place)?;
+        let (here_ms, here_m) = (here.t_ms(), here.height_m().unwrap_or(0.0));
         for frame in self.frames.get(from..to)? {
-            let Some(height_m) = frame.height_m else {
+            let Some(height_m) = frame.height_m() else {
                 continue;
             };
-            let t_sec = (frame.t_ms as f32 - here_ms as f32) / 1_000.0;
+            let t_sec = (f64::from(frame.t_ms()) - f64::from(here_ms)) as f32 / 1_000.0;
+            let height_m = height_m - here_m;
             count += 1.0;
             sum_t += t_sec;
             sum_h += height_m;
+            sum_hh += height_m * height_m;
             sum_tt += t_sec * t_sec;
             sum_th += t_sec * height_m;
         }
         let spread = count * sum_tt - sum_t * sum_t;
-        (count >= 3.0 && spread > 0.5).then(|| (count * sum_th - sum_t * sum_h) / spread)
+        if count < 3.0 || spread < 0.5 {
+            return None;
+        }
+        let rate_mps = (count * sum_th - sum_t * sum_h) / spread;
+        let rest = (sum_hh - sum_h * sum_h / count - rate_mps * rate_mps * spread / count).max(0.0);
+        let variance = rest / (count - 2.0).max(1.0);
+        Some((rate_mps, (variance * count / spread).sqrt()))
     }
 }
 
@@ -161,25 +231,30 @@ fn cost(off: f32, spread: f32) -> f32 {
 }
 
 /// What one second says for each state.
-fn evidence_of(frame: &Frame, rate_mps: Option<f32>) -> Evidence {
+fn evidence_of(frame: &Frame, rate: Option<(f32, f32)>, lately_mps: f32) -> Evidence {
     let drive = match frame.speed_mps {
         Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
             .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
         None => 0.0,
     };
-    let (level, climb, ride) = match rate_mps.map(f32::abs) {
-        Some(rate_mps) => (
-            cost(rate_mps - LEVEL_MPS, LEVEL_SPREAD_MPS),
-            cost(CLIMB_SLOW_MPS - rate_mps, CLIMB_SPREAD_MPS)
-                + cost(rate_mps - CLIMB_FAST_MPS, CLIMB_SPREAD_MPS),
-            cost(RIDE_MPS - rate_mps, CLIMB_SPREAD_MPS),
-        ),
-        None if frame.ride_mps.abs() >= RIDE_ALONE_MPS => {
-            (RIDE_ALONE_LOG_ODDS, UNMEASURED_RIDE_COST, 0.0)
+    let (level, climb, ride) = match rate {
+        Some((rate_mps, error_mps)) => {
+            // In wind or in a pocket the height is rough, and its slope says little.
+            let rough =
+                |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
+            let (level, climb) = (rough(LEVEL_SPREAD_MPS), rough(CLIMB_SPREAD_MPS));
+            let rate_mps = rate_mps.abs();
+            (
+                cost(rate_mps - LEVEL_MPS, level),
+                cost(CLIMB_SLOW_MPS - rate_mps, climb) + cost(rate_mps - CLIMB_FAST_MPS, climb),
+                cost(RIDE_MPS - rate_mps, climb),
+            )
         }
         None => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
     };
     let on_foot = -drive.max(0.0);
+    let over_ground =
+        (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
     let driving = match frame.speed_mps {
         Some(_) => drive + frame.vehicle,
@@ -188,8 +263,8 @@ fn evidence_of(frame: &Frame, rate_mps: Option<f32>) -> Evidence {
     [
         -frame.gait - level + on_foot,
         frame.gait - level + on_foot,
-        frame.gait - climb + on_foot,
-        -frame.gait - ride + on_foot,
+        frame.gait - climb + on_foot - over_ground,
+        -frame.gait - ride + on_foot - over_ground,
         driving,
     ]
 }

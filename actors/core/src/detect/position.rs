@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE,
-    REST_BASELINE_MS, REST_RADIUS_M, SPEED_ACCURACY_M_MAX,
+    REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
 use crate::window::{Fix, Window};
@@ -38,6 +38,8 @@ pub(super) struct Leg {
     pub to_ms: u32,
     /// Speed over ground in that time, m/s.
     pub speed_mps: f32,
+    /// Whether it is the phone's own speed, of an accuracy at which walking is told from rest.
+    pub sees_walk: bool,
     /// For walking where positive, for staying where negative; it holds for the middle of the last
     /// [`REST_BASELINE_MS`].
     pub gait: Option<f32>,
@@ -97,10 +99,12 @@ impl PositionTrack {
                 let from_ms = fix
                     .t_ms
                     .saturating_sub((self.usual_interval_ms as u32).clamp(1_000, 10_000));
+                let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
                 Some(Leg {
                     from_ms,
                     to_ms: fix.t_ms,
                     speed_mps,
+                    sees_walk,
                     gait,
                 })
             }
@@ -108,6 +112,7 @@ impl PositionTrack {
                 from_ms,
                 to_ms: fix.t_ms,
                 speed_mps,
+                sees_walk: false,
                 gait,
             }),
             _ => None,
@@ -133,7 +138,8 @@ impl PositionTrack {
         } else {
             0.0
         };
-        let radius_m = REST_RADIUS_M.max(accuracy_m);
+        let slow_m = REST_SPEED_MPS * (fix.t_ms - before.t_ms) as f32 / 1_000.0;
+        let radius_m = REST_RADIUS_M.max(accuracy_m).max(slow_m);
         let apart_m = fix.place.distance_m(before.place);
         Some(((apart_m - radius_m) / (0.6 * radius_m)).clamp(-0.8, 0.8))
     }

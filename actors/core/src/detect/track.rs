@@ -4,42 +4,17 @@
 //! enough to be an event itself and too long to belong to the one before: a halt in traffic belongs to the drive, a
 //! landing to the stairs, a stop at a floor between to the ride, a short pause to the walk.
 
-use porchlight_schema::event::{Direction, EventType, Metadata};
+use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, DOOR_STOP_MS_MAX, DRIVE_MS_MIN, HALT_BY_POSITION_MS_MAX,
-    HALT_MS_MAX, LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX,
-    RIDE_ALONE_MS_MIN, RIDE_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
-};
+use super::constants::{HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN};
 use super::decode::State;
-use super::floors::floors_of;
 use super::frame::Frame;
-use super::logistic;
+use super::height::LoneRide;
+use super::run::{Run, event_type};
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
 use crate::window::WINDOW_MS;
-
-/// Seconds of one state in a row, and what they said.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Run {
-    state: State,
-    start_ms: u32,
-    end_ms: u32,
-    /// Sum of the seconds' evidence for the state.
-    evidence: f32,
-    /// Seconds in which the body was measured.
-    body_sec: u16,
-    /// Seconds with steps.
-    steps_sec: u16,
-    /// Height before it, at its end, and a little later.
-    from_m: Option<f32>,
-    to_m: Option<f32>,
-    /// Sum of absolute vertical speed by acceleration, metres.
-    ride_m: f32,
-    /// Fastest speed over ground, m/s.
-    speed_mps: f32,
-}
 
 /// Runs that may wait behind an event.
 const PENDING: usize = 5;
@@ -56,163 +31,73 @@ pub(super) struct Arbiter {
     in_vehicle: bool,
 }
 
-fn event_type(state: State) -> EventType {
-    match state {
-        State::Still => EventType::Stopped,
-        State::Walk => EventType::Walking,
-        State::Climb => EventType::Stairs,
-        State::Ride => EventType::Elevator,
-        State::Drive => EventType::Driving,
-    }
-}
-
-impl Run {
-    fn duration_ms(&self) -> u32 {
-        self.end_ms.saturating_sub(self.start_ms)
-    }
-
-    /// Whether the body was measured in most of it.
-    fn is_by_body(&self) -> bool {
-        u32::from(self.body_sec) * 2 * WINDOW_MS >= self.duration_ms()
-    }
-
-    /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
-    fn is_walk_away(&self) -> bool {
-        if self.is_by_body() {
-            self.duration_ms() >= PARKED_WALK_MS_MIN
-                && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
-        } else {
-            self.duration_ms() >= PARKED_MOVE_MS_MIN
-        }
-    }
-
-    fn height_m(&self) -> Option<f32> {
-        Some(self.to_m? - self.from_m?)
-    }
-
-    fn rises(&self) -> f32 {
-        self.height_m().unwrap_or(self.ride_m)
-    }
-
-    /// Whether it is an event by itself.
-    fn qualifies(&self) -> bool {
-        let duration_ms = self.duration_ms();
-        match self.state {
-            State::Still => {
-                let min_ms = if self.is_by_body() {
-                    STOPPED_MS_MIN
-                } else {
-                    STOPPED_BY_POSITION_MS_MIN
-                };
-                duration_ms >= min_ms
-                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
-            }
-            State::Walk => {
-                duration_ms >= WALK_MS_MIN
-                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
-            }
-            State::Climb => {
-                duration_ms >= CLIMB_MS_MIN
-                    && self
-                        .height_m()
-                        .is_some_and(|height_m| height_m.abs() >= CLIMB_HEIGHT_M_MIN)
-            }
-            State::Ride => match self.height_m() {
-                Some(height_m) => height_m.abs() >= RIDE_HEIGHT_M_MIN,
-                None => duration_ms >= RIDE_ALONE_MS_MIN && self.ride_m.abs() >= RIDE_HEIGHT_M_MIN,
-            },
-            State::Drive => duration_ms >= DRIVE_MS_MIN,
-        }
-    }
-
-    /// Whether `run`, which follows, may still belong to this event if it comes back.
-    fn tolerates(&self, run: &Self) -> bool {
-        let duration_ms = run.duration_ms();
-        match (self.state, run.state) {
-            (State::Drive, State::Still) => {
-                duration_ms
-                    < if run.is_by_body() {
-                        HALT_MS_MAX
-                    } else {
-                        HALT_BY_POSITION_MS_MAX
-                    }
-            }
-            (State::Drive, State::Walk) => !run.is_walk_away(),
-            (State::Drive, _) => true,
-            (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
-            (State::Climb, State::Walk | State::Still) => duration_ms < LANDING_MS_MAX,
-            (State::Walk, State::Still) => duration_ms < PAUSE_MS_MAX,
-            _ => false,
-        }
-    }
-
-    fn absorb(&mut self, later: &Self) {
-        self.end_ms = later.end_ms;
-        self.to_m = later.to_m.or(self.to_m);
-        if later.state == self.state {
-            self.evidence += later.evidence;
-            self.body_sec = self.body_sec.saturating_add(later.body_sec);
-            self.steps_sec = self.steps_sec.saturating_add(later.steps_sec);
-        }
-        self.ride_m += later.ride_m;
-        self.speed_mps = self.speed_mps.max(later.speed_mps);
-    }
-
-    fn metadata(&self, context: &SessionContext) -> Metadata {
-        if !matches!(self.state, State::Climb | State::Ride) {
-            return Metadata::None;
-        }
-        let direction = if self.rises() < 0.0 {
-            Direction::Down
-        } else {
-            Direction::Up
-        };
-        let height_m = self.height_m().map(f32::abs);
-        Metadata::Climb {
-            floors: height_m.map(|height_m| floors_of(context, height_m)),
-            direction,
-            height_cm: height_m.map(|height_m| (height_m * 100.0).round() as u32),
-        }
-    }
-
-    fn log_odds(&self) -> f32 {
-        let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
-        0.5 + 1.5 * (self.evidence / seconds).clamp(-1.0, 1.5) + 0.02 * seconds.min(40.0)
-    }
-}
-
 impl Arbiter {
-    /// Takes the next settled second.
+    /// Takes the next settled second, and the ride that acceleration alone showed, if it ended with it.
     pub(super) fn observe(
         &mut self,
         context: &SessionContext,
         frame: &Frame,
         state: State,
+        lone_ride: &mut Option<(u32, LoneRide)>,
         log: &mut EventLog,
     ) {
         let before_m = self.height_before();
         self.heights.rotate_left(1);
         self.heights[2] = frame.height_m;
         self.settle_height(frame);
-        let evidence = match state {
-            State::Still | State::Ride => -frame.gait,
-            State::Walk | State::Climb => frame.gait,
-            State::Drive => 1.0,
-        };
-        let second = Run {
-            state,
-            start_ms: frame.t_ms,
-            end_ms: frame.t_ms + WINDOW_MS,
-            evidence,
-            body_sec: u16::from(frame.has_body),
-            steps_sec: u16::from(frame.has_steps),
-            from_m: before_m.or(frame.height_m),
-            to_m: frame.height_m,
-            ride_m: frame.ride_mps,
-            speed_mps: frame.speed_mps.unwrap_or(0.0),
-        };
+        let second = Run::of(frame, state, before_m);
         self.append(second);
         self.resolve(context, log);
+        if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= frame.t_ms) {
+            self.insert_ride(context, frame, &ride, log);
+        }
+    }
+
+    /// A ride that only acceleration showed is known when it ends: the stay that it was taken for ends where it began.
+    fn insert_ride(
+        &mut self,
+        context: &SessionContext,
+        frame: &Frame,
+        ride: &LoneRide,
+        log: &mut EventLog,
+    ) {
+        if self.in_vehicle {
+            return;
+        }
+        // It lies within the newest stay, be that an event or not yet one.
+        let newest = match usize::from(self.waiting).checked_sub(1) {
+            Some(place) => self.pending.get(place).copied().flatten(),
+            None => self.event,
+        };
+        let Some(stay) = newest
+            .filter(|run| run.state == State::Still && run.start_ms <= ride.start_ms + WINDOW_MS)
+        else {
+            return;
+        };
+        if let Some(mut event) = self.event.take() {
+            event.end_ms = event.end_ms.min(ride.start_ms.max(event.start_ms));
+            close(context, &event, log);
+        }
+        self.pending = [None; PENDING];
+        self.waiting = 0;
+        let run = Run {
+            state: State::Ride,
+            start_ms: ride.start_ms.max(stay.start_ms),
+            end_ms: frame.t_ms + WINDOW_MS,
+            own_end_ms: frame.t_ms + WINDOW_MS,
+            evidence: (frame.t_ms + WINDOW_MS - ride.start_ms) as f32 / WINDOW_MS as f32,
+            from_m: None,
+            to_m: None,
+            ride_m: ride.rise_m,
+            ..stay
+        };
+        log.open(
+            EventType::Elevator,
+            run.start_ms,
+            run.confidence(),
+            run.metadata(context),
+        );
+        self.event = Some(run);
     }
 
     /// Nothing follows: what is long enough becomes an event, and the last one ends at `t_ms`.
@@ -272,6 +157,10 @@ impl Arbiter {
             run.absorb(&second);
             return;
         }
+        if self.absorb_manoeuvre(&second) {
+            return;
+        }
+        let waiting = usize::from(self.waiting);
         if waiting == PENDING {
             // More changes than are kept: the oldest two become one, of the longer one's state.
             if let [Some(first), Some(next), ..] = &mut self.pending {
@@ -293,6 +182,47 @@ impl Arbiter {
         }
     }
 
+    /// Where positions are all there is, a short slow move before or after a drive is the vehicle's: it leaves its
+    /// place, it looks for one. True where `second` was taken into the drive.
+    fn absorb_manoeuvre(&mut self, second: &Run) -> bool {
+        let waiting = usize::from(self.waiting);
+        let Some(place) = waiting.checked_sub(1) else {
+            return false;
+        };
+        let Some(manoeuvre) = self.pending.get(place).copied().flatten() else {
+            return false;
+        };
+        if manoeuvre.state != State::Walk
+            || manoeuvre.is_by_body()
+            || manoeuvre.duration_ms() >= PARKED_MOVE_MS_MIN
+        {
+            return false;
+        }
+        let before = match place.checked_sub(1) {
+            Some(place) => self.pending.get_mut(place).and_then(Option::as_mut),
+            None => self.event.as_mut(),
+        };
+        match (before, second.state) {
+            (Some(drive), State::Still)
+                if drive.state == State::Drive
+                    && manoeuvre.end_ms.saturating_sub(drive.own_end_ms) < PARKED_MOVE_MS_MIN =>
+            {
+                drive.end_ms = manoeuvre.end_ms;
+                self.pending[place] = None;
+                self.waiting -= 1;
+                false
+            }
+            (_, State::Drive) => {
+                self.pending[place] = Some(Run {
+                    start_ms: manoeuvre.start_ms,
+                    ..*second
+                });
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn waiting_runs(&self) -> impl Iterator<Item = &Run> {
         self.pending
             .iter()
@@ -305,9 +235,14 @@ impl Arbiter {
         while let Some(place) = self.first_qualified() {
             let breaks = match &self.event {
                 None => true,
-                Some(event) => self
-                    .waiting_runs()
-                    .any(|run| self.is_event(run) && !event.tolerates(run)),
+                Some(event) => {
+                    let newest_ms = self.waiting_runs().last().map_or(0, |run| run.end_ms);
+                    (event.state == State::Drive
+                        && newest_ms.saturating_sub(event.own_end_ms) >= self.halt_ms_max())
+                        || self
+                            .waiting_runs()
+                            .any(|run| self.is_event(run) && !event.tolerates(run))
+                }
             };
             if !breaks {
                 break;
@@ -324,13 +259,15 @@ impl Arbiter {
             return;
         };
         let between = usize::from(self.waiting) - 1;
-        if newest.state != event.state || between == 0 {
+        if newest.state != event.state {
             return;
         }
-        let tolerable = self
-            .waiting_runs()
-            .take(between)
-            .all(|run| event.tolerates(run) || !self.is_event(run));
+        let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
+        let tolerable = (event.state != State::Drive || away_ms < self.halt_ms_max())
+            && self
+                .waiting_runs()
+                .take(between)
+                .all(|run| event.tolerates(run) || !self.is_event(run));
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || !newest.qualifies()
             || newest.rises() * event.rises() > 0.0;
@@ -343,6 +280,20 @@ impl Arbiter {
             }
             self.pending = [None; PENDING];
             self.waiting = 0;
+        }
+    }
+
+    /// How long a halt of the vehicle may be, by what was seen in it.
+    fn halt_ms_max(&self) -> u32 {
+        let (mut seen_ms, mut all_ms) = (0, 0);
+        for run in self.waiting_runs() {
+            seen_ms += u32::from(run.seen_sec) * WINDOW_MS;
+            all_ms += run.duration_ms();
+        }
+        if seen_ms * 2 >= all_ms {
+            HALT_MS_MAX
+        } else {
+            HALT_BY_POSITION_MS_MAX
         }
     }
 
@@ -376,7 +327,7 @@ impl Arbiter {
         log.open(
             event_type(run.state),
             run.start_ms,
-            logistic(run.log_odds()),
+            run.confidence(),
             run.metadata(context),
         );
         self.event = Some(run);
@@ -387,7 +338,7 @@ fn close(context: &SessionContext, event: &Run, log: &mut EventLog) {
     log.close(
         event_type(event.state),
         event.end_ms,
-        logistic(event.log_odds()),
+        event.confidence(),
         event.metadata(context),
     );
 }

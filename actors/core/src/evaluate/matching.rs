@@ -32,6 +32,10 @@ const INSTANT_SEC: f64 = 5.0;
 /// Labels of stairs that follow each other within this, and in one direction, are one climb, seconds: a landing.
 const SAME_CLIMB_SEC: f64 = 3.0;
 
+/// A piece of a detection within a labelled span that is shorter than this, and than half of the detection, is a
+/// matter of the boundary, seconds.
+const SLIVER_SEC: f64 = 5.0;
+
 fn is_instant(event_type: EventType) -> bool {
     matches!(event_type, EventType::Gate | EventType::GpsRestored)
 }
@@ -85,27 +89,22 @@ fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
     joined
 }
 
-/// A detection's time, cut to the labelled spans; none where less than half of it lies inside.
-fn inside(detected: &Detected, labels: &Labels) -> Option<Stretch> {
+/// A detection's time, cut to the labelled spans: a piece for each span that it reaches into.
+fn inside(detected: &Detected, labels: &Labels) -> Vec<Stretch> {
     let event = &detected.event;
     let from = f64::from(event.t_start_ms) / 1000.0;
     let to = f64::from(event.t_end_ms.unwrap_or(event.t_start_ms)) / 1000.0;
-    let whole = Stretch { from, to };
     if labels.labelled_spans.is_empty() {
-        return Some(whole);
+        return vec![Stretch { from, to }];
     }
-    let span = labels
-        .labelled_spans
-        .iter()
-        .map(|&(from, to)| Stretch { from, to });
-    let best = span.max_by(|a, b| a.common(whole).total_cmp(&b.common(whole)))?;
-    let cut = Stretch {
-        from: from.max(best.from),
-        to: to.min(best.to),
-    };
-    let middle = (from + to) / 2.0;
-    let is_inside = cut.length() > 0.0 || (best.from..=best.to).contains(&middle);
-    is_inside.then_some(cut)
+    let spans = labels.labelled_spans.iter();
+    let pieces = spans.map(|&(first, last)| Stretch {
+        from: from.max(first),
+        to: to.min(last),
+    });
+    pieces
+        .filter(|piece| piece.length() > 0.0 || (from >= to && piece.to >= piece.from))
+        .collect()
 }
 
 /// Counts one type of one recording.
@@ -120,7 +119,11 @@ pub(super) fn add(
     let own: Vec<(Stretch, &Detected)> = detected
         .iter()
         .filter(|one| one.event.event_type == event_type)
-        .filter_map(|one| inside(one, labels).map(|stretch| (stretch, one)))
+        .flat_map(|one| {
+            inside(one, labels)
+                .into_iter()
+                .map(move |stretch| (stretch, one))
+        })
         .collect();
     let pairs = matched(event_type, &segments, &own);
     for (place, segment) in segments.iter().enumerate() {
@@ -155,7 +158,8 @@ pub(super) fn add(
         let whole =
             f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms) - one.event.t_start_ms)
                 / 1000.0;
-        if is_complete && (is_right || own.length() >= 0.5 * whole) {
+        let most = (0.5 * whole).min(SLIVER_SEC);
+        if is_complete && (is_right || own.length() >= most) {
             tally.detections += 1;
             tally
                 .confidences

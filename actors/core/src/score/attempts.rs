@@ -90,7 +90,7 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     if stay.from_ms == door.from_ms {
         return true;
     }
-    if stay.passage || stay.from_ms.abs_diff(door.from_ms) < 1_000 {
+    if stay.passage || stay.before_ride {
         return false;
     }
     if let (Some(a), Some(b)) = (door.height_m, stay.height_m)
@@ -103,7 +103,7 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     };
     let apart_m = a.place.distance_m(b.place);
     let uncertain_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
-    if apart_m > LEFT_M.max(1.5 * uncertain_m.min(2.0 * LEFT_M)) {
+    if apart_m > LEFT_M.max(2.0 * uncertain_m.min(2.0 * LEFT_M)) {
         return false;
     }
     // Indoors positions tell little: one that went in for the one stay went in for the other too.

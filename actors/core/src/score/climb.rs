@@ -5,6 +5,7 @@ use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
 use super::height::{Rise, STOREY_M, Storeys, rise};
 use super::ledger::{Ledger, words};
 use super::place::Places;
+use super::place::stays::SAME_FLOOR_M;
 use super::scene::{Foot, Scene, end_of, overlap_ms};
 
 /// Before the way in, what the ground's level is taken from.
@@ -65,7 +66,9 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
             elevator_used,
         };
     };
-    let rise = measured(scene, places, (from_ms, to_ms), foot);
+    // Without a hand-over the end counts only where it is on another floor: one who came back shows nothing.
+    let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
+    let rise = measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
     let floors = match rise {
         Some(rise) => storeys(scene).floors(rise.metres),
         None => floors_by_events(scene, from_ms, to_ms),
@@ -80,13 +83,12 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
 
 /// From the entrance (or, where one does not go in, from the vehicle) to the hand-over.
 fn span(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32, Foot)> {
-    let drop_off = places.drop_off.filter(|drop_off| drop_off.on_foot)?;
-    let foot = super::place::foot_at(scene, drop_off.at_ms)?;
+    let reached_ms = places.reached_ms?;
+    let foot = super::place::foot_at(scene, reached_ms)?;
     let from_ms = places
         .entrance
-        .map_or(foot.from_ms, |entrance| entrance.at_ms)
-        .min(drop_off.at_ms);
-    Some((from_ms, drop_off.at_ms, foot))
+        .map_or(foot.from_ms, |entrance| entrance.at_ms);
+    Some((from_ms.min(reached_ms), reached_ms, foot))
 }
 
 /// The rise by pressure. With an entrance: between the two levels, as long as the climbs in between agree;
@@ -144,7 +146,7 @@ fn measured(
 fn climbs<'a>(scene: &Scene<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Event> {
     let is_climb =
         |event: &&Event| matches!(event.event_type, EventType::Stairs | EventType::Elevator);
-    let events = scene.input.events.iter().filter(is_climb);
+    let events = scene.timeline.iter().copied().filter(is_climb);
     // A climb that begins a few seconds before the entrance's estimate still belongs to it.
     let from_ms = from_ms.saturating_sub(INSTANT_MS);
     events
@@ -238,9 +240,18 @@ fn explain(
 
 /// Whether a ride was seen; "no" only where pressure (or vertical acceleration) was heard nearly all the time.
 fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Option<bool> {
+    // A ride before the courier left the vehicle is one of the vehicle's: a ramp, or a car lift.
+    let within = |event: &Event| {
+        places.foot.is_none_or(|foot| {
+            overlap_ms(
+                (event.t_start_ms, end_of(event, scene.end_ms)),
+                (foot.from_ms, foot.to_ms),
+            ) > 0
+        })
+    };
     let ride = scene
         .events(EventType::Elevator)
-        .find(|event| event.confidence.as_probability() >= CONFIDENCE_LEAST);
+        .find(|event| event.confidence.as_probability() >= CONFIDENCE_LEAST && within(event));
     if let Some(ride) = ride {
         let span = (ride.t_start_ms, end_of(ride, scene.end_ms));
         let length_sec = seconds(span.1.saturating_sub(span.0));

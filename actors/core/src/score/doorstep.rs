@@ -1,14 +1,16 @@
 //! Whether the drop-off was at the address's door: across and up.
 
 use super::climb::Climb;
+use super::height::Storeys;
 use super::ledger::{Ledger, Span, words};
 use super::place::Places;
-use super::scene::{Estimate, Scene};
+use super::position::Estimate;
+use super::scene::Scene;
 
 /// Within this many combined uncertainties (68 % radius) the stay is at the address: 99 % of honest ones are.
 const ACROSS_SIGMAS: f32 = 2.0;
 /// A door lies this far from the middle of its roof, which is what geocoders answer.
-const ACROSS_LEAST_M: f32 = 15.0;
+const ACROSS_LEAST_M: f32 = 20.0;
 /// A position less exact than this is no evidence for the right door.
 const RIGHT_SIGMA_M: f32 = 35.0;
 /// A position less exact than this is no evidence for a stay at the address at all.
@@ -18,8 +20,13 @@ const WRONG_LEAST_M: f32 = 50.0;
 const WRONG_SIGMAS: f32 = 3.0;
 /// Weight from which a learned drop-off point stands beside the address: that of three fresh sessions.
 const LEARNED_WEIGHT_LEAST: f32 = 2.5;
-/// Without a storey height the count of floors is off by this part of it at most.
-const MODEL_FLOORS_PART: f32 = 0.2;
+/// Storeys of buildings of which nothing is known, metres: dwellings from 2.8, towers and old houses up to 4.4.
+const MODEL_STOREYS_M: (f32, f32) = (2.8, 4.4);
+/// The ground storey is taller by up to this (1.5 to 3 m measured).
+const GROUND_MOST_M: f32 = 2.0;
+/// Noise of a rise, and what the real temperature of the air makes of it: 7 % from 15 °C to −5 or 35 °C.
+const RISE_NOISE_M: f32 = 0.6;
+const RISE_PART: f32 = 0.06;
 
 /// How a stay lies to the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +64,7 @@ pub(crate) struct Doorstep {
 
 /// How `estimate` lies to the address, and to the drop-off point learned from earlier sessions.
 pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
-    let (distance_m, sigma_m) = scene.from_address(estimate);
+    let (distance_m, sigma_m) = scene.offset_from_address(estimate);
     let learned = scene
         .input
         .known
@@ -85,24 +92,44 @@ pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
     Across::Off
 }
 
-/// How the climb lies to the address's floor. Basements and upper floors alike: 0 is the entrance's level.
+/// How the climb lies to the address's floor. Basements and upper floors alike: 0 is the entrance's level. The
+/// measured height is compared with the heights that the floor can have; where there is no height, the counts.
 pub(crate) fn up(scene: &Scene<'_>, climb: &Climb) -> Up {
-    let (Some(wanted), Some(floors)) = (scene.input.context.floor, climb.floors) else {
+    let Some(wanted) = scene.input.context.floor else {
         return Up::Unknown;
     };
-    let exact = !matches!(super::climb::storeys(scene), super::height::Storeys::Model);
-    let allowed = if exact {
-        0.0
-    } else {
-        (f32::from(wanted).abs() * MODEL_FLOORS_PART).round()
+    let right = match (climb.rise, climb.floors) {
+        (Some(rise), _) => is_height_of(scene, wanted, rise.metres),
+        (None, Some(floors)) => floors == wanted,
+        (None, None) => return Up::Unknown,
     };
-    let off = (f32::from(floors) - f32::from(wanted)).abs();
-    // A floor that is told must be left or reached: an average storey may be off, but it does not turn up into none.
-    let same_side = (wanted == 0) == (floors == 0) && (i32::from(wanted) * i32::from(floors) >= 0);
-    if off <= allowed && same_side {
-        Up::Right
-    } else {
-        Up::Wrong
+    if right { Up::Right } else { Up::Wrong }
+}
+
+fn is_height_of(scene: &Scene<'_>, wanted: i16, metres: f32) -> bool {
+    let storeys = super::climb::storeys(scene);
+    let count = f32::from(wanted).abs();
+    if wanted == 0 {
+        return storeys.floors(metres) == Some(0);
+    }
+    let height_m = if wanted < 0 { -metres } else { metres };
+    let noise_m = RISE_NOISE_M + RISE_PART * height_m.abs();
+    match storeys {
+        Storeys::Model => {
+            let (low_m, high_m) = MODEL_STOREYS_M;
+            let ground_m = if wanted > 0 { GROUND_MOST_M } else { 0.0 };
+            (count * low_m - noise_m..=count * high_m + ground_m + noise_m).contains(&height_m)
+        }
+        // By count, or so near to the border between two floors that the air's temperature decides.
+        Storeys::Given(storey_m) => {
+            storeys.floors(metres) == Some(wanted)
+                || (count * storey_m - height_m).abs()
+                    <= storey_m / 2.0 + RISE_PART * height_m.abs()
+        }
+        Storeys::Learned { storey_m, .. } => {
+            storeys.floors(metres - noise_m.min(storey_m / 4.0)) == Some(wanted)
+                || storeys.floors(metres + noise_m.min(storey_m / 4.0)) == Some(wanted)
+        }
     }
 }
 
@@ -134,7 +161,7 @@ fn explain_across(
     span: Span,
     ledger: &mut Ledger,
 ) {
-    let distances = estimate.map(|estimate| scene.from_address(estimate));
+    let distances = estimate.map(|estimate| scene.offset_from_address(estimate));
     let far = distances.map_or(String::new(), |(distance_m, sigma_m)| {
         format!(" ({distance_m:.0} m from it, with an uncertainty of {sigma_m:.0} m)")
     });

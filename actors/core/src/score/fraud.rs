@@ -124,14 +124,22 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
             .iter()
             .filter(|signal| signal.group == group)
             .collect();
-        let points = account(group, &own, findings.visibility.score, ledger);
+        // A phone that stayed in the vehicle says little of the courier's claim, but all of its own positions.
+        let visibility = match group {
+            Group::Outcome => findings.visibility.score,
+            _ => findings.visibility.coverage,
+        };
+        let points = account(group, &own, visibility, ledger);
         logit += points;
         if points >= weights::GROUND {
             grounds.push(group.name());
         }
     }
-    let facts = signals.iter().any(|signal| signal.group.is_fact());
-    if !facts && is_door_evidence(scene, findings) {
+    // Where the positions themselves are in doubt, a door that they show acquits nobody.
+    let doubted = signals
+        .iter()
+        .any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
+    if !doubted && is_door_evidence(scene, findings) {
         let span = findings
             .places
             .door()

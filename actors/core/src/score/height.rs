@@ -105,12 +105,13 @@ pub(crate) enum Storeys {
 pub(crate) const STOREY_M: core::ops::RangeInclusive<f32> = 2.2..=6.5;
 /// Floors of the tallest buildings; beyond, a measurement is none.
 const FLOORS_MAX: f32 = 170.0;
-/// The ground storey is up to 1.5 to 3 m taller (measured in five buildings): its half is in the middle.
-const GROUND_EXTRA_M: f32 = 0.5;
-/// The model's storey where nothing is known: between dwellings (3.0 to 3.3 m) and towers (3.6 to 3.9 m).
-const MODEL_STOREY_M: f32 = 3.6;
-/// The model's extra height of the ground storey.
-const MODEL_GROUND_EXTRA_M: f32 = 0.9;
+/// The ground storey is up to 1.5 to 3 m taller, or not at all (measured in five buildings): this is taken off a rise
+/// where the storey height is given; a third of a storey of noise in the other direction is still borne.
+const GROUND_EXTRA_M: f32 = 0.7;
+/// The model's storey where nothing is known, and its taller ground storey: 66 % of climbs exact and all within one
+/// when fitted on other buildings than those measured (62 climbs in five buildings).
+const MODEL_STOREY_M: f32 = 3.8;
+const MODEL_GROUND_EXTRA_M: f32 = 1.5;
 /// Any rise of this much is a floor at least: no mezzanine of a building is lower.
 const FLOOR_LEAST_M: f32 = 2.0;
 
@@ -118,11 +119,15 @@ impl Storeys {
     /// Floors for a rise from the entrance, negative for down; none where it is no height of a building.
     pub(crate) fn floors(&self, metres: f32) -> Option<i16> {
         let (height_m, sign) = (metres.abs(), if metres < 0.0 { -1_i16 } else { 1 });
+        // Downwards, storeys below ground, or the whole way from an upper floor: no ground storey comes first.
+        let ground_m = |extra_m: f32| if metres < 0.0 { 0.0 } else { extra_m };
         let floors = match self {
-            Self::Given(storey_m) => ((height_m - GROUND_EXTRA_M) / storey_m).round().max(0.0),
+            Self::Given(storey_m) => ((height_m - ground_m(GROUND_EXTRA_M)) / storey_m)
+                .round()
+                .max(0.0),
             Self::Learned { floors, storey_m } => return learned_floors(floors, *storey_m, metres),
             Self::Model if height_m < FLOOR_LEAST_M => 0.0,
-            Self::Model => ((height_m - MODEL_GROUND_EXTRA_M) / MODEL_STOREY_M)
+            Self::Model => ((height_m - ground_m(MODEL_GROUND_EXTRA_M)) / MODEL_STOREY_M)
                 .round()
                 .max(1.0),
         };

@@ -1,6 +1,6 @@
 //! The reason codes: one outcome (or `INSUFFICIENT_DATA` in its place), and what holds beside it.
 
-use porchlight_schema::event::seconds;
+use porchlight_schema::event::{EventType, seconds};
 use porchlight_schema::insight::ReasonCode;
 
 use super::climb::Climb;
@@ -11,11 +11,14 @@ use super::scene::Scene;
 use super::visibility::Visibility;
 use super::weights::visibility as thresholds;
 use crate::geo::Place;
+use crate::window::Fix;
 
 /// The address's surroundings (contract 5), to which the uncertainty is added.
 const SURROUNDINGS_M: f32 = 75.0;
 /// A fix less exact than this shows nothing about the surroundings.
 const NEAR_ACCURACY_M: f32 = 100.0;
+/// Near the address for less than this is passing by.
+const NEAR_LEAST_MS: u32 = 10_000;
 /// Shorter sessions show nothing (research 5).
 const SESSION_LEAST_MS: u32 = 20_000;
 /// Silence that interrupts a stream, anywhere (contract 5).
@@ -29,7 +32,9 @@ const LOBBY_M: f32 = 30.0;
 /// Less than this is no height gained.
 const LEVEL_M: f32 = 1.6;
 /// Without a mark, a longer stay elsewhere is a break rather than a hand-over.
-const DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=600_000;
+const DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=300_000;
+/// And one farther away is an errand: wrong doors are in the same or the next street.
+const DOOR_STAY_M: f32 = 400.0;
 
 /// What the codes are made of.
 pub(crate) struct Findings<'f> {
@@ -98,7 +103,7 @@ fn drop_off_span(findings: &Findings<'_>) -> Span {
 }
 
 fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> ReasonCode {
-    if let Some((signal, text)) = insufficient(scene, findings) {
+    if let Some((signal, text)) = insufficient(scene, findings.visibility.score) {
         note(
             ReasonCode::InsufficientData,
             signal,
@@ -126,8 +131,9 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
         );
         return ReasonCode::FullAttempt;
     }
-    if let Some((t_ms, away_m)) = nearest_on_foot(scene).filter(|(_, away_m)| *away_m <= 0.0) {
-        let short_m = SURROUNDINGS_M + away_m;
+    if let Some((t_ms, distance_m, _)) =
+        nearest_on_foot(scene).filter(|(_, _, away_m)| *away_m <= 0.0)
+    {
         let (signal, text) = if at_door {
             (
                 "not_up_to_floor",
@@ -137,7 +143,7 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
             (
                 "near_on_foot",
                 format!(
-                    "The courier came on foot within {short_m:.0} m of the address (uncertainty taken off), but no stay at its door was seen."
+                    "The courier came on foot within {distance_m:.0} m of the address, but no stay at its door was seen."
                 ),
             )
         };
@@ -183,18 +189,29 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
         );
         return ReasonCode::PossibleNoAttempt;
     }
+    if let Some(span) = near_somehow(scene) {
+        let text = "The phone was near the address, not in a moving vehicle, but no steps were seen there.".to_owned();
+        note(
+            ReasonCode::PossibleNoAttempt,
+            "near_without_steps",
+            Some(span),
+            text,
+            "The phone stayed in the vehicle, or its sensors could not see the steps.",
+            ledger,
+        );
+        return ReasonCode::PossibleNoAttempt;
+    }
     let nearest = nearest_on_foot(scene);
     let text = match nearest {
-        Some((_, away_m)) => format!(
-            "The nearest that the courier came on foot was {:.0} m from the address (uncertainty taken off).",
-            SURROUNDINGS_M + away_m
+        Some((_, distance_m, _)) => format!(
+            "The nearest that the courier came on foot was {distance_m:.0} m from the address."
         ),
         None => "The courier never went on foot.".to_owned(),
     };
     note(
         ReasonCode::NoAttempt,
         "never_near_on_foot",
-        nearest.map(|(t_ms, _)| (t_ms, t_ms)),
+        nearest.map(|(t_ms, _, _)| (t_ms, t_ms)),
         text,
         "The address's own position may be wrong.",
         ledger,
@@ -202,7 +219,8 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
     ReasonCode::NoAttempt
 }
 
-fn insufficient(scene: &Scene<'_>, findings: &Findings<'_>) -> Option<(&'static str, String)> {
+/// Why too little was seen, if it was: too little for anything to be said of the door.
+pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'static str, String)> {
     if scene.end_ms < SESSION_LEAST_MS {
         return Some((
             "session_too_short",
@@ -218,7 +236,6 @@ fn insufficient(scene: &Scene<'_>, findings: &Findings<'_>) -> Option<(&'static 
             "No usable position came, so that nothing can be said about the address.".to_owned(),
         ));
     }
-    let visibility = findings.visibility.score;
     (visibility < thresholds::INSUFFICIENT).then(|| {
         (
             "low_visibility",
@@ -230,23 +247,50 @@ fn insufficient(scene: &Scene<'_>, findings: &Findings<'_>) -> Option<(&'static 
     })
 }
 
-/// The fix on foot that came nearest: how far it was beyond the surroundings and its uncertainty; 0 or less: within.
-fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32)> {
+/// How far a fix is from the address, and how far that is beyond the surroundings and the uncertainty.
+fn beyond_surroundings_m(scene: &Scene<'_>, fix: &Fix) -> (f32, f32) {
     let address_m = scene.input.context.accuracy_m;
-    let on_foot = scene
+    let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
+    let distance_m = fix.place.distance_m(Place::default());
+    (distance_m, distance_m - SURROUNDINGS_M - uncertain_m)
+}
+
+/// The fix on foot that came nearest: when, at what distance, and how far that is beyond the surroundings and its
+/// uncertainty; 0 or less: within.
+fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
+    let fixes = scene
         .feet
         .iter()
         .flat_map(|foot| scene.fixes(foot.from_ms, foot.to_ms.saturating_add(1)));
-    let away = on_foot
+    let away = fixes
         .filter(|fix| fix.accuracy_m <= NEAR_ACCURACY_M)
         .map(|fix| {
-            let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
-            (
-                fix.t_ms,
-                fix.place.distance_m(Place::default()) - SURROUNDINGS_M - uncertain_m,
-            )
+            let (distance_m, away_m) = beyond_surroundings_m(scene, fix);
+            (fix.t_ms, distance_m, away_m)
         });
-    away.min_by(|a, b| a.1.total_cmp(&b.1))
+    away.min_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// A time within the surroundings in which the phone neither drove nor was seen on foot.
+fn near_somehow(scene: &Scene<'_>) -> Option<(u32, u32)> {
+    let mut drives: Vec<(u32, u32)> = scene
+        .events(EventType::Driving)
+        .map(|event| (event.t_start_ms, super::scene::end_of(event, scene.end_ms)))
+        .collect();
+    drives.sort_unstable();
+    let drives_at = |t_ms: u32| {
+        let next = drives.partition_point(|span| span.0 <= t_ms);
+        let last = next.checked_sub(1).and_then(|index| drives.get(index));
+        last.is_some_and(|span| t_ms <= span.1)
+    };
+    let mut near = scene.fixes.iter().filter(|fix| {
+        fix.accuracy_m <= NEAR_ACCURACY_M
+            && beyond_surroundings_m(scene, fix).1 <= 0.0
+            && !drives_at(fix.t_ms)
+    });
+    let first = near.next()?;
+    let last = near.next_back()?;
+    (last.t_ms.saturating_sub(first.t_ms) >= NEAR_LEAST_MS).then_some((first.t_ms, last.t_ms))
 }
 
 /// The parcel was left below: floor above ground, no height gained, and height could be measured.
@@ -261,8 +305,11 @@ fn lobby_hand_off(
         .drop_off
         .filter(|drop_off| drop_off.on_foot)?;
     let rise = findings.climb.rise?;
-    let at_address = matches!(findings.doorstep.across, Across::At | Across::Perhaps);
-    if rise.metres.abs() >= LEVEL_M || !at_address {
+    let elsewhere = matches!(
+        findings.doorstep.across,
+        Across::Elsewhere | Across::Unknown
+    );
+    if rise.metres.abs() >= LEVEL_M || elsewhere {
         return None;
     }
     let near = match findings.places.entrance {
@@ -300,13 +347,12 @@ fn wrong_address(
         .drop_off
         .filter(|drop_off| drop_off.on_foot)?;
     let door = findings.places.door()?;
+    let (distance_m, sigma_m) = scene.offset_from_address(door.estimate?);
+    let looks_like_door = DOOR_STAY_MS.contains(&door.length_ms()) && distance_m <= DOOR_STAY_M;
     let marked = drop_off.sign == DropOffSign::Mark;
-    if findings.doorstep.across != Across::Elsewhere
-        || !(marked || DOOR_STAY_MS.contains(&door.length_ms()))
-    {
+    if findings.doorstep.across != Across::Elsewhere || !(marked || looks_like_door) {
         return None;
     }
-    let (distance_m, sigma_m) = scene.from_address(door.estimate?);
     let text = format!(
         "The courier stayed at a door {distance_m:.0} m from the address; the uncertainty is {sigma_m:.0} m."
     );

@@ -1,12 +1,12 @@
 //! Where and when: the stays on foot, which of them was at the door, the drop-off, and the entrance.
 
 pub(crate) mod entrance;
+mod halt;
 pub(crate) mod stays;
 
-use porchlight_schema::event::EventType;
-
 use super::MarkName;
-use super::scene::{Estimate, Foot, Scene};
+use super::position::Estimate;
+use super::scene::{Foot, Scene};
 use entrance::Entrance;
 use stays::Stay;
 
@@ -46,9 +46,11 @@ pub(crate) struct Places {
     pub(crate) entrance: Option<Entrance>,
     /// The period on foot in which the drop-off lies, or the one that came nearest to the address.
     pub(crate) foot: Option<Foot>,
-    /// Whether the vehicle stood near the address while the phone did not move on foot, though it was handed over
-    /// or driven away.
+    /// When the vehicle stood near the address while the phone did not move on foot, though something was handed
+    /// over, or the vehicle driven away.
     pub(crate) not_carried: Option<(u32, u32)>,
+    /// Until when the way to the door is looked at: the hand-over, or the end of a session that ended on foot.
+    pub(crate) reached_ms: Option<u32>,
 }
 
 impl Places {
@@ -69,9 +71,11 @@ impl Places {
             entrance: None,
             foot,
             not_carried: None,
+            reached_ms: None,
         };
+        places.reached_ms = reached_ms(scene, &places);
         places.entrance = entrance::find(scene, &places);
-        places.not_carried = not_carried(scene, &places);
+        places.not_carried = halt::not_carried(scene, &places);
         places
     }
 
@@ -107,7 +111,7 @@ fn drop_off(
     marked: Option<(u32, DropOffSign)>,
 ) -> Option<DropOff> {
     if let Some((at_ms, sign)) = marked {
-        let stay = stays::at(stays, at_ms, MARK_NEAR_MS);
+        let stay = stays::at(scene, stays, at_ms, MARK_NEAR_MS);
         let span = stay
             .and_then(|index| stays.get(index))
             .map(|stay| (stay.from_ms, stay.to_ms));
@@ -135,6 +139,17 @@ fn drop_off(
     })
 }
 
+/// The hand-over on foot; without one, the end of a session in which the courier was last on foot.
+fn reached_ms(scene: &Scene<'_>, places: &Places) -> Option<u32> {
+    match places.drop_off {
+        Some(drop_off) => drop_off.on_foot.then_some(drop_off.at_ms),
+        None => places
+            .foot
+            .filter(|foot| foot.to_ms >= scene.end_ms)
+            .map(|foot| foot.to_ms),
+    }
+}
+
 /// The period on foot at an instant. Marks may fall a moment before or after it.
 pub(crate) fn foot_at(scene: &Scene<'_>, t_ms: u32) -> Option<Foot> {
     let near = |foot: &&Foot| {
@@ -159,45 +174,4 @@ fn nearest_foot(scene: &Scene<'_>) -> Option<Foot> {
         .iter()
         .copied()
         .min_by(|a, b| nearest_m(a).total_cmp(&nearest_m(b)))
-}
-
-/// The vehicle stands within this of the address (with its uncertainty) when it is said to have come.
-const FENCE_M: f32 = 150.0;
-/// A halt of this length near the address is enough to bring a parcel to a door.
-const HALT_MS: u32 = 30_000;
-
-/// A halt near the address in which the phone did not go on foot although something was handed over, or the vehicle
-/// went on: then the phone was left in it, which is honest, and shows nothing of what the courier did.
-fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32)> {
-    let drives: Vec<(u32, u32)> = scene
-        .events(EventType::Driving)
-        .map(|event| (event.t_start_ms, super::scene::end_of(event, scene.end_ms)))
-        .collect();
-    let mut halts = Vec::new();
-    for (index, &(_, halt_ms)) in drives.iter().enumerate() {
-        match drives.get(index + 1) {
-            Some(&(next_ms, _)) => halts.push((halt_ms, next_ms, true)),
-            None => halts.push((halt_ms, scene.end_ms, false)),
-        }
-    }
-    let marked = places
-        .drop_off
-        .filter(|drop_off| drop_off.sign != DropOffSign::Stay);
-    let proved = |from_ms: u32, to_ms: u32| {
-        marked.is_some_and(|drop_off| (from_ms..=to_ms).contains(&drop_off.at_ms))
-            || (marked.is_none() && scene.input.pod.is_some())
-    };
-    halts.into_iter().find_map(|(from_ms, to_ms, drove_on)| {
-        let walked = scene
-            .feet
-            .iter()
-            .any(|foot| foot.from_ms < to_ms && foot.to_ms > from_ms);
-        let long = to_ms.saturating_sub(from_ms) >= HALT_MS;
-        if walked || !long || !(drove_on || proved(from_ms, to_ms)) {
-            return None;
-        }
-        let estimate = scene.estimate(from_ms, from_ms.saturating_add(HALT_MS).min(to_ms))?;
-        let (distance_m, sigma_m) = scene.from_address(estimate);
-        (distance_m <= FENCE_M + sigma_m).then_some((from_ms, to_ms))
-    })
 }

@@ -4,17 +4,25 @@ use porchlight_schema::event::{Event, EventType};
 
 use super::ScoreInput;
 use super::height::HeightTrack;
+use super::jumps::{self, Jump};
+use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
 
 /// A fix worse than this says nothing of the place (contract 4: `GPS_LOST`).
 const USABLE_ACCURACY_M: f32 = 150.0;
-/// A phone's error is hardly ever below this, whatever it claims (Merry and Bettinger 2019: 7 to 13 m in towns).
-const SIGMA_LEAST_M: f32 = 6.0;
 /// A fix this exact is an anchor from which a way on foot may be counted.
 const ANCHOR_ACCURACY_M: f32 = 35.0;
 /// An anchor farther away in time is none.
 const ANCHOR_AGE_MS: u32 = 600_000;
+/// Anchors that are tried: reception fades over some seconds, and an earlier fix may be the better one.
+const ANCHORS: usize = 30;
+/// Where reception is bad within this time, a phone's own accuracy is too good by this factor (recorded: some claim
+/// 4 m in a basement).
+const INDOOR_NEAR_MS: u32 = 30_000;
+const INDOOR_FACTOR: f32 = 2.0;
+/// What of the way walked on stairs leads away from where they stand.
+const STAIRS_SHARE: f32 = 0.15;
 /// Length of a step (textbook, 0.6 to 0.8 m).
 const STEP_M: f32 = 0.7;
 /// Walking, where steps are not counted.
@@ -23,15 +31,16 @@ const WALK_MPS: f32 = 1.3;
 const WAY_TO_DISTANCE: f32 = 0.6;
 /// Below this spread of acceleration (m/s²) a body does not walk: the gait of a carried phone spreads 1 and more.
 const STILL_ACCEL_STD: f32 = 0.45;
+/// Less time on foot between two drives is a phone that was moved about in the vehicle.
+const ON_FOOT_LEAST_MS: u32 = 8_000;
+/// A shorter drive may be none: hops of deliveries are 15 to 40 s long, leaps of positions as well.
+const DOUBTFUL_DRIVE_MS: u32 = 30_000;
+/// It is none with a gait in half of its seconds.
+const STEP_OF_DRIVE_MS: u32 = 2_000;
+/// It is none between two walks that are nearer to it than this.
+const NO_PAUSE_MS: u32 = 1_500;
 /// Walking has at least this cadence (textbook).
 const GAIT_HZ: f32 = 1.0;
-
-/// Where something was, and how exactly that is known (68 % radius).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Estimate {
-    pub(crate) place: Place,
-    pub(crate) sigma_m: f32,
-}
 
 /// A period on foot, from the first step after a vehicle to the last one before the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,8 +82,14 @@ pub(crate) fn body(window: &Window) -> Body {
 /// The session, laid out once and read by every part of scoring.
 pub(crate) struct Scene<'a> {
     pub(crate) input: &'a ScoreInput<'a>,
-    /// Fixes that may be believed as to the place: exact enough, and not said to be simulated.
+    /// The events, without drives that the steps disprove.
+    pub(crate) timeline: Vec<&'a Event>,
+    /// Fixes that may be believed as to the place: exact enough, not said to be simulated, not reached by a jump.
     pub(crate) fixes: Vec<Fix>,
+    /// The jumps in the positions that were not said to be simulated.
+    pub(crate) jumps: Vec<Jump>,
+    /// The way walked up to each window, metres.
+    walked_m: Vec<f32>,
     pub(crate) height: HeightTrack,
     pub(crate) feet: Vec<Foot>,
     /// The session's end, or that of the telemetry where it goes on beyond.
@@ -90,11 +105,18 @@ impl<'a> Scene<'a> {
             .find(|window| window.alive)
             .map_or(0, Window::end_ms);
         let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
+        let timeline = timeline(input, end_ms);
+        let mut fixes = usable_fixes(input.windows);
+        let jumps = jumps::find(&fixes);
+        jumps::take_out(&mut fixes, &jumps);
         Self {
             input,
-            fixes: believable_fixes(input.windows),
+            fixes,
+            jumps,
+            walked_m: walked_m(input, &timeline, end_ms),
             height: HeightTrack::new(input.windows),
-            feet: feet(input.events, end_ms),
+            feet: feet(&timeline, end_ms),
+            timeline,
             end_ms,
         }
     }
@@ -116,9 +138,9 @@ impl<'a> Scene<'a> {
 
     /// The events of a type, in order.
     pub(crate) fn events(&self, event_type: EventType) -> impl Iterator<Item = &'a Event> {
-        self.input
-            .events
+        self.timeline
             .iter()
+            .copied()
             .filter(move |event| event.event_type == event_type)
     }
 
@@ -138,49 +160,53 @@ impl<'a> Scene<'a> {
         {
             return None;
         }
-        let mut steps = 0_u32;
-        let mut counted = false;
-        for window in self.windows(from_ms, to_ms) {
-            counted |= window.steps.is_some();
-            steps = steps.saturating_add(u32::from(window.steps.unwrap_or(0)));
-        }
-        if counted {
-            return Some(steps as f32 * STEP_M);
-        }
-        let walking_ms: u32 = self
-            .events(EventType::Walking)
-            .map(|event| {
-                overlap_ms(
-                    (event.t_start_ms, end_of(event, self.end_ms)),
-                    (from_ms, to_ms),
-                )
-            })
-            .fold(0, u32::saturating_add);
-        Some(walking_ms as f32 / 1000.0 * WALK_MPS)
+        let windows = self.input.windows;
+        let walked_m = |t_ms: u32| {
+            let before = windows.partition_point(|window| window.t_ms < t_ms);
+            self.walked_m.get(before).copied().unwrap_or(0.0)
+        };
+        Some(walked_m(to_ms) - walked_m(from_ms))
     }
 
-    /// Where the phone was in `from_ms..=to_ms`: from the fixes of that time, or from the last good one before or
-    /// the first after it and the way walked between, whichever is more exact.
+    /// Where the phone was in `from_ms..=to_ms`: from the fixes of that time, and from good ones before and after it
+    /// with the way walked between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
-        let inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
-        let before = self
-            .fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms)
+        let mut inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
+        if self.is_reception_bad(from_ms, to_ms)
+            && let Some(inside) = &mut inside
+        {
+            inside.sigma_m *= INDOOR_FACTOR;
+        }
+        let good = |fix: &&Fix| fix.accuracy_m <= ANCHOR_ACCURACY_M;
+        let earlier = self.fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms);
+        let before = earlier
             .iter()
             .rev()
-            .find(|fix| fix.accuracy_m <= ANCHOR_ACCURACY_M)
-            .and_then(|fix| self.from_anchor(fix, from_ms));
-        let after = self
-            .fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS))
+            .filter(good)
+            .take(ANCHORS)
+            .filter_map(|fix| self.seen_from(fix, from_ms));
+        let later = self.fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS));
+        let after = later
             .iter()
-            .find(|fix| fix.accuracy_m <= ANCHOR_ACCURACY_M)
-            .and_then(|fix| self.from_anchor(fix, to_ms));
-        [inside, before, after]
-            .into_iter()
-            .flatten()
-            .min_by(|a, b| a.sigma_m.total_cmp(&b.sigma_m))
+            .filter(good)
+            .take(ANCHORS)
+            .filter_map(|fix| self.seen_from(fix, to_ms));
+        let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
+        fused(inside, [before.min_by(best), after.min_by(best)])
     }
 
-    fn from_anchor(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
+    /// Whether reception was bad in, or shortly before or after, this time.
+    fn is_reception_bad(&self, from_ms: u32, to_ms: u32) -> bool {
+        let near = (
+            from_ms.saturating_sub(INDOOR_NEAR_MS),
+            to_ms.saturating_add(INDOOR_NEAR_MS),
+        );
+        self.events(EventType::GpsDegraded)
+            .chain(self.events(EventType::GpsLost))
+            .any(|event| overlap_ms((event.t_start_ms, end_of(event, self.end_ms)), near) > 0)
+    }
+
+    fn seen_from(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
         let strayed_m = self.walked_m(anchor.t_ms, t_ms)? * WAY_TO_DISTANCE;
         let accuracy_m = anchor.accuracy_m.max(SIGMA_LEAST_M);
         let sigma_m = (accuracy_m * accuracy_m + strayed_m * strayed_m).sqrt();
@@ -191,7 +217,7 @@ impl<'a> Scene<'a> {
     }
 
     /// How far an estimate is from the address, and the uncertainty of both together.
-    pub(crate) fn from_address(&self, estimate: Estimate) -> (f32, f32) {
+    pub(crate) fn offset_from_address(&self, estimate: Estimate) -> (f32, f32) {
         let address_m = self.input.context.accuracy_m.max(1.0);
         let sigma_m = (estimate.sigma_m * estimate.sigma_m + address_m * address_m).sqrt();
         (estimate.place.distance_m(Place::default()), sigma_m)
@@ -215,7 +241,7 @@ pub(crate) fn overlap_ms(a: (u32, u32), b: (u32, u32)) -> u32 {
     a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }
 
-fn believable_fixes(windows: &[Window]) -> Vec<Fix> {
+fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
     let mut fixes: Vec<Fix> = windows
         .iter()
         .flat_map(|window| window.fixes.iter().flatten())
@@ -226,64 +252,159 @@ fn believable_fixes(windows: &[Window]) -> Vec<Fix> {
     fixes
 }
 
-/// The mean of fixes, each weighted by its accuracy. Errors of neighbouring fixes are the same error, so that many
-/// of them are no more exact than one.
-fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
-    let (mut weights, mut east, mut north) = (0.0_f64, 0.0_f64, 0.0_f64);
-    for fix in fixes {
-        let accuracy_m = f64::from(fix.accuracy_m.max(SIGMA_LEAST_M));
-        let weight = 1.0 / (accuracy_m * accuracy_m);
-        weights += weight;
-        east += weight * f64::from(fix.place.east_m);
-        north += weight * f64::from(fix.place.north_m);
-    }
-    if weights <= 0.0 {
-        return None;
-    }
-    let place = Place {
-        east_m: (east / weights) as f32,
-        north_m: (north / weights) as f32,
+/// The way walked up to the start of each window, and to the end of the last: by steps where they are counted, else
+/// by gait, else by the time spent walking.
+fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32> {
+    let spans = |event_type: EventType| -> Vec<(u32, u32)> {
+        let events = timeline
+            .iter()
+            .filter(move |event| event.event_type == event_type);
+        events
+            .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+            .collect()
     };
-    Some(Estimate {
-        place,
-        sigma_m: (fixes.len() as f64 / weights).sqrt() as f32,
-    })
+    let (walking, stairs) = (spans(EventType::Walking), spans(EventType::Stairs));
+    let is_in = |spans: &[(u32, u32)], t_ms: u32| {
+        let next = spans.partition_point(|span| span.0 <= t_ms);
+        next.checked_sub(1)
+            .and_then(|index| spans.get(index))
+            .is_some_and(|span| t_ms < span.1)
+    };
+    let counted = input.windows.iter().any(|window| window.steps.is_some());
+    let mut sum = 0.0;
+    let mut sums = Vec::with_capacity(input.windows.len() + 1);
+    for window in input.windows {
+        sums.push(sum);
+        let cadence_hz = window
+            .motion
+            .and_then(|motion| motion.cadence_hz)
+            .filter(|cadence_hz| *cadence_hz >= GAIT_HZ);
+        let way_m = match (counted, cadence_hz) {
+            (true, _) => f32::from(window.steps.unwrap_or(0)) * STEP_M,
+            (false, Some(cadence_hz)) => cadence_hz.min(3.0) * STEP_M,
+            (false, None) if window.motion.is_none() && is_in(&walking, window.t_ms) => WALK_MPS,
+            (false, None) => 0.0,
+        };
+        sum += if is_in(&stairs, window.t_ms) {
+            way_m * STAIRS_SHARE
+        } else {
+            way_m
+        };
+    }
+    sums.push(sum);
+    sums
 }
 
-/// The periods on foot: what lies between drives and has steps in it.
-fn feet(events: &[Event], end_ms: u32) -> Vec<Foot> {
-    let mut feet = Vec::new();
-    let mut parked_ms = None;
-    let mut current: Option<Foot> = None;
-    let mut movements: Vec<&Event> = events
+/// The events without short drives in which one walked, or of which only poor positions speak: under a roof they
+/// leap as if one drove.
+fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
+    let bad: Vec<(u32, u32)> = input
+        .events
         .iter()
+        .filter(|event| {
+            matches!(
+                event.event_type,
+                EventType::GpsDegraded | EventType::GpsLost
+            )
+        })
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
+    let walks: Vec<(u32, u32)> = input
+        .events
+        .iter()
+        .filter(|event| event.event_type == EventType::Walking)
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
+    let is_doubtful = |event: &Event| {
+        let span = (event.t_start_ms, end_of(event, end_ms));
+        let length_ms = span.1 - span.0;
+        if event.event_type != EventType::Driving || length_ms >= DOUBTFUL_DRIVE_MS {
+            return false;
+        }
+        let first = input.windows.partition_point(|window| window.t_ms < span.0);
+        let last = input.windows.partition_point(|window| window.t_ms < span.1);
+        let windows = input.windows.get(first..last).unwrap_or_default();
+        let gait = windows
+            .iter()
+            .filter(|window| body(window) == Body::Moving)
+            .count() as u32;
+        let poor_ms = bad
+            .iter()
+            .map(|&bad| overlap_ms(bad, span))
+            .fold(0, u32::saturating_add);
+        // Nobody gets into a vehicle, or out of it, without a pause.
+        let walks_into = walks
+            .iter()
+            .any(|walk| walk.1.abs_diff(span.0) <= NO_PAUSE_MS);
+        let walks_out = walks
+            .iter()
+            .any(|walk| walk.0.abs_diff(span.1) <= NO_PAUSE_MS);
+        gait >= length_ms / STEP_OF_DRIVE_MS
+            || poor_ms >= length_ms / 2
+            || (walks_into && walks_out)
+    };
+    input
+        .events
+        .iter()
+        .filter(|event| !is_doubtful(event))
+        .collect()
+}
+
+/// The periods on foot: what lies between drives and has enough steps in it.
+fn feet(timeline: &[&Event], end_ms: u32) -> Vec<Foot> {
+    let mut movements: Vec<&Event> = timeline
+        .iter()
+        .copied()
         .filter(|event| event.event_type.is_movement())
         .collect();
     movements.sort_by_key(|event| event.t_start_ms);
-    for event in movements {
-        let to_ms = end_of(event, end_ms);
-        match event.event_type {
-            EventType::Driving => {
-                feet.extend(current.take());
-                parked_ms = Some(to_ms);
-            }
-            EventType::Stopped => {}
-            _ => {
-                let foot = current.get_or_insert(Foot {
-                    from_ms: event.t_start_ms,
-                    to_ms,
-                    parked_ms,
-                });
-                foot.to_ms = foot.to_ms.max(to_ms);
-            }
-        }
-    }
-    // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
-    if let Some(foot) = current {
-        feet.push(Foot {
-            to_ms: end_ms.max(foot.to_ms),
+    let mut feet = Vec::new();
+    let mut parked_ms = None;
+    let mut periods = movements
+        .split(|event| event.event_type == EventType::Driving)
+        .peekable();
+    let mut drives = movements
+        .iter()
+        .filter(|event| event.event_type == EventType::Driving);
+    while let Some(period) = periods.next() {
+        let foot = foot_of(period, parked_ms, end_ms);
+        // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
+        let is_last = periods.peek().is_none();
+        feet.extend(foot.map(|foot| Foot {
+            to_ms: if is_last {
+                end_ms.max(foot.to_ms)
+            } else {
+                foot.to_ms
+            },
             ..foot
-        });
+        }));
+        parked_ms = drives.next().map(|drive| end_of(drive, end_ms));
     }
     feet
+}
+
+fn foot_of(period: &[&Event], parked_ms: Option<u32>, end_ms: u32) -> Option<Foot> {
+    let on_foot = period
+        .iter()
+        .filter(|event| event.event_type != EventType::Stopped);
+    let spans: Vec<(u32, u32)> = on_foot
+        .clone()
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
+    let total_ms = spans
+        .iter()
+        .map(|(from_ms, to_ms)| to_ms - from_ms)
+        .fold(0, u32::saturating_add);
+    let first = on_foot.clone().next()?;
+    let to_ms = spans.iter().map(|span| span.1).max()?;
+    // A climb with no walk before it: the walk could not be seen, but the way began at the vehicle.
+    let from_ms = match first.event_type {
+        EventType::Walking => first.t_start_ms,
+        _ => parked_ms.unwrap_or(0).min(first.t_start_ms),
+    };
+    (total_ms >= ON_FOOT_LEAST_MS).then_some(Foot {
+        from_ms,
+        to_ms,
+        parked_ms,
+    })
 }

@@ -25,6 +25,8 @@ const BUILDING_M: f32 = 100.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Visibility {
     pub(crate) score: f64,
+    /// The same without what a phone that stayed in the vehicle takes off: how well it itself was seen.
+    pub(crate) coverage: f64,
     /// Coverage of the position over the whole session.
     pub(crate) position: f64,
 }
@@ -132,61 +134,66 @@ pub(crate) fn score(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> 
             words(text, explanation),
         );
     }
-    sum += deductions(scene, places, sum, ledger);
+    sum -= left_out(scene, sum, ledger);
+    let coverage = rounded(sum.clamp(0.0, 1.0));
+    sum -= not_carried(places, sum, ledger);
     Visibility {
         score: rounded(sum.clamp(0.0, 1.0)),
+        coverage,
         position,
     }
 }
 
-/// What is taken off: batches that were left out, and a phone that did not go along.
-fn deductions(scene: &Scene<'_>, places: &Places, sum: f64, ledger: &mut Ledger) -> f64 {
-    let mut taken = 0.0;
-    let quarantined = scene.input.quarantined_batches;
-    if quarantined > 0 {
-        let points = (f64::from(quarantined) * weights::QUARANTINED)
-            .min(weights::QUARANTINED_CAP)
-            .min(sum);
-        let text =
-            format!("{quarantined} batches were left out, because they could not be processed.");
-        taken -= ledger
-            .add(
-                "visibilityScore",
-                "quarantined_batches",
-                -points,
-                None,
-                words(text, "A fault of the service, not of the courier."),
-            )
-            .abs();
-    }
+/// What is taken off for batches that were left out.
+fn left_out(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
     let missing = scene.input.missing_batches;
     if missing > 0 {
         let text = format!("{missing} batches never came; their time counts as not covered.");
+        let explanation = "The phone had no network, or the app was ended.";
         ledger.add(
             "visibilityScore",
             "missing_batches",
             0.0,
             None,
-            words(text, "The phone had no network, or the app was ended."),
+            words(text, explanation),
         );
     }
-    if let Some(halt) = places.not_carried
-        && sum + taken > weights::NOT_CARRIED_CAP
-    {
-        let over = weights::NOT_CARRIED_CAP - (sum + taken);
-        let text = "The vehicle stood near the address, but the phone did not go on foot.";
-        taken += ledger.add(
-            "visibilityScore",
-            "phone_not_carried",
-            over,
-            Some(halt),
-            words(
-                text,
-                "The phone stayed in the vehicle while the courier went to the door.",
-            ),
-        );
+    let quarantined = scene.input.quarantined_batches;
+    if quarantined == 0 {
+        return 0.0;
     }
-    taken
+    let points = (f64::from(quarantined) * weights::QUARANTINED)
+        .min(weights::QUARANTINED_CAP)
+        .min(sum);
+    let text = format!("{quarantined} batches were left out, because they could not be processed.");
+    let explanation = "A fault of the service, not of the courier.";
+    -ledger.add(
+        "visibilityScore",
+        "quarantined_batches",
+        -points,
+        None,
+        words(text, explanation),
+    )
+}
+
+/// What is taken off where the phone did not go along.
+fn not_carried(places: &Places, sum: f64, ledger: &mut Ledger) -> f64 {
+    let Some(halt) = places
+        .not_carried
+        .filter(|_| sum > weights::NOT_CARRIED_CAP)
+    else {
+        return 0.0;
+    };
+    let text = "The vehicle stood near the address, but the phone did not go on foot.";
+    let explanation = "The phone stayed in the vehicle while the courier went to the door.";
+    let over = weights::NOT_CARRIED_CAP - sum;
+    -ledger.add(
+        "visibilityScore",
+        "phone_not_carried",
+        over,
+        Some(halt),
+        words(text, explanation),
+    )
 }
 
 /// The time that weighs most.

@@ -35,12 +35,16 @@ pub mod fraud {
     pub const SMOOTH_PATH: f64 = 2.0;
     /// Altitude and accuracy both constant over a hundred metres. Constant accuracy alone: 20 % of honest traces.
     pub const CONSTANT_FIX: f64 = 1.0;
+    /// The same over three minutes and three hundred metres.
+    pub const CONSTANT_FIX_LONG: f64 = 2.0;
     /// The position walks, the body rests. Judgement; a cart or a lift on wheels does it.
-    pub const GPS_WALKS: f64 = 2.5;
+    pub const GPS_WALKS: f64 = 3.0;
     /// The same over 150 m.
-    pub const GPS_WALKS_FAR: f64 = 3.5;
+    pub const GPS_WALKS_FAR: f64 = 4.0;
     /// The position drives, the phone lies perfectly still: no road is that smooth.
     pub const GPS_DRIVES: f64 = 3.0;
+    /// The same of a phone that lies nearly still, as with someone who sits: soft cars on good roads come near to it.
+    pub const GPS_DRIVES_NEARLY: f64 = 1.0;
     /// The body walks outdoors, the position is frozen and claims to be exact. 21 % of honest outdoor fixes repeat.
     pub const GPS_FROZEN: f64 = 1.0;
     /// Height by position and height by pressure disagree over a drive. Judgement.
@@ -61,6 +65,8 @@ pub mod fraud {
     pub const LOCATION_WITHDRAWN: f64 = 1.0;
     /// Consistent evidence of a hand-over at the door acquits.
     pub const DOOR: f64 = -2.5;
+    /// A signal of this strength puts the positions in doubt, so that a door that they show does not acquit.
+    pub const DOUBT: f64 = 2.0;
     /// A group counts as a ground of its own from this on.
     pub const GROUND: f64 = 1.0;
     /// From this score on, and on two grounds or a persisting flag, behaviour is called suspicious (contract 5).

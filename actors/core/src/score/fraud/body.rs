@@ -13,14 +13,25 @@ use crate::window::{Fix, Window};
 
 /// Positions are compared over pieces of this length.
 const PIECE_MS: u32 = 20_000;
+/// A way below this many accuracies is drift.
+const DRIFT_SIGMAS: f32 = 1.5;
 /// Exact enough to trust a way of some metres.
 const GOOD_ACCURACY_M: f32 = 20.0;
-/// A phone that lies on a table spreads less than this (m/s²); one in a hand or on a road more.
+/// The median spread of acceleration (m/s²) of a phone that lies on a table, or with someone who sits. In a car it is
+/// 0.24 and more nine tenths of the time, and never below 0.17 (a recorded drive of 15 minutes).
 const AT_REST_ACCEL_STD: f32 = 0.12;
+/// Below this it is nearly at rest: with someone who sits, or in the softest of cars.
+const NEARLY_AT_REST_ACCEL_STD: f32 = 0.18;
+/// The same without a gait: whoever stands or sits moves less, whoever walks more (0.7 and more, recorded).
+const NO_GAIT_ACCEL_STD: f32 = 0.35;
 /// Speed on foot over a piece.
 const FOOT_MPS: core::ops::RangeInclusive<f32> = 0.6..=2.6;
+/// Between two fixes nobody on foot is faster.
+const CREEPS_MPS: f32 = 2.8;
 /// Speed in a vehicle over a piece.
 const ROAD_MPS: f32 = 5.0;
+/// Seconds of a piece in which the body must be heard.
+const HEARD_LEAST: usize = 15;
 /// Way on foot without a body from which it counts, and from which it counts more.
 const WALKS_M: f32 = 40.0;
 const WALKS_FAR_M: f32 = 150.0;
@@ -37,7 +48,7 @@ const ALTITUDE_MS: core::ops::RangeInclusive<u32> = 60_000..=1_200_000;
 pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let pieces = pieces(scene);
     [
-        walks(&pieces),
+        walks(scene, &pieces),
         drives(&pieces),
         frozen(scene),
         altitude(scene),
@@ -54,8 +65,12 @@ struct Piece {
     /// Straight way by position.
     way_m: f32,
     speed_mps: f32,
-    /// The body was heard all the time and lay still: no step, no shaking, not said to be in a vehicle.
-    at_rest: bool,
+    /// The body was heard all the time: no step, no gait, not said to be in a vehicle.
+    no_gait: bool,
+    /// And how much it was shaken: the median spread of acceleration.
+    spread: f32,
+    /// A part of a drive, halts included, or faster than anybody walks.
+    on_road: bool,
 }
 
 fn pieces(scene: &Scene<'_>) -> Vec<Piece> {
@@ -87,40 +102,78 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         return None;
     }
     let way_m = first.place.distance_m(last.place);
-    // A drift within the accuracy is no way.
-    let way_m = if way_m > first.accuracy_m.max(last.accuracy_m) {
+    // A drift within the accuracies is no way.
+    let way_m = if way_m > DRIFT_SIGMAS * first.accuracy_m.max(last.accuracy_m) {
         way_m
     } else {
         0.0
     };
     let windows = scene.windows(from_ms, to_ms);
-    let at_rest = windows.len() >= 15 && windows.iter().all(is_at_rest);
+    let mut spreads: Vec<f32> = windows.iter().filter_map(spread_without_gait).collect();
+    spreads.sort_by(f32::total_cmp);
+    let heard = spreads.len() >= HEARD_LEAST && spreads.len() == windows.len();
+    let median = spreads
+        .get(spreads.len() / 2)
+        .copied()
+        .unwrap_or(f32::INFINITY);
+    let drives = scene.events(EventType::Driving);
+    let driving = drives
+        .into_iter()
+        .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
+    let on_road = driving || fixes.windows(2).any(is_faster_than_foot);
     Some(Piece {
         from_ms,
         to_ms,
         way_m,
         speed_mps: way_m / seconds,
-        at_rest,
+        no_gait: heard && median < NO_GAIT_ACCEL_STD,
+        spread: if heard { median } else { f32::INFINITY },
+        on_road,
     })
 }
 
-/// Motion is heard and flat, the step counter (where there is one) is silent, and nobody speaks of a vehicle.
-fn is_at_rest(window: &Window) -> bool {
-    let flat = window.motion.is_some_and(|motion| {
-        motion.accel_std < AT_REST_ACCEL_STD
-            && motion.cadence_hz.is_none_or(|cadence_hz| cadence_hz < 0.5)
-    });
+/// Whether two fixes in a row show a speed that nobody walks at: a vehicle that creeps does so between its halts.
+fn is_faster_than_foot(pair: &[&Fix]) -> bool {
+    let [from, to] = pair else { return false };
+    let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
+    let told = to.speed_mps.is_some_and(|speed_mps| speed_mps > CREEPS_MPS);
+    told || (seconds >= 2.0 && from.place.distance_m(to.place) / seconds > CREEPS_MPS)
+}
+
+/// The spread of acceleration in a second without a step, without a gait, and in which nobody speaks of a vehicle.
+fn spread_without_gait(window: &Window) -> Option<f32> {
+    let motion = window.motion?;
+    let gait = motion
+        .cadence_hz
+        .is_some_and(|cadence_hz| cadence_hz >= 1.0)
+        && motion.accel_std > NO_GAIT_ACCEL_STD;
     let in_vehicle = matches!(
         window.activity,
         Some((ActivityType::Driving | ActivityType::Cycling, _))
     );
-    flat && window.steps.unwrap_or(0) == 0 && !in_vehicle
+    (!gait && window.steps.unwrap_or(0) == 0 && !in_vehicle).then_some(motion.accel_std)
 }
 
-fn walks(pieces: &[Piece]) -> Option<Signal> {
+/// The step counter must be alive for this: a phone without one may be carried so gently that nothing shows.
+fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
+    let declared = scene
+        .input
+        .context
+        .sensors
+        .iter()
+        .any(|sensor| sensor == "steps");
+    if !declared
+        && !scene
+            .input
+            .windows
+            .iter()
+            .any(|window| window.steps.is_some())
+    {
+        return None;
+    }
     let walks: Vec<&Piece> = pieces
         .iter()
-        .filter(|piece| piece.at_rest && FOOT_MPS.contains(&piece.speed_mps))
+        .filter(|piece| piece.no_gait && !piece.on_road && FOOT_MPS.contains(&piece.speed_mps))
         .collect();
     let way_m: f32 = walks.iter().map(|piece| piece.way_m).sum();
     let (first, last) = (walks.first()?, walks.last()?);
@@ -148,28 +201,32 @@ fn walks(pieces: &[Piece]) -> Option<Signal> {
 }
 
 fn drives(pieces: &[Piece]) -> Option<Signal> {
-    let drives: Vec<&Piece> = pieces
-        .iter()
-        .filter(|piece| piece.at_rest && piece.speed_mps >= ROAD_MPS)
-        .collect();
-    let (first, last) = (drives.first()?, drives.last()?);
-    let time_ms = drives
-        .iter()
-        .map(|piece| piece.to_ms.saturating_sub(piece.from_ms))
-        .fold(0, u32::saturating_add);
-    if time_ms < DRIVES_MS {
-        return None;
-    }
+    let calmer_than = |most: f32| -> Option<(u32, u32, u32)> {
+        let calm = |piece: &&Piece| piece.spread < most && piece.speed_mps >= ROAD_MPS;
+        let drives: Vec<&Piece> = pieces.iter().filter(calm).collect();
+        let time_ms = drives
+            .iter()
+            .map(|piece| piece.to_ms.saturating_sub(piece.from_ms))
+            .fold(0, u32::saturating_add);
+        let (first, last) = (drives.first()?, drives.last()?);
+        (time_ms >= DRIVES_MS).then_some((first.from_ms, last.to_ms, time_ms))
+    };
+    let still = calmer_than(AT_REST_ACCEL_STD).map(|span| (weights::GPS_DRIVES, "perfectly", span));
+    let nearly = || {
+        calmer_than(NEARLY_AT_REST_ACCEL_STD)
+            .map(|span| (weights::GPS_DRIVES_NEARLY, "nearly", span))
+    };
+    let (points, how, (from_ms, to_ms, time_ms)) = still.or_else(nearly)?;
     let text = format!(
-        "The position drove for {} s while the phone lay perfectly still.",
+        "The position drove for {} s while the phone lay {how} still.",
         time_ms / 1000
     );
     let words = words(text, "A very soft mount in a very smooth vehicle.");
     Some(Signal {
         group: Group::Body,
         name: "position_drives_body_rests",
-        points: weights::GPS_DRIVES,
-        span: Some((first.from_ms, last.to_ms)),
+        points,
+        span: Some((from_ms, to_ms)),
         words,
     })
 }

@@ -17,6 +17,12 @@ const DECAY_LOOK_BACK_MS: u32 = 20_000;
 const GATE_NEAR_MS: u32 = 20_000;
 /// A known entrance counts as passed within this, plus half the fix's accuracy.
 const PASSED_M: f32 = 12.0;
+/// Good reception for this long, indoors, is that of a window.
+const WINDOW_VIEW_MS: u32 = 12_000;
+/// From the entrance to stairs or elevator one crosses a hall (5 to 14 m, judgement).
+const HALL_MS: u32 = 8_000;
+/// Of a stay before an elevator, no more than this is taken for the wait for it.
+const WAIT_MOST_MS: u32 = 30_000;
 /// Signs this close to each other speak of the same door.
 const AGREE_MS: u32 = 25_000;
 
@@ -41,7 +47,7 @@ pub(crate) struct Entrance {
 }
 
 impl Entrance {
-    /// Whether the time is good enough to be told: a climb says only that the entrance lies before it.
+    /// Whether the time is known by more than the climb after it.
     pub(crate) fn is_timed(self) -> bool {
         self.sign != EntranceSign::Climb
     }
@@ -50,16 +56,19 @@ impl Entrance {
 /// The last going in before the hand-over, if it was indoors.
 pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
     let foot = places.foot?;
-    let drop_off = places.drop_off?;
-    let until_ms = places.door().map_or(drop_off.at_ms, |door| door.from_ms);
+    let reached_ms = places.reached_ms?;
+    let until_ms = places.door().map_or(reached_ms, |door| door.from_ms);
     if !(foot.from_ms..=foot.to_ms).contains(&until_ms) {
         return None;
     }
     let from_ms = foot.from_ms.saturating_sub(5_000);
-    let decay_ms = decay(scene, from_ms, until_ms);
-    let climb_ms = first_climb(scene, from_ms, until_ms);
-    let known_ms = passed_known(scene, from_ms, until_ms);
-    if let Some(gate_ms) = gate_before(scene, decay_ms.or(climb_ms), (from_ms, until_ms)) {
+    let climb = before_climb(scene, places, from_ms, until_ms);
+    let climb_ms = climb.map(|(before_ms, _)| before_ms);
+    // What comes only after the climb began says nothing of the entrance.
+    let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
+    let decay_ms = decay(scene, from_ms, until_ms).filter(|&decay_ms| decay_ms <= before_ms);
+    let known_ms = passed_known(scene, from_ms, before_ms);
+    if let Some(gate_ms) = gate_before(scene, decay_ms.or(climb_ms), (from_ms, before_ms)) {
         return Some(Entrance {
             at_ms: gate_ms,
             sign: EntranceSign::Gate,
@@ -90,21 +99,12 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
 /// When the position began to decay, in the chain of bad reception in which the hand-over lies, with the time that
 /// reception takes to notice a doorway taken off.
 fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
-    let restored = scene
-        .events(EventType::GpsRestored)
-        .map(|event| event.t_start_ms);
-    let since_ms = restored.filter(|&t_ms| t_ms <= until_ms).max().unwrap_or(0);
-    let is_bad = |event: &&Event| {
-        matches!(
-            event.event_type,
-            EventType::GpsDegraded | EventType::GpsLost
-        )
-    };
-    let bad = scene.input.events.iter().filter(is_bad).filter(|event| {
-        let until_ms = until_ms.saturating_add(LAG_MS * 2);
-        event.t_start_ms >= since_ms && (from_ms..=until_ms).contains(&event.t_start_ms)
-    });
-    let began_ms = bad.map(|event| event.t_start_ms).min()?;
+    let since_ms = came_in_after(scene, from_ms, until_ms);
+    let bad = bad_spans(scene).into_iter().map(|span| span.0);
+    let latest_ms = until_ms.saturating_add(LAG_MS * 2);
+    let began_ms = bad
+        .filter(|&t_ms| t_ms >= since_ms && (from_ms..=latest_ms).contains(&t_ms))
+        .min()?;
     let look_from_ms = began_ms.saturating_sub(DECAY_LOOK_BACK_MS).max(since_ms);
     let fixes = distinct(scene, look_from_ms, began_ms.saturating_add(LAG_MS));
     let worsened = fixes
@@ -122,6 +122,53 @@ fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     Some(at_ms.clamp(from_ms, until_ms))
 }
 
+/// Spans of bad reception, in order.
+fn bad_spans(scene: &Scene<'_>) -> Vec<(u32, u32)> {
+    let is_bad = |event: &&Event| {
+        matches!(
+            event.event_type,
+            EventType::GpsDegraded | EventType::GpsLost
+        )
+    };
+    let bad = scene.timeline.iter().copied().filter(is_bad);
+    let mut spans: Vec<(u32, u32)> = bad
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .collect();
+    spans.sort_unstable();
+    spans
+}
+
+/// Since when the way led to the hand-over without coming out into the open again. Reception that is good for a
+/// moment, or while floors are changed, is that of a window.
+fn came_in_after(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> u32 {
+    let spans = bad_spans(scene);
+    let climbs: Vec<(u32, u32)> = scene
+        .events(EventType::Stairs)
+        .chain(scene.events(EventType::Elevator))
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .collect();
+    let restored = scene
+        .events(EventType::GpsRestored)
+        .map(|event| event.t_start_ms);
+    let is_outside = |restored_ms: u32| {
+        let next_ms = spans
+            .iter()
+            .map(|span| span.0)
+            .find(|&t_ms| t_ms > restored_ms)
+            .unwrap_or(u32::MAX);
+        let good = (restored_ms, next_ms.min(until_ms.max(restored_ms)));
+        // Once floors were changed, good reception is that of a window or a landing.
+        let after_climb = climbs
+            .iter()
+            .any(|climb| climb.0 >= from_ms && climb.0 < good.1);
+        good.1 - good.0 > WINDOW_VIEW_MS && !after_climb
+    };
+    restored
+        .filter(|&t_ms| t_ms >= from_ms && t_ms <= until_ms && is_outside(t_ms))
+        .max()
+        .unwrap_or(0)
+}
+
 /// Fixes without those that a phone merely repeats.
 fn distinct(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     let mut fixes: Vec<Fix> = Vec::new();
@@ -136,14 +183,32 @@ fn distinct(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     fixes
 }
 
-fn first_climb(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
+/// The entrance lies before the first climb: by the way through a hall, and the wait for an elevator. That time, and
+/// when the climb began.
+fn before_climb(
+    scene: &Scene<'_>,
+    places: &Places,
+    from_ms: u32,
+    until_ms: u32,
+) -> Option<(u32, u32)> {
     let climbs = scene
         .events(EventType::Stairs)
         .chain(scene.events(EventType::Elevator));
-    climbs
+    let began_ms = climbs
         .map(|event| event.t_start_ms)
         .filter(|&t_ms| (from_ms..until_ms).contains(&t_ms))
-        .min()
+        .min()?;
+    let waited_ms = places
+        .stays
+        .iter()
+        .filter(|stay| stay.before_ride && stay.to_ms.abs_diff(began_ms) <= AGREE_MS)
+        .map(|stay| stay.from_ms.max(began_ms.saturating_sub(WAIT_MOST_MS)))
+        .max();
+    let hall_ms = waited_ms
+        .unwrap_or(began_ms)
+        .min(began_ms)
+        .saturating_sub(HALL_MS);
+    Some((hall_ms.max(from_ms), began_ms))
 }
 
 /// The passage through which one went in, if one was seen shortly before the other sign.

@@ -5,11 +5,14 @@ use porchlight_schema::event::EventType;
 use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::height::rise;
-use crate::score::scene::{Body, Estimate, Foot, Scene, body, end_of, overlap_ms};
+use crate::score::position::Estimate;
+use crate::score::scene::{Body, Foot, Scene, body, end_of, overlap_ms};
 use crate::score::weights::stay as points;
 
 /// Two stops this near in time, without a change of place, are one stay: the parcel is shifted, the bell rung again.
-const MERGED_MS: u32 = 8_000;
+const MERGED_MS: u32 = 6_000;
+/// And with this way between them at most.
+const MERGED_WALK_M: f32 = 3.5;
 /// A stay is at least this long, where a mark says that there was one and the body stood still.
 const MARKED_LEAST_MS: u32 = 3_000;
 /// How far a stay around a mark is looked for.
@@ -39,6 +42,8 @@ pub(crate) struct Stay {
     pub(crate) marked: bool,
     /// Whether it is a pause at a gate, or before an elevator.
     pub(crate) passage: bool,
+    /// Whether an elevator is entered from it.
+    pub(crate) before_ride: bool,
 }
 
 impl Stay {
@@ -59,6 +64,9 @@ pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
         match spans.last_mut() {
             Some(last)
                 if from_ms.saturating_sub(last.1) <= MERGED_MS
+                    && scene
+                        .walked_m(last.1, from_ms)
+                        .is_some_and(|walked_m| walked_m <= MERGED_WALK_M)
                     && same_floor(scene, *last, (from_ms, to_ms)) =>
             {
                 last.1 = last.1.max(to_ms);
@@ -91,13 +99,16 @@ fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
         points: 0.0,
         marked: false,
         passage: false,
+        before_ride: ends_in_ride(scene, to_ms),
     }
 }
 
 /// A mark of a hand-over where no stop was detected: the stop may have been shorter than a stop must be. The
 /// seconds around the mark in which the body stood still are the stay.
 pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
-    if at(stays, at_ms, super::MARK_NEAR_MS).is_some() || super::foot_at(scene, at_ms).is_none() {
+    if at(scene, stays, at_ms, super::MARK_NEAR_MS).is_some()
+        || super::foot_at(scene, at_ms).is_none()
+    {
         return;
     }
     let still = |from_ms: u32, to_ms: u32| {
@@ -132,17 +143,26 @@ pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
     }
 }
 
-/// The stay at an instant, or the nearest one within `near_ms` of it.
-pub(crate) fn at(stays: &[Stay], t_ms: u32, near_ms: u32) -> Option<usize> {
+/// The stay at an instant, or the nearest one within `near_ms` of it with neither a climb nor a drive between.
+pub(crate) fn at(scene: &Scene<'_>, stays: &[Stay], t_ms: u32, near_ms: u32) -> Option<usize> {
     let away_ms = |stay: &Stay| {
         stay.from_ms
             .saturating_sub(t_ms)
             .max(t_ms.saturating_sub(stay.to_ms))
     };
+    let parted = |stay: &Stay| {
+        let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
+        scene.timeline.iter().any(|event| {
+            matches!(
+                event.event_type,
+                EventType::Stairs | EventType::Elevator | EventType::Driving
+            ) && overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), between) > 1_000
+        })
+    };
     let near = stays
         .iter()
         .enumerate()
-        .filter(|(_, stay)| away_ms(stay) <= near_ms);
+        .filter(|(_, stay)| away_ms(stay) <= near_ms && (away_ms(stay) == 0 || !parted(stay)));
     near.min_by_key(|(_, stay)| away_ms(stay))
         .map(|(index, _)| index)
 }
@@ -190,14 +210,19 @@ fn is_passage(scene: &Scene<'_>, stay: &Stay) -> bool {
 /// Whether the stay ends in a ride that leads away from where the courier came from: the way up or down to the
 /// door. The wait for the way back looks the same, but no stay at a door has come before it.
 fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay) -> bool {
-    let rides: Vec<_> = scene.events(EventType::Elevator).collect();
-    let ends_in = rides.iter().any(|ride| {
-        ride.t_start_ms.saturating_add(2_000) >= stay.to_ms
-            && ride.t_start_ms <= stay.to_ms.saturating_add(ELEVATOR_WAIT_MS)
-    });
-    let rode_before = rides.iter().any(|ride| ride.t_start_ms < stay.from_ms);
-    // With a ride behind it, a stay long enough for a door that ends in a ride may be the door by the lift.
-    ends_in && !rode_before
+    let rode_before = scene
+        .events(EventType::Elevator)
+        .any(|ride| ride.t_start_ms < stay.from_ms);
+    // With a ride behind it, a stay that ends in a ride may be the one at a door by the lift.
+    stay.before_ride && !rode_before
+}
+
+/// Whether a ride begins about `t_ms`.
+fn ends_in_ride(scene: &Scene<'_>, t_ms: u32) -> bool {
+    scene.events(EventType::Elevator).any(|ride| {
+        ride.t_start_ms.saturating_add(2_000) >= t_ms
+            && ride.t_start_ms <= t_ms.saturating_add(ELEVATOR_WAIT_MS)
+    })
 }
 
 fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
@@ -213,7 +238,7 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
         sum += points::LENGTH / 2.0;
     }
     if let Some(estimate) = stay.estimate {
-        let (distance_m, sigma_m) = scene.from_address(estimate);
+        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
         sum += points::NEAR * (1.0 - f64::from(distance_m / (3.0 * sigma_m).max(50.0))).max(0.0);
     }
     if is_farthest(scene, stay, all) {

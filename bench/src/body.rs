@@ -1,6 +1,8 @@
-//! The batch that is sent: 60 location samples of seven fields, about 5.8 KB.
+//! The batch that is sent: 60 location samples of seven fields, about 7.5 KB.
 
 use std::fmt::Write as _;
+
+use serde::Deserialize;
 
 /// Samples of one batch, one a second.
 pub const SAMPLES: u32 = 60;
@@ -61,6 +63,30 @@ fn tail(lat: f64, lng: f64, turn: f64) -> String {
     format!(
         "\"lat\":{lat:.7},\"lng\":{lng:.7},\"accuracyM\":{accuracy_m:.1},\"speedMps\":{speed_mps:.2},\"bearingDeg\":{course_deg:.1},\"altitudeM\":{altitude_m:.1}}},"
     )
+}
+
+/// The batch as `serde_json` reads it into owned structs: what the floor does with it.
+#[derive(Debug, Deserialize)]
+pub struct Batch {
+    /// Its number.
+    pub seq: u32,
+    /// Its samples.
+    pub samples: Vec<Location>,
+}
+
+/// The seven fields that the benchmark's batch has, and the kind.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are those of contract section 3")]
+pub struct Location {
+    pub kind: String,
+    pub t: f64,
+    pub lat: f64,
+    pub lng: f64,
+    pub accuracy_m: Option<f64>,
+    pub altitude_m: Option<f64>,
+    pub speed_mps: Option<f64>,
+    pub bearing_deg: Option<f64>,
 }
 
 #[cfg(test)]

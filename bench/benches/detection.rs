@@ -1,10 +1,12 @@
-//! What the detectors cost: for each sample of one kind, and for a whole delivery.
+//! What the detectors cost, for each sample of one kind and for a whole delivery; and what scoring costs.
 
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use porchlight_bench::sim::{Delivery, Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use porchlight_core::context::SessionContext;
+use porchlight_core::score::{Knowledge, ScoreInput, score};
+use porchlight_core::session::replay::Replay;
 use porchlight_core::timeline::Timeline;
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
@@ -77,7 +79,7 @@ fn play(context: &SessionContext, batches: &[PackedBatch], mut timeline: Timelin
     timeline.events().len()
 }
 
-fn benches(criterion: &mut Criterion) {
+fn detection(criterion: &mut Criterion) {
     let imu = MotionSensor::Imu { hz: 50, gyro: true };
     let cases = [
         (
@@ -139,5 +141,38 @@ fn benches(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(timeline, benches);
-criterion_main!(timeline);
+/// A session computed anew from its batches, and its score: what every end of a session costs.
+fn scoring(criterion: &mut Criterion) {
+    let delivery = delivery(Kit::FULL);
+    let (context, batches) = (context(&delivery), packed(&delivery));
+    let replay = || {
+        let mut replay = Replay::new(&context);
+        for (seq, batch) in (0..).zip(&batches) {
+            replay.batch(seq, batch);
+        }
+        replay.finish()
+    };
+    let (replayed, known) = (replay(), Knowledge::default());
+    let input = ScoreInput {
+        context: &context,
+        windows: &replayed.windows,
+        events: &replayed.events,
+        marks: &replayed.marks,
+        system: &replayed.system,
+        pod: None,
+        duration_ms: (delivery.end_t * 1000.0) as u32,
+        timed_out: false,
+        missing_batches: 0,
+        quarantined_batches: 0,
+        known: &known,
+    };
+    let mut group = criterion.benchmark_group("scoring");
+    group.bench_function("replay of a delivery", |bencher| bencher.iter(replay));
+    group.bench_function("score of a delivery", |bencher| {
+        bencher.iter(|| score(black_box(&input)))
+    });
+    group.finish();
+}
+
+criterion_group!(all, detection, scoring);
+criterion_main!(all);

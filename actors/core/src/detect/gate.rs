@@ -1,0 +1,282 @@
+//! `GATE`: a pause on the approach, then on through. What speaks for a gate is weighed once the walk has gone on.
+
+use porchlight_schema::event::{EventType, Metadata};
+use serde::{Deserialize, Serialize};
+
+use super::constants::{
+    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS,
+    GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS,
+    GATE_FIELD_UT, GATE_GPS_SILENT_MS, GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M,
+    GATE_LEG_M, GATE_LOG_ODDS_MIN, GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS,
+    GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS,
+    GATE_SWING_LOG_ODDS, GATE_SWING_M, GATE_SWING_NOISE, GATE_WALK_SEC,
+};
+use super::{Detector, Observation, logistic};
+use crate::context::SessionContext;
+use crate::geo::Place;
+use crate::timeline::EventLog;
+
+/// A pause that may be a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Pause {
+    start_ms: u32,
+    end_ms: Option<u32>,
+    accuracy_m: f32,
+    field_ut: Option<f32>,
+    /// Where the walk came from, and where the pause is.
+    from: Option<Place>,
+    place: Option<Place>,
+    yaw_rad: f32,
+    has_pressure: bool,
+    has_swing: bool,
+    has_decay: bool,
+    has_field_change: bool,
+}
+
+/// Finds gates.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct GateDetector {
+    /// Seconds of walking before, as far as they count.
+    walk_sec: u8,
+    /// Seconds of rest or of walking running.
+    rest_sec: u8,
+    gait_sec: u8,
+    pause: Option<Pause>,
+    /// Place and time of the newest usable fix, and of one some seconds before.
+    places: [Option<(u32, Place)>; 2],
+    accuracy_m: f32,
+    last_height_m: Option<f32>,
+    /// Usual change of height from second to second, metres.
+    noise_m: f32,
+    /// A climb or ride was seen since the vehicle was left.
+    is_inside: bool,
+}
+
+impl Detector for GateDetector {
+    fn observe(
+        &mut self,
+        context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
+        let t_ms = observation.window.t_ms;
+        if log.open_event(EventType::Driving).is_some() {
+            *self = Self {
+                noise_m: self.noise_m,
+                ..Self::default()
+            };
+            return;
+        }
+        if log.open_event(EventType::Elevator).is_some()
+            || log.open_event(EventType::Stairs).is_some()
+        {
+            self.is_inside = true;
+            self.pause = None;
+            self.walk_sec = 0;
+        }
+        let swing_m = self.swing(observation);
+        self.follow(observation);
+        let gait = observation.gait.log_odds;
+        (self.rest_sec, self.gait_sec) = if gait < -0.3 {
+            (self.rest_sec.saturating_add(1), 0)
+        } else if gait > 0.3 {
+            (0, self.gait_sec.saturating_add(1))
+        } else {
+            (self.rest_sec, self.gait_sec)
+        };
+        if self.gait_sec > 0 {
+            self.walk_sec = self.walk_sec.saturating_add(1).min(60);
+        }
+        self.begin(observation);
+        if let Some(pause) = &mut self.pause {
+            pause.look(observation, swing_m);
+            if pause.end_ms.is_none() && self.gait_sec >= GATE_RESUME_SEC {
+                pause.end_ms = Some(t_ms.saturating_sub(u32::from(GATE_RESUME_SEC - 1) * 1_000));
+            }
+        }
+        self.decide(context, t_ms, log);
+    }
+
+    fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
+        self.decide(context, t_ms.saturating_add(GATE_DECIDE_MS), log);
+        *self = Self {
+            noise_m: self.noise_m,
+            ..Self::default()
+        };
+    }
+}
+
+impl GateDetector {
+    /// By how much the height has leapt against the second before, where that is more than it usually does.
+    fn swing(&mut self, observation: &Observation<'_>) -> Option<f32> {
+        let height_m = observation.height_m?;
+        let before_m = self.last_height_m.replace(height_m)?;
+        let leap_m = (height_m - before_m).abs();
+        let is_swing = leap_m >= GATE_SWING_M.max(GATE_SWING_NOISE * self.noise_m);
+        self.noise_m += 0.05 * (leap_m.min(1.0) - self.noise_m);
+        Some(if is_swing { leap_m } else { 0.0 })
+    }
+
+    fn follow(&mut self, observation: &Observation<'_>) {
+        for fix in observation.window.fixes.iter().flatten() {
+            self.accuracy_m = fix.accuracy_m;
+            if fix.accuracy_m > GATE_NEAR_M {
+                continue;
+            }
+            match self.places[1] {
+                Some((t_ms, _)) if fix.t_ms.saturating_sub(t_ms) < 4_000 => {}
+                newest => self.places = [newest, Some((fix.t_ms, fix.place))],
+            }
+        }
+    }
+
+    fn begin(&mut self, observation: &Observation<'_>) {
+        let rest_ms = u32::from(self.rest_sec) * 1_000;
+        if self.pause.is_some() || rest_ms < GATE_PAUSE_MS_MIN || self.walk_sec < GATE_WALK_SEC {
+            return;
+        }
+        self.walk_sec = 0;
+        let window = observation.window;
+        self.pause = Some(Pause {
+            start_ms: window.end_ms().saturating_sub(rest_ms),
+            end_ms: None,
+            accuracy_m: self.accuracy_m,
+            field_ut: window.magnetic_ut,
+            from: self.places[0].map(|(_, place)| place),
+            place: self.places[1].map(|(_, place)| place),
+            yaw_rad: 0.0,
+            has_pressure: observation.height_m.is_some(),
+            has_swing: false,
+            has_decay: false,
+            has_field_change: false,
+        });
+    }
+
+    /// Once the walk has gone on for long enough, or the pause is too long: a gate, or none.
+    fn decide(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
+        let Some(pause) = self.pause else { return };
+        let Some(end_ms) = pause.end_ms else {
+            if t_ms.saturating_sub(pause.start_ms) > GATE_PAUSE_MS_MAX {
+                self.pause = None;
+            }
+            return;
+        };
+        if t_ms.saturating_sub(end_ms) < GATE_DECIDE_MS {
+            return;
+        }
+        self.pause = None;
+        let wait_ms = end_ms.saturating_sub(pause.start_ms);
+        let here = self.places[1].map(|(_, place)| place);
+        if wait_ms > GATE_PAUSE_MS_MAX || pause.goes_back(here) {
+            return;
+        }
+        let log_odds = pause.log_odds(context, wait_ms, self.is_inside);
+        if log_odds >= GATE_LOG_ODDS_MIN {
+            let metadata = Metadata::Gate {
+                wait_sec: (wait_ms + 500) / 1_000,
+            };
+            log.open(
+                EventType::Gate,
+                pause.start_ms,
+                logistic(log_odds),
+                metadata,
+            );
+            log.close(EventType::Gate, end_ms, logistic(log_odds), metadata);
+        }
+    }
+}
+
+impl Pause {
+    fn look(&mut self, observation: &Observation<'_>, swing_m: Option<f32>) {
+        let window = observation.window;
+        self.has_pressure |= swing_m.is_some();
+        // What the walk itself does to the air, or to the field, long after the door is not the door's.
+        if self
+            .end_ms
+            .is_none_or(|end_ms| window.t_ms.saturating_sub(end_ms) < 4_000)
+        {
+            // In a pocket the walk itself swings the pressure by metres: only a leap at rest is a door's.
+            self.has_swing |=
+                observation.gait.log_odds <= 0.3 && swing_m.is_some_and(|swing_m| swing_m > 0.0);
+            self.yaw_rad += window
+                .motion
+                .and_then(|motion| motion.yaw_rad)
+                .unwrap_or(0.0);
+            if let (Some(before_ut), Some(now_ut)) = (self.field_ut, window.magnetic_ut) {
+                self.has_field_change |= (now_ut - before_ut).abs() >= GATE_FIELD_UT;
+            }
+        }
+        for fix in window.fixes.iter().flatten() {
+            self.has_decay |=
+                fix.accuracy_m >= GATE_DECAY_M_MIN.max(GATE_DECAY_RATIO * self.accuracy_m);
+        }
+        if observation
+            .fix_age_ms
+            .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS)
+        {
+            self.has_decay = true;
+        }
+    }
+
+    /// Whether the walk turned round: then it was not a passage, but where the way ended.
+    fn goes_back(&self, here: Option<Place>) -> bool {
+        let turned = self.yaw_rad.abs();
+        if (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned) {
+            return true;
+        }
+        let (Some(from), Some(place), Some(here)) = (self.from, self.place, here) else {
+            return false;
+        };
+        let (came, goes) = (place.distance_m(from), here.distance_m(place));
+        let along = (place.east_m - from.east_m) * (here.east_m - place.east_m)
+            + (place.north_m - from.north_m) * (here.north_m - place.north_m);
+        came >= GATE_LEG_M && goes >= GATE_LEG_M && along < -0.5 * came * goes
+    }
+
+    fn log_odds(&self, context: &SessionContext, wait_ms: u32, is_inside: bool) -> f32 {
+        let address = Place::default();
+        let is_known = self.place.is_some_and(|place| {
+            let near_m = GATE_KNOWN_M.max(self.accuracy_m);
+            context
+                .gates
+                .iter()
+                .chain(&context.entrance)
+                .any(|gate| gate.distance_m(place) <= near_m)
+        });
+        let away_m = self
+            .place
+            .map(|place| (place.distance_m(address) - context.accuracy_m).max(0.0));
+        let mut log_odds = GATE_BASE_LOG_ODDS;
+        if is_known {
+            log_odds += GATE_KNOWN_LOG_ODDS;
+        }
+        if self.has_swing {
+            log_odds += GATE_SWING_LOG_ODDS;
+        } else if self.has_pressure {
+            log_odds += GATE_NO_SWING_LOG_ODDS;
+        }
+        if self.has_decay && !is_inside {
+            log_odds += GATE_DECAY_LOG_ODDS;
+        }
+        if self.has_field_change {
+            log_odds += GATE_FIELD_LOG_ODDS;
+        }
+        match away_m {
+            Some(away_m) if away_m <= GATE_NEAR_M => log_odds += GATE_NEAR_LOG_ODDS,
+            Some(away_m) if away_m > GATE_AWAY_M => log_odds += GATE_AWAY_LOG_ODDS,
+            _ => {}
+        }
+        if wait_ms < GATE_SHORT_MS {
+            log_odds += GATE_SHORT_LOG_ODDS;
+        }
+        if is_inside {
+            log_odds += GATE_INSIDE_LOG_ODDS;
+        }
+        // Without a door's pressure or a known gate nobody can be sure (research 2.6).
+        if is_known || self.has_swing {
+            log_odds
+        } else {
+            log_odds.min(GATE_CAP_LOG_ODDS)
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Jumps: positions farther apart than their accuracies and any vehicle explain.
+
+use crate::window::Fix;
+
+/// Stale fixes at the start jump: nothing counts before (40 false alarms over 63 honest traces without it).
+const SETTLING_MS: u32 = 20_000;
+/// Uncertainties (68 % radius, both fixes) that a jump must exceed.
+const JUMP_SIGMAS: f32 = 2.5;
+/// No vehicle that delivers is faster.
+const JUMP_MPS: f32 = 50.0;
+/// Fixes after a jump that must stay where it led, and how long.
+const STAYS_FIXES: usize = 3;
+const STAYS_MS: u32 = 15_000;
+/// A fix whose accuracy the phone does not tell may be anywhere in a street.
+const UNKNOWN_ACCURACY_M: f32 = 60.0;
+/// Reached by a jump, positions are believed again this near to the last that were believed, with a walk between.
+const RETURN_M: f32 = 100.0;
+const RETURN_MPS: f32 = 3.0;
+
+/// A jump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Jump {
+    /// Of the first fix after it.
+    pub(crate) t_ms: u32,
+    /// Whether the positions stayed where it led; else it was a single fix far off.
+    pub(crate) stays: bool,
+}
+
+/// Fixes of new places only: a phone that repeats its last one has not stood still until then, and the time of the
+/// first of them is the one that counts.
+pub(crate) fn distinct(fixes: &[Fix]) -> Vec<Fix> {
+    let mut distinct: Vec<Fix> = Vec::new();
+    for fix in fixes {
+        if distinct.last().is_none_or(|last| last.place != fix.place) {
+            distinct.push(*fix);
+        }
+    }
+    distinct
+}
+
+fn accuracy_m(fix: &Fix) -> f32 {
+    if fix.accuracy_known {
+        fix.accuracy_m.max(5.0)
+    } else {
+        fix.accuracy_m.max(UNKNOWN_ACCURACY_M)
+    }
+}
+
+/// Whether two fixes are farther apart than their accuracies and any vehicle explain.
+fn is_jump(from: &Fix, to: &Fix) -> bool {
+    let (a, b) = (accuracy_m(from), accuracy_m(to));
+    let distance_m = from.place.distance_m(to.place);
+    let seconds = (to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0).max(1.0);
+    distance_m > JUMP_SIGMAS * (a * a + b * b).sqrt() && distance_m / seconds > JUMP_MPS
+}
+
+/// All jumps, in order.
+pub(crate) fn find(fixes: &[Fix]) -> Vec<Jump> {
+    let fixes = distinct(fixes);
+    let settled_ms = fixes
+        .first()
+        .map_or(0, |fix| fix.t_ms.saturating_add(SETTLING_MS));
+    let mut jumps = Vec::new();
+    for (index, pair) in fixes.windows(2).enumerate() {
+        let [from, to] = pair else { continue };
+        if from.t_ms < settled_ms || !is_jump(from, to) {
+            continue;
+        }
+        let until_ms = to.t_ms.saturating_add(STAYS_MS);
+        let next = fixes
+            .iter()
+            .skip(index + 2)
+            .take(STAYS_FIXES)
+            .take_while(|fix| fix.t_ms <= until_ms);
+        let there = next.filter(|fix| {
+            !is_jump(to, fix)
+                && is_jump(
+                    from,
+                    &Fix {
+                        t_ms: to.t_ms,
+                        ..**fix
+                    },
+                )
+        });
+        jumps.push(Jump {
+            t_ms: to.t_ms,
+            stays: there.count() + 1 >= STAYS_FIXES,
+        });
+    }
+    jumps
+}
+
+/// Takes out the fixes that were reached by a jump, until they are where they were before it, give or take a walk:
+/// what a jump leads to is no evidence of having been there.
+pub(crate) fn take_out(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
+    let mut jumps = jumps
+        .iter()
+        .filter(|jump| jump.stays)
+        .map(|jump| jump.t_ms)
+        .peekable();
+    let mut last_believed: Option<Fix> = None;
+    let mut believed = true;
+    fixes.retain(|fix| {
+        while jumps.next_if(|&t_ms| t_ms <= fix.t_ms).is_some() {
+            believed = last_believed.is_none_or(|last| {
+                let seconds = fix.t_ms.saturating_sub(last.t_ms) as f32 / 1000.0;
+                last.place.distance_m(fix.place) <= RETURN_M + RETURN_MPS * seconds
+            });
+        }
+        if believed {
+            last_believed = Some(*fix);
+        }
+        believed
+    });
+}

@@ -1,0 +1,100 @@
+//! The vehicle near the address, and the phone still in it.
+
+use porchlight_schema::event::EventType;
+
+use super::{DropOffSign, Places};
+use crate::score::scene::{Scene, end_of, overlap_ms};
+use crate::window::Fix;
+
+/// The vehicle stands within this of the address (with its uncertainty) when it is said to have come.
+const FENCE_M: f32 = 150.0;
+/// A halt of this length near the address is enough to bring a parcel to a door.
+const HALT_MS: u32 = 30_000;
+/// Within a drive a halt this long is more than a traffic light.
+const HALT_IN_TRAFFIC_MS: u32 = 60_000;
+/// A vehicle that stands moves less than this, or than its fix is exact.
+const STANDS_M: f32 = 15.0;
+
+/// A time in which the vehicle stood.
+#[derive(Debug, Clone, Copy)]
+struct Halt {
+    from_ms: u32,
+    to_ms: u32,
+    least_ms: u32,
+    drove_on: bool,
+}
+
+/// A halt near the address in which the phone did not go on foot although something was handed over, or the vehicle
+/// went on: then the phone was left in it, which is honest, and shows nothing of what the courier did.
+pub(super) fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32)> {
+    let marked = places
+        .drop_off
+        .filter(|drop_off| drop_off.sign != DropOffSign::Stay);
+    let proved = |halt: &Halt| match marked {
+        Some(drop_off) => (halt.from_ms..=halt.to_ms).contains(&drop_off.at_ms),
+        None => scene.input.pod.is_some(),
+    };
+    halts(scene).into_iter().find_map(|halt| {
+        let span = (halt.from_ms, halt.to_ms);
+        let walked = scene
+            .feet
+            .iter()
+            .any(|foot| overlap_ms((foot.from_ms, foot.to_ms), span) > 0);
+        let long = halt.to_ms.saturating_sub(halt.from_ms) >= halt.least_ms;
+        if walked || !long || !(halt.drove_on || proved(&halt)) {
+            return None;
+        }
+        let until_ms = halt.from_ms.saturating_add(HALT_MS).min(halt.to_ms);
+        let estimate = scene.estimate(halt.from_ms, until_ms)?;
+        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+        (distance_m <= FENCE_M + sigma_m).then_some(span)
+    })
+}
+
+/// What lies between two drives, after the last one, and the long halts within them.
+fn halts(scene: &Scene<'_>) -> Vec<Halt> {
+    let drives = scene.events(EventType::Driving);
+    let drives: Vec<(u32, u32)> = drives
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .collect();
+    let mut halts = Vec::new();
+    for (index, &(from_ms, to_ms)) in drives.iter().enumerate() {
+        halts.extend(halts_within(scene.fixes(from_ms, to_ms)));
+        let next_ms = drives.get(index + 1).map(|next| next.0);
+        halts.push(Halt {
+            from_ms: to_ms,
+            to_ms: next_ms.unwrap_or(scene.end_ms),
+            least_ms: HALT_MS,
+            drove_on: next_ms.is_some(),
+        });
+    }
+    halts
+}
+
+/// Times in which the positions of a drive stay in one place.
+fn halts_within(fixes: &[Fix]) -> Vec<Halt> {
+    let mut halts = Vec::new();
+    let mut began: Option<Fix> = None;
+    let mut last_ms = 0;
+    for fix in fixes {
+        match began {
+            Some(first) if first.place.distance_m(fix.place) <= STANDS_M.max(first.accuracy_m) => {}
+            _ => {
+                halts.extend(began.map(|first| halt_within(first, last_ms)));
+                began = Some(*fix);
+            }
+        }
+        last_ms = fix.t_ms;
+    }
+    halts.extend(began.map(|first| halt_within(first, last_ms)));
+    halts
+}
+
+fn halt_within(first: Fix, to_ms: u32) -> Halt {
+    Halt {
+        from_ms: first.t_ms,
+        to_ms,
+        least_ms: HALT_IN_TRAFFIC_MS,
+        drove_on: true,
+    }
+}

@@ -1,0 +1,228 @@
+//! What answers change.
+
+use std::collections::BTreeSet;
+
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::time::TimestampMs;
+
+use super::{
+    BY_HAND_MAX, Busy, COMMIT_LAG_MS, Class, EndpointMachine, HOLD_MS_MIN, Policy, Stage, Wanted,
+};
+use crate::webhook::lane::{self, Verdict};
+use crate::webhook::window::Wait;
+use crate::webhook::{Cause, Change, Effect, Lane, Listing, Queued, Report, State};
+
+impl EndpointMachine {
+    pub(super) fn loaded(&mut self, now: TimestampMs, listing: Option<Listing>) {
+        self.loading = false;
+        let Some(listing) = listing else {
+            self.wanted = Wanted {
+                ready: true,
+                due: true,
+            };
+            self.hold(now);
+            return;
+        };
+        if !self.enabled {
+            self.listed_from = TimestampMs(i64::MIN);
+            return;
+        }
+        if let Some(ready) = listing.ready {
+            let oldest = ready.first().map(|(id, _)| id.made_at());
+            let oldest = oldest.unwrap_or(self.listing_at).min(self.listing_at);
+            self.listed_from = oldest.plus_ms(-COMMIT_LAG_MS);
+            let (more, before) = (ready.len() >= self.ready_max(), self.window.ready_len());
+            for (id, lane) in ready {
+                let known = matches!(self.window.get(lane), Some(Wait::Ready(_)));
+                if !known && !self.busy.contains_key(&lane) {
+                    self.window.put(lane, Wait::Ready(id));
+                }
+            }
+            self.more_ready = more && self.window.ready_len() > before;
+            self.list_after_commit |= more && !self.more_ready;
+        }
+        if let Some(due) = listing.due {
+            let (more, before) = (due.len() >= self.due_max(), self.window.due_len());
+            for (due_at, lane) in due {
+                if self.window.get(lane).is_none() && !self.busy.contains_key(&lane) {
+                    self.put_due(lane, due_at);
+                }
+            }
+            self.more_due = more && self.window.due_len() > before;
+            self.list_after_commit |= more && !self.more_due;
+        }
+        self.more_by_hand = listing.by_hand.len() >= BY_HAND_MAX;
+        let under_way: BTreeSet<_> = self.busy.values().filter_map(|busy| busy.hand).collect();
+        for request in listing.by_hand {
+            if !under_way.contains(&request) {
+                self.by_hand.insert((request.asked_at, request.id), request);
+            }
+        }
+        if std::mem::take(&mut self.poked_while_loading) {
+            self.wanted.ready = true;
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        now: TimestampMs,
+        lane: SessionId,
+        read: Option<Lane>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(busy) = self.busy.get_mut(&lane) else {
+            return;
+        };
+        let Some(read) = read else {
+            let hand = busy.hand;
+            self.busy.remove(&lane);
+            self.wanted.ready = true;
+            self.wanted.due = true;
+            if let Some(hand) = hand {
+                self.by_hand.insert((hand.asked_at, hand.id), hand);
+            }
+            self.hold(now);
+            return;
+        };
+        if !self.enabled {
+            self.busy.remove(&lane);
+            return;
+        }
+        if let Some(request) = busy.hand {
+            let message = read.by_hand.filter(|message| match message.state {
+                State::Waiting | State::Failed => true,
+                State::Delivered => request.again,
+                State::Superseded => false,
+            });
+            let Some(message) = message else {
+                let change = Change {
+                    hand_done: Some(request),
+                    ..Change::default()
+                };
+                busy.stage = Stage::Committing(change.clone());
+                effects.push(Effect::Commit(lane, change));
+                return;
+            };
+            Self::send(busy, read.waiting, message, effects);
+            return;
+        }
+        match lane::examine(&read.waiting, now) {
+            Verdict::Tidy(change) => {
+                busy.stage = Stage::Committing(change.clone());
+                effects.push(Effect::Commit(lane, change));
+            }
+            Verdict::Send(head) => {
+                busy.class = if head.attempts == 0 {
+                    Class::Fresh
+                } else {
+                    Class::Retry
+                };
+                Self::send(busy, read.waiting, head, effects);
+            }
+            Verdict::Wait(_) | Verdict::Empty => {
+                self.busy.remove(&lane);
+                self.requeue(now, lane, &read.waiting);
+            }
+        }
+    }
+
+    pub(super) fn send(
+        busy: &mut Busy,
+        waiting: Vec<Queued>,
+        tried: Queued,
+        effects: &mut Vec<Effect>,
+    ) {
+        busy.stage = Stage::Sending { waiting, tried };
+        effects.push(Effect::Send(tried, tried.attempts.saturating_add(1)));
+    }
+
+    pub(super) fn tried(
+        &mut self,
+        now: TimestampMs,
+        lane: SessionId,
+        report: Report,
+        chance: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(busy) = self.busy.get_mut(&lane) else {
+            return;
+        };
+        let Stage::Sending { waiting, tried } = &busy.stage else {
+            return;
+        };
+        if report.cause == Some(Cause::Internal) {
+            let (waiting, hand) = (waiting.clone(), busy.hand);
+            self.busy.remove(&lane);
+            if let Some(hand) = hand {
+                self.by_hand.insert((hand.asked_at, hand.id), hand);
+            }
+            self.requeue(now, lane, &waiting);
+            self.hold(now);
+            return;
+        }
+        self.hold_ms = HOLD_MS_MIN;
+        self.allowed = if report.cause == Some(Cause::Timeout) {
+            (self.allowed - 1).max(Policy::IN_FLIGHT_MIN)
+        } else {
+            (self.allowed + 1).min(self.policy.in_flight_max)
+        };
+        let change = lane::conclude(waiting, *tried, busy.hand, report, chance);
+        busy.stage = Stage::Committing(change.clone());
+        effects.push(Effect::Commit(lane, change));
+    }
+
+    pub(super) fn committed(
+        &mut self,
+        now: TimestampMs,
+        lane: SessionId,
+        waiting: Option<Vec<Queued>>,
+    ) {
+        let Some(busy) = self.busy.get_mut(&lane) else {
+            return;
+        };
+        if let Some(waiting) = waiting {
+            self.busy.remove(&lane);
+            self.requeue(now, lane, &waiting);
+            if std::mem::take(&mut self.list_after_commit) {
+                self.wanted = Wanted {
+                    ready: true,
+                    due: true,
+                };
+            }
+        } else {
+            if let Stage::Committing(change) = &mut busy.stage {
+                busy.stage = Stage::Uncommitted(std::mem::take(change));
+            }
+            self.hold(now);
+        }
+    }
+
+    /// Puts a lane that is under way no more back into the window, if it belongs there.
+    pub(super) fn requeue(&mut self, now: TimestampMs, lane: SessionId, waiting: &[Queued]) {
+        if !self.enabled {
+            return;
+        }
+        match (lane::examine(waiting, now), waiting.first()) {
+            (Verdict::Empty, _) | (_, None) => {}
+            (Verdict::Wait(due_at), _) => {
+                if due_at < self.horizon(now) {
+                    self.put_due(lane, due_at);
+                }
+            }
+            (Verdict::Send(head), _) if head.attempts > 0 => {
+                self.put_due(lane, head.due_at.unwrap_or(now));
+            }
+            (Verdict::Tidy(_) | Verdict::Send(_), Some(head)) => {
+                self.window.put(lane, Wait::Ready(head.id));
+            }
+        }
+    }
+
+    pub(super) fn put_due(&mut self, lane: SessionId, due_at: TimestampMs) {
+        self.window.put(lane, Wait::Due(due_at));
+        if self.window.due_len() > self.due_max() {
+            self.window.remove_latest_due();
+            self.more_due = true;
+        }
+    }
+}

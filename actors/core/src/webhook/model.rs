@@ -1,0 +1,482 @@
+//! The machine against a plain model of its world: a store that is two maps, a receiver that does as it is told, a
+//! clock that jumps from one happening to the next. Whatever is thrown at it, what is promised must hold.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::limits::{ATTEMPTS_MAX, RETRY_DELAYS_MS};
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::time::TimestampMs;
+use proptest::prelude::*;
+
+use super::*;
+
+const START: TimestampMs = TimestampMs(1_763_636_100_000);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Receiver {
+    Answers,
+    Fails,
+    Hangs,
+    OursFails,
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Enqueue(u8),
+    LosePoke(u8),
+    Pass(u32),
+    Receive(Receiver),
+    Store(bool),
+    Crash,
+    Enable(bool),
+    ByHand(u8),
+}
+
+struct World {
+    now: TimestampMs,
+    policy: Policy,
+    machine: EndpointMachine,
+    enabled: bool,
+    store_up: bool,
+    /// Whether a commit that is reported as failed was made nevertheless.
+    commit_in_doubt: bool,
+    receiver: Receiver,
+    messages: BTreeMap<MessageId, Queued>,
+    lanes: BTreeMap<SessionId, Vec<MessageId>>,
+    hand: BTreeSet<HandRequest>,
+    answers: VecDeque<(u64, Input)>,
+    tries: BTreeMap<(TimestampMs, u64), (SessionId, Report)>,
+    wake_at: Option<TimestampMs>,
+    lanes_under_way: BTreeSet<SessionId>,
+    last_failure: BTreeMap<MessageId, (u32, TimestampMs)>,
+    sent: Vec<(TimestampMs, MessageId, u32)>,
+    counter: u64,
+    idle: bool,
+}
+
+impl World {
+    fn new(policy: Policy) -> Self {
+        let mut world = Self {
+            now: START,
+            policy,
+            machine: EndpointMachine::new(policy, true),
+            enabled: true,
+            store_up: true,
+            commit_in_doubt: false,
+            receiver: Receiver::Answers,
+            messages: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            hand: BTreeSet::new(),
+            answers: VecDeque::new(),
+            tries: BTreeMap::new(),
+            wake_at: None,
+            lanes_under_way: BTreeSet::new(),
+            last_failure: BTreeMap::new(),
+            sent: Vec::new(),
+            counter: 0,
+            idle: false,
+        };
+        world.input(Input::Poked);
+        world
+    }
+
+    fn enqueue(&mut self, session: u8) {
+        let session_id = SessionId::new(START, u128::from(session));
+        let lane = self.lanes.entry(session_id).or_default();
+        let number = lane.len() as u32;
+        let event = MessageEvent::ALL[lane.len().min(2)];
+        // Messages of one millisecond exist, and of several sessions.
+        let id = MessageId::derived(self.now, session_id, number);
+        lane.push(id);
+        self.messages
+            .insert(id, Queued::new(id, session_id, number, event));
+    }
+
+    fn ask_by_hand(&mut self, which: u8) {
+        let Some(message) = self.messages.values().nth(usize::from(which)) else {
+            return;
+        };
+        if message.state != State::Superseded {
+            self.hand.insert(HandRequest {
+                asked_at: self.now,
+                id: message.id,
+                session_id: message.session_id,
+                again: message.state == State::Delivered,
+            });
+        }
+    }
+
+    fn waiting(&self, lane: SessionId) -> Vec<Queued> {
+        let messages = self.lanes.get(&lane).into_iter().flatten();
+        messages
+            .map(|id| self.messages[id])
+            .filter(|message| message.state == State::Waiting)
+            .collect()
+    }
+
+    fn input(&mut self, input: Input) {
+        let generation = self.machine.generation();
+        self.answers.push_back((generation, input));
+        while let Some((generation, input)) = self.answers.pop_front() {
+            if let Input::Committed(lane, _) = &input {
+                self.lanes_under_way.remove(lane);
+            }
+            for effect in self.machine.handle(self.now, generation, input) {
+                self.perform(effect);
+            }
+            assert!(self.machine.in_flight() <= self.policy.in_flight_max);
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        let generation = self.machine.generation();
+        self.idle = effect == Effect::Idle;
+        let answer = match effect {
+            Effect::Load {
+                ready,
+                due,
+                by_hand,
+            } => Input::Loaded(self.store_up.then(|| self.list(ready, due, by_hand))),
+            Effect::Read(lane, hand) => {
+                let read = self.store_up.then(|| Lane {
+                    waiting: self.waiting(lane),
+                    by_hand: hand
+                        .filter(|request| self.hand.contains(request))
+                        .map(|request| self.messages[&request.id]),
+                });
+                Input::Read(lane, read)
+            }
+            Effect::Commit(lane, change) => {
+                if self.store_up || self.commit_in_doubt {
+                    self.commit(change);
+                }
+                Input::Committed(lane, self.store_up.then(|| self.waiting(lane)))
+            }
+            Effect::Send(message, attempt) => return self.send(message, attempt),
+            Effect::WakeAt(wake_at) => {
+                self.wake_at = Some(wake_at);
+                return;
+            }
+            Effect::Idle => return,
+        };
+        self.answers.push_back((generation, answer));
+    }
+
+    fn list(
+        &self,
+        ready: Option<(TimestampMs, usize)>,
+        due: Option<(TimestampMs, usize)>,
+        by_hand: usize,
+    ) -> Listing {
+        let ready = ready.map(|(from, limit)| {
+            let of = self.messages.values();
+            of.filter(|m| m.index() == Index::Ready && m.id.made_at() >= from)
+                .map(|m| (m.id, m.session_id))
+                .take(limit)
+                .collect()
+        });
+        let due = due.map(|(until, limit)| {
+            let mut of: Vec<_> = self
+                .messages
+                .values()
+                .filter_map(|m| match m.index() {
+                    Index::Due(due_at) if due_at < until => Some((due_at, m.session_id)),
+                    _ => None,
+                })
+                .collect();
+            of.sort_unstable();
+            of.truncate(limit);
+            of
+        });
+        Listing {
+            ready,
+            due,
+            by_hand: self.hand.iter().take(by_hand).copied().collect(),
+        }
+    }
+
+    fn commit(&mut self, change: Change) {
+        for update in change.updates {
+            let stored = self.messages[&update.before.id];
+            // Exactly what was read is replaced, or it has been replaced already.
+            assert!(stored == update.before || stored == update.after);
+            if let Some(report) = update.report {
+                assert_eq!(update.after.attempts, update.before.attempts + 1);
+                if report.cause.is_some() {
+                    let ended = (update.after.attempts, report.ended_at());
+                    self.last_failure.insert(update.before.id, ended);
+                }
+            }
+            self.messages.insert(update.before.id, update.after);
+        }
+        if let Some(request) = change.hand_done {
+            self.hand.remove(&request);
+        }
+    }
+
+    fn send(&mut self, message: Queued, attempt: u32) {
+        let stored = self.messages[&message.id];
+        assert_eq!((stored, attempt), (message, stored.attempts + 1));
+        assert!(self.enabled);
+        assert!(self.lanes_under_way.insert(message.session_id));
+        let by_hand = self.hand.iter().any(|request| request.id == message.id);
+        if !by_hand {
+            assert_eq!(self.waiting(message.session_id)[0], message, "out of order");
+            assert!(attempt <= ATTEMPTS_MAX);
+            if let Some(&(failed, at)) = self.last_failure.get(&message.id) {
+                let waited_ms = self.now.since_ms(at);
+                assert!(waited_ms >= RETRY_DELAYS_MS[failed as usize - 1] as i64);
+            }
+        }
+        self.counter += 1;
+        let (cause, duration_ms) = match self.receiver {
+            Receiver::Answers => (None, 3 + (self.counter % 40) as u32),
+            Receiver::Fails => (Some(Cause::Status), 3),
+            Receiver::Hangs => (Some(Cause::Timeout), 5_000),
+            Receiver::OursFails => (Some(Cause::Internal), 0),
+        };
+        let report = Report {
+            at: self.now,
+            duration_ms,
+            status_code: None,
+            cause,
+            response: None,
+        };
+        self.sent.push((self.now, message.id, attempt));
+        let ends = (report.ended_at(), self.counter);
+        self.tries.insert(ends, (message.session_id, report));
+    }
+
+    /// Lets time pass until nothing more happens before `until`.
+    fn run_until(&mut self, until: TimestampMs) {
+        for _ in 0..2_000_000 {
+            let try_ends = self.tries.keys().next().map(|&(at, _)| at);
+            let next = [try_ends, self.wake_at].into_iter().flatten().min();
+            let Some(next) = next.filter(|&next| next <= until) else {
+                self.now = until;
+                return;
+            };
+            self.now = self.now.max(next);
+            if try_ends == Some(next) {
+                let ((_, chance), (lane, report)) = self.tries.pop_first().unwrap();
+                if report.cause == Some(Cause::Internal) {
+                    self.lanes_under_way.remove(&lane);
+                }
+                self.input(Input::Tried(lane, report, chance.wrapping_mul(7919)));
+            } else {
+                self.wake_at = None;
+                self.input(Input::Tick);
+            }
+        }
+        panic!("the machine is running hot");
+    }
+
+    fn crash(&mut self) {
+        self.machine = EndpointMachine::new(self.policy, self.enabled);
+        self.answers.clear();
+        self.tries.clear();
+        self.lanes_under_way.clear();
+        self.wake_at = None;
+        self.input(Input::Poked);
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Enqueue(session) => {
+                self.enqueue(session);
+                self.input(Input::Poked);
+            }
+            Op::LosePoke(session) => self.enqueue(session),
+            Op::Pass(ms) => self.run_until(self.now.plus_ms(i64::from(ms))),
+            Op::Receive(receiver) => self.receiver = receiver,
+            Op::Store(up) => {
+                self.commit_in_doubt = !self.commit_in_doubt;
+                self.store_up = up;
+            }
+            Op::Crash => self.crash(),
+            Op::Enable(enabled) => {
+                self.enabled = enabled;
+                self.input(Input::Enabled(enabled));
+            }
+            Op::ByHand(which) => {
+                self.ask_by_hand(which);
+                self.input(Input::Poked);
+            }
+        }
+    }
+
+    /// Everything heals, and all of the outbox must come to an end.
+    fn settle(&mut self) {
+        self.receiver = Receiver::Answers;
+        self.store_up = true;
+        self.apply(Op::Enable(true));
+        // The scan of the node wakes a machine that has gone to sleep.
+        for _ in 0..2_000 {
+            self.input(Input::Poked);
+            self.run_until(self.now.plus_ms(300_000));
+        }
+        assert!(self.idle, "{:?}", self.machine);
+        assert!(self.hand.is_empty());
+        for (id, message) in &self.messages {
+            let lane = &self.lanes[&message.session_id];
+            let newest = lane.last() == Some(id);
+            match message.state {
+                State::Waiting => panic!("left behind: {message:?}"),
+                State::Failed => assert!(message.attempts >= ATTEMPTS_MAX),
+                State::Superseded => {
+                    assert!(message.event == MessageEvent::InsightUpdated && !newest);
+                }
+                State::Delivered => {}
+            }
+        }
+    }
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let receiver = prop_oneof![
+        3 => Just(Receiver::Answers),
+        2 => Just(Receiver::Fails),
+        1 => Just(Receiver::Hangs),
+        1 => Just(Receiver::OursFails),
+    ];
+    prop_oneof![
+        8 => (0_u8..12).prop_map(Op::Enqueue),
+        2 => (0_u8..12).prop_map(Op::LosePoke),
+        4 => (0_u32..20_000).prop_map(Op::Pass),
+        2 => (0_u32..100_000_000).prop_map(Op::Pass),
+        3 => receiver.prop_map(Op::Receive),
+        1 => any::<bool>().prop_map(Op::Store),
+        1 => Just(Op::Crash),
+        1 => any::<bool>().prop_map(Op::Enable),
+        2 => any::<u8>().prop_map(|which| Op::ByHand(which % 40)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_happens_what_is_promised_holds(
+        ops in prop::collection::vec(op(), 1..120),
+        lanes_max in prop_oneof![Just(8_usize), Just(1_024)],
+    ) {
+        let in_flight_max = if lanes_max == 8 { Policy::IN_FLIGHT_MIN } else { 32 };
+        let mut world = World::new(Policy { in_flight_max, lanes_max });
+        for op in ops {
+            world.apply(op);
+        }
+        world.settle();
+    }
+}
+
+#[test]
+fn a_dead_receiver_gets_six_tries_at_the_promised_times() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::Fails;
+    world.apply(Op::Enqueue(1));
+    world.run_until(START.plus_ms(7 * 86_400_000));
+    let attempts: Vec<u32> = world.sent.iter().map(|&(_, _, attempt)| attempt).collect();
+    assert_eq!(attempts, [1, 2, 3, 4, 5, 6]);
+    for (step, pair) in world.sent.windows(2).enumerate() {
+        let waited_ms = pair[1].0.since_ms(pair[0].0) - 3;
+        let step_ms = RETRY_DELAYS_MS[step] as i64;
+        assert!(waited_ms >= step_ms && waited_ms <= step_ms + step_ms / 10);
+    }
+    assert!(world.messages.values().all(|m| m.state == State::Failed));
+}
+
+#[test]
+fn faults_of_our_own_use_up_no_try() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::OursFails;
+    world.apply(Op::Enqueue(1));
+    world.run_until(START.plus_ms(3_600_000));
+    assert!(world.sent.len() < 80, "tried {} times", world.sent.len());
+    world.receiver = Receiver::Answers;
+    world.run_until(START.plus_ms(3_700_000));
+    assert_eq!(world.sent.last().unwrap().2, 1);
+    assert!(world.messages.values().all(|m| m.state == State::Delivered));
+}
+
+#[test]
+fn a_failing_lane_does_not_hold_up_the_others() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::Fails;
+    world.apply(Op::Enqueue(1));
+    world.run_until(START.plus_ms(10));
+    world.receiver = Receiver::Answers;
+    world.enqueue(1);
+    world.enqueue(2);
+    world.input(Input::Poked);
+    world.run_until(START.plus_ms(1_000));
+    let lanes: Vec<_> = world.sent.iter().map(|sent| sent.1).collect();
+    assert_eq!(lanes.len(), 2, "the failing lane's second message waits");
+    assert_eq!(world.machine.lanes_blocked(), 1);
+    world.run_until(START.plus_ms(120_000));
+    assert!(world.messages.values().all(|m| m.state == State::Delivered));
+}
+
+#[test]
+fn fresh_messages_go_before_old_retries_and_neither_starves() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::Fails;
+    for session in 0..200 {
+        world.enqueue(session);
+    }
+    world.input(Input::Poked);
+    world.apply(Op::Pass(10_000));
+    let retries_from = world.sent.len();
+    // All retries are due, and as many fresh ones come in.
+    world.receiver = Receiver::Answers;
+    world.now = START.plus_ms(80_000);
+    for session in 0..200_u8 {
+        let session_id = SessionId::new(START, 1_000 + u128::from(session));
+        let id = MessageId::derived(world.now, session_id, 0);
+        world.lanes.insert(session_id, vec![id]);
+        let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
+        world.messages.insert(id, fresh);
+    }
+    world.input(Input::Poked);
+    world.apply(Op::Pass(5_000));
+    let later = &world.sent[retries_from..];
+    assert_eq!(later.len(), 400);
+    let first: Vec<bool> = later[..100].iter().map(|sent| sent.2 == 1).collect();
+    let fresh = first.iter().filter(|&&fresh| fresh).count();
+    assert!((60..100).contains(&fresh), "{fresh} of the first hundred");
+}
+
+#[test]
+fn a_receiver_that_hangs_holds_fewer_and_fewer_places() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::Hangs;
+    for session in 0..250 {
+        world.enqueue(session);
+    }
+    world.input(Input::Poked);
+    assert!(world.tries.len() > 24);
+    world.run_until(START.plus_ms(14_000));
+    assert_eq!(world.tries.len(), Policy::IN_FLIGHT_MIN - 1);
+    world.receiver = Receiver::Answers;
+    world.run_until(START.plus_ms(30_000));
+    assert_eq!(world.sent.len(), 250);
+}
+
+#[test]
+fn a_long_outbox_is_never_in_memory() {
+    let mut world = World::new(Policy::default());
+    for number in 0..5_000_u32 {
+        let session_id = SessionId::new(START, u128::from(number) << 8);
+        let id = MessageId::derived(START, session_id, 0);
+        world.lanes.insert(session_id, vec![id]);
+        let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
+        world.messages.insert(id, fresh);
+    }
+    world.input(Input::Poked);
+    assert!(world.machine.window_len() <= Policy::default().lanes_max);
+    while !world.tries.is_empty() {
+        world.run_until(world.now.plus_ms(1));
+        assert!(world.machine.window_len() <= Policy::default().lanes_max);
+    }
+    assert!(world.messages.values().all(|m| m.state == State::Delivered));
+    assert_eq!(world.sent.len(), 5_000);
+}

@@ -1,0 +1,388 @@
+//! Webhooks: one actor for each tenant that has something to send, spawned by a poke or a due time and gone when it
+//! is idle. What is to be sent, and when, is decided by [`porchlight_core::webhook::EndpointMachine`]; all of it lies
+//! in the store, so that an actor can be thrown away at any time.
+
+mod actor;
+mod desk;
+pub mod observe;
+mod request;
+mod sample;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use actix::prelude::*;
+use actix_rt::ArbiterHandle;
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+use porchlight_core::webhook::Cause;
+use porchlight_schema::ids::MessageId;
+use porchlight_schema::limits::WHEEL_AHEAD_MS;
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use tokio::sync::Semaphore;
+
+use crate::observe::{ActorKind, Metrics};
+use crate::ports::{Answer, Clock, Entropy, Outbox, SecretSeal, StoreError, Transport};
+use crate::timers::Wheel;
+
+use actor::WebhookActor;
+pub use desk::{ConfigureError, Made};
+use observe::WebhookMetrics;
+pub use request::{Armed, Saying};
+
+/// How often the store is asked for what a lost poke missed, and for retries that have come near.
+const SCAN: Duration = Duration::from_secs(60);
+/// How often the age of the oldest message is told.
+const TELL: Duration = Duration::from_secs(5);
+/// Test events under way at once, of all tenants.
+const TESTS_MAX: usize = 32;
+/// The session that a test event speaks of.
+const TEST_SESSION: &str = "ses_test";
+/// No message waits.
+const NONE_WAITS: i64 = i64::MAX;
+
+/// What webhooks need of the world.
+pub struct WebhookParts {
+    /// Endpoints and their outboxes.
+    pub outbox: Arc<dyn Outbox>,
+    /// What sends.
+    pub transport: Arc<dyn Transport>,
+    /// What decrypts secrets.
+    pub seal: Arc<dyn SecretSeal>,
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// Spreads retries.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// All tenants' webhooks. Cloning shares them.
+#[derive(Clone)]
+pub struct Webhooks {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    outbox: Arc<dyn Outbox>,
+    transport: Arc<dyn Transport>,
+    seal: Arc<dyn SecretSeal>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    arbiters: Vec<ArbiterHandle>,
+    wheels: Mutex<Vec<Wheel<Tenant>>>,
+    actors: DashMap<Tenant, (Arc<Presence>, Addr<WebhookActor>)>,
+    certificates: DashMap<Tenant, TimestampMs>,
+    tests: Semaphore,
+    draining: AtomicBool,
+}
+
+/// What is known of an actor without asking it.
+struct Presence {
+    /// A poke is in its mailbox: another one would say the same.
+    poked: AtomicBool,
+    /// Since when its oldest message waits that could be sent.
+    oldest: AtomicI64,
+}
+
+impl Presence {
+    fn taken(&self) {
+        self.poked.store(false, Ordering::Release);
+    }
+
+    fn set_oldest(&self, oldest: Option<TimestampMs>) {
+        let oldest = oldest.map_or(NONE_WAITS, |oldest| oldest.0);
+        self.oldest.store(oldest, Ordering::Relaxed);
+    }
+}
+
+/// What an actor is told.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+enum Tell {
+    /// Look at the outbox.
+    Poke,
+    /// It is the time that was asked for.
+    Tick,
+    /// The endpoint was changed.
+    Changed,
+    /// Begin nothing more.
+    Drain,
+}
+
+/// How a test event went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tested {
+    /// The message's id; it is not listed.
+    pub id: MessageId,
+    /// How it went.
+    pub answer: Answer,
+}
+
+/// Why no test event was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum TestError {
+    /// There is no endpoint.
+    #[error("there is no webhook")]
+    NoEndpoint,
+    /// Too many are under way.
+    #[error("too many test events are under way")]
+    Busy,
+    /// The endpoint can't be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its secret can't be opened, with the keys that there are.
+    #[error("the webhook's secret cannot be opened")]
+    Secret,
+}
+
+impl fmt::Debug for Webhooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhooks")
+            .field("actors", &self.inner.actors.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Webhooks {
+    /// Starts the scan, which at once finds everything that is due. Actors run on these arbiters, of which there must
+    /// be one.
+    #[must_use]
+    pub fn start(arbiters: &[ArbiterHandle], parts: WebhookParts) -> Self {
+        let inner = Arc::new(Inner {
+            outbox: parts.outbox,
+            transport: parts.transport,
+            seal: parts.seal,
+            clock: parts.clock,
+            entropy: parts.entropy,
+            arbiters: arbiters.to_vec(),
+            wheels: Mutex::default(),
+            actors: DashMap::new(),
+            certificates: DashMap::new(),
+            tests: Semaphore::new(TESTS_MAX),
+            draining: AtomicBool::new(false),
+        });
+        let wheel = |arbiter| {
+            let inner = Arc::downgrade(&inner);
+            Wheel::start(arbiter, move |tenant| {
+                if let Some(inner) = inner.upgrade() {
+                    inner.tell(tenant, Tell::Tick);
+                }
+            })
+        };
+        *inner.lock_wheels() = arbiters.iter().map(wheel).collect();
+        if let Some(arbiter) = arbiters.first() {
+            // An arbiter that is gone takes nothing; the process is ending then.
+            let _scanning = arbiter.spawn(scan(Arc::downgrade(&inner)));
+            let _telling = arbiter.spawn(tell_oldest(Arc::downgrade(&inner)));
+        }
+        Self { inner }
+    }
+
+    /// There may be something new in this tenant's outbox.
+    pub fn poke(&self, tenant: Tenant) {
+        self.inner.tell(tenant, Tell::Poke);
+    }
+
+    /// This tenant's endpoint was made, changed or removed.
+    pub fn endpoint_changed(&self, tenant: Tenant) {
+        self.inner.certificates.remove(&tenant);
+        if self.inner.actors.contains_key(&tenant) {
+            self.inner.tell(tenant, Tell::Changed);
+        }
+        self.inner.tell(tenant, Tell::Poke);
+    }
+
+    /// When the certificate of this tenant's receiver ends, as last seen by this process.
+    #[must_use]
+    pub fn certificate_ends_at(&self, tenant: Tenant) -> Option<TimestampMs> {
+        self.inner.certificates.get(&tenant).map(|ends_at| *ends_at)
+    }
+
+    /// Sends a test event at once and once, through the same guards and signed like the rest; it works while the
+    /// endpoint is disabled.
+    ///
+    /// # Errors
+    ///
+    /// See [`TestError`].
+    pub async fn test(&self, tenant: Tenant, event: MessageEvent) -> Result<Tested, TestError> {
+        let inner = &self.inner;
+        let _place = inner.tests.try_acquire().map_err(|_| TestError::Busy)?;
+        let endpoint = inner.outbox.endpoint(tenant).await?;
+        let endpoint = endpoint.ok_or(TestError::NoEndpoint)?;
+        let armed = Armed::new(endpoint, inner.seal.as_ref()).ok_or(TestError::Secret)?;
+        let now = inner.clock.now();
+        let id = MessageId::new(now, inner.entropy.random());
+        let saying = Saying {
+            event,
+            session: TEST_SESSION.to_owned(),
+            id,
+            attempt: 1,
+            sequence: 0,
+            body: sample::body(tenant, event, now),
+        };
+        let request = armed.sign(&saying, now).map_err(|_| TestError::Secret)?;
+        let answer = inner.transport.send(request).await;
+        if let Some(ends_at) = answer.certificate_ends_at {
+            inner.certificate_ends(tenant, ends_at);
+        }
+        Ok(Tested { id, answer })
+    }
+
+    /// Begins nothing more, and waits until what is under way is committed, or the deadline has come. Whether all
+    /// was done in time.
+    pub async fn drain(&self, within: Duration) -> bool {
+        self.inner.draining.store(true, Ordering::Release);
+        let tenants: Vec<Tenant> = self.inner.actors.iter().map(|entry| *entry.key()).collect();
+        for tenant in tenants {
+            self.inner.tell(tenant, Tell::Drain);
+        }
+        let emptied = async {
+            while !self.inner.actors.is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(within, emptied).await.is_ok()
+    }
+}
+
+impl Inner {
+    fn lock_wheels(&self) -> std::sync::MutexGuard<'_, Vec<Wheel<Tenant>>> {
+        self.wheels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    fn place(&self, tenant: Tenant) -> usize {
+        usize::from(tenant.organization_id.shard().0) % self.arbiters.len().max(1)
+    }
+
+    /// Tells the tenant's actor, which is spawned when there is none.
+    fn tell(self: &Arc<Self>, tenant: Tenant, what: Tell) {
+        match self.actors.entry(tenant) {
+            Entry::Occupied(entry) if entry.get().1.connected() => {
+                let (presence, actor) = entry.get();
+                let repeats =
+                    matches!(what, Tell::Poke) && presence.poked.swap(true, Ordering::AcqRel);
+                if !repeats {
+                    admitted_send(actor, what);
+                }
+            }
+            // It looks at the outbox when it starts, so that nothing need be told.
+            Entry::Occupied(mut entry) => {
+                if let Some(spawned) = self.spawn(tenant) {
+                    entry.insert(spawned);
+                }
+            }
+            Entry::Vacant(entry) => {
+                if let Some(spawned) = self.spawn(tenant) {
+                    entry.insert(spawned);
+                }
+            }
+        }
+    }
+
+    fn spawn(self: &Arc<Self>, tenant: Tenant) -> Option<(Arc<Presence>, Addr<WebhookActor>)> {
+        let arbiter = self.arbiters.get(self.place(tenant))?;
+        if self.is_draining() {
+            return None;
+        }
+        let presence = Arc::new(Presence {
+            poked: AtomicBool::new(false),
+            oldest: AtomicI64::new(NONE_WAITS),
+        });
+        let (inner, known) = (Arc::clone(self), Arc::clone(&presence));
+        let actor = WebhookActor::start_in_arbiter(arbiter, move |_| {
+            WebhookActor::new(tenant, inner, known)
+        });
+        Some((presence, actor))
+    }
+
+    fn arm(&self, tenant: Tenant, wait: Duration) {
+        if let Some(wheel) = self.lock_wheels().get(self.place(tenant)) {
+            wheel.arm(tenant, wait);
+        }
+    }
+
+    /// Takes an idle actor out, unless it has been poked meanwhile. Whether it may stop.
+    fn retire(&self, tenant: Tenant, presence: &Arc<Presence>) -> bool {
+        let idle = |known: &Arc<Presence>| {
+            Arc::ptr_eq(known, presence) && !known.poked.load(Ordering::Acquire)
+        };
+        let removed = self.actors.remove_if(&tenant, |_, (known, _)| idle(known));
+        removed.is_some() || !self.actors.contains_key(&tenant)
+    }
+
+    /// Takes an actor out that stops, whatever it was told.
+    fn forget(&self, tenant: Tenant, presence: &Arc<Presence>) {
+        self.actors
+            .remove_if(&tenant, |_, (known, _)| Arc::ptr_eq(known, presence));
+    }
+
+    fn certificate_ends(&self, tenant: Tenant, ends_at: TimestampMs) {
+        self.certificates.insert(tenant, ends_at);
+    }
+}
+
+/// Sends what was admitted: one poke at most waits in a mailbox, one tick for each time that was asked for, and as
+/// many changes of an endpoint as its customer's rate of requests lets through.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "`poked` has admitted a poke; ticks and changes are few"
+)]
+fn admitted_send(actor: &Addr<WebhookActor>, what: Tell) {
+    actor.do_send(what);
+}
+
+async fn scan(inner: Weak<Inner>) {
+    loop {
+        {
+            let Some(inner) = inner.upgrade() else { return };
+            if inner.is_draining() {
+                return;
+            }
+            let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
+            match inner.outbox.work(until).await {
+                Ok(work) => {
+                    for work in work {
+                        inner.tell(work.tenant, Tell::Poke);
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "the outboxes could not be scanned"),
+            }
+            match inner.outbox.depth(inner.clock.now()).await {
+                Ok(depth) => WebhookMetrics::get().set_depth(&depth),
+                Err(error) => tracing::warn!(%error, "the outboxes could not be counted"),
+            }
+        }
+        tokio::time::sleep(SCAN).await;
+    }
+}
+
+async fn tell_oldest(inner: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(TELL).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let oldest = inner.actors.iter();
+        let oldest = oldest.map(|entry| entry.value().0.oldest.load(Ordering::Relaxed));
+        let oldest = oldest.min().filter(|&oldest| oldest != NONE_WAITS);
+        let gauge = &WebhookMetrics::get().oldest_due;
+        gauge.set(oldest.map_or(0.0, |oldest| oldest as f64 / 1000.0));
+        Metrics::get()
+            .actor(ActorKind::Webhook)
+            .live
+            .set(inner.actors.len() as f64);
+    }
+}
+
+impl Tested {
+    /// The cause, as the API names it.
+    #[must_use]
+    pub fn error(&self) -> Option<&'static str> {
+        self.answer.cause.map(Cause::as_str)
+    }
+}

@@ -1,0 +1,406 @@
+//! The shell around one endpoint's machine: it reads, signs, sends and commits as the machine says.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use porchlight_core::webhook::{
+    Cause, Change, Effect, EndpointMachine, HandRequest, Input, Policy, Queued, Report,
+};
+use porchlight_schema::ids::{EndpointId, SessionId};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::observe::WebhookMetrics;
+use super::request::{Armed, Saying};
+use super::{Inner, Presence, Tell};
+use crate::observe::{ActorKind, Metrics, StopReason};
+use crate::ports::{Endpoint, StoreResult};
+
+/// An endpoint that was read longer ago than this is read again before a try, so that a change made on another node
+/// applies to what waits.
+const ENDPOINT_FRESH_MS: i64 = 5_000;
+
+/// One tenant's webhooks.
+pub(super) struct WebhookActor {
+    tenant: Tenant,
+    inner: Arc<Inner>,
+    presence: Arc<Presence>,
+    at_work: Option<AtWork>,
+    stopping: StopReason,
+    /// What this actor has added to the gauges.
+    told: (usize, usize, usize),
+}
+
+/// What there is once the endpoint has been read.
+struct AtWork {
+    machine: EndpointMachine,
+    armed: Arc<Armed>,
+    read_at: TimestampMs,
+}
+
+impl WebhookActor {
+    pub(super) fn new(tenant: Tenant, inner: Arc<Inner>, presence: Arc<Presence>) -> Self {
+        Self {
+            tenant,
+            inner,
+            presence,
+            at_work: None,
+            stopping: StopReason::Shutdown,
+            told: (0, 0, 0),
+        }
+    }
+
+    fn stop(&mut self, ctx: &mut Context<Self>, reason: StopReason) {
+        self.stopping = reason;
+        self.inner.forget(self.tenant, &self.presence);
+        ctx.stop();
+    }
+
+    fn begin(&mut self, ctx: &mut Context<Self>) {
+        let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
+        let reading = async move { inner.outbox.endpoint(tenant).await };
+        let reading = reading.into_actor(self).map(|endpoint, actor, ctx| {
+            if actor.take_endpoint(ctx, endpoint) {
+                actor.feed(ctx, None, Input::Poked);
+            }
+        });
+        ctx.spawn(reading);
+    }
+
+    fn read_endpoint(&mut self, ctx: &mut Context<Self>) {
+        let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
+        let reading = async move { inner.outbox.endpoint(tenant).await };
+        let reading = reading.into_actor(self).map(|endpoint, actor, ctx| {
+            actor.take_endpoint(ctx, endpoint);
+        });
+        ctx.spawn(reading);
+    }
+
+    /// Takes in the endpoint as it is stored; false when there is nothing (more) to do here.
+    fn take_endpoint(
+        &mut self,
+        ctx: &mut Context<Self>,
+        endpoint: StoreResult<Option<Endpoint>>,
+    ) -> bool {
+        let now = self.inner.clock.now();
+        let endpoint = match endpoint {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                WebhookMetrics::get().on_store_failure(self.tenant, "reading the endpoint", &error);
+                if self.at_work.is_none() {
+                    // The scan of the node comes back to it.
+                    self.stop(ctx, StopReason::Idle);
+                }
+                return self.at_work.is_some();
+            }
+        };
+        let Some(endpoint) = endpoint else {
+            self.stop(ctx, StopReason::Finished);
+            return false;
+        };
+        if let Some(at_work) = &mut self.at_work
+            && at_work.armed.endpoint.version == endpoint.version
+            && at_work.armed.endpoint.id == endpoint.id
+        {
+            at_work.read_at = now;
+            return true;
+        }
+        let (id, enabled) = (endpoint.id, endpoint.enabled && !self.inner.is_draining());
+        let Some(armed) = Armed::new(endpoint, self.inner.seal.as_ref()) else {
+            tracing::error!(organization = %self.tenant.organization_id, endpoint = %id,
+                "a webhook secret cannot be opened with the keys that are configured");
+            self.stop(ctx, StopReason::Idle);
+            return false;
+        };
+        let armed = Arc::new(armed);
+        match &mut self.at_work {
+            Some(at_work) => {
+                let same = at_work.armed.endpoint.id == id;
+                at_work.armed = armed;
+                at_work.read_at = now;
+                if same {
+                    self.feed(ctx, None, Input::Enabled(enabled));
+                } else {
+                    at_work.machine.restart(enabled);
+                    self.feed(ctx, None, Input::Poked);
+                }
+            }
+            None => {
+                self.at_work = Some(AtWork {
+                    machine: EndpointMachine::new(Policy::default(), enabled),
+                    armed,
+                    read_at: now,
+                });
+            }
+        }
+        true
+    }
+
+    /// Gives the machine what happened, and does what it says. `generation` is that of the effect that is answered.
+    fn feed(&mut self, ctx: &mut Context<Self>, generation: Option<u64>, input: Input) {
+        let now = self.inner.clock.now();
+        let Some(at_work) = &mut self.at_work else {
+            return;
+        };
+        let machine = &mut at_work.machine;
+        let generation = generation.unwrap_or(machine.generation());
+        let handled = AssertUnwindSafe(|| machine.handle(now, generation, input));
+        let Ok(effects) = std::panic::catch_unwind(handled) else {
+            tracing::error!(organization = %self.tenant.organization_id, env = self.tenant.env.as_str(),
+                "a webhook machine panicked; it is rebuilt from the store");
+            Metrics::get()
+                .actor(ActorKind::Webhook)
+                .restarts
+                .increment(1);
+            self.stop(ctx, StopReason::Panic);
+            return;
+        };
+        for effect in effects {
+            self.perform(ctx, effect);
+        }
+        self.tell(now);
+    }
+
+    fn tell(&mut self, now: TimestampMs) {
+        let Some(machine) = self.at_work.as_ref().map(|at_work| &at_work.machine) else {
+            return;
+        };
+        let (metrics, (in_flight, window, blocked)) = (WebhookMetrics::get(), self.told);
+        let told = (
+            machine.in_flight(),
+            machine.window_len(),
+            machine.lanes_blocked(),
+        );
+        let by = |new: usize, old: usize| new as f64 - old as f64;
+        metrics.in_flight.increment(by(told.0, in_flight));
+        metrics.window.increment(by(told.1, window));
+        metrics.blocked.increment(by(told.2, blocked));
+        self.told = told;
+        self.presence.set_oldest(machine.oldest_due(now));
+    }
+
+    fn perform(&mut self, ctx: &mut Context<Self>, effect: Effect) {
+        match effect {
+            Effect::Load {
+                ready,
+                due,
+                by_hand,
+            } => self.load(ctx, ready, due, by_hand),
+            Effect::Read(lane, hand) => self.read(ctx, lane, hand),
+            Effect::Send(message, attempt) => self.send(ctx, message, attempt),
+            Effect::Commit(lane, change) => self.commit(ctx, lane, change),
+            Effect::WakeAt(at) => {
+                let wait_ms = at.since_ms(self.inner.clock.now()).max(0);
+                let wait = Duration::from_millis(wait_ms.unsigned_abs());
+                self.inner.arm(self.tenant, wait);
+            }
+            Effect::Idle => {
+                if self.inner.retire(self.tenant, &self.presence) {
+                    self.stopping = StopReason::Idle;
+                    ctx.stop();
+                }
+            }
+        }
+    }
+
+    fn place(&self) -> Option<(u64, EndpointId)> {
+        let at_work = self.at_work.as_ref()?;
+        Some((at_work.machine.generation(), at_work.armed.endpoint.id))
+    }
+
+    fn load(
+        &mut self,
+        ctx: &mut Context<Self>,
+        ready: Option<(TimestampMs, usize)>,
+        due: Option<(TimestampMs, usize)>,
+        by_hand: usize,
+    ) {
+        let Some((generation, endpoint_id)) = self.place() else {
+            return;
+        };
+        let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
+        let loading = async move {
+            let endpoint = inner.outbox.endpoint(tenant).await;
+            let listing = inner.outbox.listing(endpoint_id, ready, due, by_hand);
+            (endpoint, listing.await)
+        };
+        let loading = loading
+            .into_actor(self)
+            .map(move |(endpoint, listing), actor, ctx| {
+                if actor.take_endpoint(ctx, endpoint) {
+                    let listing = actor.ok(listing, "listing an outbox");
+                    actor.feed(ctx, Some(generation), Input::Loaded(listing));
+                }
+            });
+        ctx.spawn(loading);
+    }
+
+    fn read(&mut self, ctx: &mut Context<Self>, lane: SessionId, hand: Option<HandRequest>) {
+        let Some((generation, endpoint_id)) = self.place() else {
+            return;
+        };
+        let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
+        let reading = async move { inner.outbox.lane(tenant, endpoint_id, lane, hand).await };
+        let reading = reading.into_actor(self).map(move |read, actor, ctx| {
+            let read = actor.ok(read, "reading a lane");
+            actor.feed(ctx, Some(generation), Input::Read(lane, read));
+        });
+        ctx.spawn(reading);
+    }
+
+    fn send(&mut self, ctx: &mut Context<Self>, message: Queued, attempt: u32) {
+        let Some((generation, _)) = self.place() else {
+            return;
+        };
+        let Some(at_work) = &self.at_work else { return };
+        let now = self.inner.clock.now();
+        let age_ms = now.since_ms(at_work.read_at);
+        let stale = !(0..=ENDPOINT_FRESH_MS).contains(&age_ms);
+        let (inner, armed) = (Arc::clone(&self.inner), Arc::clone(&at_work.armed));
+        let lane = message.session_id;
+        if stale {
+            self.read_endpoint(ctx);
+        }
+        let sending = async move {
+            let armed = if stale {
+                read_again(&inner, armed).await
+            } else {
+                Some(armed)
+            };
+            attempt_once(&inner, armed, message, attempt).await
+        };
+        let sending = sending
+            .into_actor(self)
+            .map(move |(report, ends_at), actor, ctx| {
+                WebhookMetrics::get().on_attempt(&report, attempt, message.id.made_at());
+                if let Some(ends_at) = ends_at {
+                    actor.inner.certificate_ends(actor.tenant, ends_at);
+                }
+                let chance = actor.inner.entropy.random() as u64;
+                actor.feed(ctx, Some(generation), Input::Tried(lane, report, chance));
+            });
+        ctx.spawn(sending);
+    }
+
+    fn commit(&mut self, ctx: &mut Context<Self>, lane: SessionId, change: Change) {
+        let Some((generation, endpoint_id)) = self.place() else {
+            return;
+        };
+        let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
+        let updates = change.updates.clone();
+        let committing = async move {
+            let outbox = &inner.outbox;
+            outbox.commit(tenant, endpoint_id, lane, change).await
+        };
+        let committing = committing.into_actor(self).map(move |waiting, actor, ctx| {
+            if waiting.is_ok() {
+                for update in &updates {
+                    WebhookMetrics::get().on_update(tenant, update);
+                }
+            }
+            let waiting = actor.ok(waiting, "committing a try");
+            actor.feed(ctx, Some(generation), Input::Committed(lane, waiting));
+        });
+        ctx.spawn(committing);
+    }
+
+    fn ok<T>(&self, result: StoreResult<T>, doing: &'static str) -> Option<T> {
+        result
+            .inspect_err(|error| {
+                WebhookMetrics::get().on_store_failure(self.tenant, doing, error);
+            })
+            .ok()
+    }
+}
+
+/// The endpoint as it is stored now; none when this try is not to be made.
+async fn read_again(inner: &Inner, armed: Arc<Armed>) -> Option<Arc<Armed>> {
+    let known = &armed.endpoint;
+    let endpoint = inner.outbox.endpoint(known.tenant).await.ok()??;
+    if endpoint.id != known.id || !endpoint.enabled {
+        return None;
+    }
+    if endpoint.version == known.version {
+        return Some(armed);
+    }
+    Armed::new(endpoint, inner.seal.as_ref()).map(Arc::new)
+}
+
+/// One try, and when the receiver's certificate ends. Where our own part of it fails, the cause says so.
+async fn attempt_once(
+    inner: &Inner,
+    armed: Option<Arc<Armed>>,
+    message: Queued,
+    attempt: u32,
+) -> (Report, Option<TimestampMs>) {
+    let ours = || Report {
+        at: inner.clock.now(),
+        duration_ms: 0,
+        status_code: None,
+        cause: Some(Cause::Internal),
+        response: None,
+    };
+    let body = inner.outbox.body(message.session_id, message.number).await;
+    let (Some(armed), Ok(Some(body))) = (armed, body) else {
+        return (ours(), None);
+    };
+    let saying = Saying {
+        event: message.event,
+        session: message.session_id.to_string(),
+        id: message.id,
+        attempt,
+        sequence: message.number,
+        body,
+    };
+    let at = inner.clock.now();
+    let Ok(request) = armed.sign(&saying, at) else {
+        return (ours(), None);
+    };
+    let answer = inner.transport.send(request).await;
+    let report = Report {
+        at,
+        duration_ms: answer.duration_ms,
+        status_code: answer.status_code,
+        cause: answer.cause,
+        response: answer.response,
+    };
+    (report, answer.certificate_ends_at)
+}
+
+impl Actor for WebhookActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        Metrics::get().actor(ActorKind::Webhook).on_started();
+        self.begin(ctx);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Context<Self>) {
+        let (metrics, (in_flight, window, blocked)) = (WebhookMetrics::get(), self.told);
+        metrics.in_flight.decrement(in_flight as f64);
+        metrics.window.decrement(window as f64);
+        metrics.blocked.decrement(blocked as f64);
+        self.inner.forget(self.tenant, &self.presence);
+        Metrics::get()
+            .actor(ActorKind::Webhook)
+            .on_stopped(self.stopping);
+    }
+}
+
+impl Handler<Tell> for WebhookActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Tell, ctx: &mut Context<Self>) {
+        match message {
+            Tell::Poke => {
+                self.presence.taken();
+                self.feed(ctx, None, Input::Poked);
+            }
+            Tell::Tick => self.feed(ctx, None, Input::Tick),
+            Tell::Changed => self.read_endpoint(ctx),
+            Tell::Drain => self.feed(ctx, None, Input::Enabled(false)),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A message as it goes over the wire: its headers, signed at the time of the try with every secret that is live.
+
+use std::sync::Arc;
+
+use porchlight_core::webhook::signature::{
+    SecretError, service_signature, standard_signature, standard_timestamp,
+};
+use porchlight_schema::ids::MessageId;
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::time::TimestampMs;
+use zeroize::Zeroizing;
+
+use crate::ports::{Endpoint, OutboundRequest, SecretSeal};
+
+/// An endpoint with its secrets, ready to sign. They are wiped from memory when it goes.
+pub struct Armed {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    secret: Zeroizing<String>,
+    previous: Option<(Zeroizing<String>, TimestampMs)>,
+}
+
+impl std::fmt::Debug for Armed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Armed")
+            .field("endpoint", &self.endpoint.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What one request says of itself.
+#[derive(Debug, Clone)]
+pub struct Saying {
+    /// What it tells.
+    pub event: MessageEvent,
+    /// Of which session.
+    pub session: String,
+    /// The message.
+    pub id: MessageId,
+    /// Which try, from 1.
+    pub attempt: u32,
+    /// Its place within the session.
+    pub sequence: u32,
+    /// The exact body.
+    pub body: Arc<str>,
+}
+
+impl Armed {
+    /// Decrypts the endpoint's secrets. None: one of them can't be opened with the keys that there are.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, seal: &dyn SecretSeal) -> Option<Self> {
+        let open = |secret| seal.open(endpoint.tenant, endpoint.id, secret);
+        let secret = open(&endpoint.secret)?;
+        let previous = match &endpoint.previous {
+            Some(previous) => Some((open(&previous.secret)?, previous.expires_at)),
+            None => None,
+        };
+        Some(Self {
+            endpoint,
+            secret,
+            previous,
+        })
+    }
+
+    /// The request, signed at `now` (contract section 6).
+    ///
+    /// # Errors
+    ///
+    /// When what was stored as a secret is none.
+    pub fn sign(&self, saying: &Saying, now: TimestampMs) -> Result<OutboundRequest, SecretError> {
+        let body = saying.body.as_bytes();
+        let previous = self.previous.as_ref();
+        let previous = previous.filter(|(_, expires_at)| now < *expires_at);
+        let previous = previous.map(|(secret, _)| secret.as_str());
+        let live = std::iter::once(self.secret.as_str()).chain(previous);
+        let mut headers = vec![
+            ("x-service-event", saying.event.as_str().to_owned()),
+            ("x-service-delivery", saying.session.clone()),
+            ("x-service-delivery-id", saying.id.to_string()),
+            ("x-service-attempt", saying.attempt.to_string()),
+            ("x-service-sequence", saying.sequence.to_string()),
+            ("x-service-signature", service_signature(&self.secret, body)),
+            ("webhook-id", saying.id.to_string()),
+            ("webhook-timestamp", standard_timestamp(now).to_string()),
+            (
+                "webhook-signature",
+                standard_signature(live, saying.id, now, body)?,
+            ),
+        ];
+        if let Some(previous) = previous {
+            let signature = service_signature(previous, body);
+            headers.push(("x-service-signature-previous", signature));
+        }
+        Ok(OutboundRequest {
+            url: Arc::clone(&self.endpoint.url),
+            headers,
+            body: Arc::clone(&saying.body),
+        })
+    }
+}

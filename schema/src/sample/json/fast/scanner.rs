@@ -1,0 +1,314 @@
+//! Goes over JSON (RFC 8259) as machines write it. What it does not know (an escape, a nested value that nobody asked
+//! for) or what is not JSON makes it give up: none.
+
+/// A place in a text.
+pub(super) struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// Powers of ten that are exact (to 10²²) or the nearest double.
+const POWERS: [f64; 41] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22, 1e23, 1e24, 1e25, 1e26, 1e27, 1e28, 1e29, 1e30, 1e31, 1e32,
+    1e33, 1e34, 1e35, 1e36, 1e37, 1e38, 1e39, 1e40,
+];
+
+/// Bytes that a plain string can't hold: its closing quote, an escape, a control character.
+const ENDS_STRING: [bool; 256] = {
+    let mut ends = [false; 256];
+    let mut control = 0;
+    while control < b' ' as usize {
+        ends[control] = true;
+        control += 1;
+    }
+    ends[b'"' as usize] = true;
+    ends[b'\\' as usize] = true;
+    ends
+};
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// The byte here; 0, which no JSON has outside of strings, at the end.
+    fn peek(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), b' ' | b'\n' | b'\t' | b'\r') {
+            self.at += 1;
+        }
+    }
+
+    /// Passes a byte, if it is here.
+    fn pass(&mut self, byte: u8) -> bool {
+        let here = self.peek() == byte;
+        self.at += usize::from(here);
+        here
+    }
+
+    fn word(&mut self, word: &[u8]) -> bool {
+        let here = self
+            .bytes
+            .get(self.at..)
+            .is_some_and(|rest| rest.starts_with(word));
+        self.at += if here { word.len() } else { 0 };
+        here
+    }
+
+    /// Nothing but space follows.
+    pub(super) fn end(&mut self) -> Option<()> {
+        self.space();
+        (self.at == self.bytes.len()).then_some(())
+    }
+
+    /// An object: `each` gets every key and reads its value.
+    pub(super) fn members(
+        &mut self,
+        mut each: impl FnMut(&mut Self, &'a [u8]) -> Option<()>,
+    ) -> Option<()> {
+        self.space();
+        self.pass(b'{').then_some(())?;
+        self.space();
+        if self.pass(b'}') {
+            return Some(());
+        }
+        loop {
+            self.space();
+            let key = self.string()?;
+            self.space();
+            self.pass(b':').then_some(())?;
+            self.space();
+            each(self, key)?;
+            self.space();
+            if self.pass(b'}') {
+                return Some(());
+            }
+            self.pass(b',').then_some(())?;
+        }
+    }
+
+    /// An array: `each` reads every element.
+    pub(super) fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.space();
+        self.pass(b'[').then_some(())?;
+        self.space();
+        if self.pass(b']') {
+            return Some(());
+        }
+        loop {
+            self.space();
+            each(self)?;
+            self.space();
+            if self.pass(b']') {
+                return Some(());
+            }
+            self.pass(b',').then_some(())?;
+        }
+    }
+
+    /// A string without escapes: what stands between the quotes.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        self.pass(b'"').then_some(())?;
+        let rest = self.bytes.get(self.at..)?;
+        let length = rest
+            .iter()
+            .position(|&byte| ENDS_STRING[usize::from(byte)])?;
+        let (string, after) = rest.split_at_checked(length)?;
+        (after.first() == Some(&b'"')).then_some(())?;
+        self.at += length + 1;
+        Some(string)
+    }
+
+    /// The same as text.
+    pub(super) fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.string()?).ok()
+    }
+
+    /// Whether a null is here; it is passed.
+    pub(super) fn null(&mut self) -> bool {
+        self.peek() == b'n' && self.word(b"null")
+    }
+
+    /// True or false.
+    pub(super) fn truth(&mut self) -> Option<bool> {
+        if self.word(b"true") {
+            return Some(true);
+        }
+        self.word(b"false").then_some(false)
+    }
+
+    /// A value that nobody asked for, unless it is an object or an array.
+    pub(super) fn skip_scalar(&mut self) -> Option<()> {
+        match self.peek() {
+            b'"' => self.text().map(drop),
+            b'n' => self.null().then_some(()),
+            b't' | b'f' => self.truth().map(drop),
+            _ => self.number().map(drop),
+        }
+    }
+
+    /// Digits: what they make together with those before; how many of them counted, how many there were. Digits beyond
+    /// what 64 bits hold are passed and not counted.
+    fn digits(&mut self, so_far: u64) -> (u64, usize, usize) {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let digit_at = |place: usize| {
+            rest.get(place)
+                .map(|byte| byte.wrapping_sub(b'0'))
+                .filter(|&digit| digit < 10)
+        };
+        let (mut number, mut counted) = (so_far, 0);
+        // Another digit fits for certain below this.
+        while number < u64::MAX / 10
+            && let Some(digit) = digit_at(counted)
+        {
+            number = number * 10 + u64::from(digit);
+            counted += 1;
+        }
+        if let Some(digit) = digit_at(counted)
+            && let Some(longer) = number
+                .checked_mul(10)
+                .and_then(|tens| tens.checked_add(u64::from(digit)))
+        {
+            number = longer;
+            counted += 1;
+        }
+        let mut passed = counted;
+        while digit_at(passed).is_some() {
+            passed += 1;
+        }
+        self.at += passed;
+        (number, counted, passed)
+    }
+
+    /// A whole number without sign, fraction or exponent.
+    pub(super) fn whole_number(&mut self) -> Option<u64> {
+        let leading_zero = self.peek() == b'0';
+        let (number, counted, passed) = self.digits(0);
+        let plain = !matches!(self.peek(), b'.' | b'e' | b'E');
+        (passed > 0 && counted == passed && !(leading_zero && passed > 1) && plain)
+            .then_some(number)
+    }
+
+    /// A number, as the double that `serde_json` makes of it: its digits as a whole number, times or through a power of
+    /// ten. Up to 2⁵³ and 10²² that is the nearest double.
+    pub(super) fn number(&mut self) -> Option<f64> {
+        let negative = self.pass(b'-');
+        let leading_zero = self.peek() == b'0';
+        let (whole, counted, passed) = self.digits(0);
+        if passed == 0 || counted != passed || (leading_zero && passed > 1) {
+            return None;
+        }
+        let (mut digits, mut exponent) = (whole, 0);
+        if self.pass(b'.') {
+            let (all, counted, passed) = self.digits(whole);
+            if passed == 0 {
+                return None;
+            }
+            (digits, exponent) = (all, -i32::try_from(counted).ok()?);
+        }
+        if matches!(self.peek(), b'e' | b'E') {
+            exponent += self.exponent()?;
+        }
+        let power = POWERS.get(exponent.unsigned_abs() as usize)?;
+        let number = if exponent < 0 {
+            digits as f64 / power
+        } else {
+            digits as f64 * power
+        };
+        Some(if negative { -number } else { number })
+    }
+
+    fn exponent(&mut self) -> Option<i32> {
+        self.at += 1;
+        let negative = self.pass(b'-');
+        if !negative {
+            self.pass(b'+');
+        }
+        let (exponent, counted, passed) = self.digits(0);
+        if passed == 0 || counted != passed {
+            return None;
+        }
+        let exponent = i32::try_from(exponent)
+            .ok()
+            .filter(|&exponent| exponent < 1_000)?;
+        Some(if negative { -exponent } else { exponent })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn number(text: &str) -> Option<f64> {
+        let mut scanner = Scanner::new(text.as_bytes());
+        scanner.number().filter(|_| scanner.end().is_some())
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        for text in [
+            "", "-", "+1", "01", "-01", "1.", ".5", "1e", "1e+", "1.e5", "0x1", "NaN", "1_0",
+            "1 2", "--1",
+        ] {
+            assert_eq!(number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_well_formed_is_given_up() {
+        let reads = |text: &str| {
+            let mut scanner = Scanner::new(text.as_bytes());
+            let whole = scanner.members(|scanner, _| scanner.skip_scalar());
+            whole.and_then(|()| scanner.end()).is_some()
+        };
+        assert!(reads(" { } ") && reads(r#"{"a" : 1 ,"b":"x","c":null,"d":true,"e":false}"#));
+        for text in [
+            "",
+            "{",
+            "{}}",
+            "[]",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1,}"#,
+            r#"{,"a":1}"#,
+            r#"{"a":1 "b":2}"#,
+            r#"{a:1}"#,
+            r#"{"a":nul}"#,
+            r#"{"a":tru}"#,
+            r#"{"a":"\n"}"#,
+            "{\"a\":\"\n\"}",
+            r#"{"a":"#,
+            r#"{"a":"x}"#,
+            r#"{"a":{}}"#,
+        ] {
+            assert!(!reads(text), "{text}");
+        }
+    }
+
+    proptest! {
+        /// A number is the same double, to the last bit, as the slow way makes of it.
+        #[test]
+        fn a_number_is_what_serde_json_makes_of_it(text in "-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,2})?") {
+            if let Some(fast) = number(&text) {
+                let slow: f64 = serde_json::from_str(&text).unwrap();
+                prop_assert_eq!(fast.to_bits(), slow.to_bits());
+            } else {
+                prop_assert!(text.contains(['e', 'E']), "{} was given up", text);
+            }
+        }
+
+        /// Numbers as programs write doubles, too.
+        #[test]
+        fn a_double_comes_back(value in -1e9_f64..1e9) {
+            let text = value.to_string();
+            let slow: f64 = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(number(&text).map(f64::to_bits), Some(slow.to_bits()));
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Who asks, and what they may do (contract section 1).
+//!
+//! A credential comes as `Service-Key: KEY` or as `Authorization: Bearer KEY`. When both headers are there they must
+//! say the same: which of two different credentials was meant can't be known, so the request is refused with 401. The
+//! same holds for a header that is there twice, and for an `Authorization` of another scheme.
+
+mod cache;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use porchlight_actors::ports::Store;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::key::{KeyKind, KeyRecord};
+use porchlight_schema::limits::TOKEN_GRACE_MS;
+use porchlight_schema::session::{SessionEnd, Tenant};
+use porchlight_schema::time::TimestampMs;
+
+use super::problem::{Code, Problem};
+use crate::keys::{self, SessionTokens};
+use cache::KeyCache;
+
+/// The header of our own.
+const SERVICE_KEY: HeaderName = HeaderName::from_static("service-key");
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub enum Caller {
+    /// Who has this key.
+    Key(Arc<KeyRecord>),
+    /// Who has this session's token.
+    Session(SessionId),
+}
+
+impl Caller {
+    /// The tenant of a secret key.
+    ///
+    /// # Errors
+    ///
+    /// 403 for any other credential.
+    pub fn secret(&self) -> Result<Tenant, Problem> {
+        match self {
+            Self::Key(record) if record.kind == KeyKind::Secret => Ok(record.tenant),
+            _ => Err(Problem::new(
+                Code::SecretKeyRequired,
+                "This takes a secret key.",
+            )),
+        }
+    }
+
+    /// The tenant of a key, secret or not.
+    ///
+    /// # Errors
+    ///
+    /// 403 for a session token.
+    pub fn key(&self) -> Result<Tenant, Problem> {
+        match self {
+            Self::Key(record) => Ok(record.tenant),
+            Self::Session(_) => Err(Problem::new(
+                Code::KeyRequired,
+                "This takes a secret or a client key.",
+            )),
+        }
+    }
+
+    /// Whether a token is this session's; a key may act on every session that it sees.
+    ///
+    /// # Errors
+    ///
+    /// 403 for a token of another session. `session_id` is none where the request names something that is no id.
+    pub fn may_act_on(&self, session_id: Option<SessionId>) -> Result<(), Problem> {
+        match self {
+            Self::Session(own) if session_id != Some(*own) => Err(Problem::new(
+                Code::OtherSession,
+                "A session token is good for its own session only.",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the caller sees what belongs to `tenant`. What is not seen answers 404, so that ids can't be probed.
+    #[must_use]
+    pub fn sees(&self, tenant: Tenant) -> bool {
+        match self {
+            Self::Key(record) => record.tenant == tenant,
+            // The token names the session itself, and so its tenant.
+            Self::Session(_) => true,
+        }
+    }
+
+    /// Whether a token is still good at `now`, for a session that ended so.
+    ///
+    /// # Errors
+    ///
+    /// 401 for a token whose session ended more than 24 h ago.
+    pub fn still_good(&self, end: Option<&SessionEnd>, now: TimestampMs) -> Result<(), Problem> {
+        let expired = matches!(self, Self::Session(_))
+            && end.is_some_and(|end| now.since_ms(end.completed_at) > TOKEN_GRACE_MS);
+        if expired {
+            Err(invalid("The session token has expired."))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What a rate is counted by.
+    fn subject(&self) -> [u8; 16] {
+        match self {
+            Self::Key(record) => record.id.to_bytes(),
+            Self::Session(session_id) => session_id.to_bytes(),
+        }
+    }
+}
+
+/// Finds out who asks.
+pub struct Authenticator {
+    store: Arc<dyn Store>,
+    tokens: SessionTokens,
+    cache: KeyCache,
+    limiter: Option<DefaultKeyedRateLimiter<[u8; 16]>>,
+}
+
+impl std::fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authenticator").finish_non_exhaustive()
+    }
+}
+
+impl Authenticator {
+    /// `rate_per_second`: requests of one key, with a burst of as many; 0: no limit. `remembered`: how long a look-up
+    /// is remembered, which is how long a revocation on another node may take to be known here.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        tokens: SessionTokens,
+        rate_per_second: u32,
+        remembered: Duration,
+    ) -> Self {
+        let quota = NonZeroU32::new(rate_per_second).map(Quota::per_second);
+        Self {
+            store,
+            tokens,
+            cache: KeyCache::new(remembered),
+            limiter: quota.map(RateLimiter::dashmap),
+        }
+    }
+
+    /// Who sent these headers.
+    ///
+    /// # Errors
+    ///
+    /// 401: no credential, or none that is good; 429: too many requests of it; 503: the store can't tell.
+    pub async fn caller(&self, headers: &HeaderMap, now: TimestampMs) -> Result<Caller, Problem> {
+        let credential = presented(headers)?;
+        let caller = if SessionTokens::is_token(credential) {
+            Caller::Session(self.tokens.check(credential).map_err(|_| unknown())?)
+        } else {
+            self.key(credential, now).await?
+        };
+        self.limit(&caller)?;
+        Ok(caller)
+    }
+
+    /// The token of a session.
+    #[must_use]
+    pub fn token(&self, session_id: SessionId) -> String {
+        self.tokens.make(session_id)
+    }
+
+    /// Forgets every look-up: what was revoked on this node is known on it at once.
+    pub fn forget(&self) {
+        self.cache.clear();
+    }
+
+    /// Lets go of what is remembered of callers that are silent. Called from time to time.
+    pub fn tidy(&self) {
+        self.cache.tidy();
+        if let Some(limiter) = &self.limiter {
+            limiter.retain_recent();
+            limiter.shrink_to_fit();
+        }
+    }
+
+    async fn key(&self, credential: &str, now: TimestampMs) -> Result<Caller, Problem> {
+        let read = keys::read(credential).ok_or_else(unknown)?;
+        let found = match self.cache.get(&read.hash) {
+            Some(found) => found,
+            None => {
+                let found = self.store.find_key(read.hash).await?.map(Arc::new);
+                self.cache.put(read.hash, found.clone());
+                found
+            }
+        };
+        let record = found.ok_or_else(unknown)?;
+        if record.kind != read.kind || record.tenant.env != read.env {
+            return Err(unknown());
+        }
+        if !record.is_live(now) {
+            return Err(invalid("The key was revoked, or has expired."));
+        }
+        Ok(Caller::Key(record))
+    }
+
+    fn limit(&self, caller: &Caller) -> Result<(), Problem> {
+        let Some(limiter) = &self.limiter else {
+            return Ok(());
+        };
+        limiter.check_key(&caller.subject()).map_err(|not_until| {
+            let wait = not_until.wait_time_from(DefaultClock::default().now());
+            let problem = Problem::new(
+                Code::RateLimited,
+                "More requests with this credential than are served in a second.",
+            );
+            problem.retry_after_sec(wait.as_secs_f64().ceil().max(1.0) as u64)
+        })
+    }
+}
+
+fn invalid(detail: &str) -> Problem {
+    Problem::new(Code::CredentialInvalid, detail)
+}
+
+/// The same words for all that was never good, so that nothing can be learned from them.
+fn unknown() -> Problem {
+    invalid("The credential is not a key or token of this service.")
+}
+
+/// The credential in these headers.
+fn presented(headers: &HeaderMap) -> Result<&str, Problem> {
+    let own = single(headers, &SERVICE_KEY)?;
+    let bearer = match single(headers, &AUTHORIZATION)? {
+        Some(value) => Some(
+            bearer(value).ok_or_else(|| invalid("Authorization must be of the scheme Bearer."))?,
+        ),
+        None => None,
+    };
+    match (own, bearer) {
+        (Some(own), Some(bearer)) if own != bearer => Err(invalid(
+            "Service-Key and Authorization say different things.",
+        )),
+        (Some(credential), _) | (None, Some(credential)) => Ok(credential),
+        (None, None) => Err(Problem::new(
+            Code::CredentialMissing,
+            "Give a key as Service-Key, or as Authorization: Bearer.",
+        )),
+    }
+}
+
+/// The value of a header that may be there once.
+fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Problem> {
+    let mut values = headers.get_all(name);
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        return Err(invalid("A credential's header is there twice."));
+    }
+    value.to_str().map(Some).map_err(|_| unknown())
+}
+
+/// What follows the scheme, whose letters may be of either case (RFC 9110, section 11.1).
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, credential) = value.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| credential.trim_start_matches(' '))
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::header::HeaderValue;
+
+    use super::*;
+
+    fn asked(headers: &[(&'static str, &'static str)]) -> Result<String, Code> {
+        let mut map = HeaderMap::new();
+        for &(name, value) in headers {
+            map.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
+        }
+        presented(&map)
+            .map(str::to_owned)
+            .map_err(|problem| problem.code())
+    }
+
+    #[test]
+    fn both_forms_are_read_and_must_agree() {
+        let good = [
+            &[("service-key", "a")][..],
+            &[("authorization", "Bearer a")],
+            &[("authorization", "bEARER   a")],
+            &[("service-key", "a"), ("authorization", "Bearer a")],
+        ];
+        for headers in good {
+            assert_eq!(asked(headers), Ok("a".into()), "{headers:?}");
+        }
+        let bad = [
+            &[("service-key", "a"), ("authorization", "Bearer b")][..],
+            &[("service-key", "a"), ("service-key", "a")],
+            &[("service-key", "a"), ("authorization", "Basic a")],
+            &[("authorization", "Bearer")],
+            &[("authorization", "a")],
+        ];
+        for headers in bad {
+            assert_eq!(asked(headers), Err(Code::CredentialInvalid), "{headers:?}");
+        }
+        assert_eq!(asked(&[]), Err(Code::CredentialMissing));
+    }
+}

@@ -1,0 +1,259 @@
+//! Reading a body: how large, in what coding, how slowly. Everything is counted while it streams in, so that no more
+//! than the limit is ever held.
+//!
+//! It reads the raw payload: the framework's own readers know neither a limit as sent beside one as unpacked, nor a
+//! deadline (it cuts a slow head off, but a body sent a byte at a time would hold a connection for ever).
+
+mod unpack;
+
+use std::time::Duration;
+
+use actix_web::error::PayloadError;
+use actix_web::http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue,
+};
+use actix_web::web::{Bytes, BytesMut};
+use futures_util::{FutureExt, Stream, StreamExt};
+use porchlight_schema::limits::{
+    BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX, REQUEST_BODY_BYTES_MAX,
+};
+use tokio::time::Instant;
+
+use super::problem::{Code, Problem};
+use unpack::Coding;
+
+/// How large a body may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes as sent.
+    pub sent_bytes: usize,
+    /// Bytes after decompression.
+    pub unpacked_bytes: usize,
+}
+
+impl Limits {
+    /// Of one batch (contract 3).
+    pub const BATCH: Self = Self {
+        sent_bytes: BATCH_SENT_BYTES_MAX,
+        unpacked_bytes: BATCH_UNPACKED_BYTES_MAX,
+    };
+    /// Of anything else.
+    pub const REQUEST: Self = Self {
+        sent_bytes: REQUEST_BODY_BYTES_MAX,
+        unpacked_bytes: REQUEST_BODY_BYTES_MAX,
+    };
+}
+
+/// How slow a body may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// How long nothing may come.
+    pub silence: Duration,
+    /// After how long it must be whole.
+    pub whole: Duration,
+}
+
+/// What the head says of the body, checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Announced {
+    coding: Coding,
+    length: Option<usize>,
+    limits: Limits,
+}
+
+/// Checks the head of a request whose body must be JSON: media type, coding, announced length.
+///
+/// # Errors
+///
+/// 415, then 413.
+pub fn json(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
+    if !is_json(headers) {
+        let problem = Problem::new(
+            Code::UnsupportedMediaType,
+            "This takes application/json in UTF-8.",
+        );
+        return Err(problem.with_header(ACCEPT, HeaderValue::from_static("application/json")));
+    }
+    announced(headers, limits)
+}
+
+/// Checks what holds for a body of any media type: its coding and its announced length.
+///
+/// # Errors
+///
+/// 415, then 413.
+pub fn announced(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
+    let mut codings = headers.get_all(CONTENT_ENCODING);
+    let coding = match (codings.next(), codings.next()) {
+        (None, _) => Some(Coding::Identity),
+        (Some(value), None) => value.to_str().ok().and_then(Coding::named),
+        _ => None,
+    };
+    let coding = coding.ok_or_else(|| {
+        let problem = Problem::new(
+            Code::UnsupportedEncoding,
+            "This takes the content encodings gzip, zstd and identity, one at a time.",
+        );
+        problem.with_header(
+            ACCEPT_ENCODING,
+            HeaderValue::from_static("gzip, zstd, identity"),
+        )
+    })?;
+    let length = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse().ok());
+    if length.is_some_and(|length: usize| length > limits.sent_bytes) {
+        return Err(too_large(limits.sent_bytes, "as sent"));
+    }
+    Ok(Announced {
+        coding,
+        length,
+        limits,
+    })
+}
+
+impl Announced {
+    /// Bytes to admit before the body is read: what is announced, or the first step of what is not.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.length
+            .unwrap_or(unpack::STEP_BYTES.min(self.limits.sent_bytes))
+    }
+
+    /// Reads the body and unpacks it. `grow` is asked before more is held than [`Self::bytes`].
+    ///
+    /// # Errors
+    ///
+    /// 408, 413, 400, or what `grow` says.
+    pub async fn read<S>(
+        self,
+        payload: S,
+        deadlines: Deadlines,
+        mut grow: impl FnMut(usize) -> Result<(), Problem>,
+    ) -> Result<Bytes, Problem>
+    where
+        S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
+    {
+        let sent = self.read_sent(payload, deadlines, &mut grow).await?;
+        unpack::unpack(self.coding, sent, self.limits.unpacked_bytes, grow).await
+    }
+
+    async fn read_sent<S>(
+        &self,
+        payload: S,
+        deadlines: Deadlines,
+        mut grow: impl FnMut(usize) -> Result<(), Problem>,
+    ) -> Result<Bytes, Problem>
+    where
+        S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
+    {
+        let mut chunks = Chunks {
+            payload,
+            deadlines,
+            ends_at: None,
+        };
+        let Some(first) = chunks.next().await? else {
+            return Ok(Bytes::new());
+        };
+        // The usual case: it is all there, and nothing is copied.
+        if self.length == Some(first.len()) {
+            return Ok(first);
+        }
+        let mut admitted = self.bytes();
+        let mut body = BytesMut::with_capacity(admitted.max(first.len()));
+        let mut next = Some(first);
+        while let Some(chunk) = next {
+            let length = body.len() + chunk.len();
+            if length > self.limits.sent_bytes {
+                return Err(too_large(self.limits.sent_bytes, "as sent"));
+            }
+            if length > admitted {
+                grow(length - admitted)?;
+                admitted = length;
+            }
+            body.extend_from_slice(&chunk);
+            next = chunks.next().await?;
+        }
+        Ok(body.freeze())
+    }
+}
+
+/// A payload with its deadlines. A timer is made only when there is something to wait for.
+struct Chunks<S> {
+    payload: S,
+    deadlines: Deadlines,
+    ends_at: Option<Instant>,
+}
+
+impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
+    async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        let item = match self.payload.next().now_or_never() {
+            Some(item) => item,
+            None => {
+                let now = Instant::now();
+                let ends_at = *self.ends_at.get_or_insert(now + self.deadlines.whole);
+                let patience = ends_at.min(now + self.deadlines.silence);
+                tokio::time::timeout_at(patience, self.payload.next())
+                    .await
+                    .map_err(|_| too_slow(patience == ends_at))?
+            }
+        };
+        // Even one that never lets us wait has to be whole in time.
+        if self
+            .ends_at
+            .is_some_and(|ends_at| Instant::now() >= ends_at)
+            && item.is_some()
+        {
+            return Err(too_slow(true));
+        }
+        item.transpose().map_err(|error| match error {
+            PayloadError::Overflow => Problem::new(Code::BodyTooLarge, "The body is too large."),
+            _ => Problem::new(Code::MalformedBody, "The body ended before it was whole."),
+        })
+    }
+}
+
+fn too_slow(is_whole: bool) -> Problem {
+    let detail = if is_whole {
+        "The body was not whole in time."
+    } else {
+        "Nothing of the body came for too long."
+    };
+    Problem::new(Code::BodyTimeout, detail)
+}
+
+fn too_large(bytes_max: usize, when: &str) -> Problem {
+    Problem::new(
+        Code::BodyTooLarge,
+        format!("The body may have {bytes_max} bytes {when}."),
+    )
+}
+
+/// Whether the one `Content-Type` is JSON, in UTF-8 where it says a charset.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(CONTENT_TYPE);
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return false;
+    };
+    if value == "application/json" {
+        return true;
+    }
+    let Ok(text) = value.to_str() else {
+        return false;
+    };
+    let mut parts = text.split(';');
+    let is_media = parts
+        .next()
+        .is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"));
+    is_media
+        && parts.all(|parameter| match parameter.split_once('=') {
+            Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+                value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+            }
+            _ => true,
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+use std::io::Write;
+
+use futures_util::stream;
+
+use super::*;
+
+const SOON: Deadlines = Deadlines {
+    silence: Duration::from_secs(10),
+    whole: Duration::from_secs(30),
+};
+const SMALL: Limits = Limits {
+    sent_bytes: 1_000,
+    unpacked_bytes: 5_000,
+};
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        headers.append(name.parse().unwrap(), value.parse().unwrap());
+    }
+    headers
+}
+
+async fn read(head: &[(&'static str, &str)], chunks: Vec<Bytes>) -> Result<Bytes, Code> {
+    let announced = announced(&headers(head), SMALL).map_err(|problem| problem.code())?;
+    let payload = stream::iter(chunks.into_iter().map(Ok));
+    announced
+        .read(payload, SOON, |_| Ok(()))
+        .await
+        .map_err(|problem| problem.code())
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 3).unwrap()
+}
+
+#[tokio::test]
+async fn however_it_is_cut_it_is_the_same_body() {
+    let text: Vec<u8> = (0..900_u32).map(|n| (n % 251) as u8).collect();
+    let codings: [(&str, Vec<u8>); 3] = [
+        ("identity", text.clone()),
+        ("GZIP", gzip(&text)),
+        ("zstd", zstd(&text)),
+    ];
+    for (coding, sent) in codings {
+        for size in [1, 7, 300, 5_000] {
+            let chunks: Vec<_> = sent.chunks(size).map(Bytes::copy_from_slice).collect();
+            let length = sent.len().to_string();
+            let head = [("content-encoding", coding), ("content-length", &length)];
+            assert_eq!(
+                read(&head, chunks.clone()).await,
+                Ok(text.clone().into()),
+                "{coding} by {size}"
+            );
+            assert_eq!(
+                read(&head[..1], chunks).await,
+                Ok(text.clone().into()),
+                "{coding} by {size}, length unknown"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_as_sent_and_unpacked() {
+    let too_large = Err(Code::BodyTooLarge);
+    assert_eq!(read(&[("content-length", "1001")], vec![]).await, too_large);
+    let chunk = Bytes::from_static(&[b' '; 501]);
+    assert_eq!(
+        read(&[], vec![chunk.clone(), chunk.clone()]).await,
+        too_large
+    );
+    let just = vec![b' '; 5_000];
+    assert_eq!(
+        read(&[("content-encoding", "gzip")], vec![gzip(&just).into()]).await,
+        Ok(just.clone().into())
+    );
+    for length in [5_001, 200_000, 600_000] {
+        let bomb = vec![b' '; length];
+        assert_eq!(
+            read(&[("content-encoding", "gzip")], vec![gzip(&bomb).into()]).await,
+            too_large
+        );
+        assert_eq!(
+            read(&[("content-encoding", "zstd")], vec![zstd(&bomb).into()]).await,
+            too_large
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_in_its_coding_is_refused() {
+    let text = vec![b'x'; 600];
+    let (gzipped, zstded) = (gzip(&text), zstd(&text));
+    let malformed = Err(Code::MalformedBody);
+    for (coding, sent) in [
+        ("gzip", &text),
+        ("zstd", &text),
+        ("gzip", &zstded),
+        ("zstd", &gzipped),
+    ] {
+        assert_eq!(
+            read(&[("content-encoding", coding)], vec![sent.clone().into()]).await,
+            malformed,
+            "{coding}"
+        );
+    }
+    for (coding, sent) in [("gzip", gzipped), ("zstd", zstded)] {
+        let torn = Bytes::copy_from_slice(&sent[..sent.len() - 3]);
+        assert_eq!(
+            read(&[("content-encoding", coding)], vec![torn]).await,
+            malformed,
+            "{coding}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_slow_body_is_cut_off() {
+    let long = Duration::from_secs(3_600);
+    let short = Duration::from_millis(20);
+    let announced = announced(&headers(&[("content-length", "900")]), SMALL).unwrap();
+    let silent = Deadlines {
+        silence: short,
+        whole: long,
+    };
+    let nothing = stream::pending();
+    let problem = announced
+        .read(nothing, silent, |_| Ok(()))
+        .await
+        .unwrap_err();
+    assert_eq!(problem.code(), Code::BodyTimeout);
+    let dripping = Deadlines {
+        silence: long,
+        whole: short,
+    };
+    let drip = Box::pin(stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Some((Ok(Bytes::from_static(b" ")), ()))
+    }));
+    let problem = announced
+        .read(drip, dripping, |_| Ok(()))
+        .await
+        .unwrap_err();
+    assert_eq!(problem.code(), Code::BodyTimeout);
+}
+
+#[tokio::test]
+async fn more_than_was_announced_is_asked_for() {
+    let announced = announced(&headers(&[("content-encoding", "gzip")]), Limits::BATCH).unwrap();
+    let text = vec![b' '; 300_000];
+    let mut grown = 0;
+    let payload = stream::iter([Ok(Bytes::from(gzip(&text)))]);
+    let read = announced.read(payload, SOON, |bytes| {
+        grown += bytes;
+        Ok(())
+    });
+    assert_eq!(read.await.unwrap().len(), text.len());
+    assert_eq!(grown, text.len());
+    let refuse = |_| Err(Problem::new(Code::Overloaded, ""));
+    let payload = stream::iter([Ok(Bytes::from(gzip(&text)))]);
+    assert_eq!(
+        announced
+            .read(payload, SOON, refuse)
+            .await
+            .unwrap_err()
+            .code(),
+        Code::Overloaded
+    );
+}
+
+#[test]
+fn json_is_known_by_its_media_type() {
+    for value in [
+        "application/json",
+        "Application/JSON",
+        "application/json; charset=utf-8",
+        "application/json;charset=\"UTF-8\"",
+        "application/json; v=1",
+    ] {
+        assert!(is_json(&headers(&[("content-type", value)])), "{value}");
+    }
+    for value in [
+        "",
+        "text/plain",
+        "application/jsonp",
+        "application/x-ndjson",
+        "application/json; charset=latin1",
+    ] {
+        assert!(!is_json(&headers(&[("content-type", value)])), "{value}");
+    }
+    assert!(!is_json(&HeaderMap::new()));
+    for value in ["br", "deflate", "gzip, gzip", "zstd,gzip"] {
+        assert_eq!(
+            announced(&headers(&[("content-encoding", value)]), SMALL)
+                .unwrap_err()
+                .code(),
+            Code::UnsupportedEncoding,
+            "{value}"
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Content codings. A body is unpacked in steps, each counted before the next, and other requests get their turn in
+//! between: a megabyte that unpacks to a gigabyte costs one step more than the limit.
+
+use std::io::{self, Read};
+
+use actix_web::web::Bytes;
+use flate2::bufread::MultiGzDecoder;
+
+use super::too_large;
+use crate::api::problem::{Code, Problem};
+
+/// Bytes unpacked before they are counted, and before other requests get their turn.
+pub(super) const STEP_BYTES: usize = 64 * 1024;
+/// Logarithm of the largest window that a zstd frame may ask for: the limit of an unpacked batch.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// A content coding that is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// As it is.
+    Identity,
+    /// RFC 1952.
+    Gzip,
+    /// RFC 8878.
+    Zstd,
+}
+
+impl Coding {
+    /// The coding of this name; letters may be of either case (RFC 9110, section 8.4.1).
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let names = [
+            ("", Self::Identity),
+            ("identity", Self::Identity),
+            ("gzip", Self::Gzip),
+            ("x-gzip", Self::Gzip),
+            ("zstd", Self::Zstd),
+        ];
+        names
+            .into_iter()
+            .find(|(known, _)| name.trim().eq_ignore_ascii_case(known))
+            .map(|(_, coding)| coding)
+    }
+}
+
+/// What `sent` unpacks to, at most `bytes_max`.
+///
+/// # Errors
+///
+/// 413; 400 where it is not in that coding; or what `grow` says.
+pub(super) async fn unpack(
+    coding: Coding,
+    sent: Bytes,
+    bytes_max: usize,
+    grow: impl FnMut(usize) -> Result<(), Problem>,
+) -> Result<Bytes, Problem> {
+    match coding {
+        Coding::Identity => Ok(sent),
+        Coding::Gzip => drain(MultiGzDecoder::new(&sent[..]), bytes_max, grow).await,
+        Coding::Zstd => {
+            let mut decoder =
+                zstd::stream::read::Decoder::with_buffer(&sent[..]).map_err(malformed)?;
+            decoder
+                .window_log_max(ZSTD_WINDOW_LOG_MAX)
+                .map_err(malformed)?;
+            drain(decoder, bytes_max, grow).await
+        }
+    }
+}
+
+async fn drain(
+    mut decoder: impl Read,
+    bytes_max: usize,
+    mut grow: impl FnMut(usize) -> Result<(), Problem>,
+) -> Result<Bytes, Problem> {
+    let mut unpacked = Vec::new();
+    loop {
+        // One byte more than is allowed tells that there is more.
+        let step = STEP_BYTES.min(bytes_max + 1 - unpacked.len());
+        let before = unpacked.len();
+        decoder
+            .by_ref()
+            .take(step as u64)
+            .read_to_end(&mut unpacked)
+            .map_err(malformed)?;
+        let read = unpacked.len() - before;
+        if unpacked.len() > bytes_max {
+            return Err(too_large(bytes_max, "unpacked"));
+        }
+        grow(read)?;
+        if read < step {
+            return Ok(unpacked.into());
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn malformed(_: io::Error) -> Problem {
+    Problem::new(
+        Code::MalformedBody,
+        "The body is not in the coding that Content-Encoding says.",
+    )
+}

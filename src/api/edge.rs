@@ -1,0 +1,139 @@
+//! What every request passes, whatever its route: its id, its metrics, and the rule that every error is a problem.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use actix_web::body::BoxBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::ALLOW;
+use actix_web::middleware::Next;
+use actix_web::{Error, ResponseError};
+use futures_util::FutureExt;
+use metrics::Gauge;
+use porchlight_actors::observe::http::{HttpMetrics, Route};
+
+use super::observe::on_problem;
+use super::problem::{Code, Problem, REQUEST_ID};
+use super::request_id::RequestId;
+use super::route;
+
+/// The middleware around the public application: `App::new().wrap(from_fn(edge))`.
+///
+/// # Errors
+///
+/// Only as a problem that says how it is to be answered.
+pub async fn edge(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let (started, method) = (Instant::now(), route::label(request.method()));
+    let metrics = HttpMetrics::get();
+    let _in_flight = InFlight::begin(&metrics.in_flight);
+    let answer = plain_edge(request, next).await;
+    let (route, status) = match &answer {
+        Ok(response) => (route_of(response), response.status()),
+        Err(error) => (Route::Unknown, error.as_response_error().status_code()),
+    };
+    metrics.on_answered(
+        route,
+        method,
+        status.as_u16(),
+        started.elapsed().as_secs_f64(),
+    );
+    answer
+}
+
+/// The same without metrics, for the operators' listener.
+///
+/// # Errors
+///
+/// Only as a problem that says how it is to be answered.
+pub async fn plain_edge(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let request_id = RequestId::of(request.headers());
+    // A panic ends one request, not the worker. The request itself is gone then, and with it what route it took.
+    let problem = match AssertUnwindSafe(next.call(request)).catch_unwind().await {
+        Ok(Ok(response)) => return Ok(finish(response, &request_id)),
+        Ok(Err(error)) => problem_of(&error),
+        Err(_) => Problem::internal("a handler panicked"),
+    };
+    on_problem(&problem, &request_id, Route::Unknown.as_str());
+    Err(problem.of_request(request_id).into())
+}
+
+/// In an answer's extensions: its status says that something is wrong, and yet it is the report that was asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Report;
+
+/// The answer with the request's id; an error as a problem, whoever made it.
+fn finish(
+    mut response: ServiceResponse<BoxBody>,
+    request_id: &RequestId,
+) -> ServiceResponse<BoxBody> {
+    let Some(problem) = problem_in(&response) else {
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, request_id.header());
+        return response;
+    };
+    on_problem(&problem, request_id, route_of(&response).as_str());
+    let (request, _) = response.into_parts();
+    let problem = problem.of_request(request_id.clone());
+    ServiceResponse::new(request, problem.error_response())
+}
+
+/// The problem that an answer is, or has to become; none for one that is as it should be.
+fn problem_in(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
+    let (status, response) = (response.status(), response.response());
+    if !status.is_client_error() && !status.is_server_error() {
+        return None;
+    }
+    if let Some(error) = response.error() {
+        return Some(problem_of(error));
+    }
+    if response.extensions().get::<Report>().is_some() {
+        return None;
+    }
+    let problem = Problem::new(Code::of_status(status), "The request was refused.");
+    Some(match response.headers().get(ALLOW) {
+        Some(allow) => problem.with_header(ALLOW, allow.clone()),
+        None => problem,
+    })
+}
+
+fn route_of(response: &ServiceResponse<BoxBody>) -> Route {
+    response
+        .request()
+        .app_data::<Route>()
+        .copied()
+        .unwrap_or(Route::Unknown)
+}
+
+/// The problem that an error is, or the one that fits its status.
+fn problem_of(error: &Error) -> Problem {
+    error.as_error::<Problem>().cloned().unwrap_or_else(|| {
+        let status = error.as_response_error().status_code();
+        if status.is_server_error() {
+            Problem::internal(error)
+        } else {
+            Problem::new(Code::of_status(status), error.to_string())
+        }
+    })
+}
+
+/// A request that is being answered, until this is dropped.
+struct InFlight<'m>(&'m Gauge);
+
+impl<'m> InFlight<'m> {
+    fn begin(gauge: &'m Gauge) -> Self {
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}

@@ -1,0 +1,160 @@
+//! `GET /v1/sessions/{id}/insights` and `GET /v1/sessions/{id}/evidence`.
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
+};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use porchlight_actors::service::InsightState;
+use porchlight_schema::insight::{Evidence, InsightView};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::call::{self, Call};
+use super::problem::{Code, Problem};
+
+/// Bytes of the body's SHA-256 in its tag: two bodies of one session never meet in 96 bits.
+const TAG_BYTES: usize = 12;
+/// A customer's own cache may keep it, if it asks each time.
+const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
+
+/// Why the insight is what it is.
+#[derive(Serialize)]
+struct EvidenceView<'a> {
+    data: &'a [Evidence],
+    weights: &'a str,
+}
+
+/// A session's insight as it stands. 200 with `ETag`, or 304.
+///
+/// # Errors
+///
+/// See the module [`super`].
+pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    caller.secret()?;
+    let row = call.session(&caller, call.session_id()).await?;
+    call.accepts_json()?;
+    let state = call.state.service.insight(&row).await?;
+    let view = match &state {
+        InsightState::Processing {
+            events,
+            pod,
+            updated_at,
+        } => InsightView::processing(&row.start, events, pod.as_ref(), *updated_at),
+        InsightState::Scored(stored) => InsightView::scored(&row.start, &stored.record, None),
+    };
+    let body = serde_json::to_string(&view).map_err(Problem::internal)?;
+    // Of the bytes themselves: right while the session is processed, too, and after an upgrade that adds a field.
+    let tag = format!(
+        "\"{}\"",
+        URL_SAFE_NO_PAD.encode(&Sha256::digest(&body)[..TAG_BYTES])
+    );
+    let is_known = names(call.headers(), &tag);
+    let mut response = if is_known {
+        HttpResponse::NotModified()
+    } else {
+        HttpResponse::Ok()
+    };
+    response
+        .insert_header((ETAG, tag))
+        .insert_header((CACHE_CONTROL, PRIVATE));
+    if is_known {
+        return Ok(response.finish());
+    }
+    Ok(response
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
+        .body(body))
+}
+
+/// Why each score, flag and reason code is what it is. 200 `{data, weights}`.
+///
+/// # Errors
+///
+/// See the module [`super`]; 404 until the session is scored.
+pub(super) async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    caller.secret()?;
+    let row = call.session(&caller, call.session_id()).await?;
+    let state = call.state.service.insight(&row).await?;
+    let score = match &state {
+        InsightState::Scored(stored) => stored.record.score.as_ref(),
+        InsightState::Processing { .. } => None,
+    };
+    let score = score.ok_or_else(|| {
+        Problem::new(
+            Code::NotScored,
+            "The session is not scored yet, or could not be.",
+        )
+    })?;
+    call.accepts_json()?;
+    call::json(
+        HttpResponse::Ok(),
+        &EvidenceView {
+            data: &score.evidence,
+            weights: &score.weights,
+        },
+    )
+}
+
+/// Whether `If-None-Match` names `tag` (which is strong, with its quotes), by the weak comparison that RFC 9110
+/// section 13.1.2 asks for.
+fn names(headers: &HeaderMap, tag: &str) -> bool {
+    headers
+        .get_all(IF_NONE_MATCH)
+        .any(|value| value.to_str().is_ok_and(|text| list_names(text, tag)))
+}
+
+/// A tag may hold a comma, so the list is read quote by quote.
+fn list_names(text: &str, tag: &str) -> bool {
+    let mut rest = text.trim();
+    if rest == "*" {
+        return true;
+    }
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        rest = rest.strip_prefix("W/").unwrap_or(rest);
+        let Some(end) = rest.strip_prefix('"').and_then(|inner| inner.find('"')) else {
+            return false;
+        };
+        let (one, after) = rest.split_at(end + 2);
+        if one == tag {
+            return true;
+        }
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_weak_forms_and_the_star_are_understood() {
+        for text in [
+            "\"abc\"",
+            "W/\"abc\"",
+            "*",
+            " * ",
+            "\"x\", \"abc\"",
+            "\"a,b\",W/\"abc\"",
+            "W/\"x\",\t\"abc\" , \"y\"",
+        ] {
+            assert!(list_names(text, "\"abc\""), "{text}");
+        }
+        for text in [
+            "",
+            "abc",
+            "\"abcd\"",
+            "\"ab\"",
+            "w/\"abc\"",
+            "\"abc",
+            "\"x\", *",
+            "\"x\"; \"abc\"",
+            "\"x,\"abc\"",
+        ] {
+            assert!(!list_names(text, "\"abc\""), "{text}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Parameters in the query, and the cursor of a list.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{CURSOR_CHARS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use porchlight_schema::time::TimestampMs;
+
+use super::problem::{Fault, Problem};
+
+/// The parameters of one request. What is not asked for is ignored.
+#[derive(Debug)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+    faults: Vec<Fault>,
+}
+
+impl Query {
+    /// Of a query string, as in a form: `+` is a space.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let pairs = actix_web::web::Query::<Vec<(String, String)>>::from_query(text);
+        Self {
+            pairs: pairs
+                .map(actix_web::web::Query::into_inner)
+                .unwrap_or_default(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// The parameter by `read`; a fault with `detail` where that gives none, or where it is there twice.
+    pub fn read<T>(
+        &mut self,
+        parameter: &'static str,
+        detail: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let mut values = self
+            .pairs
+            .iter()
+            .filter(|(name, _)| name == parameter)
+            .map(|(_, value)| value);
+        let value = values.next()?;
+        let (read, detail) = if values.next().is_some() {
+            (None, "may be given once")
+        } else {
+            (read(value), detail)
+        };
+        if read.is_none() {
+            self.faults.push(Fault::Parameter {
+                parameter,
+                detail: detail.to_owned(),
+            });
+        }
+        read
+    }
+
+    /// A text of 1 to `chars_max` characters.
+    pub fn text(&mut self, parameter: &'static str, chars_max: usize) -> Option<String> {
+        let detail = format!("must have 1 to {chars_max} characters");
+        self.read(parameter, &detail, |value| {
+            (1..=chars_max)
+                .contains(&value.chars().count())
+                .then(|| value.to_owned())
+        })
+    }
+
+    /// An RFC 3339 time.
+    pub fn time(&mut self, parameter: &'static str) -> Option<TimestampMs> {
+        self.read(
+            parameter,
+            "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z (a + is written %2B)",
+            |value| value.parse().ok(),
+        )
+    }
+
+    /// One of a closed list of names.
+    pub fn closed<T: Copy>(&mut self, parameter: &'static str, names: &[(&str, T)]) -> Option<T> {
+        let words: Vec<_> = names.iter().map(|(word, _)| *word).collect();
+        let detail = format!("must be one of {}", words.join(", "));
+        self.read(parameter, &detail, |value| {
+            names
+                .iter()
+                .find(|(word, _)| *word == value)
+                .map(|(_, one)| *one)
+        })
+    }
+
+    /// `limit`: how many rows a page may have.
+    pub fn limit(&mut self) -> u32 {
+        let detail = format!("must be a whole number from 1 to {PAGE_ROWS_MAX}");
+        let plain = |value: &str| value.bytes().all(|byte| byte.is_ascii_digit());
+        let read = |value: &str| {
+            value
+                .parse()
+                .ok()
+                .filter(|limit| plain(value) && (1..=PAGE_ROWS_MAX).contains(limit))
+        };
+        self.read("limit", &detail, read)
+            .unwrap_or(PAGE_ROWS_DEFAULT)
+    }
+
+    /// `cursor`: after which session the page begins.
+    pub fn cursor(&mut self) -> Option<SessionId> {
+        self.read("cursor", "must be a nextCursor of this list", read_cursor)
+    }
+
+    /// Whether nothing was wrong.
+    ///
+    /// # Errors
+    ///
+    /// 422 with all that was.
+    pub fn done(self) -> Result<(), Problem> {
+        if self.faults.is_empty() {
+            Ok(())
+        } else {
+            Err(Problem::invalid_parameters(self.faults))
+        }
+    }
+}
+
+/// The cursor after this session: opaque, so that it may become something else.
+#[must_use]
+pub fn cursor(after: SessionId) -> String {
+    let mut bytes = after.to_bytes().to_vec();
+    bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn read_cursor(text: &str) -> Option<SessionId> {
+    if text.len() > CURSOR_CHARS_MAX {
+        return None;
+    }
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (id, sum) = bytes.split_first_chunk::<16>()?;
+    // It protects nothing; it tells a cursor from a text that happens to decode.
+    (sum == crc32fast::hash(id).to_be_bytes()).then(|| SessionId::from_bytes(*id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_leads_back_and_another_text_does_not() {
+        let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 42);
+        let cursor = cursor(session_id);
+        assert_eq!(read_cursor(&cursor), Some(session_id));
+        for text in [
+            "",
+            "x",
+            &cursor[1..],
+            &cursor.to_lowercase(),
+            &format!("{cursor}A"),
+            &"A".repeat(300),
+        ] {
+            assert_eq!(read_cursor(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_fault_is_told() {
+        let mut query = Query::of(
+            "limit=0&from=yesterday&from=today&cursor=x&other=1&to=2026-11-20T10%3A55%3A00Z",
+        );
+        assert_eq!(
+            (query.limit(), query.time("from"), query.cursor()),
+            (PAGE_ROWS_DEFAULT, None, None)
+        );
+        assert!(query.time("to").is_some());
+        assert_eq!(query.faults.len(), 3);
+        assert!(query.done().is_err());
+        for limit in ["", "+1", "1.0", "201", "-1", "99999999999"] {
+            let mut query = Query::of(&format!("limit={}", limit.replace('+', "%2B")));
+            query.limit();
+            assert_eq!(query.faults.len(), 1, "{limit}");
+        }
+        let mut query = Query::of("limit=200");
+        assert_eq!(query.limit(), 200);
+        assert!(query.done().is_ok());
+    }
+}

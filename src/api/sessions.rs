@@ -1,0 +1,76 @@
+//! `GET /v1/sessions` and `GET /v1/sessions/{id}`.
+
+use actix_web::HttpResponse;
+use porchlight_actors::ports::SessionFilter;
+use porchlight_schema::limits::TEXT_CHARS_MAX;
+use porchlight_schema::session::{SessionStatus, SessionView};
+use serde::Serialize;
+
+use super::call::{self, Call};
+use super::problem::Problem;
+use super::query::{self, Query};
+
+/// A page of a list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PageView<T> {
+    data: Vec<T>,
+    next_cursor: Option<String>,
+}
+
+/// One session. 200: Session.
+///
+/// # Errors
+///
+/// See the module [`super`].
+pub(super) async fn session(call: Call) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    caller.secret()?;
+    let row = call.session(&caller, call.session_id()).await?;
+    call.accepts_json()?;
+    call::json(
+        HttpResponse::Ok(),
+        &SessionView::new(&row.start, row.end.as_ref()),
+    )
+}
+
+/// Sessions, newest first. 200 `{data, nextCursor}`.
+///
+/// # Errors
+///
+/// See the module [`super`].
+pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    call.accepts_json()?;
+    let mut query = Query::of(call.http.query_string());
+    let states = [
+        ("recording", SessionStatus::Recording),
+        ("completed", SessionStatus::Completed),
+    ];
+    let filter = SessionFilter {
+        status: query.closed("status", &states),
+        delivery_id: query.text("deliveryId", TEXT_CHARS_MAX),
+        external_rider_id: query.text("externalRiderId", TEXT_CHARS_MAX),
+        from: query.time("from"),
+        to: query.time("to"),
+    };
+    let (limit, after) = (query.limit(), query.cursor());
+    query.done()?;
+    let page = call
+        .state
+        .service
+        .list(tenant, &filter, limit, after)
+        .await?;
+    let data = page
+        .rows
+        .iter()
+        .map(|row| SessionView::new(&row.start, row.end.as_ref()))
+        .collect();
+    call::json(
+        HttpResponse::Ok(),
+        &PageView {
+            data,
+            next_cursor: page.next.map(query::cursor),
+        },
+    )
+}

@@ -1,0 +1,121 @@
+//! `POST /v1/sessions/{id}/telemetry`: the hot path. The checks that need no body come before it is read, admission
+//! too, so that overload is refused at the least cost; the body is held once, and a batch exists only packed.
+
+use std::fmt::Write;
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue, UPGRADE};
+use porchlight_actors::observe::{BatchOutcome, Metrics};
+use porchlight_actors::service::{AdmitError, IngestError};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::BATCH_SAMPLES_MAX;
+use porchlight_schema::sample::json::{DecodeError, decode_batch};
+
+use super::body::{self, Limits};
+use super::call::{Call, session_not_found};
+use super::problem::{Code, Fault, Problem};
+
+/// Takes one batch. 202 `{sessionId, ackSeq}` once it is durable and not before.
+///
+/// # Errors
+///
+/// See the module [`super`].
+pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
+    let service = &call.state.service;
+    let caller = call.caller().await?;
+    let session_id = call.session_id();
+    caller.may_act_on(session_id)?;
+    let session_id = session_id.ok_or_else(session_not_found)?;
+    let target = service.target(session_id).await?;
+    let target = target
+        .filter(|target| caller.sees(target.tenant))
+        .ok_or_else(session_not_found)?;
+    caller.still_good(target.end.as_ref(), service.now())?;
+    call.accepts_json()?;
+    let announced = body::json(call.headers(), Limits::BATCH)?;
+    let mut permit = service
+        .admit(&target, announced.bytes())
+        .map_err(not_admitted)?;
+    let grow = |bytes| permit.grow(bytes).map_err(not_admitted);
+    let body = announced
+        .read(call.payload, call.state.config.body_deadlines, grow)
+        .await?;
+    let decoded = decode_batch(&body).map_err(not_decoded)?;
+    drop(body);
+    if decoded.unknown_kinds > 0 {
+        Metrics::get()
+            .samples_unknown
+            .increment(u64::from(decoded.unknown_kinds));
+    }
+    service
+        .ingest(&target, permit, decoded.seq, decoded.batch)
+        .await
+        .map_err(not_taken)?;
+    Ok(acknowledged(session_id, decoded.seq))
+}
+
+/// A GET here is for a WebSocket; this one does not ask for it.
+///
+/// # Errors
+///
+/// Always: 426, after the checks of credential and session.
+pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    let session_id = call.session_id();
+    caller.may_act_on(session_id)?;
+    call.session(&caller, session_id).await?;
+    let problem = Problem::new(Code::UpgradeRequired, "Telemetry is sent with POST.");
+    Err(problem.with_header(UPGRADE, HeaderValue::from_static("websocket")))
+}
+
+fn acknowledged(session_id: SessionId, seq: u32) -> HttpResponse {
+    let mut body = String::with_capacity(72);
+    // Writing to a string can't fail.
+    let _ = write!(body, r#"{{"sessionId":"{session_id}","ackSeq":{seq}}}"#);
+    HttpResponse::Accepted()
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
+        .body(body)
+}
+
+fn not_admitted(error: AdmitError) -> Problem {
+    match error {
+        AdmitError::SessionFull => Problem::new(
+            Code::SessionBusy,
+            "Too many batches of this session are in flight.",
+        ),
+        AdmitError::NodeFull => {
+            Problem::new(Code::Overloaded, "Too much is in flight; nothing was read.")
+        }
+        AdmitError::Draining => Problem::new(Code::Draining, "The service is stopping."),
+    }
+}
+
+fn not_decoded(error: DecodeError) -> Problem {
+    Metrics::get().on_batch(BatchOutcome::Invalid);
+    match error {
+        DecodeError::Syntax(detail) => {
+            Problem::new(Code::MalformedJson, format!("The body is {detail}."))
+        }
+        DecodeError::Invalid(faults) => {
+            Problem::invalid_body(faults.into_iter().map(Fault::from).collect())
+        }
+        DecodeError::TooManySamples => Problem::new(
+            Code::TooManySamples,
+            format!("A batch may have {BATCH_SAMPLES_MAX} samples."),
+        ),
+    }
+}
+
+fn not_taken(error: IngestError) -> Problem {
+    match error {
+        IngestError::Conflict => Problem::new(
+            Code::SeqConflict,
+            "Another body was acknowledged under this seq.",
+        ),
+        IngestError::Closed => Problem::new(
+            Code::SessionCompleted,
+            "The session ended longer than 10 minutes ago.",
+        ),
+        IngestError::Store(error) => error.into(),
+    }
+}

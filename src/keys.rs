@@ -1,0 +1,196 @@
+//! Keys and session tokens: how they are made, read and checked. Nothing here keeps or logs one.
+//!
+//! A key is `sk_live_` + 30 base62 characters (178 random bits) + 6 base62 characters of a CRC-32 over all before
+//! them, so that a typo is refused without a look-up (the layout that GitHub chose in 2021). It is stored, and found,
+//! by its SHA-256: with that many random bits a slow hash would add nothing but cost.
+//!
+//! A session token is `st_` + the session's id + a tag that only the service can make, so that it is checked without
+//! a look-up and nothing of it is stored.
+
+mod desk;
+mod token;
+
+use porchlight_schema::key::KeyKind;
+use porchlight_schema::session::Env;
+use sha2::{Digest, Sha256};
+
+pub use desk::{CreatedKey, DeskError, KeyDesk, KeyOrder, ListedKey};
+pub use token::{SessionTokens, TokenError};
+
+/// Digits, then letters: the value of a digit is its place.
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Random characters of a key.
+const RANDOM_CHARS: usize = 30;
+/// Characters of the checksum: 62^6 is more than 2^32.
+const CHECKSUM_CHARS: usize = 6;
+/// What a key shows of itself in lists: its last characters.
+const SHOWN_CHARS: usize = 4;
+
+/// A key that was just made. The text is shown once and then gone.
+pub struct NewKey {
+    /// The key itself.
+    pub text: secrecy::SecretString,
+    /// By what it is stored and found.
+    pub hash: [u8; 32],
+    /// Its last four characters.
+    pub last4: String,
+}
+
+/// Makes a key; `fill` gives randomness fit for keys ([`crate::world::fill`]).
+pub fn make(kind: KeyKind, env: Env, mut fill: impl FnMut(&mut [u8])) -> NewKey {
+    let mut text = prefix(kind, env);
+    let mut left = RANDOM_CHARS;
+    while left > 0 {
+        let mut bytes = [0_u8; 64];
+        fill(&mut bytes);
+        // 248 is the largest multiple of 62 in a byte: what lies above would make the first digits likelier.
+        for byte in bytes.into_iter().filter(|&byte| byte < 248).take(left) {
+            text.push(digit(u32::from(byte)));
+            left -= 1;
+        }
+    }
+    let checksum = checksum(&text);
+    text.extend(checksum);
+    NewKey {
+        hash: hash(&text),
+        last4: text.chars().skip(text.len() - SHOWN_CHARS).collect(),
+        text: text.into(),
+    }
+}
+
+/// What can be told of a key without looking it up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadKey {
+    /// What it says it may do.
+    pub kind: KeyKind,
+    /// Of which environment it says it is.
+    pub env: Env,
+    /// By what it is found.
+    pub hash: [u8; 32],
+}
+
+/// Reads a key; none where it is none, or has a typo.
+#[must_use]
+pub fn read(text: &str) -> Option<ReadKey> {
+    let mut parts = text.splitn(3, '_');
+    let (kind, env, tail) = (parts.next()?, parts.next()?, parts.next()?);
+    let kind = [KeyKind::Secret, KeyKind::Client]
+        .into_iter()
+        .find(|one| one.prefix() == kind)?;
+    let env = Env::ALL.into_iter().find(|one| one.key_word() == env)?;
+    if tail.len() != RANDOM_CHARS + CHECKSUM_CHARS
+        || !tail.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
+        return None;
+    }
+    let (body, sum) = text.split_at_checked(text.len() - CHECKSUM_CHARS)?;
+    // The checksum is no secret: there is nothing to learn from how long this takes.
+    checksum(body).eq(sum.chars()).then(|| ReadKey {
+        kind,
+        env,
+        hash: hash(text),
+    })
+}
+
+fn prefix(kind: KeyKind, env: Env) -> String {
+    format!("{}_{}_", kind.prefix(), env.key_word())
+}
+
+fn hash(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// The value's digits in base 62, the highest first.
+fn checksum(text: &str) -> impl Iterator<Item = char> + use<> {
+    let sum = crc32fast::hash(text.as_bytes());
+    (0..CHECKSUM_CHARS as u32)
+        .rev()
+        .map(move |place| digit((u64::from(sum) / 62_u64.pow(place) % 62) as u32))
+}
+
+/// The digit of `value`, which is taken modulo 62.
+fn digit(value: u32) -> char {
+    char::from(BASE62[(value % 62) as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    /// The upper bytes of Knuth's linear congruential generator.
+    fn stream(seed: u64) -> impl FnMut(&mut [u8]) {
+        let mut state = seed;
+        move |bytes| {
+            for byte in bytes {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                *byte = (state >> 56) as u8;
+            }
+        }
+    }
+
+    fn any_key() -> impl Strategy<Value = (KeyKind, Env, String)> {
+        let kind = prop_oneof![Just(KeyKind::Secret), Just(KeyKind::Client)];
+        let env = prop_oneof![Just(Env::Sandbox), Just(Env::Production)];
+        (kind, env, any::<u64>()).prop_map(|(kind, env, seed)| {
+            let key = make(kind, env, stream(seed));
+            (kind, env, key.text.expose_secret().to_owned())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_made_can_be_read((kind, env, text) in any_key()) {
+            let read = read(&text).unwrap();
+            prop_assert_eq!((read.kind, read.env), (kind, env));
+            prop_assert_eq!(text.len(), 3 + env.key_word().len() + 1 + 36);
+        }
+
+        #[test]
+        fn one_other_character_is_noticed((_, _, text) in any_key(), place in any::<prop::sample::Index>(), other in "[0-9A-Za-z]") {
+            let place = place.index(text.len());
+            let typo = format!("{}{other}{}", &text[..place], &text[place + 1..]);
+            prop_assume!(typo != text);
+            prop_assert_eq!(read(&typo), None);
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        let key = make(KeyKind::Secret, Env::Sandbox, crate::world::fill).text;
+        let key = key.expose_secret();
+        let wrong = [
+            "",
+            "sk",
+            "sk_",
+            "sk_live_",
+            "sk_sandbox_äöü",
+            &key[1..],
+            &format!("{key}0"),
+            &format!(" {key}"),
+            &key.to_uppercase(),
+        ];
+        for text in wrong {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn randomness_is_used_evenly() {
+        let mut random = stream(1);
+        let mut counts = [0_u32; 62];
+        for _ in 0..2_000 {
+            let key = make(KeyKind::Client, Env::Production, &mut random);
+            let text = key.text.expose_secret().as_bytes();
+            for byte in &text["pk_live_".len()..][..RANDOM_CHARS] {
+                counts[BASE62.iter().position(|digit| digit == byte).unwrap()] += 1;
+            }
+        }
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        assert!(most - least <= most / 5, "{counts:?}");
+    }
+}

@@ -1,0 +1,263 @@
+//! Where keys are made, listed and revoked: the same whether a running server is asked or the store is opened.
+
+use std::fmt;
+use std::sync::Arc;
+
+use porchlight_actors::ports::{Keys, Organization, StoreError};
+use porchlight_schema::ids::{KeyId, OrganizationId};
+use porchlight_schema::key::{KeyKind, KeyRecord};
+use porchlight_schema::limits::TEXT_CHARS_MAX;
+use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::time::TimestampMs;
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+
+/// Makes, lists and revokes keys.
+#[derive(Clone)]
+pub struct KeyDesk {
+    keys: Arc<dyn Keys>,
+}
+
+impl fmt::Debug for KeyDesk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyDesk").finish_non_exhaustive()
+    }
+}
+
+/// A key to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyOrder {
+    /// The organization's name; it is made when there is none of this name.
+    pub organization: String,
+    /// `sandbox` or `live`.
+    pub env: String,
+    /// `secret` or `client`.
+    pub kind: String,
+    /// How long the key is good; none: until it is revoked.
+    #[serde(default)]
+    pub expires_ms: Option<i64>,
+}
+
+/// A key that was just made: the only time that it is shown.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedKey {
+    /// By which it is listed and revoked.
+    pub id: String,
+    /// The key.
+    pub key: String,
+    /// Whose it is.
+    pub organization_id: String,
+    /// `sandbox` or `live`.
+    pub env: String,
+    /// `secret` or `client`.
+    pub kind: String,
+}
+
+impl fmt::Debug for CreatedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CreatedKey")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What may be shown of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedKey {
+    /// By which it is revoked.
+    pub id: String,
+    /// What it begins with.
+    pub prefix: String,
+    /// What it ends with.
+    pub last4: String,
+    /// Whose it is.
+    pub organization_id: String,
+    /// The organization's name.
+    pub organization: String,
+    /// `sandbox` or `live`.
+    pub env: String,
+    /// `secret` or `client`.
+    pub kind: String,
+    /// When it was made.
+    pub created_at: TimestampMs,
+    /// From when on it is refused.
+    pub expires_at: Option<TimestampMs>,
+    /// When it was revoked.
+    pub revoked_at: Option<TimestampMs>,
+}
+
+/// One line.
+impl fmt::Display for ListedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}  {}…{}  {}  created {}",
+            self.id, self.prefix, self.last4, self.organization, self.created_at
+        )?;
+        if let Some(expires_at) = self.expires_at {
+            write!(f, "  expires {expires_at}")?;
+        }
+        if let Some(revoked_at) = self.revoked_at {
+            write!(f, "  revoked {revoked_at}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a key was not made or revoked.
+#[derive(Debug, thiserror::Error)]
+pub enum DeskError {
+    /// What was asked for can't be.
+    #[error("{field} {detail}")]
+    Invalid {
+        /// The field of [`KeyOrder`].
+        field: &'static str,
+        /// What it should be.
+        detail: String,
+    },
+    /// There is no key of this id.
+    #[error("there is no such key")]
+    NotFound,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl KeyDesk {
+    /// Over the keys of a store.
+    #[must_use]
+    pub fn new(keys: Arc<dyn Keys>) -> Self {
+        Self { keys }
+    }
+
+    /// Makes a key at `now`.
+    ///
+    /// # Errors
+    ///
+    /// A word that is not known, an organization without a name, or the store.
+    pub async fn create(
+        &self,
+        order: &KeyOrder,
+        now: TimestampMs,
+    ) -> Result<CreatedKey, DeskError> {
+        let invalid = |field, detail: &str| DeskError::Invalid {
+            field,
+            detail: detail.to_owned(),
+        };
+        let env = Env::ALL.into_iter().find(|env| env.key_word() == order.env);
+        let env = env.ok_or_else(|| invalid("env", "must be sandbox or live"))?;
+        let kind = [KeyKind::Secret, KeyKind::Client]
+            .into_iter()
+            .find(|kind| kind_word(*kind) == order.kind);
+        let kind = kind.ok_or_else(|| invalid("kind", "must be secret or client"))?;
+        let name = order.organization.trim();
+        if name.is_empty()
+            || name.chars().count() > TEXT_CHARS_MAX
+            || name.contains(char::is_control)
+        {
+            return Err(invalid(
+                "organization",
+                &format!(
+                    "must have 1 to {TEXT_CHARS_MAX} characters, none of them a control character"
+                ),
+            ));
+        }
+        if order.expires_ms.is_some_and(|expires_ms| expires_ms <= 0) {
+            return Err(invalid("expiresMs", "must be longer than 0"));
+        }
+        let candidate = Organization {
+            id: OrganizationId::new(now, random()),
+            name: name.to_owned(),
+            created_at: now,
+        };
+        let organization = self.keys.organization(candidate).await?;
+        let made = super::make(kind, env, crate::world::fill);
+        let record = KeyRecord {
+            id: KeyId::new(now, random()),
+            tenant: Tenant {
+                organization_id: organization.id,
+                env,
+            },
+            kind,
+            last4: made.last4,
+            created_at: now,
+            expires_at: order.expires_ms.map(|expires_ms| now.plus_ms(expires_ms)),
+            revoked_at: None,
+        };
+        let id = record.id.to_string();
+        self.keys.put_key(made.hash, record).await?;
+        Ok(CreatedKey {
+            id,
+            key: made.text.expose_secret().to_owned(),
+            organization_id: organization.id.to_string(),
+            env: env.key_word().to_owned(),
+            kind: kind_word(kind).to_owned(),
+        })
+    }
+
+    /// All keys, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The store.
+    pub async fn list(&self) -> Result<Vec<ListedKey>, DeskError> {
+        let organizations = self.keys.organizations().await?;
+        let records = self.keys.list_keys(None).await?;
+        Ok(records
+            .iter()
+            .map(|record| listed(record, &organizations))
+            .collect())
+    }
+
+    /// Revokes a key at `now`; an earlier revocation stays.
+    ///
+    /// # Errors
+    ///
+    /// There is no such key, or the store failed.
+    pub async fn revoke(&self, id: &str, now: TimestampMs) -> Result<ListedKey, DeskError> {
+        let id: KeyId = id.parse().map_err(|_| DeskError::NotFound)?;
+        let record = self
+            .keys
+            .revoke_key(id, now)
+            .await?
+            .ok_or(DeskError::NotFound)?;
+        let organizations = self.keys.organizations().await?;
+        Ok(listed(&record, &organizations))
+    }
+}
+
+fn listed(record: &KeyRecord, organizations: &[Organization]) -> ListedKey {
+    let organization = organizations
+        .iter()
+        .find(|organization| organization.id == record.tenant.organization_id);
+    ListedKey {
+        id: record.id.to_string(),
+        prefix: record.shown_prefix(),
+        last4: record.last4.clone(),
+        organization_id: record.tenant.organization_id.to_string(),
+        organization: organization
+            .map(|organization| organization.name.clone())
+            .unwrap_or_default(),
+        env: record.tenant.env.key_word().to_owned(),
+        kind: kind_word(record.kind).to_owned(),
+        created_at: record.created_at,
+        expires_at: record.expires_at,
+        revoked_at: record.revoked_at,
+    }
+}
+
+fn kind_word(kind: KeyKind) -> &'static str {
+    match kind {
+        KeyKind::Secret => "secret",
+        KeyKind::Client => "client",
+    }
+}
+
+fn random() -> u128 {
+    let mut bytes = [0_u8; 16];
+    crate::world::fill(&mut bytes);
+    u128::from_be_bytes(bytes)
+}

@@ -1,0 +1,176 @@
+//! Session tokens: derived, not stored.
+
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use porchlight_schema::ids::SessionId;
+use sha2::Sha256;
+
+use crate::store::secrets::SecretKeys;
+
+/// What every session token begins with.
+const PREFIX: &str = "st_";
+/// Bytes of the tag: 192 of the HMAC's 256 bits, a whole number of base64 characters.
+const TAG_BYTES: usize = 24;
+/// Characters of the tag.
+const TAG_CHARS: usize = TAG_BYTES / 3 * 4;
+/// What the key of the tags is derived for; another use of the same master key says something else.
+const PURPOSE: &str = "session token, version 1";
+
+type HmacSha256 = Hmac<Sha256>;
+
+/// The text is not a session token of this service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a session token")]
+pub struct TokenError;
+
+/// Makes and checks session tokens.
+#[derive(Clone)]
+pub struct SessionTokens {
+    /// Keyed and ready; the first one makes, all check.
+    macs: Vec<HmacSha256>,
+}
+
+impl std::fmt::Debug for SessionTokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionTokens")
+            .field("keys", &self.macs.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl SessionTokens {
+    /// From the service's secret keys: tokens are made with the one that writes, and checked with any.
+    #[must_use]
+    pub fn of(secrets: &SecretKeys) -> Self {
+        Self {
+            macs: secrets
+                .reading()
+                .map(|secret| keyed(secret.derive(PURPOSE).bytes()))
+                .collect(),
+        }
+    }
+
+    /// From keys that serve nothing else: tokens are made with the first, and checked with any.
+    #[must_use]
+    pub fn new(first: &[u8; 32], others: &[[u8; 32]]) -> Self {
+        Self {
+            macs: std::iter::once(first).chain(others).map(keyed).collect(),
+        }
+    }
+
+    /// The token of a session: the same whenever and wherever it is made.
+    #[must_use]
+    pub fn make(&self, session_id: SessionId) -> String {
+        let mut token = String::with_capacity(PREFIX.len() + 26 + TAG_CHARS);
+        token.push_str(PREFIX);
+        token.push_str(session_id.to_string().trim_start_matches(SessionId::PREFIX));
+        if let Some(mac) = self.macs.first() {
+            let tag = mac
+                .clone()
+                .chain_update(session_id.to_bytes())
+                .finalize()
+                .into_bytes();
+            URL_SAFE_NO_PAD.encode_string(&tag[..TAG_BYTES], &mut token);
+        }
+        token
+    }
+
+    /// Whether `text` looks like a token at all.
+    #[must_use]
+    pub fn is_token(text: &str) -> bool {
+        text.starts_with(PREFIX)
+    }
+
+    /// The session that `text` is the token of. Whether it is still good depends on the session's end.
+    ///
+    /// # Errors
+    ///
+    /// It is no token, or was not made here.
+    pub fn check(&self, text: &str) -> Result<SessionId, TokenError> {
+        let body = text.strip_prefix(PREFIX).ok_or(TokenError)?;
+        let split = body.len().checked_sub(TAG_CHARS).ok_or(TokenError)?;
+        let (id, tag) = body.split_at_checked(split).ok_or(TokenError)?;
+        let session_id =
+            SessionId::from_str(&format!("{}{id}", SessionId::PREFIX)).map_err(|_| TokenError)?;
+        let mut bytes = [0_u8; TAG_BYTES];
+        match URL_SAFE_NO_PAD.decode_slice(tag, &mut bytes) {
+            Ok(TAG_BYTES) => {}
+            _ => return Err(TokenError),
+        }
+        let tagged = |mac: &HmacSha256| {
+            let mac = mac.clone().chain_update(session_id.to_bytes());
+            mac.verify_truncated_left(&bytes).is_ok()
+        };
+        if self.macs.iter().any(tagged) {
+            Ok(session_id)
+        } else {
+            Err(TokenError)
+        }
+    }
+}
+
+fn keyed(key: &[u8; 32]) -> HmacSha256 {
+    // A key shorter than the hash's block of 64 bytes is filled up with zeros (RFC 2104, section 2).
+    let mut block = [0_u8; 64];
+    block[..key.len()].copy_from_slice(key);
+    HmacSha256::new(&block.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::time::TimestampMs;
+
+    use super::*;
+
+    #[test]
+    fn a_token_leads_to_its_session() {
+        let tokens = SessionTokens::new(&[1; 32], &[]);
+        for tail in [0, 1, u128::MAX] {
+            let session_id = SessionId::new(TimestampMs(1_763_636_100_000), tail);
+            let token = tokens.make(session_id);
+            assert_eq!(token, tokens.make(session_id));
+            assert_eq!(tokens.check(&token), Ok(session_id));
+        }
+    }
+
+    #[test]
+    fn what_was_not_made_here_is_refused() {
+        let tokens = SessionTokens::new(&[1; 32], &[]);
+        let token = tokens.make(SessionId::new(TimestampMs(1_763_636_100_000), 7));
+        for place in 0..token.len() {
+            let mut bytes = token.clone().into_bytes();
+            bytes[place] = if bytes[place] == b'1' { b'2' } else { b'1' };
+            assert_eq!(
+                tokens.check(&String::from_utf8(bytes).unwrap()),
+                Err(TokenError),
+                "at {place}"
+            );
+        }
+        for text in [
+            "",
+            "st_",
+            &token[..token.len() - 1],
+            &format!("{token}A"),
+            &format!("{token}="),
+            "st_äöü",
+        ] {
+            assert_eq!(tokens.check(text), Err(TokenError), "{text}");
+        }
+        let others = SessionTokens::new(&[2; 32], &[]);
+        assert_eq!(others.check(&token), Err(TokenError));
+    }
+
+    #[test]
+    fn a_former_key_still_checks_and_the_first_one_makes() {
+        let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 7);
+        let (old, new) = (
+            SessionTokens::new(&[1; 32], &[]),
+            SessionTokens::new(&[2; 32], &[[1; 32]]),
+        );
+        assert_eq!(new.check(&old.make(session_id)), Ok(session_id));
+        assert_eq!(old.check(&new.make(session_id)), Err(TokenError));
+    }
+}

@@ -1,0 +1,133 @@
+//! The operators' listener: metrics, health, and the operators' API by which the command line works on a store that a
+//! running server has. Never public; it listens on loopback unless told otherwise.
+//!
+//! | method, path | answer |
+//! |---|---|
+//! | GET `/metrics` | the metrics, as text |
+//! | GET `/healthz` | 200 while the process lives; it asks nobody |
+//! | GET `/readyz` | 200 or 503, and what was checked |
+//! | POST `/admin/keys` | [`crate::keys::KeyOrder`] → 201 [`crate::keys::CreatedKey`] |
+//! | GET `/admin/keys` | 200 `{data: [`[`crate::keys::ListedKey`]`]}` |
+//! | POST `/admin/keys/{id}/revoke` | 200 [`crate::keys::ListedKey`] |
+//! | POST `/admin/backup` | `{folder}` → 200 `{rows, bytes}` |
+//!
+//! What lies under `/admin` takes `Authorization: Bearer TOKEN`, with the token that the server writes beside its store
+//! at each start, readable by its owner only ([`token`]): who can read the store may work on it.
+
+pub mod client;
+pub mod token;
+
+mod admin;
+mod health;
+
+use std::sync::Arc;
+
+use actix_web::middleware::from_fn;
+use actix_web::web::{self, Data, ServiceConfig};
+use actix_web::{App, HttpResponse, HttpServer};
+use anyhow::Context;
+use metrics_exporter_prometheus::PrometheusHandle;
+use porchlight_actors::service::Service;
+
+use crate::api::edge::plain_edge;
+use crate::api::problem::Problem;
+use crate::api::route::{at, get};
+use crate::api::serve::Served;
+use crate::config::Config;
+use crate::keys::KeyDesk;
+use crate::store::EmbeddedStore;
+use token::TokenFile;
+
+/// What the operators' listener is made of.
+pub struct OpsState {
+    service: Service,
+    desk: KeyDesk,
+    store: Option<Arc<EmbeddedStore>>,
+    metrics: PrometheusHandle,
+    process: metrics_process::Collector,
+    token: TokenFile,
+}
+
+impl std::fmt::Debug for OpsState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpsState").finish_non_exhaustive()
+    }
+}
+
+impl OpsState {
+    /// `store` is none where there is nothing to copy.
+    #[must_use]
+    pub fn new(
+        service: Service,
+        store: Option<Arc<EmbeddedStore>>,
+        metrics: PrometheusHandle,
+        token: TokenFile,
+    ) -> Self {
+        let process = metrics_process::Collector::default();
+        process.describe();
+        let desk = KeyDesk::new(Arc::clone(service.store()) as _);
+        Self {
+            service,
+            desk,
+            store,
+            metrics,
+            process,
+            token,
+        }
+    }
+}
+
+/// Serves the operators at `server.ops_listen`, from the running system on, and writes the token beside the store.
+///
+/// # Errors
+///
+/// The address can't be bound, or the token can't be written.
+pub fn serve(
+    config: &Config,
+    service: Service,
+    store: Arc<EmbeddedStore>,
+    metrics: PrometheusHandle,
+) -> anyhow::Result<Served> {
+    let listener = std::net::TcpListener::bind(config.server.ops_listen).with_context(|| {
+        format!(
+            "server.ops_listen: {} can't be bound",
+            config.server.ops_listen
+        )
+    })?;
+    let address = listener.local_addr()?;
+    let token = TokenFile::write(&config.store.path, address)?;
+    let state = Data::new(OpsState::new(service, Some(store), metrics, token));
+    let server = HttpServer::new(move || {
+        App::new()
+            .wrap(from_fn(plain_edge))
+            .configure(configure(state.clone()))
+    })
+    .workers(1)
+    .disable_signals()
+    .listen(listener)?
+    .run();
+    let handle = server.handle();
+    actix_rt::spawn(server);
+    Ok(Served { address, handle })
+}
+
+/// The operators' routes, and 404 for all others.
+pub fn configure(state: Data<OpsState>) -> impl FnOnce(&mut ServiceConfig) {
+    move |config| {
+        config
+            .app_data(state)
+            .service(at("/metrics", "GET, HEAD").route(get().to(health::metrics)))
+            .service(at("/healthz", "GET, HEAD").route(get().to(health::lives)))
+            .service(at("/readyz", "GET, HEAD").route(get().to(health::ready)))
+            .service(
+                at("/admin/keys", "GET, HEAD, POST")
+                    .route(get().to(admin::list_keys))
+                    .route(web::post().to(admin::create_key)),
+            )
+            .service(at("/admin/keys/{id}/revoke", "POST").route(web::post().to(admin::revoke_key)))
+            .service(at("/admin/backup", "POST").route(web::post().to(admin::backup)))
+            .default_service(web::to(|| async {
+                Err::<HttpResponse, _>(Problem::not_found())
+            }));
+    }
+}

@@ -1,0 +1,163 @@
+//! The operators' API, under `/admin`.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use actix_web::dev::Payload;
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::web::{self, Data};
+use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::OpsState;
+use crate::api::body::{self, Limits};
+use crate::api::problem::{Code, Fault, Problem};
+use crate::api::{ApiConfig, call};
+use crate::keys::{DeskError, KeyOrder, ListedKey};
+
+/// A request with the operators' token.
+pub(super) struct Order {
+    http: HttpRequest,
+    payload: Payload,
+    state: Data<OpsState>,
+}
+
+impl FromRequest for Order {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(http: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (http, payload) = (http.clone(), payload.take());
+        Box::pin(async move {
+            let state = http.app_data::<Data<OpsState>>().cloned();
+            let state = state.ok_or_else(|| Problem::internal("the application has no state"))?;
+            let given = http
+                .headers()
+                .get(AUTHORIZATION)
+                .and_then(|value| value.to_str().ok());
+            let given = given.ok_or_else(|| {
+                Problem::new(
+                    Code::CredentialMissing,
+                    "Give the operators' token as Authorization: Bearer.",
+                )
+            })?;
+            let is_good = given
+                .strip_prefix("Bearer ")
+                .is_some_and(|token| state.token.is(token));
+            if !is_good {
+                return Err(Problem::new(
+                    Code::CredentialInvalid,
+                    "This is not the operators' token of this server.",
+                ));
+            }
+            Ok(Self {
+                http,
+                payload,
+                state,
+            })
+        })
+    }
+}
+
+impl Order {
+    async fn read<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
+        let announced = body::json(self.http.headers(), Limits::REQUEST)?;
+        let deadlines = ApiConfig::default().body_deadlines;
+        let body = announced
+            .read(self.payload.take(), deadlines, |_| Ok(()))
+            .await?;
+        let value = crate::api::fields::parse(&body)?;
+        serde_json::from_value(value).map_err(|error| Problem::invalid_field("", error.to_string()))
+    }
+}
+
+/// All keys.
+#[derive(Serialize)]
+struct KeyList {
+    data: Vec<ListedKey>,
+}
+
+/// Where to copy the store.
+#[derive(serde::Deserialize, Serialize)]
+pub(super) struct BackupOrder {
+    pub(super) folder: PathBuf,
+}
+
+/// What the copy holds.
+#[derive(Serialize)]
+struct BackupAnswer {
+    rows: u64,
+    bytes: u64,
+}
+
+pub(super) async fn create_key(mut order: Order) -> Result<HttpResponse, Problem> {
+    let wanted: KeyOrder = order.read().await?;
+    let made = order
+        .state
+        .desk
+        .create(&wanted, order.state.service.now())
+        .await
+        .map_err(refused)?;
+    call::json(HttpResponse::Created(), &made)
+}
+
+pub(super) async fn list_keys(order: Order) -> Result<HttpResponse, Problem> {
+    let data = order.state.desk.list().await.map_err(refused)?;
+    call::json(HttpResponse::Ok(), &KeyList { data })
+}
+
+pub(super) async fn revoke_key(order: Order) -> Result<HttpResponse, Problem> {
+    let id = order.http.match_info().get("id").unwrap_or_default();
+    let key = order
+        .state
+        .desk
+        .revoke(id, order.state.service.now())
+        .await
+        .map_err(refused)?;
+    call::json(HttpResponse::Ok(), &key)
+}
+
+pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
+    let BackupOrder { folder } = order.read().await?;
+    if !folder.is_absolute() {
+        return Err(Problem::invalid_field(
+            "/folder",
+            "must be an absolute path",
+        ));
+    }
+    let store = order.state.store.as_ref().map(Arc::clone);
+    let store = store.ok_or_else(|| {
+        Problem::new(
+            Code::Conflict,
+            "The store of this server is copied by its own means.",
+        )
+    })?;
+    let copied = web::block(move || store.backup(&folder))
+        .await
+        .map_err(Problem::internal)?;
+    // Operators are told the cause: it is their disk.
+    let report = copied.map_err(|error| {
+        Problem::new(Code::Conflict, format!("{:#}", anyhow::Error::from(error)))
+    })?;
+    call::json(
+        HttpResponse::Ok(),
+        &BackupAnswer {
+            rows: report.rows,
+            bytes: report.bytes,
+        },
+    )
+}
+
+fn refused(error: DeskError) -> Problem {
+    match error {
+        DeskError::Invalid { field, detail } => Problem::invalid_body(vec![Fault::Field {
+            pointer: format!("/{field}"),
+            detail,
+        }]),
+        DeskError::NotFound => Problem::new(Code::NotFound, "There is no such key."),
+        DeskError::Store(error) => error.into(),
+    }
+}

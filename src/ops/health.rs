@@ -1,0 +1,87 @@
+//! `/metrics`, `/healthz`, `/readyz`.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
+use actix_web::web::Data;
+use serde::Serialize;
+
+use super::OpsState;
+use crate::api::call;
+use crate::api::edge::Report;
+use crate::api::problem::Problem;
+
+/// A store that does not answer a read within this long can't be said to be reachable.
+const STORE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Whether it is ready, and why not.
+#[derive(Debug, Serialize)]
+struct Readiness {
+    ready: bool,
+    checks: [Check; 2],
+}
+
+/// One thing that must hold.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl Check {
+    fn of(name: &'static str, outcome: Result<(), String>) -> Self {
+        Self {
+            name,
+            ok: outcome.is_ok(),
+            reason: outcome.err(),
+        }
+    }
+}
+
+pub(super) async fn metrics(state: Data<OpsState>) -> HttpResponse {
+    state.process.collect();
+    let text = state.metrics.render();
+    HttpResponse::Ok()
+        .insert_header((
+            CONTENT_TYPE,
+            HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),
+        ))
+        .body(text)
+}
+
+pub(super) async fn lives() -> HttpResponse {
+    HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
+        .body(r#"{"status":"ok"}"#)
+}
+
+pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem> {
+    // A key that nobody has: the cheapest read that goes all the way.
+    let asked = tokio::time::timeout(STORE_WITHIN, state.service.store().find_key([0; 32])).await;
+    let store = match asked {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!(
+            "the store did not answer within {} s",
+            STORE_WITHIN.as_secs()
+        )),
+    };
+    let draining = if state.service.is_draining() {
+        Err("the service is stopping".to_owned())
+    } else {
+        Ok(())
+    };
+    let checks = [Check::of("store", store), Check::of("accepting", draining)];
+    let ready = checks.iter().all(|check| check.ok);
+    let status = if ready {
+        HttpResponse::Ok()
+    } else {
+        HttpResponse::ServiceUnavailable()
+    };
+    let mut response = call::json(status, &Readiness { ready, checks })?;
+    response.extensions_mut().insert(Report);
+    Ok(response)
+}

@@ -1,0 +1,143 @@
+//! The operators' token: made at each start, written beside the store together with the address at which it is good.
+//! Who may read the store's files may read it too, and nobody else.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// The file's name beside the store.
+const NAME: &str = "operators.json";
+
+/// What the file says.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// Where the operators' listener is.
+    pub(super) address: SocketAddr,
+    /// The token.
+    pub(super) token: String,
+}
+
+/// The token of a running server. The file goes when this is dropped.
+pub struct TokenFile {
+    path: PathBuf,
+    hash: [u8; 32],
+}
+
+impl std::fmt::Debug for TokenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenFile")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TokenFile {
+    /// Makes a token for the listener at `address` and writes it into `folder`, in place of a former one.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be written.
+    pub fn write(folder: &Path, address: SocketAddr) -> anyhow::Result<Self> {
+        let path = folder.join(NAME);
+        let mut bytes = [0_u8; 32];
+        crate::world::fill(&mut bytes);
+        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hash(&token);
+        let text = serde_json::to_string(&Entry { address, token })?;
+        replace(&path, text.as_bytes())
+            .with_context(|| format!("{} can't be written", path.display()))?;
+        Ok(Self { path, hash })
+    }
+
+    /// Whether this is the token. Digests are compared, in constant time, so that time tells nothing of it.
+    #[must_use]
+    pub fn is(&self, given: &str) -> bool {
+        hash(given).ct_eq(&self.hash).into()
+    }
+}
+
+impl Drop for TokenFile {
+    fn drop(&mut self) {
+        // Another server may have begun on the same store since; its file stays.
+        let is_ours = read(self.path.parent().unwrap_or(Path::new(".")))
+            .is_ok_and(|entry| entry.is_some_and(|entry| self.is(&entry.token)));
+        if is_ours && let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "the operators' token can't be removed");
+        }
+    }
+}
+
+/// What stands beside the store in `folder`; none where nothing does.
+///
+/// # Errors
+///
+/// The file can't be read, or is not ours.
+pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
+    let path = folder.join(NAME);
+    match fs::read(&path) {
+        Ok(bytes) => {
+            Ok(Some(serde_json::from_slice(&bytes).with_context(|| {
+                format!("{} is not understood", path.display())
+            })?))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
+    }
+}
+
+/// Written aside and renamed, so that no reader sees half of it; readable by the owner from its first moment.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let aside = path.with_extension("new");
+    match fs::remove_file(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&aside)?;
+    file.write_all(bytes)?;
+    fs::rename(&aside, path)
+}
+
+fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_file_is_its_owners_and_goes_with_the_server() {
+        let folder = std::env::temp_dir().join(format!("porchlight-token-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 9464));
+        let former = TokenFile::write(&folder, address).unwrap();
+        let token = TokenFile::write(&folder, address).unwrap();
+        let entry = read(&folder).unwrap().unwrap();
+        assert!(token.is(&entry.token) && !former.is(&entry.token) && entry.address == address);
+        assert_eq!(
+            fs::metadata(&token.path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        drop(former);
+        assert!(
+            read(&folder).unwrap().is_some(),
+            "a former server takes the later one's file away"
+        );
+        drop(token);
+        assert!(read(&folder).unwrap().is_none());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

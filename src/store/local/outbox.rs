@@ -1,0 +1,178 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use porchlight_actors::ports::{
+    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox,
+    Page, StoreResult, Work,
+};
+use porchlight_core::webhook::{Change, HandRequest, Lane, Listing, Queued};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::LocalStore;
+use crate::store::engine::{Durability, Engine};
+use crate::store::tables::{deliveries, endpoints, outbox};
+
+/// What the end of a try takes of a group, about.
+const CHANGE_BYTES: usize = 1024;
+/// With more rows than this, a listing is left to a thread that may block.
+const ROWS_HERE_MAX: usize = 1_024;
+
+#[async_trait]
+impl<E: Engine> Outbox for LocalStore<E> {
+    async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
+        self.read_here(|read| endpoints::find(read, tenant))
+    }
+
+    async fn create_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool> {
+        self.committer
+            .write(move |txn| endpoints::create(txn, &endpoint))
+            .await
+    }
+
+    async fn replace_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool> {
+        self.committer
+            .write(move |txn| endpoints::replace(txn, &endpoint))
+            .await
+    }
+
+    async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool> {
+        self.committer
+            .write(move |txn| endpoints::delete(txn, tenant))
+            .await
+    }
+
+    async fn endpoints(&self) -> StoreResult<Vec<Endpoint>> {
+        self.read_rows(endpoints::all).await
+    }
+
+    async fn listing(
+        &self,
+        endpoint_id: EndpointId,
+        ready: Option<(TimestampMs, usize)>,
+        due: Option<(TimestampMs, usize)>,
+        by_hand: usize,
+    ) -> StoreResult<Listing> {
+        let limit = |part: Option<(TimestampMs, usize)>| part.map_or(0, |(_, limit)| limit);
+        // A complete listing reads from the beginning, and may wade through what was removed.
+        let from_the_beginning = due.is_some();
+        if from_the_beginning || limit(ready) + by_hand > ROWS_HERE_MAX {
+            return self
+                .read_rows(move |read| outbox::listing(read, endpoint_id, ready, due, by_hand))
+                .await;
+        }
+        self.read_here(|read| outbox::listing(read, endpoint_id, ready, due, by_hand))
+    }
+
+    async fn lane(
+        &self,
+        tenant: Tenant,
+        endpoint_id: EndpointId,
+        session_id: SessionId,
+        hand: Option<HandRequest>,
+    ) -> StoreResult<Lane> {
+        self.read_here(|read| outbox::lane(read, tenant, endpoint_id, session_id, hand))
+    }
+
+    async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>> {
+        self.read_here(|read| outbox::body(read, session_id, number))
+    }
+
+    async fn commit(
+        &self,
+        tenant: Tenant,
+        endpoint_id: EndpointId,
+        session_id: SessionId,
+        change: Change,
+    ) -> StoreResult<Vec<Queued>> {
+        self.committer
+            .run(CHANGE_BYTES, Durability::Synced, move |txn| {
+                outbox::commit(txn, tenant, endpoint_id, session_id, change)
+            })
+            .await
+    }
+
+    async fn deliveries(
+        &self,
+        tenant: Tenant,
+        filter: &DeliveryFilter,
+        limit: u32,
+        after: Option<MessageId>,
+    ) -> StoreResult<Page<DeliveryRow, MessageId>> {
+        let filter = filter.clone();
+        self.read_rows(move |read| deliveries::list(read, tenant, &filter, limit, after))
+            .await
+    }
+
+    async fn delivery(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
+        self.read_here(|read| deliveries::find(read, tenant, id))
+    }
+
+    async fn ask_by_hand(
+        &self,
+        tenant: Tenant,
+        id: MessageId,
+        at: TimestampMs,
+    ) -> StoreResult<AskOutcome> {
+        self.committer
+            .write(move |txn| deliveries::ask(txn, tenant, id, at))
+            .await
+    }
+
+    async fn ask_many_by_hand(
+        &self,
+        tenant: Tenant,
+        filter: &DeliveryFilter,
+        at: TimestampMs,
+        dry_run: bool,
+    ) -> StoreResult<AskedMany> {
+        let filter = filter.clone();
+        let (chosen, truncated) = self
+            .read_rows(move |read| deliveries::choose(read, tenant, &filter))
+            .await?;
+        let mut asked = AskedMany {
+            count: chosen.len(),
+            truncated,
+        };
+        if !dry_run && !chosen.is_empty() {
+            let done = self
+                .committer
+                .write(move |txn| deliveries::ask_many(txn, tenant, &chosen, at))
+                .await?;
+            asked.count = done.count;
+        }
+        Ok(asked)
+    }
+
+    async fn depth(&self, now: TimestampMs) -> StoreResult<Depth> {
+        self.read_rows(move |read| outbox::depth(read, now)).await
+    }
+
+    async fn work(&self, until: TimestampMs) -> StoreResult<Vec<Work>> {
+        self.read_rows(move |read| outbox::work(read, until)).await
+    }
+}
+
+impl<E: Engine> LocalStore<E> {
+    /// Removes the outboxes of endpoints that are gone, in small steps between which others write. Gives how many
+    /// outboxes.
+    pub async fn sweep_outboxes(&self) -> StoreResult<u64> {
+        let mut swept = 0;
+        loop {
+            let more = self
+                .committer
+                .write(|txn| match endpoints::first_gone(txn.as_read())? {
+                    Some(gone) => outbox::sweep(txn, gone, SWEEP_STEP_ROWS_MAX).map(Some),
+                    None => Ok(None),
+                })
+                .await?;
+            match more {
+                Some(true) => {}
+                Some(false) => swept += 1,
+                None => return Ok(swept),
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The list of deliveries, and requests for tries by hand.
+
+use porchlight_actors::ports::{
+    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page,
+    StoreResult,
+};
+use porchlight_core::webhook::{HandRequest, State};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::{Key, endpoints, messages, outbox};
+use crate::store::engine::KeyRange;
+use crate::store::txn::{Read, Row, Scan, Txn};
+
+/// Rows that one page looks at.
+const LOOKED_AT_MAX: usize = 20_000;
+/// Rows read in one step.
+const STEP_ROWS: usize = 500;
+
+/// The rows of a tenant among which a filter's are, as a table of keys that end with the message's id.
+fn range(tenant: Tenant, filter: &DeliveryFilter) -> KeyRange {
+    let table = match filter.status {
+        Some(DeliveryStatus::Failed) => b'F',
+        _ => b'D',
+    };
+    let key = || Key::of(table).tenant(tenant);
+    let mut range = KeyRange::prefix(key().build());
+    if let Some(from) = filter.from {
+        range.from = key().bytes(&MessageId::new(from, 0).to_bytes()).build();
+    }
+    if let Some(to) = filter.to {
+        range = range.before(&key().bytes(&MessageId::new(to, 0).to_bytes()).build());
+    }
+    range
+}
+
+/// Calls `take` with the rows that pass the filter, in the order of the scan, until it says stop or so many were
+/// looked at. Gives the last id that was looked at when there may be more.
+fn walk(
+    read: &dyn Read,
+    tenant: Tenant,
+    filter: &DeliveryFilter,
+    mut scan: Scan,
+    looked_at_max: usize,
+    take: &mut dyn FnMut(DeliveryRow) -> bool,
+) -> StoreResult<Option<MessageId>> {
+    let current = endpoints::find(read, tenant)?.map(|endpoint| endpoint.id);
+    if let Some(session_id) = filter.session_id {
+        return walk_session(read, tenant, filter, session_id, current, &scan, take);
+    }
+    let mut looked_at = 0;
+    scan.rows_max = STEP_ROWS;
+    loop {
+        let rows = read.rows(&scan)?;
+        let Some(last) = rows.last() else {
+            return Ok(None);
+        };
+        scan.range = match scan.order {
+            crate::store::engine::Order::Ascending => scan.range.after(&last.key),
+            crate::store::engine::Order::Descending => scan.range.before(&last.key),
+        };
+        let whole = rows.len() < STEP_ROWS;
+        for row in &rows {
+            looked_at += 1;
+            let Some(id) = row.key.last_chunk::<16>() else {
+                continue;
+            };
+            let id = MessageId::from_bytes(*id);
+            let delivery = decode(read, tenant, id, row)?;
+            let more = delivery
+                .filter(|delivery| filter.takes(delivery, current))
+                .is_none_or(&mut *take);
+            if !more || looked_at >= looked_at_max {
+                return Ok(Some(id));
+            }
+        }
+        if whole {
+            return Ok(None);
+        }
+    }
+}
+
+fn decode(
+    read: &dyn Read,
+    tenant: Tenant,
+    id: MessageId,
+    row: &Row,
+) -> StoreResult<Option<DeliveryRow>> {
+    if row.key.first() == Some(&b'D') {
+        return row.decode().map(Some);
+    }
+    read.state(&outbox::delivery_key(tenant, id))
+}
+
+fn walk_session(
+    read: &dyn Read,
+    tenant: Tenant,
+    filter: &DeliveryFilter,
+    session_id: SessionId,
+    current: Option<EndpointId>,
+    scan: &Scan,
+    take: &mut dyn FnMut(DeliveryRow) -> bool,
+) -> StoreResult<Option<MessageId>> {
+    let mut ids: Vec<MessageId> = messages::all(read, session_id)?
+        .iter()
+        .filter(|message| message.tenant == tenant)
+        .map(|message| message.id)
+        .collect();
+    ids.sort_unstable();
+    if scan.order == crate::store::engine::Order::Descending {
+        ids.reverse();
+    }
+    for id in ids {
+        // The scan's range also says behind which row a page begins.
+        let key = outbox::delivery_key(tenant, id);
+        let behind = key.get(1..) < scan.range.from.get(1..)
+            || (!scan.range.to.is_empty() && key.get(1..) >= scan.range.to.get(1..));
+        if behind {
+            continue;
+        }
+        let delivery: Option<DeliveryRow> = read.state(&key)?;
+        let more = delivery
+            .filter(|delivery| filter.takes(delivery, current))
+            .is_none_or(&mut *take);
+        if !more {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
+}
+
+/// See [`porchlight_actors::ports::Outbox::deliveries`].
+pub fn list(
+    read: &dyn Read,
+    tenant: Tenant,
+    filter: &DeliveryFilter,
+    limit: u32,
+    after: Option<MessageId>,
+) -> StoreResult<Page<DeliveryRow, MessageId>> {
+    let mut range = range(tenant, filter);
+    if let Some(after) = after {
+        let mut key = outbox::delivery_key(tenant, after);
+        if let (Some(table), Some(byte)) = (range.from.first(), key.first_mut()) {
+            *byte = *table;
+        }
+        range = range.before(&key);
+    }
+    let (limit, mut rows) = (limit as usize, Vec::new());
+    let scan = Scan::state(range, STEP_ROWS).descending();
+    // One more than asked for says whether there is a next page.
+    let stopped = walk(read, tenant, filter, scan, LOOKED_AT_MAX, &mut |row| {
+        rows.push(row);
+        rows.len() <= limit
+    })?;
+    let next = if rows.len() > limit {
+        rows.truncate(limit);
+        rows.last().map(|row| row.queued.id)
+    } else {
+        stopped
+    };
+    Ok(Page { rows, next })
+}
+
+/// See [`porchlight_actors::ports::Outbox::delivery`].
+pub fn find(read: &dyn Read, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
+    let Some(row) = read.state::<DeliveryRow>(&outbox::delivery_key(tenant, id))? else {
+        return Ok(None);
+    };
+    let body = outbox::body(read, row.queued.session_id, row.queued.number)?;
+    let current = endpoints::find(read, tenant)?.map(|endpoint| endpoint.id);
+    let attempts = outbox::attempts(read, id)?;
+    Ok(body.map(|body| DeliveryDetail {
+        status: row.status(current),
+        row,
+        body,
+        attempts,
+    }))
+}
+
+fn may_be_tried(status: DeliveryStatus) -> bool {
+    !matches!(
+        status,
+        DeliveryStatus::Superseded | DeliveryStatus::Cancelled
+    )
+}
+
+fn put_request(
+    txn: &mut Txn<'_>,
+    endpoint_id: EndpointId,
+    row: &DeliveryRow,
+    at: TimestampMs,
+) -> StoreResult<()> {
+    let request = HandRequest {
+        asked_at: at,
+        id: row.queued.id,
+        session_id: row.queued.session_id,
+        again: row.queued.state == State::Delivered,
+    };
+    txn.put_state(outbox::hand_key(endpoint_id, &request), &request)
+}
+
+/// See [`porchlight_actors::ports::Outbox::ask_by_hand`].
+pub fn ask(
+    txn: &mut Txn<'_>,
+    tenant: Tenant,
+    id: MessageId,
+    at: TimestampMs,
+) -> StoreResult<AskOutcome> {
+    let key = outbox::delivery_key(tenant, id);
+    let Some(row) = txn.as_read().state::<DeliveryRow>(&key)? else {
+        return Ok(AskOutcome::Unknown);
+    };
+    let current = endpoints::find(txn.as_read(), tenant)?.map(|endpoint| endpoint.id);
+    match current {
+        Some(endpoint_id) if may_be_tried(row.status(current)) => {
+            put_request(txn, endpoint_id, &row, at)?;
+            Ok(AskOutcome::Asked)
+        }
+        _ => Ok(AskOutcome::Refused),
+    }
+}
+
+/// The deliveries that a request by filter is for, oldest first.
+pub fn choose(
+    read: &dyn Read,
+    tenant: Tenant,
+    filter: &DeliveryFilter,
+) -> StoreResult<(Vec<DeliveryRow>, bool)> {
+    let current = endpoints::find(read, tenant)?.map(|endpoint| endpoint.id);
+    let mut chosen = Vec::new();
+    if current.is_none() {
+        return Ok((chosen, false));
+    }
+    let scan = Scan::state(range(tenant, filter), STEP_ROWS);
+    walk(read, tenant, filter, scan, usize::MAX, &mut |row| {
+        if may_be_tried(row.status(current)) {
+            chosen.push(row);
+        }
+        chosen.len() <= RETRY_BY_FILTER_MAX
+    })?;
+    let truncated = chosen.len() > RETRY_BY_FILTER_MAX;
+    chosen.truncate(RETRY_BY_FILTER_MAX);
+    Ok((chosen, truncated))
+}
+
+/// Asks for tries of all these, in one step.
+pub fn ask_many(
+    txn: &mut Txn<'_>,
+    tenant: Tenant,
+    chosen: &[DeliveryRow],
+    at: TimestampMs,
+) -> StoreResult<AskedMany> {
+    let Some(endpoint) = endpoints::find(txn.as_read(), tenant)? else {
+        return Ok(AskedMany::default());
+    };
+    for row in chosen {
+        put_request(txn, endpoint.id, row, at)?;
+    }
+    Ok(AskedMany {
+        count: chosen.len(),
+        truncated: false,
+    })
+}

@@ -1,0 +1,88 @@
+//! Endpoints: one for each tenant. The payload begins with the format, then with whether the endpoint is enabled, so
+//! that this can be told without decoding the rest.
+
+use porchlight_actors::ports::{Endpoint, StoreResult};
+use porchlight_schema::ids::EndpointId;
+use porchlight_schema::session::Tenant;
+
+use super::Key;
+use crate::store::engine::{KeyRange, Space};
+use crate::store::record::corrupt;
+use crate::store::txn::{Read, Row, Scan, Txn};
+
+/// The key of a tenant's endpoint.
+#[must_use]
+pub fn key(tenant: Tenant) -> Vec<u8> {
+    Key::of(b'h').tenant(tenant).build()
+}
+
+/// The key that says that the outbox of an endpoint can be swept.
+fn gone_key(endpoint_id: EndpointId) -> Vec<u8> {
+    Key::of(b'x').bytes(&endpoint_id.to_bytes()).build()
+}
+
+/// A tenant's endpoint.
+pub fn find(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
+    read.state(&key(tenant))
+}
+
+/// The endpoint for which a tenant's messages are queued: the one that is there and enabled.
+pub fn wanting(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
+    let key = key(tenant);
+    match read.get(Space::State, &key)?.as_deref() {
+        None | Some([_, 0, ..]) => Ok(None),
+        Some([_, 1, ..]) => Ok(find(read, tenant)?.map(|endpoint| endpoint.id)),
+        Some(_) => Err(corrupt(Space::State, &key, "neither enabled nor disabled")),
+    }
+}
+
+/// Stores a tenant's first endpoint. False: there is one.
+pub fn create(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
+    let key = key(endpoint.tenant);
+    if txn.as_read().has_state(&key)? {
+        return Ok(false);
+    }
+    txn.put_state(key, endpoint)?;
+    Ok(true)
+}
+
+/// Replaces the version before. False: it is not there.
+pub fn replace(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
+    match find(txn.as_read(), endpoint.tenant)? {
+        Some(stored) if stored.id == endpoint.id && stored.version + 1 == endpoint.version => {
+            txn.put_state(key(endpoint.tenant), endpoint)?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Removes a tenant's endpoint, and leaves a note that its outbox is to be swept. False: there was none.
+pub fn delete(txn: &mut Txn<'_>, tenant: Tenant) -> StoreResult<bool> {
+    let Some(stored) = find(txn.as_read(), tenant)? else {
+        return Ok(false);
+    };
+    txn.delete(Space::State, key(tenant));
+    txn.put(Space::State, gone_key(stored.id), Vec::new());
+    Ok(true)
+}
+
+/// All endpoints.
+pub fn all(read: &dyn Read) -> StoreResult<Vec<Endpoint>> {
+    read.rows(&Scan::state(KeyRange::prefix([b'h']), usize::MAX))?
+        .iter()
+        .map(Row::decode)
+        .collect()
+}
+
+/// An endpoint that is gone and whose outbox is not swept yet.
+pub fn first_gone(read: &dyn Read) -> StoreResult<Option<EndpointId>> {
+    let rows = read.rows(&Scan::state(KeyRange::prefix([b'x']), 1))?;
+    let id = rows.first().and_then(|row| row.key.last_chunk::<16>());
+    Ok(id.map(|bytes| EndpointId::from_bytes(*bytes)))
+}
+
+/// The outbox of this endpoint is swept.
+pub fn swept(txn: &mut Txn<'_>, endpoint_id: EndpointId) {
+    txn.delete(Space::State, gone_key(endpoint_id));
+}

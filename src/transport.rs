@@ -1,0 +1,352 @@
+//! What sends webhooks: an HTTP client behind the address guard, on threads of its own.
+//!
+//! One deadline covers an attempt from the name's look-up to the last byte read. Redirects are not followed, proxies
+//! of the environment are ignored, at most 16 KiB of an answer are read. Connections are used again, over HTTP/2
+//! where the receiver offers it; each was opened to an address that the guard had checked, and each attempt has the
+//! name checked again.
+
+pub mod address;
+mod cause;
+mod certificate;
+pub mod guard;
+mod tls;
+pub mod url;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use porchlight_actors::ports::{Answer, OutboundRequest, Transport, UrlRefused};
+use porchlight_core::webhook::Cause;
+use porchlight_schema::limits::{
+    ANSWER_KEPT_BYTES_MAX, ANSWER_READ_BYTES_MAX, ATTEMPT_MS_MAX, ENDPOINT_IN_FLIGHT_MAX,
+    NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX,
+};
+use porchlight_schema::time::TimestampMs;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use address::Cidr;
+use guard::{Guard, GuardedResolve, NameRefused, Resolver, SystemResolver};
+use url::{Host, Target};
+
+pub use tls::TrustError;
+
+/// Idle connections are closed after this long: before the receivers that give up soonest (5 s is common) close
+/// them under a request that is on its way.
+const IDLE_MS_MAX: u64 = 4_000;
+/// What a receiver may send ahead on one HTTP/2 stream: no more than is read of it.
+const HTTP2_STREAM_WINDOW_BYTES: u32 = ANSWER_READ_BYTES_MAX as u32;
+/// What a receiver may send ahead on one HTTP/2 connection.
+const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
+/// Bytes of an HTTP/2 head.
+const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
+/// Names being looked up at once; each holds a thread as long as the system's resolver takes.
+const LOOK_UPS_MAX: usize = 64;
+/// How long a verdict on a name counts; see [`Guard::new`].
+const NAME_FRESH_MS: u64 = 250;
+/// How long an attempt waits for a socket before it is given up as a fault of ours.
+const PLACE_MS_MAX: u64 = 5_000;
+
+/// What a transport is made from.
+pub struct TransportSettings {
+    /// `webhook.allow_addresses`.
+    pub allow_addresses: Vec<Cidr>,
+    /// `webhook.extra_ca_file`.
+    pub extra_ca_file: Option<PathBuf>,
+    /// What looks names up.
+    pub resolver: Arc<dyn Resolver>,
+    /// How long a verdict on a name counts.
+    pub name_fresh_for: Duration,
+    /// Threads that send.
+    pub threads: usize,
+}
+
+impl std::fmt::Debug for TransportSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TransportSettings")
+            .field("allow_addresses", &self.allow_addresses)
+            .field("extra_ca_file", &self.extra_ca_file)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for TransportSettings {
+    fn default() -> Self {
+        Self {
+            allow_addresses: Vec::new(),
+            extra_ca_file: None,
+            resolver: Arc::new(SystemResolver),
+            name_fresh_for: Duration::from_millis(NAME_FRESH_MS),
+            threads: 1,
+        }
+    }
+}
+
+/// The transport could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// Its trust.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// Its HTTP client.
+    #[error("the HTTP client cannot be set up")]
+    Client(#[from] reqwest::Error),
+    /// Its threads.
+    #[error("the sending threads cannot be started")]
+    Threads(#[from] std::io::Error),
+}
+
+/// Sends over HTTPS.
+#[derive(Debug)]
+pub struct HttpTransport {
+    inner: Arc<Inner>,
+    handle: Handle,
+    runtime: Mutex<Option<Runtime>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    client: reqwest::Client,
+    guard: Arc<Guard>,
+    tls: Arc<rustls::ClientConfig>,
+    places: Semaphore,
+    ends: tls::CertificateEnds,
+}
+
+impl HttpTransport {
+    /// Starts the threads and reads the trusted certificates.
+    ///
+    /// # Errors
+    ///
+    /// When a file of certificates can't be used, or the system refuses.
+    pub fn start(settings: TransportSettings) -> Result<Self, TransportError> {
+        let ends = tls::CertificateEnds::default();
+        let config = tls::client_config(settings.extra_ca_file.as_deref(), Arc::clone(&ends))?;
+        let guard = Arc::new(Guard::new(
+            settings.resolver,
+            settings.allow_addresses.into(),
+            settings.name_fresh_for,
+        ));
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(config.clone())
+            .dns_resolver(GuardedResolve(Arc::clone(&guard)))
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .https_only(true)
+            .referer(false)
+            .tcp_nodelay(true)
+            .user_agent(concat!("Porchlight/", env!("CARGO_PKG_VERSION")))
+            .pool_idle_timeout(Duration::from_millis(IDLE_MS_MAX))
+            .pool_max_idle_per_host(ENDPOINT_IN_FLIGHT_MAX)
+            .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
+            .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
+            .http2_max_header_list_size(HTTP2_HEAD_BYTES_MAX)
+            .build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(settings.threads.max(1))
+            .max_blocking_threads(LOOK_UPS_MAX)
+            .thread_name("porchlight-send")
+            .enable_all()
+            .build()?;
+        let inner = Arc::new(Inner {
+            client,
+            guard,
+            tls: Arc::new(config),
+            places: Semaphore::new(NODE_ATTEMPTS_IN_FLIGHT_MAX),
+            ends,
+        });
+        Ok(Self {
+            inner,
+            handle: runtime.handle().clone(),
+            runtime: Mutex::new(Some(runtime)),
+        })
+    }
+}
+
+impl Drop for HttpTransport {
+    fn drop(&mut self) {
+        let runtime = self.runtime.get_mut();
+        if let Some(runtime) = runtime.unwrap_or_else(PoisonError::into_inner).take() {
+            // It may be dropped within another runtime, where waiting for the threads is not possible.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[async_trait]
+impl Transport for HttpTransport {
+    async fn send(&self, request: OutboundRequest) -> Answer {
+        let inner = Arc::clone(&self.inner);
+        let sending = self.handle.spawn(async move { inner.send(request).await });
+        sending
+            .await
+            .unwrap_or_else(|_| failure(0, Cause::Internal))
+    }
+
+    async fn probe(&self, url: &str) -> Result<(), UrlRefused> {
+        let (inner, url) = (Arc::clone(&self.inner), url.to_owned());
+        let probing = self.handle.spawn(async move {
+            let target = Target::parse(&url, inner.guard.allowed())?;
+            let deadline = Duration::from_millis(PROBE_MS_MAX);
+            // A host that does not answer in time is accepted; a name that does not resolve in time is not.
+            let addresses = timeout(deadline / 2, inner.addresses(&target));
+            let addresses = addresses.await.map_err(|_| UrlRefused::Unresolved)?;
+            let addresses = addresses.map_err(|refused| match refused {
+                NameRefused::Unresolved => UrlRefused::Unresolved,
+                NameRefused::Address => UrlRefused::Address,
+            })?;
+            let handshake = timeout(deadline / 2, inner.handshake(&target, &addresses));
+            handshake.await.unwrap_or(Ok(()))
+        });
+        probing.await.unwrap_or(Err(UrlRefused::Unavailable))
+    }
+}
+
+fn failure(duration_ms: u32, cause: Cause) -> Answer {
+    Answer {
+        duration_ms,
+        status_code: None,
+        cause: Some(cause),
+        response: None,
+        certificate_ends_at: None,
+    }
+}
+
+fn elapsed_ms(since: Instant) -> u32 {
+    u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX)
+}
+
+impl Inner {
+    async fn send(&self, request: OutboundRequest) -> Answer {
+        let waiting = timeout(Duration::from_millis(PLACE_MS_MAX), self.places.acquire());
+        let Ok(Ok(_place)) = waiting.await else {
+            return failure(0, Cause::Internal);
+        };
+        let begun = Instant::now();
+        let deadline = begun + Duration::from_millis(ATTEMPT_MS_MAX);
+        let Ok(head) = tokio::time::timeout_at(deadline.into(), self.head(&request)).await else {
+            return failure(elapsed_ms(begun), Cause::Timeout);
+        };
+        let duration_ms = elapsed_ms(begun);
+        let (mut response, host) = match head {
+            Ok(head) => head,
+            Err(cause) => return failure(duration_ms, cause),
+        };
+        let status = response.status().as_u16();
+        let kept = read_body(&mut response, deadline).await;
+        let ends = self.ends.get(&host).map(|ends| *ends);
+        Answer {
+            duration_ms,
+            status_code: Some(status),
+            cause: cause::of_status(status),
+            response: Some(kept),
+            certificate_ends_at: ends,
+        }
+    }
+
+    async fn head(&self, request: &OutboundRequest) -> Result<(reqwest::Response, String), Cause> {
+        let target = Target::parse(&request.url, self.guard.allowed()).map_err(|refused| {
+            match refused {
+                UrlRefused::Address => Cause::BlockedAddress,
+                // It was taken when it was registered.
+                _ => Cause::Internal,
+            }
+        })?;
+        self.addresses(&target).await.map_err(cause::of_name)?;
+        let mut headers = HeaderMap::with_capacity(request.headers.len() + 1);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in &request.headers {
+            let value = HeaderValue::from_str(value).map_err(|_| Cause::Internal)?;
+            headers.insert(HeaderName::from_static(name), value);
+        }
+        let host = target.url.host_str().unwrap_or_default().to_owned();
+        let sending = self
+            .client
+            .post(target.url)
+            .headers(headers)
+            .body(bytes::Bytes::from_owner(Body(Arc::clone(&request.body))))
+            .send();
+        let response = sending.await.map_err(|error| cause::of_error(&error))?;
+        Ok((response, host))
+    }
+
+    async fn addresses(&self, target: &Target) -> Result<Arc<[std::net::IpAddr]>, NameRefused> {
+        match &target.host {
+            Host::Literal(address) => Ok(Arc::new([*address])),
+            Host::Name(name) => self.guard.addresses(name).await,
+        }
+    }
+
+    /// Whether the host's certificate verifies, if it shows one.
+    async fn handshake(
+        &self,
+        target: &Target,
+        addresses: &[std::net::IpAddr],
+    ) -> Result<(), UrlRefused> {
+        let name = match &target.host {
+            Host::Literal(address) => ServerName::from(*address),
+            Host::Name(name) => {
+                ServerName::try_from(name.clone()).map_err(|_| UrlRefused::Syntax)?
+            }
+        };
+        for &address in addresses {
+            let Ok(stream) = TcpStream::connect((address, target.port)).await else {
+                continue;
+            };
+            let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.tls));
+            let Err(error) = connector.connect(name, stream).await else {
+                return Ok(());
+            };
+            let tls = error.get_ref().and_then(|error| error.downcast_ref());
+            return match tls {
+                Some(
+                    rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented,
+                ) => Err(UrlRefused::Certificate),
+                // It may be anything that does not speak TLS today.
+                _ => Ok(()),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// A body that is shared, not copied.
+struct Body(Arc<str>);
+
+impl AsRef<[u8]> for Body {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// Reads what may be read of a body and gives its beginning; whatever goes wrong with it decides nothing.
+async fn read_body(response: &mut reqwest::Response, deadline: Instant) -> String {
+    let (mut read, mut kept) = (0, Vec::new());
+    while read < ANSWER_READ_BYTES_MAX {
+        let chunk = tokio::time::timeout_at(deadline.into(), response.chunk()).await;
+        let Ok(Ok(Some(chunk))) = chunk else { break };
+        read += chunk.len();
+        let room = ANSWER_KEPT_BYTES_MAX.saturating_sub(kept.len());
+        kept.extend(chunk.iter().take(room));
+    }
+    let mut text = String::from_utf8_lossy(&kept).into_owned();
+    // A replaced byte is three bytes long.
+    text.truncate(text.floor_char_boundary(ANSWER_KEPT_BYTES_MAX));
+    text
+}
+
+/// Used by what shows when a certificate ends soon.
+#[must_use]
+pub fn ends_soon(ends_at: TimestampMs, now: TimestampMs) -> bool {
+    /// Fourteen days.
+    const SOON_MS: i64 = 14 * 24 * 3600 * 1000;
+    ends_at.since_ms(now) < SOON_MS
+}

@@ -1,0 +1,102 @@
+//! When a certificate ends: the one field of X.509 (RFC 5280, section 4.1) that we read ourselves.
+
+use porchlight_schema::time::TimestampMs;
+
+const SEQUENCE: u8 = 0x30;
+const INTEGER: u8 = 0x02;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+/// `[0]`, constructed: the version.
+const VERSION: u8 = 0xa0;
+
+/// One DER element: its tag, its content, and what follows it.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = der.split_first()?;
+    let (&first, mut rest) = rest.split_first()?;
+    let mut length = usize::from(first);
+    if first & 0x80 != 0 {
+        let digits = usize::from(first & 0x7f);
+        if digits == 0 || digits > 4 {
+            return None;
+        }
+        let (bytes, behind) = rest.split_at_checked(digits)?;
+        length = bytes
+            .iter()
+            .fold(0, |length, &byte| (length << 8) | usize::from(byte));
+        rest = behind;
+    }
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+fn expect(der: &[u8], expected: u8) -> Option<(&[u8], &[u8])> {
+    element(der)
+        .filter(|&(tag, _, _)| tag == expected)
+        .map(|(_, content, rest)| (content, rest))
+}
+
+/// The end of a certificate's validity; none when it can't be read.
+pub(super) fn ends_at(certificate: &[u8]) -> Option<TimestampMs> {
+    let (certificate, _) = expect(certificate, SEQUENCE)?;
+    let (mut body, _) = expect(certificate, SEQUENCE)?;
+    if let Some((_, rest)) = expect(body, VERSION) {
+        body = rest;
+    }
+    let (_serial, body) = expect(body, INTEGER)?;
+    let (_algorithm, body) = expect(body, SEQUENCE)?;
+    let (_issuer, body) = expect(body, SEQUENCE)?;
+    let (validity, _) = expect(body, SEQUENCE)?;
+    let (_, _, not_after) = element(validity)?;
+    let (tag, text, _) = element(not_after)?;
+    let text = std::str::from_utf8(text).ok()?;
+    let text = match tag {
+        // Two digits of the year: from 50 on they are of the last century.
+        UTC_TIME => {
+            let century = if text.get(..2)? < "50" { "20" } else { "19" };
+            format!("{century}{text}")
+        }
+        GENERALIZED_TIME => text.to_owned(),
+        _ => return None,
+    };
+    let part = |from: usize, to: usize| text.get(from..to);
+    let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
+    let (hour, minute, second) = (part(8, 10)?, part(10, 12)?, part(12, 15)?);
+    format!("{year}-{month}-{day}T{hour}:{minute}:{second}")
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_read_from_either_form_of_time() {
+        for (year, text) in [
+            (2030, "2030-02-03T00:00:00.000Z"),
+            (2099, "2099-02-03T00:00:00.000Z"),
+        ] {
+            let mut params = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(year, 2, 3);
+            let key = rcgen::KeyPair::generate().unwrap();
+            let certificate = params.self_signed(&key).unwrap();
+            assert_eq!(ends_at(certificate.der()).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_certificate_has_no_end() {
+        let mut der = vec![SEQUENCE, 0x82, 0xff, 0xff];
+        for bytes in [
+            &[][..],
+            &[0x30],
+            &[0x30, 0x80],
+            &[0x30, 0x85, 1, 1, 1, 1, 1],
+            &der,
+        ] {
+            assert_eq!(ends_at(bytes), None);
+        }
+        der.extend(std::iter::repeat_n(SEQUENCE, 70_000));
+        assert_eq!(ends_at(&der), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! The URL of an endpoint, read once: what is checked is what is dialled.
+
+use std::net::IpAddr;
+
+use porchlight_actors::ports::UrlRefused;
+use porchlight_schema::limits::URL_CHARS_MAX;
+use reqwest::Url;
+
+use super::address::{Cidr, Origin, is_permitted};
+
+/// A host as the URL names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// An address, in whatever spelling it came.
+    Literal(IpAddr),
+    /// A name.
+    Name(String),
+}
+
+/// A URL that a webhook may be sent to as far as its text tells.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The URL.
+    pub url: Url,
+    /// Its host.
+    pub host: Host,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Target {
+    /// Reads a URL and refuses what the contract refuses. An address literal passes only if it lies in `allowed`;
+    /// names are judged by what they resolve to, elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn parse(text: &str, allowed: &[Cidr]) -> Result<Self, UrlRefused> {
+        // The URL standard drops tabs and line ends, trims spaces and turns backslashes: nothing that needs such
+        // mending is taken, so that no other reader of the same text can see another host.
+        let odd = |character: char| {
+            character.is_whitespace() || character.is_control() || character == '\\'
+        };
+        if text.len() > URL_CHARS_MAX || text.contains(odd) {
+            return Err(UrlRefused::Syntax);
+        }
+        let url = Url::parse(text).map_err(|_| UrlRefused::Syntax)?;
+        if url.scheme() != "https" {
+            return Err(UrlRefused::Scheme);
+        }
+        let behind_scheme = text.split_once("://").ok_or(UrlRefused::Syntax)?.1;
+        let authority = behind_scheme.split(['/', '?', '#']).next();
+        let authority = authority.filter(|authority| !authority.is_empty());
+        // `https://@host` has an empty user name, which the parsed form no longer shows.
+        if authority.ok_or(UrlRefused::Syntax)?.contains('@')
+            || !url.username().is_empty()
+            || url.password().is_some()
+        {
+            return Err(UrlRefused::UserInfo);
+        }
+        if url.fragment().is_some() {
+            return Err(UrlRefused::Fragment);
+        }
+        let port = url.port_or_known_default().ok_or(UrlRefused::Syntax)?;
+        let host = Self::read_host(&url, allowed)?;
+        Ok(Self { url, host, port })
+    }
+
+    fn read_host(url: &Url, allowed: &[Cidr]) -> Result<Host, UrlRefused> {
+        let text = url.host_str().ok_or(UrlRefused::Syntax)?;
+        let bare = text
+            .strip_prefix('[')
+            .and_then(|text| text.strip_suffix(']'));
+        if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
+            return if is_permitted(address, Origin::Literal, allowed) {
+                Ok(Host::Literal(address))
+            } else {
+                Err(UrlRefused::Address)
+            };
+        }
+        if text.ends_with('.') {
+            return Err(UrlRefused::TrailingDot);
+        }
+        Ok(Host::Name(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Target, UrlRefused> {
+        Target::parse(text, &[])
+    }
+
+    #[test]
+    fn names_with_any_port_and_path_are_taken() {
+        for (text, name, port) in [
+            ("https://example.com", "example.com", 443),
+            ("HTTPS://Example.COM:8443/a?b=c@d", "example.com", 8443),
+            ("https://example.com:1/%20", "example.com", 1),
+            ("https://bücher.example/", "xn--bcher-kva.example", 443),
+            ("https://localhost/", "localhost", 443),
+        ] {
+            let target = parse(text).unwrap();
+            assert_eq!(target.host, Host::Name(name.to_owned()), "{text}");
+            assert_eq!(target.port, port, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_contract_refuses_is_refused() {
+        for (text, refused) in [
+            ("", UrlRefused::Syntax),
+            ("example.com", UrlRefused::Syntax),
+            ("https://", UrlRefused::Syntax),
+            ("https:///path", UrlRefused::Syntax),
+            ("https:example.com", UrlRefused::Syntax),
+            ("https:/example.com", UrlRefused::Syntax),
+            ("https:\\\\example.com", UrlRefused::Syntax),
+            ("https://exa mple.com", UrlRefused::Syntax),
+            (" https://example.com", UrlRefused::Syntax),
+            ("https://exa\tmple.com", UrlRefused::Syntax),
+            ("https://example.com\n", UrlRefused::Syntax),
+            ("https://example.com:99999/", UrlRefused::Syntax),
+            ("https://exa%00mple.com/", UrlRefused::Syntax),
+            ("http://example.com/", UrlRefused::Scheme),
+            ("ftp://example.com/", UrlRefused::Scheme),
+            ("file:///etc/passwd", UrlRefused::Scheme),
+            ("https://user@example.com/", UrlRefused::UserInfo),
+            ("https://user:secret@example.com/", UrlRefused::UserInfo),
+            ("https://:@example.com/", UrlRefused::UserInfo),
+            ("https://@example.com/", UrlRefused::UserInfo),
+            ("https://example.com/#top", UrlRefused::Fragment),
+            ("https://example.com/#", UrlRefused::Fragment),
+            ("https://example.com./", UrlRefused::TrailingDot),
+            ("https://localhost.:8443/", UrlRefused::TrailingDot),
+        ] {
+            assert_eq!(
+                parse(text).map(|target| target.host),
+                Err(refused),
+                "{text:?}"
+            );
+        }
+        let long = format!("https://example.com/{}", "a".repeat(URL_CHARS_MAX));
+        assert_eq!(parse(&long).unwrap_err(), UrlRefused::Syntax);
+    }
+
+    #[test]
+    fn an_address_in_any_spelling_is_an_address() {
+        for host in [
+            "127.0.0.1",
+            "2130706433",
+            "0x7f.1",
+            "0x7f000001",
+            "0177.0.0.1",
+            "127.1",
+            "0",
+            "127.0.0.1.",
+            "0x7f.0.0.0x1",
+            "017700000001",
+            "8.8.8.8",
+            "134744072",
+            "[::1]",
+            "[::]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+            "[::127.0.0.1]",
+            "[64:ff9b::7f00:1]",
+            "[fd00::1]",
+            "[2606:4700::1111]",
+            "①②⑦.0.0.1",
+            "169.254.169.254",
+            "%31%32%37.0.0.1",
+        ] {
+            let refused = parse(&format!("https://{host}/")).unwrap_err();
+            assert_eq!(refused, UrlRefused::Address, "{host}");
+        }
+        for host in [
+            "[fe80::1%25eth0]",
+            "[::1",
+            "1.2.3.4.5",
+            "256.1.1.1",
+            "0x100000000",
+        ] {
+            assert!(parse(&format!("https://{host}/")).is_err(), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_literal_passes_where_it_is_allowed() {
+        let allowed = ["127.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()];
+        for (host, address) in [
+            ("127.0.0.1", "127.0.0.1"),
+            ("0x7f.1", "127.0.0.1"),
+            ("[::1]", "::1"),
+        ] {
+            let target = Target::parse(&format!("https://{host}:8443/"), &allowed).unwrap();
+            assert_eq!(target.host, Host::Literal(address.parse().unwrap()));
+        }
+        let mapped = Target::parse("https://[::ffff:127.0.0.1]/", &allowed);
+        assert_eq!(mapped.unwrap_err(), UrlRefused::Address);
+    }
+}

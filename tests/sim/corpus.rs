@@ -1,0 +1,80 @@
+//! What the phones of the simulation send: a few deliveries of the simulator, cut into batches and packed once.
+
+use std::sync::LazyLock;
+
+use porchlight_bench::sim::{Kind, ParameterSet, Scenario};
+use porchlight_schema::sample::json::decode_batch;
+use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
+use porchlight_schema::sample::{Pressure, Sample};
+use porchlight_schema::session::{Address, Point};
+
+/// Batches of one delivery that are used at most: sessions are short, so that there can be many.
+const BATCHES_MAX: usize = 40;
+
+/// One recorded delivery.
+pub(crate) struct Recording {
+    pub(crate) address: Address,
+    pub(crate) batches: Vec<PackedBatch>,
+}
+
+const KINDS: [(Kind, f64); 8] = [
+    (Kind::House, 10.0),
+    (Kind::Elevator, 5.0),
+    (Kind::Stairs, 10.0),
+    (Kind::LobbyHandOff, 20.0),
+    (Kind::NoBarometer, 10.0),
+    (Kind::LocationOnly, 30.0),
+    (Kind::Gate, 10.0),
+    (Kind::Backtracking, 15.0),
+];
+
+/// All of them: places differ, so that nothing that is learned in one session is known in another.
+pub(crate) static CORPUS: LazyLock<Vec<Recording>> = LazyLock::new(|| {
+    KINDS
+        .iter()
+        .enumerate()
+        .map(|(place, &(kind, seconds))| recording(kind, 1_000 + place as u64, seconds))
+        .collect()
+});
+
+fn recording(kind: Kind, seed: u64, seconds: f64) -> Recording {
+    let delivery = Scenario::new(kind, ParameterSet::Tuning, seed).deliver();
+    let asked = &delivery.start["address"];
+    let text = |field: &str| asked[field].as_str().unwrap().to_owned();
+    let address = Address {
+        line1: text("line1"),
+        city: text("city"),
+        country: text("country"),
+        point: Point {
+            lat: asked["lat"].as_f64().unwrap(),
+            lng: asked["lng"].as_f64().unwrap(),
+        },
+        unit: None,
+        floor: asked["floor"].as_i64().map(|floor| floor as i16),
+        accuracy_m: Address::ACCURACY_M_DEFAULT,
+        storey_height_m: None,
+        entrance: None,
+        gates: Vec::new(),
+    };
+    let packed = delivery.batches(seconds).take(BATCHES_MAX).map(|batch| {
+        decode_batch(batch.json().unwrap().as_bytes())
+            .unwrap()
+            .batch
+    });
+    Recording {
+        address,
+        batches: packed.collect(),
+    }
+}
+
+/// A body that no phone sent: what an imposter tries to put in a batch's place.
+pub(crate) fn imposter(seq: u32) -> PackedBatch {
+    let mut builder = BatchBuilder::default();
+    builder
+        .push(&Sample::Pressure(Pressure {
+            t_ms: 1_000 * seq,
+            hpa: 999.0,
+        }))
+        .unwrap();
+    builder.pack()
+}

@@ -1,0 +1,239 @@
+//! The invariants that are judged when everything is over. They are numbered; a failure names its number.
+//!
+//! 1. Nothing acknowledged is lost: every batch that was acknowledged is in the journal with the body that was
+//!    acknowledged, and the insight covers it.
+//! 2. An event that was emitted is never withdrawn, and a closed one never changed, while its session lives
+//!    (`phone.rs` looks).
+//! 3. Every session ends, by stop, silence or age, and gets an insight (`node.rs` waits for it).
+//! 4. Memory stays bounded: nothing is in flight and no actor is left when nobody wants anything (`node.rs`).
+//! 5. The final insight is, but for the time of its commit, byte for byte the one of an undisturbed run of the same
+//!    batches.
+//! 6. Messages are numbered without holes; `session.started` is the first, `session.stopped` comes once, and
+//!    `insight.updated` once for each revision.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::System;
+use porchlight::store::MemoryStore;
+use porchlight::store::engine::memory::MemoryEngine;
+use porchlight_actors::messages;
+use porchlight_actors::ports::{
+    Insights, Journal, JournalEntry, NewSession, Note, PodRow, SessionFilter, SessionRow, Sessions,
+    StoredInsight,
+};
+use porchlight_actors::scoring::ScoringPool;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::insight::InsightView;
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::EndReason;
+
+use crate::node::in_system;
+use crate::store::at_once;
+use crate::world::World;
+
+/// A session as the store has it at last.
+struct Final {
+    row: SessionRow,
+    journal: Vec<JournalEntry>,
+    notes: Vec<Note>,
+    pod: Option<PodRow>,
+    insight: StoredInsight,
+}
+
+/// Judges the world by what is stored when the last node has stopped.
+pub(crate) fn judge(world: &Arc<World>, engine: MemoryEngine) {
+    let finals = in_system(async {
+        let store = MemoryStore::on(engine, Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap();
+        let listed =
+            at_once(store.list(world.tenant, &SessionFilter::default(), 200, None)).unwrap();
+        if listed.rows.len() != world.plan.scripts.len() {
+            world.broken(format!(
+                "{} sessions were made of {} starts",
+                listed.rows.len(),
+                world.plan.scripts.len()
+            ));
+        }
+        let mut finals = Vec::new();
+        for place in 0..world.plan.scripts.len() {
+            let start = world.log(place).start.clone();
+            finals.extend(start.and_then(|start| examine(world, place, &store, start.session_id)));
+        }
+        finals
+    });
+    let expected = undisturbed(world, &finals);
+    for (place, (found, expected)) in finals.iter().zip(&expected).enumerate() {
+        let (found, expected) = (
+            rendered(&found.row, &found.insight),
+            rendered(&found.row, expected),
+        );
+        if found != expected {
+            world.broken(format!(
+                "I5: session {place}:\n  {found}\nundisturbed:\n  {expected}"
+            ));
+        }
+    }
+}
+
+fn examine(world: &World, place: usize, store: &MemoryStore, id: SessionId) -> Option<Final> {
+    let row = at_once(store.find(id)).unwrap()?;
+    let journal = journal_of(store, id);
+    let log = world.log(place);
+    let by_seq: BTreeMap<u32, _> = journal
+        .iter()
+        .map(|entry| (entry.seq, &entry.batch))
+        .collect();
+    for (seq, batch) in &log.acknowledged {
+        if by_seq.get(seq) != Some(&batch) {
+            world.broken(format!(
+                "I1: batch {place}/{seq} was acknowledged and is not in the journal"
+            ));
+        }
+    }
+    let (Some(end), Some(insight)) = (row.end, at_once(store.insight(id)).unwrap()) else {
+        world.broken(format!("I3: session {place} has no end or no insight"));
+        return None;
+    };
+    if log.stopped && end.reason == EndReason::Stopped && end.ended_at < row.start.started_at {
+        world.broken(format!("I3: session {place} ended before it began"));
+    }
+    if insight.covered.batches as usize != journal.len() {
+        world.broken(format!(
+            "I1: the insight of {place} covers {} of {} batches",
+            insight.covered.batches,
+            journal.len()
+        ));
+    }
+    let pod = at_once(store.pod(id)).unwrap();
+    if pod.is_none() && log.pods > 0
+        || pod.as_ref().map(|pod| &pod.pod) != insight.record.pod.as_ref()
+    {
+        world.broken(format!(
+            "I1: a PoD of {place} was acknowledged and is not in the insight"
+        ));
+    }
+    check_messages(world, place, store, id, insight.record.revision);
+    Some(Final {
+        row,
+        journal,
+        notes: at_once(store.notes(id)).unwrap(),
+        pod,
+        insight,
+    })
+}
+
+fn check_messages(world: &World, place: usize, store: &MemoryStore, id: SessionId, revision: u32) {
+    let sent = at_once(store.messages(id)).unwrap();
+    let count = |event| sent.iter().filter(|message| message.event == event).count();
+    let is_dense = sent
+        .iter()
+        .zip(0..)
+        .all(|(message, number)| message.number == number);
+    let stopped = sent
+        .iter()
+        .position(|message| message.event == MessageEvent::SessionStopped);
+    let scored = sent
+        .iter()
+        .position(|message| message.event == MessageEvent::InsightUpdated);
+    let holds = is_dense
+        && sent
+            .first()
+            .is_some_and(|first| first.event == MessageEvent::SessionStarted)
+        && count(MessageEvent::SessionStarted) == 1
+        && count(MessageEvent::SessionStopped) == 1
+        && count(MessageEvent::InsightUpdated) == revision as usize
+        && stopped < scored;
+    if !holds {
+        let told: Vec<_> = sent
+            .iter()
+            .map(|message| (message.number, message.event.as_str()))
+            .collect();
+        world.broken(format!(
+            "I6: session {place}, revision {revision}: {told:?}"
+        ));
+    }
+}
+
+/// What a service without any trouble makes of the same batches, end and PoD.
+fn undisturbed(world: &World, finals: &[Final]) -> Vec<StoredInsight> {
+    in_system(async {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        for Final {
+            row,
+            journal,
+            notes,
+            pod,
+            ..
+        } in finals
+        {
+            let id = row.start.session_id;
+            let message = messages::session_started(&row.start);
+            let new = NewSession {
+                start: row.start.clone(),
+                idempotency: None,
+                message,
+            };
+            at_once(store.start(new)).unwrap();
+            for entry in journal {
+                at_once(store.append(id, entry.seq, entry.batch.clone(), entry.received_at))
+                    .unwrap();
+            }
+            for &note in notes
+                .iter()
+                .filter(|note| matches!(note, Note::Quarantined { .. }))
+            {
+                at_once(store.note(id, note)).unwrap();
+            }
+            let end = row.end.unwrap();
+            let message = messages::session_stopped(&row.start, &end);
+            at_once(store.end(id, end, pod.clone(), message)).unwrap();
+        }
+        world.clock.run();
+        let arbiter = System::current().arbiter().clone();
+        let pool = ScoringPool::start(
+            &[arbiter],
+            Arc::clone(&store) as _,
+            Arc::clone(&world.clock) as _,
+            Arc::new(|_| {}),
+        );
+        for found in finals {
+            pool.request(found.row.start.session_id);
+        }
+        while pool.waiting() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        world.clock.halt();
+        let insight = |found: &Final| {
+            at_once(store.insight(found.row.start.session_id))
+                .unwrap()
+                .unwrap()
+        };
+        finals.iter().map(insight).collect()
+    })
+}
+
+/// The insight as the API answers it, and why, without what tells when it was made.
+fn rendered(row: &SessionRow, insight: &StoredInsight) -> String {
+    let view = InsightView::scored(&row.start, &insight.record, None);
+    let mut answer = serde_json::to_value(view).unwrap();
+    let fields = answer.as_object_mut().unwrap();
+    fields.remove("updatedAt");
+    fields.insert(
+        "score".to_owned(),
+        serde_json::to_value(&insight.record.score).unwrap(),
+    );
+    answer.to_string()
+}
+
+fn journal_of(store: &MemoryStore, id: SessionId) -> Vec<JournalEntry> {
+    let mut entries: Vec<JournalEntry> = Vec::new();
+    loop {
+        let from = entries.last().map_or(0, |last| last.seq + 1);
+        let page = at_once(Journal::read(store, id, from, 100)).unwrap();
+        if page.is_empty() {
+            return entries;
+        }
+        entries.extend(page);
+    }
+}

@@ -1,0 +1,283 @@
+//! One life of the node: the real service, registry, actors and scoring pool, on one thread in virtual time.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actix::System;
+use futures_util::FutureExt;
+use porchlight::store::engine::memory::MemoryEngine;
+use porchlight::store::{HandOver, MemoryStore};
+use porchlight_actors::ports::{
+    Clock, Endpoint, Entropy, Insights, Journal, Outbox, Poke, SealedSecret, Sessions, Store,
+};
+use porchlight_actors::scoring::ScoringPool;
+use porchlight_actors::service::{Parts, Service};
+use porchlight_core::session::lifetime::Lifetime;
+use porchlight_schema::ids::{EndpointId, SessionId};
+use porchlight_schema::sample::packed::PackedBatch;
+use tokio::sync::mpsc;
+
+use crate::chance::Chance;
+use crate::phone::phone;
+use crate::plan::{Death, Life};
+use crate::store::{FaultyStore, at_once};
+use crate::world::World;
+
+const ENTROPY: u64 = 4;
+const HAND_OVER: u64 = 5;
+
+/// How often it is looked whether a life is over.
+const LOOK: Duration = Duration::from_millis(500);
+
+struct SimEntropy(Mutex<Chance>);
+
+impl Entropy for SimEntropy {
+    fn random(&self) -> u128 {
+        let mut chance = self.0.lock().unwrap();
+        (u128::from(chance.draw()) << 64) | u128::from(chance.draw())
+    }
+}
+
+/// Runs `inside` as the main task of an actor system in virtual time; nothing of it is left afterwards.
+pub(crate) fn in_system<T>(inside: impl Future<Output = T>) -> T {
+    let runner = System::with_tokio_rt(|| {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap()
+    });
+    runner.block_on(inside)
+}
+
+/// Lets the node live once on what `engine` holds, until its fate or, without one, until everything is settled.
+pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: Option<Life>) {
+    in_system(async {
+        world.clock.run();
+        let (sender, handed_over) = mpsc::unbounded_channel();
+        let hand_over: HandOver = Arc::new(move |session_id, seq, batch| {
+            drop(sender.send((session_id, seq, batch)));
+        });
+        let real = MemoryStore::on(engine, hand_over, Arc::new(|_| {})).unwrap();
+        let store = Arc::new(FaultyStore::new(
+            real,
+            world.plan.weather,
+            world.plan.seed,
+            number,
+        ));
+        // A life that ends before it has begun is a life as well.
+        if fate.is_none_or(|fate| fate.length_ms > 0) {
+            Node {
+                world,
+                number,
+                store,
+            }
+            .live(handed_over, fate)
+            .await;
+        }
+        world.clock.halt();
+    });
+}
+
+struct Node<'w> {
+    world: &'w Arc<World>,
+    number: u64,
+    store: Arc<FaultyStore>,
+}
+
+type HandedOver = mpsc::UnboundedReceiver<(SessionId, u32, PackedBatch)>;
+
+impl Node<'_> {
+    async fn live(self, handed_over: HandedOver, fate: Option<Life>) {
+        let service = self.service();
+        self.want_messages();
+        let delivering = actix_rt::spawn(deliver(
+            Arc::clone(self.world),
+            self.number,
+            Arc::clone(&self.store),
+            service.clone(),
+            handed_over,
+        ));
+        self.let_time_jump();
+        let end_ms = fate.map(|fate| self.world.clock.age_ms() + fate.length_ms);
+        // The binary would exit and be started again.
+        while !matches!(
+            AssertUnwindSafe(service.recover()).catch_unwind().await,
+            Ok(Ok(_))
+        ) {
+            if self.store.is_broken() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        for place in 0..self.world.plan.scripts.len() {
+            actix_rt::spawn(phone(Arc::clone(self.world), place, service.clone()));
+        }
+        match (fate, end_ms) {
+            (Some(fate), Some(end_ms)) => {
+                while self.world.clock.age_ms() < end_ms && !self.store.is_broken() {
+                    tokio::time::sleep(LOOK).await;
+                }
+                if fate.death == Death::Drained {
+                    service.drain().await;
+                }
+            }
+            _ => {
+                self.settle(&service).await;
+                service.drain().await;
+                self.check_nothing_is_left(service, delivering).await;
+            }
+        }
+    }
+
+    fn service(&self) -> Service {
+        let arbiter = System::current().arbiter().clone();
+        let store: Arc<dyn Store> = Arc::clone(&self.store) as _;
+        let clock: Arc<dyn Clock> = Arc::clone(&self.world.clock) as _;
+        let poke: Poke = Arc::new(|_| {});
+        let entropy = Chance::of(&[self.world.plan.seed, ENTROPY, self.number]);
+        Service::new(Parts {
+            store: Arc::clone(&store),
+            clock: Arc::clone(&clock),
+            entropy: Arc::new(SimEntropy(Mutex::new(entropy))),
+            poke: Arc::clone(&poke),
+            lifetime: Lifetime {
+                idle_ms: self.world.plan.idle_ms,
+                max_ms: self.world.plan.max_ms,
+            },
+            generation: self.number + 1,
+            arbiters: vec![arbiter.clone()],
+            scoring: ScoringPool::start(&[arbiter.clone(), arbiter], store, clock, poke),
+        })
+    }
+
+    /// Gives the tenant an endpoint that is enabled, so that messages are kept.
+    fn want_messages(&self) {
+        let tenant = self.world.tenant;
+        let created = self.store.real.create_endpoint(Endpoint {
+            enabled: true,
+            id: EndpointId::new(self.world.clock.now(), 1),
+            tenant,
+            url: "https://receiver.example/".into(),
+            created_at: self.world.clock.now(),
+            version: 1,
+            secret: SealedSecret {
+                number: 1,
+                sealed: Vec::new(),
+            },
+            previous: None,
+        });
+        // A disk that fails at once is a fate like any other.
+        drop(at_once(created));
+    }
+
+    fn let_time_jump(&self) {
+        let age_ms = self.world.clock.age_ms();
+        for &(at_ms, by_ms) in &self.world.plan.jumps {
+            if at_ms >= age_ms {
+                let world = Arc::clone(self.world);
+                actix_rt::spawn(async move {
+                    let left_ms = at_ms - world.clock.age_ms();
+                    tokio::time::sleep(Duration::from_millis(left_ms as u64)).await;
+                    world.clock.jump(by_ms);
+                });
+            }
+        }
+    }
+
+    /// Lets the phones finish, then lets the weather clear up, and waits until every session has ended and its
+    /// insight covers all there is.
+    async fn settle(&self, service: &Service) {
+        let plan = &self.world.plan;
+        let patience_ms = self.world.last_act_ms().max(self.world.clock.age_ms()) + 10 * 60_000;
+        while !self.world.is_done() && self.world.clock.age_ms() < patience_ms {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.store.be_calm();
+        let jumped_ms: i64 = plan.jumps.iter().map(|(_, by_ms)| by_ms.abs()).sum();
+        let end_ms =
+            self.world.clock.age_ms() + plan.idle_ms.min(plan.max_ms) + jumped_ms + 60 * 60_000;
+        while !(self.world.is_done() && self.is_settled(service)) {
+            if self.world.clock.age_ms() > end_ms {
+                self.world.broken(format!(
+                    "I3: not all sessions have ended and have an insight that covers them: {} record, {} wait to be scored",
+                    service.registry().live(),
+                    service.scoring_waiting()
+                ));
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(20)).await;
+        }
+    }
+
+    fn is_settled(&self, service: &Service) -> bool {
+        let real = &self.store.real;
+        let is_covered = |id: SessionId| {
+            let row = at_once(real.find(id)).unwrap().unwrap();
+            let insight = at_once(real.insight(id)).unwrap();
+            row.end.is_some()
+                && insight.is_some_and(|insight| {
+                    insight.covered.batches == at_once(real.count(id)).unwrap()
+                        && insight.covered.pod_received_at
+                            == at_once(real.pod(id)).unwrap().map(|pod| pod.received_at)
+                })
+        };
+        let scored = (0..self.world.plan.scripts.len()).all(|place| {
+            let start = self.world.log(place).start.clone();
+            start.is_some_and(|start| is_covered(start.session_id))
+        });
+        scored && service.registry().live() == 0 && service.scoring_waiting() == 0
+    }
+
+    async fn check_nothing_is_left(
+        &self,
+        service: Service,
+        delivering: actix_rt::task::JoinHandle<()>,
+    ) {
+        let broken = |what: String| self.world.broken(format!("I4: {what}"));
+        let in_flight = service.registry().in_flight_bytes();
+        if in_flight != 0 {
+            broken(format!("{in_flight} bytes are in flight and nobody sends"));
+        }
+        drop(service);
+        delivering.abort();
+        // Whoever looks at the events seldom looks once more, and goes.
+        tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
+        let held = Arc::strong_count(&self.store) - 1;
+        if held != 0 {
+            broken(format!("{held} actors or tasks are left over"));
+        }
+    }
+}
+
+/// Hands over what is durable, as the weather permits.
+async fn deliver(
+    world: Arc<World>,
+    number: u64,
+    store: Arc<FaultyStore>,
+    service: Service,
+    mut handed_over: HandedOver,
+) {
+    let weather = world.plan.weather;
+    while let Some((session_id, seq, batch)) = handed_over.recv().await {
+        let subject = u128::from_be_bytes(session_id.to_bytes()) as u64;
+        let mut chance = Chance::of(&[world.plan.seed, HAND_OVER, number, subject, u64::from(seq)]);
+        if chance.permille(weather.hand_over_lost) && !store.is_calm() {
+            continue;
+        }
+        let times = 1 + u32::from(chance.permille(weather.hand_over_doubled));
+        for _ in 0..times {
+            let delay_ms = chance.between(0, weather.hand_over_ms_max) as u64;
+            if delay_ms == 0 {
+                service.deliver(session_id, seq, batch.clone());
+                continue;
+            }
+            let (service, batch) = (service.clone(), batch.clone());
+            actix_rt::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+                service.deliver(session_id, seq, batch);
+            });
+        }
+    }
+}

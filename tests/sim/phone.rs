@@ -1,0 +1,259 @@
+//! Phones, and a customer who keeps looking at the events of a session while it records.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use porchlight_actors::ports::{Clock, Idempotency};
+use porchlight_actors::service::{
+    IngestError, InsightState, Service, StartCommand, StartError, StopCommand,
+};
+use porchlight_schema::event::Event;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::session::{Pod, PodType, SessionStart, SessionType};
+
+use crate::chance::Chance;
+use crate::corpus::{CORPUS, imposter};
+use crate::plan::What;
+use crate::world::World;
+
+const RETRY: u64 = 2;
+const LOOK: u64 = 3;
+
+/// Come again: refused, failed, or nobody knows.
+struct Again;
+
+/// Runs one phone until everything is done, or the node dies.
+pub(crate) async fn phone(world: Arc<World>, place: usize, service: Service) {
+    let script = world.plan.scripts[place].clone();
+    wait_until(&world, script.start_at_ms).await;
+    let known = world.log(place).start.clone();
+    let start = match known {
+        Some(start) => start,
+        None => until_done(&world, place, usize::MAX, || start(&world, place, &service)).await,
+    };
+    world.log(place).start = Some(start.clone());
+    let mut tasks = vec![actix_rt::spawn(look(
+        Arc::clone(&world),
+        place,
+        service.clone(),
+        start.session_id,
+    ))];
+    for (number, act) in script.acts.iter().enumerate() {
+        if world.log(place).done[number] {
+            continue;
+        }
+        let (world, service, act) = (Arc::clone(&world), service.clone(), *act);
+        let session_id = start.session_id;
+        tasks.push(actix_rt::spawn(async move {
+            wait_until(&world, act.at_ms).await;
+            until_done(&world, place, number, || {
+                perform(&world, place, &service, session_id, act.what)
+            })
+            .await;
+            world.log(place).done[number] = true;
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+async fn wait_until(world: &World, age_ms: i64) {
+    let left_ms = age_ms - world.clock.age_ms();
+    tokio::time::sleep(Duration::from_millis(left_ms.max(0) as u64)).await;
+}
+
+async fn until_done<T, F>(
+    world: &World,
+    place: usize,
+    number: usize,
+    mut attempt: impl FnMut() -> F,
+) -> T
+where
+    F: Future<Output = Result<T, Again>>,
+{
+    let mut chance = Chance::of(&[world.plan.seed, RETRY, place as u64, number as u64]);
+    loop {
+        // As an HTTP server would: a request that panics is answered with an error.
+        if let Ok(Ok(done)) = AssertUnwindSafe(attempt()).catch_unwind().await {
+            return done;
+        }
+        tokio::time::sleep(Duration::from_millis(chance.between(100, 3_000) as u64)).await;
+    }
+}
+
+async fn start(world: &World, place: usize, service: &Service) -> Result<SessionStart, Again> {
+    let script = &world.plan.scripts[place];
+    let command = StartCommand {
+        tenant: world.tenant,
+        delivery_id: format!("delivery-{place}"),
+        external_rider_id: "rider".to_owned(),
+        session_type: SessionType::Delivery,
+        address: CORPUS[script.recording].address.clone(),
+        device: None,
+        started_at: None,
+        idempotency: Some(Idempotency {
+            key: format!("start-{place}"),
+            body_hash: [place as u8; 32],
+        }),
+    };
+    match service.start(command).await {
+        Ok(start) => Ok(start),
+        Err(StartError::Store(_) | StartError::Draining) => Err(Again),
+        Err(error) => {
+            world.broken(format!("a start was refused: {error}"));
+            Err(Again)
+        }
+    }
+}
+
+async fn perform(
+    world: &World,
+    place: usize,
+    service: &Service,
+    session_id: SessionId,
+    what: What,
+) -> Result<(), Again> {
+    match what {
+        What::Batch(seq) => {
+            let recording = world.plan.scripts[place].recording;
+            let batch = CORPUS[recording].batches[seq as usize].clone();
+            send(world, place, service, session_id, seq, batch).await
+        }
+        What::Imposter(seq) => send(world, place, service, session_id, seq, imposter(seq)).await,
+        What::Pod(number) => {
+            let row = service
+                .find(session_id)
+                .await
+                .map_err(|_| Again)?
+                .ok_or(Again)?;
+            service
+                .attach_pod(&row, pod(number))
+                .await
+                .map_err(|_| Again)?;
+            world.log(place).pods += 1;
+            Ok(())
+        }
+        What::Stop { says_when } => {
+            let row = service
+                .find(session_id)
+                .await
+                .map_err(|_| Again)?
+                .ok_or(Again)?;
+            let now = world.clock.now().max(row.start.started_at);
+            let command = StopCommand {
+                ended_at: says_when.then_some(now),
+                pod: says_when.then(|| pod(9)),
+            };
+            let stopped = service.stop(&row, command).await.map_err(|_| Again)?;
+            if stopped.end.is_none() {
+                world.broken(format!("I3: session {place} was stopped and goes on"));
+            }
+            let mut log = world.log(place);
+            log.stopped = true;
+            log.pods += u32::from(says_when);
+            Ok(())
+        }
+    }
+}
+
+fn pod(number: u32) -> Pod {
+    Pod {
+        pod_type: PodType::Photo,
+        url: format!("https://pod.example/{number}.jpg"),
+    }
+}
+
+async fn send(
+    world: &World,
+    place: usize,
+    service: &Service,
+    session_id: SessionId,
+    seq: u32,
+    batch: PackedBatch,
+) -> Result<(), Again> {
+    let Some(target) = service.target(session_id).await.map_err(|_| Again)? else {
+        world.broken(format!("I1: session {place} was started and is not there"));
+        return Ok(());
+    };
+    let permit = service
+        .admit(&target, batch.as_bytes().len())
+        .map_err(|_| Again)?;
+    match service.ingest(&target, permit, seq, batch.clone()).await {
+        Ok(()) => {
+            let there = world.log(place).acknowledged.insert(seq, batch.clone());
+            if there.is_some_and(|there| there != batch) {
+                world.broken(format!("I1: two bodies were acknowledged as {place}/{seq}"));
+            }
+            Ok(())
+        }
+        Err(IngestError::Conflict | IngestError::Closed) => Ok(()),
+        Err(IngestError::Store(_)) => Err(Again),
+    }
+}
+
+/// Reads the events again and again while the session records: what was closed stays as it is, what was emitted is
+/// never withdrawn.
+async fn look(world: Arc<World>, place: usize, service: Service, session_id: SessionId) {
+    let mut chance = Chance::of(&[world.plan.seed, LOOK, place as u64]);
+    // Seldom at last, so that a session that lives for hours costs nothing.
+    let mut pause_ms = chance.between(500, 8_000);
+    loop {
+        tokio::time::sleep(Duration::from_millis(pause_ms as u64)).await;
+        pause_ms += pause_ms / 16;
+        let read = AssertUnwindSafe(read_live(&service, session_id))
+            .catch_unwind()
+            .await;
+        match read {
+            Ok(Ok(Some(events))) => {
+                let mut log = world.log(place);
+                for before in &log.seen {
+                    if let Some(fault) = changed(before, &events) {
+                        world.broken(format!(
+                            "I2: session {place}: {fault}: {before:?} in {events:?}"
+                        ));
+                    }
+                }
+                log.looks += 1;
+                log.seen = events;
+            }
+            Ok(Ok(None)) => return,
+            _ => {}
+        }
+    }
+}
+
+/// The events of a session that records; none: it has ended.
+async fn read_live(service: &Service, session_id: SessionId) -> Result<Option<Vec<Event>>, Again> {
+    let row = service
+        .find(session_id)
+        .await
+        .map_err(|_| Again)?
+        .ok_or(Again)?;
+    let state = service.insight(&row).await.map_err(|_| Again)?;
+    // It may have ended meanwhile: then the final timeline is about to take the place of this one.
+    let after = service
+        .find(session_id)
+        .await
+        .map_err(|_| Again)?
+        .ok_or(Again)?;
+    match state {
+        _ if after.end.is_some() => Ok(None),
+        InsightState::Processing { events, .. } => Ok(Some(events)),
+        InsightState::Scored(_) => Err(Again),
+    }
+}
+
+fn changed(before: &Event, now: &[Event]) -> Option<&'static str> {
+    if before.is_open() {
+        let same = |event: &&Event| {
+            event.event_type == before.event_type && event.t_start_ms == before.t_start_ms
+        };
+        now.iter().find(same).is_none().then_some("withdrawn")
+    } else {
+        (!now.contains(before)).then_some("closed and changed")
+    }
+}

@@ -1,0 +1,220 @@
+//! What a seed stands for: who sends what and when, what the store and the network do to it, and when the node dies.
+
+use crate::chance::Chance;
+use crate::corpus::CORPUS;
+
+const SECOND: i64 = 1_000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+
+/// Purposes of the streams of chance.
+const PLAN: u64 = 1;
+
+/// A whole world.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) idle_ms: i64,
+    pub(crate) max_ms: i64,
+    pub(crate) scripts: Vec<Script>,
+    pub(crate) weather: Weather,
+    /// The lives of the node that end before everything is done; one more follows, in calm weather at last.
+    pub(crate) lives: Vec<Life>,
+    /// When the wall clock jumps (milliseconds of the world's age), and by how much.
+    pub(crate) jumps: Vec<(i64, i64)>,
+}
+
+/// What goes wrong, in thousandths of the calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weather {
+    pub(crate) refuse: u64,
+    pub(crate) lose_answer: u64,
+    pub(crate) panic: u64,
+    pub(crate) slow: u64,
+    pub(crate) slow_ms_max: i64,
+    pub(crate) hand_over_lost: u64,
+    pub(crate) hand_over_doubled: u64,
+    pub(crate) hand_over_ms_max: i64,
+}
+
+/// One life of the node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Life {
+    pub(crate) length_ms: i64,
+    pub(crate) death: Death,
+    /// How long nothing runs afterwards, by the wall clock.
+    pub(crate) outage_ms: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// The process is gone; the operating system has what was written.
+    Killed,
+    /// What was not synced is lost.
+    PowerLost,
+    /// The disk fails after so many more groups; the process gives up when it notices.
+    DiskFails(u64),
+    /// It is asked to stop, and does.
+    Drained,
+}
+
+/// What one phone does.
+#[derive(Debug, Clone)]
+pub(crate) struct Script {
+    pub(crate) recording: usize,
+    pub(crate) start_at_ms: i64,
+    pub(crate) acts: Vec<Act>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Act {
+    /// By the world's age.
+    pub(crate) at_ms: i64,
+    pub(crate) what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Sends a batch, again and again until it is acknowledged or refused for good.
+    Batch(u32),
+    /// Sends another body under the number of a batch.
+    Imposter(u32),
+    /// Attaches a PoD of this number.
+    Pod(u32),
+    /// Stops the session. The phone says when it ended, or leaves it to the service.
+    Stop { says_when: bool },
+}
+
+impl Plan {
+    pub(crate) fn of(seed: u64) -> Self {
+        let mut chance = Chance::of(&[seed, PLAN]);
+        let (idle_ms, max_ms) = lifetime(&mut chance);
+        let first = chance.draw() as usize;
+        let count = chance.between(1, 4) as usize;
+        let scripts = (0..count)
+            .map(|place| script((first + place) % CORPUS.len(), &mut chance))
+            .collect();
+        Self {
+            seed,
+            idle_ms,
+            max_ms,
+            scripts,
+            weather: weather(&mut chance),
+            lives: lives(&mut chance),
+            jumps: jumps(&mut chance),
+        }
+    }
+}
+
+fn lifetime(chance: &mut Chance) -> (i64, i64) {
+    match chance.between(0, 3) {
+        // A session outlives its telemetry, …
+        0 | 1 => (30 * MINUTE, 12 * HOUR),
+        // … grows too old in the middle of it, …
+        2 => (30 * MINUTE, chance.between(1, 5) * MINUTE),
+        // … or is given up over a pause.
+        _ => (chance.between(20, 90) * SECOND, HOUR),
+    }
+}
+
+fn script(recording: usize, chance: &mut Chance) -> Script {
+    let batches = &CORPUS[recording].batches;
+    let count = chance.between(0, batches.len() as i64) as usize;
+    let start_at_ms = chance.between(0, 60 * SECOND);
+    // Sent as they come, or all at once: a phone that was offline.
+    let pace = chance.choose(&[0, 100, 1000, 1000, 1000]);
+    let straggler = chance.choose(&[0, 0, 50, 200]);
+    let mut acts = Vec::new();
+    let mut last_ms = start_at_ms;
+    for (seq, batch) in (0..).zip(batches.iter().take(count)) {
+        let ready_ms = start_at_ms + i64::from(batch.t_max_ms()) * pace / 1000;
+        last_ms = last_ms.max(ready_ms);
+        let late_ms = if chance.permille(straggler) {
+            chance.between(5 * SECOND, 5 * MINUTE)
+        } else {
+            chance.between(0, chance.clone().between(0, 3 * SECOND))
+        };
+        // A few never come: holes.
+        if !chance.permille(straggler / 4) {
+            acts.push(Act {
+                at_ms: ready_ms + late_ms,
+                what: What::Batch(seq),
+            });
+        }
+        if chance.permille(80) {
+            acts.push(Act {
+                at_ms: ready_ms + late_ms + chance.between(0, 20 * SECOND),
+                what: What::Batch(seq),
+            });
+        }
+        if chance.permille(30) {
+            acts.push(Act {
+                at_ms: ready_ms + chance.between(0, 20 * SECOND),
+                what: What::Imposter(seq),
+            });
+        }
+    }
+    if chance.permille(600) {
+        acts.push(Act {
+            at_ms: last_ms + chance.between(-30 * SECOND, 10 * SECOND).max(0),
+            what: What::Stop {
+                says_when: chance.permille(500),
+            },
+        });
+    }
+    for number in 0..chance.choose(&[0, 0, 1, 2]) {
+        acts.push(Act {
+            at_ms: start_at_ms + chance.between(0, last_ms - start_at_ms + 15 * MINUTE),
+            what: What::Pod(number),
+        });
+    }
+    Script {
+        recording,
+        start_at_ms,
+        acts,
+    }
+}
+
+fn weather(chance: &mut Chance) -> Weather {
+    let bad = chance.choose(&[0, 0, 5, 30, 150]);
+    Weather {
+        refuse: bad,
+        lose_answer: bad / 2,
+        panic: chance.choose(&[0, 0, 3, 20]),
+        slow: chance.choose(&[0, 100, 300]),
+        slow_ms_max: chance.choose(&[20, 500, 8_000]),
+        hand_over_lost: chance.choose(&[0, 0, 100, 500, 1000]),
+        hand_over_doubled: chance.choose(&[0, 100]),
+        hand_over_ms_max: chance.choose(&[0, 0, 50, 5_000]),
+    }
+}
+
+fn lives(chance: &mut Chance) -> Vec<Life> {
+    let count = chance.choose(&[0, 1, 1, 2, 4]);
+    let one = |_| Life {
+        length_ms: chance.between(0, 4 * MINUTE),
+        death: match chance.between(0, 3) {
+            0 => Death::Killed,
+            1 => Death::PowerLost,
+            2 => Death::DiskFails(chance.between(0, 120) as u64),
+            _ => Death::Drained,
+        },
+        outage_ms: if chance.permille(200) {
+            chance.between(10 * MINUTE, 3 * HOUR)
+        } else {
+            chance.between(0, 20 * SECOND)
+        },
+    };
+    (0..count).map(one).collect()
+}
+
+fn jumps(chance: &mut Chance) -> Vec<(i64, i64)> {
+    let count = chance.choose(&[0, 0, 1, 2]);
+    let one = |_| {
+        let at_ms = chance.between(0, 8 * MINUTE);
+        let by_ms = chance.choose(&[2 * SECOND, 40 * MINUTE, 5 * HOUR]);
+        let back = chance.permille(400);
+        (at_ms, if back { -by_ms } else { by_ms })
+    };
+    (0..count).map(one).collect()
+}

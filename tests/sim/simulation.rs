@@ -1,0 +1,105 @@
+//! Plays seeds.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once};
+
+use porchlight::store::engine::memory::MemoryEngine;
+
+use crate::plan::{Death, Plan};
+use crate::store::ORDERED;
+use crate::world::World;
+use crate::{judge, node};
+
+/// Seeds that are played when nobody says how many.
+const SEEDS: u64 = 500;
+/// Threads that play them.
+const THREADS: usize = 2;
+/// After so many failed seeds the rest is not played.
+const FAILURES_MAX: usize = 5;
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+/// Panics that were ordered are no news.
+fn hush() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let text = panic.payload_as_str().unwrap_or_default();
+            if !text.contains(ORDERED) {
+                usual(panic);
+            }
+        }));
+    });
+}
+
+/// Plays one seed; what did not hold.
+fn play(seed: u64) -> Vec<String> {
+    let world = Arc::new(World::new(Plan::of(seed)));
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        let mut engine = MemoryEngine::new();
+        let lives = world.plan.lives.clone();
+        for (number, life) in lives.iter().enumerate() {
+            if let Death::DiskFails(groups) = life.death {
+                engine.fail_after(groups);
+            }
+            node::live(&world, number as u64, engine.clone(), Some(*life));
+            if matches!(life.death, Death::PowerLost | Death::DiskFails(_)) {
+                engine = engine.after_power_loss();
+            }
+            world.clock.jump(life.outage_ms);
+        }
+        node::live(&world, lives.len() as u64, engine.clone(), None);
+        judge::judge(&world, engine);
+    }));
+    let mut broken = world.take_broken();
+    if let Err(panic) = played {
+        let text = panic.downcast_ref::<String>().cloned();
+        broken.push(text.unwrap_or_else(|| "a panic, told above".to_owned()));
+    }
+    broken
+}
+
+#[test]
+fn invariants_hold_for_every_seed() {
+    hush();
+    let one = variable("PORCHLIGHT_SIM_SEED");
+    let seeds = match one {
+        Some(seed) => seed..seed + 1,
+        None => 0..variable("PORCHLIGHT_SIM_SEEDS").unwrap_or(SEEDS),
+    };
+    if one.is_some() {
+        println!("{:#?}", Plan::of(seeds.start));
+    }
+    let next = AtomicU64::new(seeds.start);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end || failures.lock().unwrap().len() >= FAILURES_MAX {
+                        return;
+                    }
+                    let broken = play(seed);
+                    if !broken.is_empty() {
+                        failures.lock().unwrap().push((seed, broken));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    for (seed, broken) in &failures {
+        println!(
+            "seed {seed} failed; play it again with: PORCHLIGHT_SIM_SEED={seed} cargo test --test sim -- --nocapture"
+        );
+        for what in broken {
+            println!("  {what}");
+        }
+    }
+    assert!(failures.is_empty(), "{} seeds failed", failures.len());
+}

@@ -1,0 +1,332 @@
+//! The store that the nodes of the simulation see: the real one on memory, behind calls that are slow, are refused,
+//! lose their answer, or panic.
+//!
+//! The real store has threads of its own. A call is carried out while the runtime's one thread stands still, so that
+//! virtual time does not run meanwhile and a seed always plays the same.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use porchlight::store::MemoryStore;
+use porchlight_actors::ports::{
+    Appended, EndOutcome, Insights, Journal, JournalEntry, Keys, MessageBody, NewSession, Note,
+    Organization, Page, PodRow, SessionFilter, SessionRow, Sessions, Snapshot, Snapshots,
+    StartOutcome, StoreError, StoreResult, StoredInsight,
+};
+use porchlight_schema::ids::{KeyId, MessageId, OrganizationId, SessionId};
+use porchlight_schema::key::KeyRecord;
+use porchlight_schema::limits::SNAPSHOT_BYTES_MAX;
+use porchlight_schema::message::Message;
+use porchlight_schema::session::{SessionEnd, Tenant};
+use porchlight_schema::time::TimestampMs;
+
+use crate::chance::Chance;
+use crate::plan::Weather;
+
+/// The text of every panic that was ordered; the panic hook is silent about them.
+pub(crate) const ORDERED: &str = "a panic that was ordered";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Call {
+    Append,
+    Newest,
+    Read,
+    Count,
+    Note,
+    Notes,
+    Start,
+    Find,
+    End,
+    AttachPod,
+    Pod,
+    Live,
+    Behind,
+    PutSnapshot,
+    NewestSnapshot,
+    CommitInsight,
+    Insight,
+    Other,
+}
+
+/// Carries a call out at once. The thread waits for the store's own threads.
+pub(crate) fn at_once<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    // Without `unconstrained` a task that has used up its budget would wait for itself.
+    let mut future = pin!(tokio::task::unconstrained(future));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// The store of one life of a node.
+pub(crate) struct FaultyStore {
+    pub(crate) real: Arc<MemoryStore>,
+    weather: Weather,
+    /// Seed and life: names the streams of chance.
+    name: [u64; 2],
+    counts: Mutex<BTreeMap<(Call, u64), u64>>,
+    calm: AtomicBool,
+    /// The real store refuses everything from now on.
+    broken: AtomicBool,
+}
+
+impl FaultyStore {
+    pub(crate) fn new(real: Arc<MemoryStore>, weather: Weather, seed: u64, life: u64) -> Self {
+        Self {
+            real,
+            weather,
+            name: [seed, life],
+            counts: Mutex::default(),
+            calm: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+        }
+    }
+
+    /// Nothing goes wrong from now on.
+    pub(crate) fn be_calm(&self) {
+        self.calm.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    async fn call<T>(
+        &self,
+        call: Call,
+        about: Option<SessionId>,
+        real: impl Future<Output = StoreResult<T>>,
+    ) -> StoreResult<T> {
+        let subject = about.map_or(0, |session| u128::from_be_bytes(session.to_bytes()) as u64);
+        let nth = {
+            let mut counts = self.counts.lock().unwrap();
+            let nth = counts.entry((call, subject)).or_default();
+            *nth += 1;
+            *nth
+        };
+        let mut chance = Chance::of(&[self.name[0], self.name[1], call as u64, subject, nth]);
+        let weather = self.weather;
+        let mut dawdle_ms = || {
+            if chance.permille(weather.slow) {
+                chance.between(1, weather.slow_ms_max) as u64
+            } else {
+                1
+            }
+        };
+        let (before_ms, after_ms) = (dawdle_ms(), dawdle_ms());
+        let fair = self.is_calm();
+        let mut strikes = |share| chance.permille(share) && !fair;
+        let (refuse, lose) = (strikes(weather.refuse), strikes(weather.lose_answer));
+        let (panic_before, panic_after) = (strikes(weather.panic / 2), strikes(weather.panic / 2));
+        tokio::time::sleep(Duration::from_millis(before_ms)).await;
+        assert!(!panic_before, "{ORDERED}");
+        if refuse {
+            return Err(StoreError::Overloaded);
+        }
+        let answer = at_once(real);
+        if let Err(StoreError::Unavailable(_)) = &answer {
+            self.broken.store(true, Ordering::Relaxed);
+        }
+        tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        assert!(!panic_after, "{ORDERED}");
+        if lose {
+            return Err(StoreError::unavailable("the answer was lost"));
+        }
+        answer
+    }
+}
+
+#[async_trait]
+impl Journal for FaultyStore {
+    async fn append(
+        &self,
+        id: SessionId,
+        seq: u32,
+        batch: porchlight_schema::sample::packed::PackedBatch,
+        received_at: TimestampMs,
+    ) -> StoreResult<Appended> {
+        let real = self.real.append(id, seq, batch, received_at);
+        self.call(Call::Append, Some(id), real).await
+    }
+
+    async fn newest(&self, id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {
+        self.call(Call::Newest, Some(id), self.real.newest(id))
+            .await
+    }
+
+    async fn read(&self, id: SessionId, from: u32, limit: usize) -> StoreResult<Vec<JournalEntry>> {
+        self.call(
+            Call::Read,
+            Some(id),
+            Journal::read(&*self.real, id, from, limit),
+        )
+        .await
+    }
+
+    async fn count(&self, id: SessionId) -> StoreResult<u32> {
+        self.call(Call::Count, Some(id), self.real.count(id)).await
+    }
+
+    async fn note(&self, id: SessionId, note: Note) -> StoreResult<()> {
+        self.call(Call::Note, Some(id), self.real.note(id, note))
+            .await
+    }
+
+    async fn notes(&self, id: SessionId) -> StoreResult<Vec<Note>> {
+        self.call(Call::Notes, Some(id), self.real.notes(id)).await
+    }
+}
+
+#[async_trait]
+impl Sessions for FaultyStore {
+    async fn start(&self, new: NewSession) -> StoreResult<StartOutcome> {
+        self.call(Call::Start, None, self.real.start(new)).await
+    }
+
+    async fn find(&self, id: SessionId) -> StoreResult<Option<SessionRow>> {
+        self.call(Call::Find, Some(id), self.real.find(id)).await
+    }
+
+    async fn end(
+        &self,
+        id: SessionId,
+        end: SessionEnd,
+        pod: Option<PodRow>,
+        message: MessageBody,
+    ) -> StoreResult<Option<EndOutcome>> {
+        self.call(Call::End, Some(id), self.real.end(id, end, pod, message))
+            .await
+    }
+
+    async fn attach_pod(&self, id: SessionId, pod: PodRow) -> StoreResult<bool> {
+        self.call(Call::AttachPod, Some(id), self.real.attach_pod(id, pod))
+            .await
+    }
+
+    async fn pod(&self, id: SessionId) -> StoreResult<Option<PodRow>> {
+        self.call(Call::Pod, Some(id), self.real.pod(id)).await
+    }
+
+    async fn list(
+        &self,
+        tenant: Tenant,
+        filter: &SessionFilter,
+        limit: u32,
+        after: Option<SessionId>,
+    ) -> StoreResult<Page<SessionRow, SessionId>> {
+        let real = self.real.list(tenant, filter, limit, after);
+        self.call(Call::Other, None, real).await
+    }
+
+    async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
+        self.call(Call::Live, None, self.real.live(after, limit))
+            .await
+    }
+
+    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
+        self.call(Call::Behind, None, self.real.behind(after, limit))
+            .await
+    }
+
+    async fn messages(&self, id: SessionId) -> StoreResult<Vec<Message>> {
+        self.call(Call::Other, Some(id), self.real.messages(id))
+            .await
+    }
+
+    async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
+        self.call(Call::Other, None, self.real.message(id)).await
+    }
+}
+
+#[async_trait]
+impl Snapshots for FaultyStore {
+    async fn put_snapshot(&self, id: SessionId, snapshot: Snapshot) -> StoreResult<()> {
+        assert!(
+            snapshot.state.len() <= SNAPSHOT_BYTES_MAX,
+            "I4: a snapshot grew too large"
+        );
+        self.call(
+            Call::PutSnapshot,
+            Some(id),
+            self.real.put_snapshot(id, snapshot),
+        )
+        .await
+    }
+
+    async fn newest_snapshot(&self, id: SessionId) -> StoreResult<Option<Snapshot>> {
+        self.call(
+            Call::NewestSnapshot,
+            Some(id),
+            self.real.newest_snapshot(id),
+        )
+        .await
+    }
+}
+
+#[async_trait]
+impl Insights for FaultyStore {
+    async fn commit_insight(
+        &self,
+        id: SessionId,
+        insight: StoredInsight,
+        message: MessageBody,
+        learned: Vec<([u8; 32], Vec<u8>)>,
+    ) -> StoreResult<bool> {
+        let real = self.real.commit_insight(id, insight, message, learned);
+        self.call(Call::CommitInsight, Some(id), real).await
+    }
+
+    async fn insight(&self, id: SessionId) -> StoreResult<Option<StoredInsight>> {
+        self.call(Call::Insight, Some(id), self.real.insight(id))
+            .await
+    }
+
+    async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {
+        self.call(Call::Other, None, self.real.recall(key)).await
+    }
+}
+
+#[async_trait]
+impl Keys for FaultyStore {
+    async fn organization(&self, candidate: Organization) -> StoreResult<Organization> {
+        self.real.organization(candidate).await
+    }
+
+    async fn organizations(&self) -> StoreResult<Vec<Organization>> {
+        self.real.organizations().await
+    }
+
+    async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()> {
+        self.real.put_key(hash, record).await
+    }
+
+    async fn find_key(&self, hash: [u8; 32]) -> StoreResult<Option<KeyRecord>> {
+        self.real.find_key(hash).await
+    }
+
+    async fn list_keys(&self, of: Option<OrganizationId>) -> StoreResult<Vec<KeyRecord>> {
+        self.real.list_keys(of).await
+    }
+
+    async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>> {
+        self.real.revoke_key(id, at).await
+    }
+}

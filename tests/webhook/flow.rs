@@ -1,0 +1,335 @@
+//! The whole way: a message committed with its cause, the actor, the wire, the outcome in the store.
+
+use std::time::Duration;
+
+use porchlight_actors::ports::{
+    AskOutcome, Clock, DeliveryFilter, DeliveryStatus, Outbox, PreviousSecret, SecretSeal,
+};
+use porchlight_core::webhook::signature::{secret_text, service_signature};
+
+use crate::receiver::{OK, Receiver};
+use crate::world::{BAD, World};
+
+fn header<'r>(request: &'r str, name: &str) -> Option<&'r str> {
+    request.lines().find_map(|line| {
+        let (key, value) = line.split_once(": ")?;
+        key.eq_ignore_ascii_case(name).then_some(value)
+    })
+}
+
+fn run(test: impl Future<Output = ()>) {
+    actix_rt::System::new().block_on(test);
+}
+
+use DeliveryStatus::{Cancelled, Delivered, Failed, Pending, Retrying, Superseded};
+
+#[test]
+fn messages_arrive_in_order_and_signed() {
+    run(async {
+        let world = World::new();
+        let receiver = Receiver::answering(&world.authority, vec![OK.to_owned()]).await;
+        let before = world.start_session().await;
+        assert!(
+            world.rows().await.is_empty(),
+            "without an endpoint nothing is queued"
+        );
+        world.endpoint(&receiver.url()).await;
+        let session_id = world.start_session().await;
+        world.stop_session(session_id).await;
+        world.score(session_id, 1).await;
+        world
+            .until("all delivered", &[Delivered, Delivered, Delivered])
+            .await;
+        let requests = receiver.requests.lock().unwrap().clone();
+        assert_eq!(requests.len(), 3);
+        for (place, (request, event)) in requests
+            .iter()
+            .zip(["session.started", "session.stopped", "insight.updated"])
+            .enumerate()
+        {
+            let (_, body) = request.split_once("\r\n\r\n").unwrap();
+            let signature = service_signature(&secret_text(&[1; 32]), body.as_bytes());
+            assert_eq!(
+                header(request, "x-service-signature"),
+                Some(signature.as_str())
+            );
+            assert_eq!(header(request, "x-service-event"), Some(event));
+            assert_eq!(
+                header(request, "x-service-delivery"),
+                Some(session_id.to_string().as_str())
+            );
+            assert_eq!(
+                header(request, "x-service-sequence"),
+                Some(place.to_string().as_str())
+            );
+            assert_eq!(header(request, "x-service-attempt"), Some("1"));
+            let id = world.rows().await[place].queued.id.to_string();
+            assert_eq!(header(request, "x-service-delivery-id"), Some(id.as_str()));
+            assert_eq!(header(request, "webhook-id"), Some(id.as_str()));
+            assert_eq!(header(request, "x-service-signature-previous"), None);
+        }
+        assert_ne!(before, session_id);
+        assert!(world.webhooks.certificate_ends_at(world.tenant).is_some());
+        assert!(world.webhooks.drain(Duration::from_secs(5)).await);
+    });
+}
+
+#[test]
+fn a_failure_holds_its_lane_until_the_retry_and_an_old_insight_is_superseded() {
+    run(async {
+        let mut world = World::new();
+        let receiver =
+            Receiver::answering(&world.authority, vec![BAD.to_owned(), OK.to_owned()]).await;
+        world.endpoint(&receiver.url()).await;
+        let session_id = world.start_session().await;
+        world.until("the first try failed", &[Retrying]).await;
+        world.stop_session(session_id).await;
+        world.score(session_id, 1).await;
+        world.score(session_id, 2).await;
+        world
+            .until(
+                "those behind it wait",
+                &[Retrying, Pending, Superseded, Pending],
+            )
+            .await;
+        assert_eq!(receiver.seen(), 1);
+        world.restart();
+        world.pass(50_000);
+        world
+            .until(
+                "still waiting after a restart",
+                &[Retrying, Pending, Superseded, Pending],
+            )
+            .await;
+        assert_eq!(receiver.seen(), 1);
+        world.pass(20_000);
+        world
+            .until(
+                "the retry leads on",
+                &[Delivered, Delivered, Superseded, Delivered],
+            )
+            .await;
+        let attempts: Vec<_> = receiver
+            .requests
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|request| header(request, "x-service-attempt").unwrap().to_owned())
+            .collect();
+        assert_eq!(attempts, ["1", "2", "1", "1"]);
+        let first = world.rows().await[0].queued.id;
+        let detail = world
+            .store
+            .delivery(world.tenant, first)
+            .await
+            .unwrap()
+            .unwrap();
+        let log: Vec<_> = detail
+            .attempts
+            .iter()
+            .map(|(number, report)| (*number, report.status_code))
+            .collect();
+        assert_eq!(log, [(1, Some(500)), (2, Some(200))]);
+    });
+}
+
+#[test]
+fn after_six_tries_it_is_failed_and_can_be_tried_by_hand() {
+    run(async {
+        let world = World::new();
+        let mut answers = vec![BAD.to_owned(); 7];
+        answers.push(OK.to_owned());
+        let receiver = Receiver::answering(&world.authority, answers).await;
+        world.endpoint(&receiver.url()).await;
+        world.start_session().await;
+        for wait_ms in [0, 66_000, 330_000, 1_980_000, 7_920_000, 95_040_000] {
+            let seen = receiver.seen();
+            world.pass(wait_ms);
+            for _ in 0..200 {
+                world.webhooks.poke(world.tenant);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                if receiver.seen() > seen {
+                    break;
+                }
+            }
+        }
+        world.until("failed for good", &[Failed]).await;
+        assert_eq!(receiver.seen(), 6);
+        let id = world.rows().await[0].queued.id;
+        let failed = DeliveryFilter {
+            status: Some(Failed),
+            ..DeliveryFilter::default()
+        };
+        let asked = world
+            .store
+            .ask_many_by_hand(world.tenant, &failed, world.clock.now(), true)
+            .await
+            .unwrap();
+        assert_eq!((asked.count, asked.truncated), (1, false));
+        assert_eq!(receiver.seen(), 6, "a dry run tries nothing");
+        for (attempts, status) in [(7, Failed), (8, Delivered), (9, Delivered)] {
+            let asked = world
+                .store
+                .ask_by_hand(world.tenant, id, world.clock.now())
+                .await
+                .unwrap();
+            assert_eq!(asked, AskOutcome::Asked);
+            for _ in 0..200 {
+                world.webhooks.poke(world.tenant);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                if world.rows().await[0].queued.attempts == attempts {
+                    break;
+                }
+            }
+            assert_eq!(world.statuses().await, [status]);
+            assert_eq!(receiver.seen() as u32, attempts);
+        }
+        let page = world
+            .store
+            .deliveries(world.tenant, &failed, 10, None)
+            .await
+            .unwrap();
+        assert!(
+            page.rows.is_empty(),
+            "one that was delivered by hand is no more listed as failed"
+        );
+    });
+}
+
+#[test]
+fn a_changed_url_and_secret_apply_to_what_waits() {
+    run(async {
+        let world = World::new();
+        let old = Receiver::answering(&world.authority, vec![BAD.to_owned()]).await;
+        let new = Receiver::answering(&world.authority, vec![OK.to_owned()]).await;
+        let mut endpoint = world.endpoint(&old.url()).await;
+        world.start_session().await;
+        world.until("the first try failed", &[Retrying]).await;
+
+        endpoint.version += 1;
+        endpoint.url = new.url().into();
+        let expires_at = world.clock.now().plus_ms(86_400_000);
+        endpoint.previous = Some(PreviousSecret {
+            secret: endpoint.secret.clone(),
+            expires_at,
+        });
+        endpoint.secret = world
+            .vault
+            .seal(world.tenant, endpoint.id, 2, &secret_text(&[2; 32]))
+            .unwrap();
+        assert!(
+            world
+                .store
+                .replace_endpoint(endpoint.clone())
+                .await
+                .unwrap()
+        );
+        assert!(
+            !world.store.replace_endpoint(endpoint).await.unwrap(),
+            "a change of an old version is refused"
+        );
+        world.webhooks.endpoint_changed(world.tenant);
+        world.pass(70_000);
+        world
+            .until("delivered to the new place", &[Delivered])
+            .await;
+        let request = new.requests.lock().unwrap()[0].clone();
+        let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        for (name, key) in [
+            ("x-service-signature", 2),
+            ("x-service-signature-previous", 1),
+        ] {
+            let signature = service_signature(&secret_text(&[key; 32]), body.as_bytes());
+            assert_eq!(header(&request, name), Some(signature.as_str()));
+        }
+        assert_eq!(
+            header(&request, "webhook-signature")
+                .unwrap()
+                .split(' ')
+                .count(),
+            2
+        );
+    });
+}
+
+#[test]
+fn what_is_paused_waits() {
+    run(async {
+        let world = World::new();
+        let receiver =
+            Receiver::answering(&world.authority, vec![BAD.to_owned(), OK.to_owned()]).await;
+        let mut endpoint = world.endpoint(&receiver.url()).await;
+        world.start_session().await;
+        world.until("the first try failed", &[Retrying]).await;
+        endpoint.enabled = false;
+        endpoint.version += 1;
+        assert!(
+            world
+                .store
+                .replace_endpoint(endpoint.clone())
+                .await
+                .unwrap()
+        );
+        world.webhooks.endpoint_changed(world.tenant);
+        world.start_session().await;
+        world.pass(100_000);
+        for _ in 0..10 {
+            world.webhooks.poke(world.tenant);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(
+            (world.statuses().await, receiver.seen()),
+            (vec![Retrying], 1),
+            "nothing new is queued, and what waits waits"
+        );
+        endpoint.enabled = true;
+        endpoint.version += 1;
+        assert!(
+            world
+                .store
+                .replace_endpoint(endpoint.clone())
+                .await
+                .unwrap()
+        );
+        world.webhooks.endpoint_changed(world.tenant);
+        world.until("it goes on", &[Delivered]).await;
+    });
+}
+
+#[test]
+fn what_waits_for_a_deleted_endpoint_is_cancelled() {
+    run(async {
+        let world = World::new();
+        let receiver = Receiver::answering(&world.authority, vec![OK.to_owned()]).await;
+        let mut endpoint = world.endpoint(&receiver.url()).await;
+        world.start_session().await;
+        world.until("the first is delivered", &[Delivered]).await;
+        endpoint.version += 1;
+        endpoint.url = "https://127.0.0.1:1/".into();
+        assert!(world.store.replace_endpoint(endpoint).await.unwrap());
+        world.webhooks.endpoint_changed(world.tenant);
+        world.start_session().await;
+        world
+            .until("the other cannot be reached", &[Delivered, Retrying])
+            .await;
+        assert!(world.store.delete_endpoint(world.tenant).await.unwrap());
+        world.webhooks.endpoint_changed(world.tenant);
+        assert_eq!(world.statuses().await, [Delivered, Cancelled]);
+        let id = world.rows().await[1].queued.id;
+        assert_eq!(
+            world
+                .store
+                .ask_by_hand(world.tenant, id, world.clock.now())
+                .await
+                .unwrap(),
+            AskOutcome::Refused
+        );
+        assert_eq!(world.store.sweep_outboxes().await.unwrap(), 1);
+        world.endpoint(&receiver.url()).await;
+        assert_eq!(
+            world.statuses().await,
+            [Delivered, Cancelled],
+            "a new endpoint does not take over what the old one left"
+        );
+    });
+}

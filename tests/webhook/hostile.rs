@@ -1,0 +1,384 @@
+//! Receivers that misbehave. Each attempt ends by itself, with its cause.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use porchlight_actors::ports::{Transport, UrlRefused};
+use porchlight_core::webhook::Cause;
+use porchlight_schema::limits::{ANSWER_KEPT_BYTES_MAX, ATTEMPT_MS_MAX};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::receiver::{
+    Authority, HOST, OK, Receiver, Script, Shown, Stream, read_request, request, transport,
+    transport_with,
+};
+
+async fn cause_of<F, D>(behave: F) -> (Option<Cause>, Option<u16>)
+where
+    F: Fn(Stream) -> D + Send + Sync + 'static,
+    D: Future<Output = ()> + Send + 'static,
+{
+    let authority = Authority::new();
+    let behave = Arc::new(behave);
+    let receiver = Receiver::start(&authority, Shown::Good, move |mut stream, _| {
+        let behave = Arc::clone(&behave);
+        async move {
+            read_request(&mut stream).await;
+            behave(stream).await;
+        }
+    })
+    .await;
+    let answer = transport(&authority).send(request(&receiver.url())).await;
+    assert!(
+        u64::from(answer.duration_ms) <= ATTEMPT_MS_MAX + 1_000,
+        "{answer:?}"
+    );
+    (answer.cause, answer.status_code)
+}
+
+async fn write_all(stream: &mut Stream, text: &str) {
+    let _gone = stream.write_all(text.as_bytes()).await;
+    let _gone = stream.flush().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_good_receiver_gets_the_request_once_over_one_connection() {
+    let authority = Authority::new();
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let transport = transport(&authority);
+    for _ in 0..3 {
+        let answer = transport.send(request(&receiver.url())).await;
+        assert_eq!((answer.cause, answer.status_code), (None, Some(200)));
+        assert_eq!(answer.response.as_deref(), Some("ok"));
+        assert!(answer.certificate_ends_at.is_some());
+    }
+    assert_eq!(receiver.connections.load(Ordering::SeqCst), 1);
+    let requests = receiver.requests.lock().unwrap();
+    assert_eq!(requests.len(), 3);
+    let request = requests[0].to_lowercase();
+    assert!(request.starts_with("post /hook http/1.1\r\n"), "{request}");
+    for header in [
+        "content-type: application/json",
+        "x-service-event: session.started",
+        "user-agent: porchlight/",
+        "host: receiver.example:",
+    ] {
+        assert!(request.contains(header), "{header} in {request}");
+    }
+    assert!(request.ends_with(r#"{"event":"session.started"}"#));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_never_answers_times_out() {
+    let cause = cause_of(|stream| async move {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        drop(stream);
+    });
+    assert_eq!(cause.await, (Some(Cause::Timeout), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_a_byte_at_a_time_times_out() {
+    let cause = cause_of(|mut stream| async move {
+        for byte in "HTTP/1.1 200 OK\r\nx-slow: "
+            .bytes()
+            .chain(std::iter::repeat(b'a'))
+        {
+            if stream.write_all(&[byte]).await.is_err() || stream.flush().await.is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    assert_eq!(cause.await, (Some(Cause::Timeout), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_does_not_end_is_a_success_and_is_not_read() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let authority = Authority::new();
+    let receiver = Receiver::start(&authority, Shown::Good, move |mut stream, _| {
+        let counted = Arc::clone(&counted);
+        async move {
+            read_request(&mut stream).await;
+            write_all(
+                &mut stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n",
+            )
+            .await;
+            while stream.write_all(&[b'x'; 16 * 1024]).await.is_ok() {
+                counted.fetch_add(16 * 1024, Ordering::SeqCst);
+            }
+        }
+    })
+    .await;
+    let answer = transport(&authority).send(request(&receiver.url())).await;
+    assert_eq!((answer.cause, answer.status_code), (None, Some(200)));
+    assert_eq!(answer.response.unwrap(), "x".repeat(ANSWER_KEPT_BYTES_MAX));
+    // What lies in the sockets' buffers at most, of a gibibyte.
+    assert!(sent.load(Ordering::SeqCst) < 16 * 1024 * 1024);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_a_byte_at_a_time_is_a_success() {
+    let answer = cause_of(|mut stream| async move {
+        write_all(&mut stream, "HTTP/1.1 204 No Content\r\n\r\n").await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    });
+    assert_eq!(answer.await, (None, Some(204)));
+    let answer = cause_of(|mut stream| async move {
+        write_all(
+            &mut stream,
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        )
+        .await;
+        while stream.write_all(b"1\r\nx\r\n").await.is_ok() && stream.flush().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    assert_eq!(answer.await, (None, Some(200)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_breaks_decides_nothing() {
+    let answer = cause_of(|mut stream| async move {
+        write_all(
+            &mut stream,
+            "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nfew",
+        )
+        .await;
+    });
+    assert_eq!(answer.await, (None, Some(200)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_without_an_answer_or_is_not_http_is_a_fault_of_protocol() {
+    // Closed after the request.
+    assert_eq!(
+        cause_of(|stream| async move { drop(stream) }).await,
+        (Some(Cause::Protocol), None)
+    );
+    // Half closed: no more is said, but more would be heard.
+    let half_closed = cause_of(|mut stream| async move {
+        let _gone = stream.shutdown().await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    });
+    assert_eq!(half_closed.await, (Some(Cause::Protocol), None));
+    let reset = cause_of(|stream| async move {
+        let (stream, _) = stream.into_inner();
+        let _set = stream.set_zero_linger();
+        drop(stream);
+    });
+    assert_eq!(reset.await, (Some(Cause::Protocol), None));
+    let flood = format!(
+        "HTTP/1.1 200 OK\r\n{}\r\n",
+        "x-flood: y\r\n".repeat(100_000)
+    );
+    for text in [
+        "garbage\r\n\r\n",
+        "SSH-2.0-OpenSSH_9.2\r\n",
+        "HTTP/1.1 two hundred\r\n\r\n",
+        &flood,
+    ] {
+        let text = text.to_owned();
+        let cause = cause_of(move |mut stream| {
+            let text = text.clone();
+            async move {
+                write_all(&mut stream, &text).await;
+                let mut rest = [0; 1024];
+                while stream.read(&mut rest).await.is_ok_and(|read| read > 0) {}
+            }
+        });
+        assert_eq!(cause.await, (Some(Cause::Protocol), None));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_decides_and_redirects_are_not_followed() {
+    let authority = Authority::new();
+    let target = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let transport = transport(&authority);
+    for (status, cause) in [
+        (200, None),
+        (202, None),
+        (299, None),
+        (301, Some(Cause::Redirect)),
+        (302, Some(Cause::Redirect)),
+        (304, Some(Cause::Redirect)),
+        (307, Some(Cause::Redirect)),
+        (308, Some(Cause::Redirect)),
+        (400, Some(Cause::Status)),
+        (404, Some(Cause::Status)),
+        (410, Some(Cause::Status)),
+        (429, Some(Cause::Status)),
+        (500, Some(Cause::Status)),
+        (503, Some(Cause::Status)),
+    ] {
+        let answer = format!(
+            "HTTP/1.1 {status} X\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n",
+            target.url()
+        );
+        let receiver = Receiver::answering(&authority, vec![answer]).await;
+        let answer = transport.send(request(&receiver.url())).await;
+        assert_eq!((answer.status_code, answer.cause), (Some(status), cause));
+        assert_eq!(receiver.seen(), 1);
+    }
+    assert_eq!(target.connections.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_does_not_verify_fails_the_attempt_and_the_probe() {
+    let authority = Authority::new();
+    let transport = transport(&authority);
+    for shown in [Shown::Expired, Shown::SelfSigned, Shown::OtherHost] {
+        let receiver = Receiver::start(&authority, shown, |_, _| async {}).await;
+        let answer = transport.send(request(&receiver.url())).await;
+        assert_eq!(
+            (answer.cause, answer.status_code),
+            (Some(Cause::Tls), None),
+            "{shown:?}"
+        );
+        assert_eq!(
+            transport.probe(&receiver.url()).await,
+            Err(UrlRefused::Certificate),
+            "{shown:?}"
+        );
+    }
+    let receiver = Receiver::start(&authority, Shown::Good, |mut stream, log| async move {
+        if let Some(request) = read_request(&mut stream).await {
+            log.lock().unwrap().push(request);
+        }
+    })
+    .await;
+    assert_eq!(transport.probe(&receiver.url()).await, Ok(()));
+    assert_eq!(receiver.seen(), 0, "a probe sends no request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_speak_tls_or_does_not_listen() {
+    let authority = Authority::new();
+    let transport = transport(&authority);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plain = format!("https://{HOST}:{}/", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _gone = stream.write_all(OK.as_bytes()).await;
+        }
+    });
+    assert_eq!(
+        transport.send(request(&plain)).await.cause,
+        Some(Cause::Tls)
+    );
+    assert_eq!(transport.probe(&plain).await, Ok(()));
+
+    let free = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let closed = format!("https://{HOST}:{}/", free.port());
+    assert_eq!(
+        transport.send(request(&closed)).await.cause,
+        Some(Cause::Connect)
+    );
+    assert_eq!(
+        transport.probe(&closed).await,
+        Ok(()),
+        "one that does not answer is accepted"
+    );
+
+    let unknown = "https://unknown.example/";
+    assert_eq!(
+        transport.send(request(unknown)).await.cause,
+        Some(Cause::Dns)
+    );
+    assert_eq!(transport.probe(unknown).await, Err(UrlRefused::Unresolved));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_turns_to_a_private_address_is_blocked() {
+    let authority = Authority::new();
+    let receiver = Receiver::answering(
+        &authority,
+        vec![format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        )],
+    )
+    .await;
+    // The check of the first attempt and its dialling; then the name leads elsewhere.
+    let script = Script::new(vec![vec!["127.0.0.1"], vec!["127.0.0.1"], vec!["10.0.0.1"]]);
+    let transport = transport_with(&authority, script);
+    assert_eq!(transport.send(request(&receiver.url())).await.cause, None);
+    for _ in 0..2 {
+        let answer = transport.send(request(&receiver.url())).await;
+        assert_eq!(
+            (answer.cause, answer.status_code),
+            (Some(Cause::BlockedAddress), None)
+        );
+    }
+    // Checked as good, dialled as bad: the very look-up that is dialled is checked too.
+    let script = Script::new(vec![
+        vec!["127.0.0.1"],
+        vec!["127.0.0.1", "169.254.169.254"],
+    ]);
+    let transport = transport_with(&authority, script);
+    assert_eq!(
+        transport.send(request(&receiver.url())).await.cause,
+        Some(Cause::BlockedAddress)
+    );
+    assert_eq!(
+        transport.probe(&receiver.url()).await,
+        Err(UrlRefused::Address)
+    );
+    assert_eq!(receiver.seen(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_in_every_spelling_are_refused() {
+    let authority = Authority::new();
+    let transport = transport(&authority);
+    for host in [
+        "10.0.0.1",
+        "0x0a.1",
+        "167772161",
+        "012.0.0.1",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "169.254.169.254",
+        "0",
+        "[fd00::1]",
+        "8.8.8.8",
+    ] {
+        let url = format!("https://{host}/");
+        assert_eq!(
+            transport.send(request(&url)).await.cause,
+            Some(Cause::BlockedAddress),
+            "{host}"
+        );
+        assert_eq!(
+            transport.probe(&url).await,
+            Err(UrlRefused::Address),
+            "{host}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowed_literal_is_reached_in_any_spelling() {
+    let authority = Authority::new();
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let transport = transport(&authority);
+    for host in ["127.0.0.1", "2130706433", "0x7f.1"] {
+        let url = format!("https://{host}:{}/", receiver.address.port());
+        // The certificate is the name's: the connection was made, and the handshake says no.
+        assert_eq!(
+            transport.send(request(&url)).await.cause,
+            Some(Cause::Tls),
+            "{host}"
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! Webhooks as a receiver sees them: over real TLS on loopback, with receivers that misbehave in every way we know.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "all of it is tests, also what stands outside the test functions"
+)]
+
+mod flow;
+mod hostile;
+mod receiver;
+mod signatures;
+mod world;

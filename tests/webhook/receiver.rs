@@ -1,0 +1,230 @@
+//! A receiver under our control: a certificate of our own making, and a behaviour written down as a function.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use porchlight::transport::guard::Resolver;
+use porchlight::transport::{HttpTransport, TransportSettings};
+use porchlight_actors::ports::OutboundRequest;
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+pub(crate) const HOST: &str = "receiver.example";
+pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// What certificate a receiver shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Good,
+    Expired,
+    SelfSigned,
+    OtherHost,
+}
+
+/// Our certificate authority: what the transport is told to trust.
+pub(crate) struct Authority {
+    certificate: rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
+    pub(crate) file: PathBuf,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertifiedIssuer::self_signed(params, key).unwrap();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("porchlight-ca-{}-{number}.pem", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, certificate.pem()).unwrap();
+        Self { certificate, file }
+    }
+
+    fn acceptor(&self, shown: Shown) -> TlsAcceptor {
+        let host = if shown == Shown::OtherHost {
+            "other.example"
+        } else {
+            HOST
+        };
+        let mut params = rcgen::CertificateParams::new(vec![host.to_owned()]).unwrap();
+        if shown == Shown::Expired {
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2020, 2, 1);
+        }
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = if shown == Shown::SelfSigned {
+            params.self_signed(&key).unwrap()
+        } else {
+            params.signed_by(&key, &self.certificate).unwrap()
+        };
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        Arc::new(config).into()
+    }
+}
+
+pub(crate) type Stream = TlsStream<TcpStream>;
+type Doing = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A receiver that runs as long as the test's runtime.
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
+    pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Receiver {
+    /// `behave` gets each connection, behind its TLS handshake.
+    pub(crate) async fn start<F, D>(authority: &Authority, shown: Shown, behave: F) -> Self
+    where
+        F: Fn(Stream, Arc<Mutex<Vec<String>>>) -> D + Send + Sync + 'static,
+        D: Future<Output = ()> + Send + 'static,
+    {
+        let acceptor = authority.acceptor(shown);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, requests) = (Arc::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (count, log): (Arc<AtomicUsize>, _) = (Arc::clone(&connections), Arc::clone(&requests));
+        let behave = Arc::new(move |stream, log| -> Doing { Box::pin(behave(stream, log)) });
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                let (acceptor, behave, log) =
+                    (acceptor.clone(), Arc::clone(&behave), Arc::clone(&log));
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        behave(stream, log).await;
+                    }
+                });
+            }
+        });
+        Self {
+            address,
+            connections,
+            requests,
+        }
+    }
+
+    /// One that answers each request of a connection with the next of these answers, the last one for ever.
+    pub(crate) async fn answering(authority: &Authority, answers: Vec<String>) -> Self {
+        let next = Arc::new(AtomicUsize::new(0));
+        Self::start(authority, Shown::Good, move |mut stream, log| {
+            let (next, answers) = (Arc::clone(&next), answers.clone());
+            async move {
+                while let Some(request) = read_request(&mut stream).await {
+                    log.lock().unwrap().push(request);
+                    let place = next.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
+                    if stream.write_all(answers[place].as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://{HOST}:{}/hook", self.address.port())
+    }
+
+    pub(crate) fn seen(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+}
+
+/// Reads one request with its body; none when the connection ends.
+pub(crate) async fn read_request(stream: &mut Stream) -> Option<String> {
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| {
+                line.to_lowercase()
+                    .strip_prefix("content-length: ")
+                    .map(|n| n.parse::<usize>().unwrap())
+            });
+            if body.len() >= length.unwrap_or(0) {
+                return Some(text.into_owned());
+            }
+        }
+        let mut buffer = [0; 4096];
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => bytes.extend(&buffer[..read]),
+        }
+    }
+}
+
+/// A resolver that answers with a script: each look-up with its next line, the last one for ever.
+pub(crate) struct Script {
+    pub(crate) lines: Vec<Vec<&'static str>>,
+    pub(crate) asked: AtomicUsize,
+}
+
+impl Script {
+    pub(crate) fn new(lines: Vec<Vec<&'static str>>) -> Arc<Self> {
+        Arc::new(Self {
+            lines,
+            asked: AtomicUsize::new(0),
+        })
+    }
+}
+
+#[async_trait]
+impl Resolver for Script {
+    async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        if name != HOST {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let place = self
+            .asked
+            .fetch_add(1, Ordering::SeqCst)
+            .min(self.lines.len() - 1);
+        Ok(self.lines[place]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect())
+    }
+}
+
+/// A transport that trusts the authority and may go to 127.0.0.0/8.
+pub(crate) fn transport(authority: &Authority) -> HttpTransport {
+    transport_with(authority, Script::new(vec![vec!["127.0.0.1"]]))
+}
+
+pub(crate) fn transport_with(authority: &Authority, resolver: Arc<dyn Resolver>) -> HttpTransport {
+    HttpTransport::start(TransportSettings {
+        allow_addresses: vec!["127.0.0.0/8".parse().unwrap()],
+        extra_ca_file: Some(authority.file.clone()),
+        resolver,
+        name_fresh_for: Duration::ZERO,
+        threads: 1,
+    })
+    .unwrap()
+}
+
+pub(crate) fn request(url: &str) -> OutboundRequest {
+    OutboundRequest {
+        url: url.into(),
+        headers: vec![("x-service-event", "session.started".to_owned())],
+        body: r#"{"event":"session.started"}"#.into(),
+    }
+}

@@ -1,0 +1,256 @@
+//! A tenant with its store, its clock and its webhooks at work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use actix_rt::Arbiter;
+use porchlight::secrets::SecretVault;
+use porchlight::store::MemoryStore;
+use porchlight::store::secrets::SecretKeys;
+use porchlight::world::{SystemClock, SystemEntropy};
+use porchlight_actors::ports::{
+    Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, MessageBody,
+    NewSession, Outbox, SecretSeal, Sessions, StoredInsight,
+};
+use porchlight_actors::webhook::{WebhookParts, Webhooks};
+use porchlight_core::webhook::signature::secret_text;
+use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
+use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::{
+    Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
+};
+use porchlight_schema::time::TimestampMs;
+
+use crate::receiver::{Authority, transport};
+
+pub(crate) const BAD: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
+
+/// The system's clock, set forward by the tests.
+#[derive(Default)]
+pub(crate) struct Ahead(AtomicI64);
+
+impl Clock for Ahead {
+    fn now(&self) -> TimestampMs {
+        SystemClock.now().plus_ms(self.0.load(Ordering::SeqCst))
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) clock: Arc<Ahead>,
+    pub(crate) vault: Arc<SecretVault>,
+    pub(crate) authority: Authority,
+    pub(crate) tenant: Tenant,
+    arbiter: Arbiter,
+    pub(crate) webhooks: Webhooks,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let authority = Authority::new();
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let clock = Arc::new(Ahead::default());
+        let key = std::env::temp_dir().join(format!("flow-key-{}", std::process::id()));
+        std::fs::write(&key, "ab".repeat(32)).unwrap();
+        let vault = Arc::new(SecretVault::new(&SecretKeys::load(&[key]).unwrap()));
+        let arbiter = Arbiter::new();
+        let webhooks = start(&arbiter, &authority, &store, &clock, &vault);
+        let tenant = Tenant {
+            organization_id: OrganizationId::new(clock.now(), 7),
+            env: Env::Sandbox,
+        };
+        Self {
+            store,
+            clock,
+            vault,
+            authority,
+            tenant,
+            arbiter,
+            webhooks,
+        }
+    }
+
+    /// As after a crash: all that is in memory is gone.
+    pub(crate) fn restart(&mut self) {
+        self.arbiter.stop();
+        self.arbiter = Arbiter::new();
+        self.webhooks = start(
+            &self.arbiter,
+            &self.authority,
+            &self.store,
+            &self.clock,
+            &self.vault,
+        );
+    }
+
+    pub(crate) async fn endpoint(&self, url: &str) -> Endpoint {
+        let id = EndpointId::new(self.clock.now(), 3);
+        let secret = self
+            .vault
+            .seal(self.tenant, id, 1, &secret_text(&[1; 32]))
+            .unwrap();
+        let endpoint = Endpoint {
+            enabled: true,
+            id,
+            tenant: self.tenant,
+            url: url.into(),
+            created_at: self.clock.now(),
+            version: 1,
+            secret,
+            previous: None,
+        };
+        assert!(self.store.create_endpoint(endpoint.clone()).await.unwrap());
+        endpoint
+    }
+
+    pub(crate) fn message(&self, event: MessageEvent) -> MessageBody {
+        let body = format!(r#"{{"event":"{}"}}"#, event.as_str());
+        MessageBody {
+            event,
+            created_at: self.clock.now(),
+            body: body.into(),
+        }
+    }
+
+    pub(crate) async fn start_session(&self) -> SessionId {
+        use porchlight_actors::ports::Entropy;
+        let now = self.clock.now();
+        let session_id = SessionId::new(now, SystemEntropy.random());
+        let address = Address {
+            line1: String::new(),
+            city: String::new(),
+            country: String::new(),
+            point: Point { lat: 0.0, lng: 0.0 },
+            unit: None,
+            floor: None,
+            accuracy_m: 20.0,
+            storey_height_m: None,
+            entrance: None,
+            gates: Vec::new(),
+        };
+        let start = SessionStart {
+            session_id,
+            tenant: self.tenant,
+            delivery_id: "d".to_owned(),
+            external_rider_id: "r".to_owned(),
+            session_type: SessionType::Delivery,
+            address,
+            device: None,
+            started_at: now,
+            created_at: now,
+        };
+        let message = self.message(MessageEvent::SessionStarted);
+        self.store
+            .start(NewSession {
+                start,
+                idempotency: None,
+                message,
+            })
+            .await
+            .unwrap();
+        session_id
+    }
+
+    pub(crate) async fn stop_session(&self, session_id: SessionId) {
+        let now = self.clock.now();
+        let end = SessionEnd {
+            ended_at: now,
+            completed_at: now,
+            reason: EndReason::Stopped,
+        };
+        self.store
+            .end(
+                session_id,
+                end,
+                None,
+                self.message(MessageEvent::SessionStopped),
+            )
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn score(&self, session_id: SessionId, revision: u32) {
+        let record = InsightRecord {
+            revision,
+            score: None,
+            error_message: None,
+            pod: None,
+            updated_at: self.clock.now(),
+        };
+        let insight = StoredInsight {
+            record,
+            covered: Default::default(),
+            known: Vec::new(),
+        };
+        let message = self.message(MessageEvent::InsightUpdated);
+        assert!(
+            self.store
+                .commit_insight(session_id, insight, message, Vec::new())
+                .await
+                .unwrap()
+        );
+    }
+
+    pub(crate) async fn rows(&self) -> Vec<DeliveryRow> {
+        let page = self
+            .store
+            .deliveries(self.tenant, &DeliveryFilter::default(), 200, None)
+            .await
+            .unwrap();
+        let mut rows = page.rows;
+        // Messages of one millisecond are listed in no order that a test could know.
+        rows.sort_by_key(|row| (row.queued.session_id, row.queued.number));
+        rows
+    }
+
+    pub(crate) async fn statuses(&self) -> Vec<DeliveryStatus> {
+        let current = self
+            .store
+            .endpoint(self.tenant)
+            .await
+            .unwrap()
+            .map(|endpoint| endpoint.id);
+        self.rows()
+            .await
+            .iter()
+            .map(|row| row.status(current))
+            .collect()
+    }
+
+    /// Pokes until it is so; the test's own deadline ends it when it never is.
+    pub(crate) async fn until(&self, what: &str, wanted: &[DeliveryStatus]) {
+        for _ in 0..400 {
+            self.webhooks.poke(self.tenant);
+            tokio::time::sleep(Duration::from_millis(25)).await;
+            if self.statuses().await == wanted {
+                return;
+            }
+        }
+        panic!("{what}: {:?}", self.statuses().await);
+    }
+
+    pub(crate) fn pass(&self, ms: i64) {
+        self.clock.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+fn start(
+    arbiter: &Arbiter,
+    authority: &Authority,
+    store: &Arc<MemoryStore>,
+    clock: &Arc<Ahead>,
+    vault: &Arc<SecretVault>,
+) -> Webhooks {
+    Webhooks::start(
+        &[arbiter.handle()],
+        WebhookParts {
+            outbox: Arc::clone(store) as _,
+            transport: Arc::new(transport(authority)),
+            seal: Arc::clone(vault) as _,
+            clock: Arc::clone(clock) as _,
+            entropy: Arc::new(SystemEntropy),
+        },
+    )
+}
