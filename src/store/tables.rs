@@ -12,6 +12,7 @@
 //! | `p` | PoDs | session | `PodRow` |
 //! | `l` | sessions that record | session | |
 //! | `c` | completed sessions | time of completion, session | |
+//! | `y` | sessions whose insight may be behind | session | |
 //! | `t` | sessions of a tenant | tenant, time of making, session | |
 //! | `d` | … of a delivery | tenant, hash of the delivery's id, time, session | |
 //! | `r` | … of a courier | tenant, hash of the courier's id, time, session | |
@@ -36,6 +37,7 @@
 //! | `K` | keys by id | id | SHA-256 |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 
+pub(crate) mod behind;
 pub mod deliveries;
 pub mod endpoints;
 pub mod idempotency;

@@ -45,7 +45,7 @@ enum Call {
     AttachPod,
     Pod,
     Live,
-    CompletedSince,
+    Behind,
     PutSnapshot,
     NewestSnapshot,
     CommitInsight,
@@ -241,8 +241,8 @@ impl Sessions for FaultyStore {
             .await
     }
 
-    async fn completed_since(&self, since: TimestampMs) -> StoreResult<Vec<SessionRow>> {
-        self.call(Call::CompletedSince, None, self.real.completed_since(since))
+    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
+        self.call(Call::Behind, None, self.real.behind(after, limit))
             .await
     }
 

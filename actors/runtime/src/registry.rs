@@ -253,6 +253,10 @@ impl Registry {
         if slot.restarting {
             return;
         }
+        // First, for an actor that has died with a full mailbox is replaced here, and its count forgotten.
+        let Some(actor) = self.actor_in(&mut slot.actor, handle) else {
+            return;
+        };
         if handle.queued() >= SESSION_MAILBOX_MAX {
             handle.fall_behind();
             Metrics::get().hand_overs_lost.increment(1);
@@ -262,9 +266,6 @@ impl Registry {
                 .increment(1);
             return;
         }
-        let Some(actor) = self.actor_in(&mut slot.actor, handle) else {
-            return;
-        };
         handle.enqueue();
         admitted_send(
             &actor,

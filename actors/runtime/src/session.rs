@@ -95,6 +95,12 @@ impl SessionActor {
             let row = store.find(session_id).await?;
             let snapshot = store.newest_snapshot(session_id).await?;
             let notes = store.notes(session_id).await?;
+            if row.as_ref().is_some_and(|row| row.end.is_some())
+                && registry.handle(session_id).is_some()
+            {
+                // It was taken up while it ended.
+                registry.on_ended(session_id);
+            }
             Ok(row.map(|row| (SessionContext::new(&row.start), snapshot, notes)))
         };
         let loaded =

@@ -6,11 +6,10 @@ use porchlight_actors::ports::{
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, Tenant};
-use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
 use crate::store::engine::Engine;
-use crate::store::tables::{lists, messages, sessions};
+use crate::store::tables::{behind, lists, messages, sessions};
 
 #[async_trait]
 impl<E: Engine> Sessions for LocalStore<E> {
@@ -63,8 +62,8 @@ impl<E: Engine> Sessions for LocalStore<E> {
             .await
     }
 
-    async fn completed_since(&self, since: TimestampMs) -> StoreResult<Vec<SessionRow>> {
-        self.read_rows(move |read| sessions::completed_since(read, since))
+    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
+        self.read_rows(move |read| behind::after(read, after, limit))
             .await
     }
 

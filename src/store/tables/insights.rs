@@ -1,9 +1,9 @@
 //! Insights, and what is learned from them.
 
-use porchlight_actors::ports::{MessageBody, StoreResult, StoredInsight};
+use porchlight_actors::ports::{Covered, MessageBody, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
 
-use super::{Key, messages, sessions};
+use super::{Key, behind, journal, messages, sessions};
 use crate::store::engine::Space;
 use crate::store::txn::{Read, Txn};
 
@@ -35,7 +35,18 @@ pub(crate) fn commit(
         txn.put(Space::State, learned_key(&key), value);
     }
     messages::commit(txn, start.tenant, session_id, message)?;
+    if insight.covered == present(txn.as_read(), session_id)? {
+        behind::clear(txn, session_id);
+    }
     Ok(true)
+}
+
+/// What an insight would have to cover now.
+fn present(read: &dyn Read, session_id: SessionId) -> StoreResult<Covered> {
+    Ok(Covered {
+        batches: journal::count(read, session_id)?,
+        pod_received_at: sessions::pod_of(read, session_id)?.map(|pod| pod.received_at),
+    })
 }
 
 /// A session's newest insight.

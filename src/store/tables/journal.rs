@@ -13,7 +13,7 @@ use porchlight_schema::limits::{JOURNAL_READ_BYTES_MAX, JOURNAL_TIPS_MAX};
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::Key;
+use super::{Key, behind, sessions};
 use crate::store::engine::{KeyRange, Space};
 use crate::store::record::{SEAL_BYTES, corrupt};
 use crate::store::txn::{Read, Row, Scan, Txn};
@@ -29,6 +29,8 @@ pub(crate) struct Tip {
     highest: Option<u32>,
     /// Numbers below it that have no batch.
     holes: u32,
+    /// The session has ended: what comes now is late.
+    ended: bool,
 }
 
 /// The tips of the sessions met last. Two generations: when the younger is full the elder is dropped, so that memory
@@ -54,6 +56,13 @@ impl Tips {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(session_id, tip);
+    }
+
+    /// A session that ends.
+    pub(crate) fn end(&mut self, session_id: SessionId) {
+        if let Some(tip) = self.get(session_id) {
+            self.set(session_id, Tip { ended: true, ..tip });
+        }
     }
 
     /// A session whose rows are removed.
@@ -122,6 +131,7 @@ fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<Tip> {
     Ok(Tip {
         highest,
         holes: read.state(&holes_key(session_id))?.unwrap_or(0),
+        ended: sessions::has_ended(read, session_id)?,
     })
 }
 
@@ -155,6 +165,9 @@ pub(crate) fn append(
     }
     if next.holes != tip.holes {
         txn.put_state(holes_key(session_id), &next.holes)?;
+    }
+    if tip.ended {
+        behind::mark(txn, session_id);
     }
     txn.put(Space::Journal, key, payload(batch, received_at));
     txn.hand_over(session_id, seq, batch.clone());

@@ -5,7 +5,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    insights, journal, lists, messages, notes, outbox, session_at_end, sessions, snapshots,
+    behind, insights, journal, lists, messages, notes, outbox, session_at_end, sessions, snapshots,
 };
 use crate::store::engine::{KeyRange, Space};
 use crate::store::txn::{Read, Row, Scan, Txn};
@@ -67,6 +67,7 @@ fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
         sessions::pod_key(session_id),
         journal::holes_key(session_id),
         insights::key(session_id),
+        behind::key(session_id),
         snapshots::key(session_id),
     ] {
         txn.delete(Space::State, key);

@@ -7,7 +7,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 
-use super::{Key, idempotency, lists, messages, session_at_end};
+use super::{Key, behind, idempotency, lists, messages, session_at_end};
 use crate::store::engine::{KeyRange, Space};
 use crate::store::txn::{Read, Scan, Txn};
 
@@ -42,6 +42,11 @@ pub(crate) fn start_of(
 /// How it ended.
 pub(crate) fn end_of(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<SessionEnd>> {
     read.state(&end_key(session_id))
+}
+
+/// Whether it has ended.
+pub(crate) fn has_ended(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
+    read.has_state(&end_key(session_id))
 }
 
 /// A session as it stands.
@@ -109,6 +114,8 @@ pub(crate) fn end(
         txn.put_state(pod_key(session_id), &pod)?;
     }
     messages::commit(txn, row.start.tenant, session_id, message)?;
+    behind::mark(txn, session_id);
+    txn.tips.end(session_id);
     Ok(Some(EndOutcome { end, first: true }))
 }
 
@@ -127,6 +134,9 @@ pub(crate) fn attach_pod(
         return Ok(false);
     }
     txn.put_state(pod_key(session_id), pod)?;
+    if has_ended(txn.as_read(), session_id)? {
+        behind::mark(txn, session_id);
+    }
     Ok(true)
 }
 
@@ -146,13 +156,6 @@ pub(crate) fn live(
         range = range.after(&live_key(after));
     }
     by_index(read, &Scan::state(range, limit))
-}
-
-/// Sessions completed at `since` or later.
-pub(crate) fn completed_since(read: &dyn Read, since: TimestampMs) -> StoreResult<Vec<SessionRow>> {
-    let mut range = KeyRange::prefix([b'c']);
-    range.from = Key::of(b'c').time(since).build();
-    by_index(read, &Scan::state(range, usize::MAX))
 }
 
 /// The sessions that index rows name. One that was swept between the two reads is left out.

@@ -1,10 +1,14 @@
 use std::sync::Arc;
 
-use porchlight_actors::ports::{Covered, Snapshot, StoredInsight};
+use porchlight_actors::ports::{Covered, PodRow, Snapshot, Store, StoredInsight};
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::{Pod, PodType};
 
-use crate::fixtures::{Subject, T0, fresh, message, new_session, session_id, start, tenant};
+use crate::fixtures::{
+    Subject, T0, batch, end_at, fresh, message, new_session, session_id, start, tenant,
+};
 
 pub async fn snapshots_highest_wins(subject: &dyn Subject) {
     let (store, id) = (subject.store(), session_id(T0));
@@ -41,6 +45,87 @@ fn insight(revision: u32, error: &str) -> StoredInsight {
         },
         known: vec![1, 2, 3],
     }
+}
+
+/// What is behind, of these sessions.
+async fn behind(store: &dyn Store, of: &[SessionId]) -> Vec<SessionId> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.behind(after, 1).await.unwrap();
+        let Some(&last) = page.last() else { break };
+        after = Some(last);
+        found.extend(page);
+    }
+    assert!(found.is_sorted());
+    found.retain(|id| of.contains(id));
+    found
+}
+
+pub async fn an_insight_that_may_be_behind_is_found(subject: &dyn Subject) {
+    let (store, tenant) = (subject.store(), tenant());
+    let (lives, ended) = (start(tenant, T0), start(tenant, T0));
+    let (id, ids) = (ended.session_id, [lives.session_id, ended.session_id]);
+    for start in [&lives, &ended] {
+        store.start(new_session(start)).await.unwrap();
+        store
+            .append(start.session_id, 0, batch(0), T0)
+            .await
+            .unwrap();
+    }
+    let pod = PodRow {
+        pod: Pod {
+            pod_type: PodType::Note,
+            url: "https://pod.example/1".to_owned(),
+        },
+        received_at: T0,
+    };
+    store
+        .attach_pod(lives.session_id, pod.clone())
+        .await
+        .unwrap();
+    assert_eq!(behind(&*store, &ids).await, [], "both record");
+    let stopped = message(MessageEvent::SessionStopped);
+    store.end(id, end_at(T0), None, stopped).await.unwrap();
+    assert_eq!(behind(&*store, &ids).await, [id], "it has no insight");
+
+    let mut revision = 0;
+    let mut commit = async |batches, pod_received_at| {
+        revision += 1;
+        let covered = Covered {
+            batches,
+            pod_received_at,
+        };
+        let insight = StoredInsight {
+            covered,
+            ..insight(revision, "")
+        };
+        let body = message(MessageEvent::InsightUpdated);
+        assert!(
+            store
+                .commit_insight(id, insight, body, vec![])
+                .await
+                .unwrap()
+        );
+    };
+    commit(1, None).await;
+    assert_eq!(behind(&*store, &ids).await, []);
+    store.append(id, 0, batch(0), T0).await.unwrap();
+    assert_eq!(behind(&*store, &ids).await, [], "a repeat changes nothing");
+    store.append(id, 2, batch(2), T0).await.unwrap();
+    assert_eq!(behind(&*store, &ids).await, [id], "a late batch");
+    commit(1, None).await;
+    assert_eq!(
+        behind(&*store, &ids).await,
+        [id],
+        "an insight that does not cover it"
+    );
+    commit(2, None).await;
+    assert_eq!(behind(&*store, &ids).await, []);
+    store.attach_pod(id, pod).await.unwrap();
+    assert_eq!(behind(&*store, &ids).await, [id], "a PoD");
+    commit(2, Some(T0)).await;
+    assert_eq!(behind(&*store, &ids).await, []);
 }
 
 pub async fn revisions_follow_each_other(subject: &dyn Subject) {

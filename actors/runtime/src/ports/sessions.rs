@@ -174,8 +174,10 @@ pub trait Sessions: Send + Sync {
     /// Sessions that record, in order of id, after `after`, at most `limit`.
     async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>>;
 
-    /// Sessions completed at `since` or later, in order of their end.
-    async fn completed_since(&self, since: TimestampMs) -> StoreResult<Vec<SessionRow>>;
+    /// Sessions that have ended and whose insight may not cover all there is, in order of id, after `after`, at most
+    /// `limit`. The end, a late batch and a PoD mark a session in the step that stores them; the insight that covers
+    /// them takes the mark away.
+    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>>;
 
     /// The messages of a session, in order.
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>>;

@@ -1,11 +1,13 @@
 //! How sessions begin, end, are taken up again after a restart, and how the service stops.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
-    CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, LATE_WINDOW_MS, RETRY_AFTER_SEC, STARTED_AT_BACK_MS_MAX,
+    CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC, STARTED_AT_BACK_MS_MAX,
 };
 use porchlight_schema::session::{EndReason, Pod, SessionEnd, SessionStart};
 
@@ -58,7 +60,15 @@ impl Service {
                 (self.registry().inner().poke)(row.start.tenant);
                 Ok(row.start)
             }
-            StartOutcome::Repeated(first) => Ok(*first),
+            StartOutcome::Repeated(first) => {
+                // Whoever made it may have been told of a failure before the registry knew. Looked up anew, for it
+                // may have ended since.
+                let session_id = first.session_id;
+                if self.registry().handle(session_id).is_none() {
+                    self.target(session_id).await?;
+                }
+                Ok(*first)
+            }
             StartOutcome::KeyReused => Err(StartError::KeyReused),
         }
     }
@@ -71,6 +81,10 @@ impl Service {
     ) -> Result<SessionRow, StopError> {
         let now = self.now();
         if row.end.is_some() {
+            // Whoever ended it may have died, or been told of a failure, before the registry knew.
+            if self.registry().handle(row.start.session_id).is_some() {
+                self.registry().on_ended(row.start.session_id);
+            }
             if let Some(pod) = command.pod {
                 self.attach_pod(row, pod).await?;
             }
@@ -102,8 +116,7 @@ impl Service {
     /// Attaches a PoD; after the end the insight is made anew. An identical one changes nothing.
     pub async fn attach_pod(&self, row: &SessionRow, pod: Pod) -> StoreResult<Pod> {
         let session_id = row.start.session_id;
-        let changed = self
-            .store()
+        self.store()
             .attach_pod(
                 session_id,
                 PodRow {
@@ -112,8 +125,9 @@ impl Service {
                 },
             )
             .await?;
-        // Asked again, for the end may have come in between.
-        if changed && self.registry().handle(session_id).is_none() {
+        // Asked for even when nothing changed, for the answer to the first request may have been lost: an insight that
+        // covers the PoD is not made anew. The handle is looked for now, for the end may have come in between.
+        if self.registry().handle(session_id).is_none() {
             self.registry().request_score(session_id);
         }
         Ok(pod)
@@ -135,10 +149,14 @@ impl Service {
             }
             adopted += page.len();
         }
-        // Twice the late window: what was asked for while the service was away is found, whatever the clocks did.
-        let since = self.now().plus_ms(-2 * LATE_WINDOW_MS);
-        for row in self.store().completed_since(since).await? {
-            self.registry().request_score(row.start.session_id);
+        let mut after = None;
+        loop {
+            let page = self.store().behind(after, RECOVER_PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(*last);
+            for session_id in page {
+                self.registry().request_score(session_id);
+            }
         }
         Ok(adopted)
     }
@@ -196,11 +214,16 @@ async fn end_session(
 /// A session's deadline has passed: looks once more when it was last heard, and ends it if it is over.
 pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
     actix_rt::spawn(async move {
-        if let Err(error) = time_out(&registry, &handle).await {
-            registry.store_failed(handle.session_id, "ending a silent session", &error);
-            tokio::time::sleep(Duration::from_secs(RETRY_AFTER_SEC)).await;
-            registry.arm(&handle);
-        }
+        // A deadline that is lost would leave the session without an end.
+        let timed_out = AssertUnwindSafe(time_out(&registry, &handle)).catch_unwind();
+        let error = match timed_out.await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(_panic) => StoreError::unavailable("the store's adapter panicked"),
+        };
+        registry.store_failed(handle.session_id, "ending a silent session", &error);
+        tokio::time::sleep(Duration::from_secs(RETRY_AFTER_SEC)).await;
+        registry.arm(&handle);
     });
 }
 

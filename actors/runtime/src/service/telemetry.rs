@@ -108,6 +108,10 @@ impl Service {
                 metrics.samples.increment(u64::from(samples));
                 metrics.bytes.increment(bytes as u64);
                 let late = target.end.is_some();
+                if late {
+                    // Not left to the hand-over alone: no actor would miss the batch.
+                    self.registry().request_score(target.session_id);
+                }
                 metrics.on_batch(if late {
                     BatchOutcome::Late
                 } else {
