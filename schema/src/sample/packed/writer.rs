@@ -259,7 +259,7 @@ impl ImuColumns {
         self.has_gyro.push(i64::from(imu.gyro.is_some()));
         for ((field, axis), column) in axes.zip(self.accel.iter_mut().chain(&mut self.gyro)) {
             axis.iter()
-                .for_each(|&value| column.push((f64::from(value) * field.parts).round() as i64));
+                .for_each(|&value| column.push(check::rounded(f64::from(value) * field.parts)));
         }
         Ok(())
     }
