@@ -56,13 +56,19 @@ pub(super) const FIELD_UT: [Field; 3] = [
 pub(super) const CONFIDENCE: Field = field("confidence", 0.0, 1.0, 1e3);
 
 impl Field {
-    /// The value in whole parts, if it lies in the range.
-    pub(super) fn parts_of(&self, value: f64) -> Result<i64, FieldError> {
+    /// Whether the value lies in the range; a value that is no number does not.
+    pub(super) fn check(&self, value: f64) -> Result<(), FieldError> {
         if value >= self.min && value <= self.max {
-            Ok(rounded(value * self.parts))
+            Ok(())
         } else {
             Err(self.out_of_range())
         }
+    }
+
+    /// The value in whole parts, if it lies in the range.
+    pub(super) fn parts_of(&self, value: f64) -> Result<i64, FieldError> {
+        self.check(value)?;
+        Ok(rounded(value * self.parts))
     }
 
     /// The value of whole parts.
@@ -70,6 +76,7 @@ impl Field {
         parts as f64 / self.parts
     }
 
+    #[cold]
     fn out_of_range(&self) -> FieldError {
         self.error(format!("must be between {} and {}", self.min, self.max))
     }

@@ -246,12 +246,10 @@ impl ImuColumns {
             .chain(check::GYRO.iter().zip(imu.gyro.into_iter().flatten()));
         for (field, axis) in axes.clone() {
             for (place, &value) in axis.iter().enumerate() {
-                field
-                    .parts_of(f64::from(value))
-                    .map_err(|error| FieldError {
-                        pointer: format!("{}/{place}", error.pointer),
-                        detail: error.detail,
-                    })?;
+                field.check(f64::from(value)).map_err(|error| FieldError {
+                    pointer: format!("{}/{place}", error.pointer),
+                    detail: error.detail,
+                })?;
             }
         }
         self.hz.push(hz);
