@@ -35,8 +35,10 @@ const STILL_ACCEL_STD: f32 = 0.45;
 const ON_FOOT_LEAST_MS: u32 = 8_000;
 /// A shorter drive may be none: hops of deliveries are 15 to 40 s long, leaps of positions as well.
 const DOUBTFUL_DRIVE_MS: u32 = 30_000;
-/// It is none with a step in every second and a half.
-const STEP_OF_DRIVE_MS: u32 = 1_500;
+/// It is none with a gait in half of its seconds.
+const STEP_OF_DRIVE_MS: u32 = 2_000;
+/// It is none between two walks that are nearer to it than this.
+const NO_PAUSE_MS: u32 = 1_500;
 /// Walking has at least this cadence (textbook).
 const GAIT_HZ: f32 = 1.0;
 
@@ -307,6 +309,12 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         })
         .map(|event| (event.t_start_ms, end_of(event, end_ms)))
         .collect();
+    let walks: Vec<(u32, u32)> = input
+        .events
+        .iter()
+        .filter(|event| event.event_type == EventType::Walking)
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
     let is_doubtful = |event: &Event| {
         let span = (event.t_start_ms, end_of(event, end_ms));
         let length_ms = span.1 - span.0;
@@ -316,15 +324,24 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         let first = input.windows.partition_point(|window| window.t_ms < span.0);
         let last = input.windows.partition_point(|window| window.t_ms < span.1);
         let windows = input.windows.get(first..last).unwrap_or_default();
-        let steps: u32 = windows
+        let gait = windows
             .iter()
-            .map(|window| u32::from(window.steps.unwrap_or(0)))
-            .sum();
+            .filter(|window| body(window) == Body::Moving)
+            .count() as u32;
         let poor_ms = bad
             .iter()
             .map(|&bad| overlap_ms(bad, span))
             .fold(0, u32::saturating_add);
-        steps >= length_ms / STEP_OF_DRIVE_MS || poor_ms >= length_ms / 2
+        // Nobody gets into a vehicle, or out of it, without a pause.
+        let walks_into = walks
+            .iter()
+            .any(|walk| walk.1.abs_diff(span.0) <= NO_PAUSE_MS);
+        let walks_out = walks
+            .iter()
+            .any(|walk| walk.0.abs_diff(span.1) <= NO_PAUSE_MS);
+        gait >= length_ms / STEP_OF_DRIVE_MS
+            || poor_ms >= length_ms / 2
+            || (walks_into && walks_out)
     };
     input
         .events
