@@ -4,7 +4,7 @@ use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS,
+    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS, GATE_CLIMBED_M, GATE_INSIDE_ACCURACY_M,
     GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS,
     GATE_FIELD_UT, GATE_GPS_SILENT_MS, GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M,
     GATE_LEG_M, GATE_LOG_ODDS_MIN, GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS,
@@ -31,6 +31,10 @@ struct Pause {
     has_swing: bool,
     has_decay: bool,
     has_field_change: bool,
+    /// The position was bad before it.
+    is_inside: bool,
+    /// Height when it ended.
+    end_m: Option<f32>,
 }
 
 /// Finds gates.
@@ -92,7 +96,11 @@ impl Detector for GateDetector {
             pause.look(observation, swing_m);
             if pause.end_ms.is_none() && self.gait_sec >= GATE_RESUME_SEC {
                 pause.end_ms = Some(t_ms.saturating_sub(u32::from(GATE_RESUME_SEC - 1) * 1_000));
+                pause.end_m = observation.height_m;
             }
+        }
+        if self.climbed(observation) {
+            self.pause = None;
         }
         self.decide(context, t_ms, log);
     }
@@ -115,6 +123,12 @@ impl GateDetector {
         let is_swing = leap_m >= GATE_SWING_M.max(GATE_SWING_NOISE * self.noise_m);
         self.noise_m += 0.05 * (leap_m.min(1.0) - self.noise_m);
         Some(if is_swing { leap_m } else { 0.0 })
+    }
+
+    /// Whether the way after the pause led up or down.
+    fn climbed(&self, observation: &Observation<'_>) -> bool {
+        let Some(before_m) = self.pause.and_then(|pause| pause.end_m) else { return false };
+        observation.height_m.is_some_and(|height_m| (height_m - before_m).abs() >= GATE_CLIMBED_M)
     }
 
     fn follow(&mut self, observation: &Observation<'_>) {
@@ -149,6 +163,9 @@ impl GateDetector {
             has_swing: false,
             has_decay: false,
             has_field_change: false,
+            is_inside: self.accuracy_m >= GATE_INSIDE_ACCURACY_M
+                || observation.fix_age_ms.is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS),
+            end_m: None,
         });
     }
 
@@ -170,7 +187,7 @@ impl GateDetector {
         if wait_ms > GATE_PAUSE_MS_MAX || pause.goes_back(here) {
             return;
         }
-        let log_odds = pause.log_odds(context, wait_ms, self.is_inside);
+        let log_odds = pause.log_odds(context, wait_ms, self.is_inside || pause.is_inside);
         if log_odds >= GATE_LOG_ODDS_MIN {
             let metadata = Metadata::Gate {
                 wait_sec: (wait_ms + 500) / 1_000,

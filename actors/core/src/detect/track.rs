@@ -7,7 +7,7 @@
 use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
-use super::constants::{HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN};
+use super::constants::{DOOR_STOP_MS_MAX, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN};
 use super::decode::State;
 use super::frame::Frame;
 use super::height::LoneRide;
@@ -74,6 +74,18 @@ impl Arbiter {
         else {
             return;
         };
+        let goes_on = |event: &Run| {
+            event.state == State::Ride
+                && event.ride_m * ride.rise_m > 0.0
+                && ride.start_ms.saturating_sub(event.end_ms) < DOOR_STOP_MS_MAX
+        };
+        if let Some(event) = self.event.as_mut().filter(|event| goes_on(event)) {
+            (event.end_ms, event.own_end_ms) = (frame.t_ms + WINDOW_MS, frame.t_ms + WINDOW_MS);
+            event.ride_m += ride.rise_m;
+            self.pending = [None; PENDING];
+            self.waiting = 0;
+            return;
+        }
         if let Some(mut event) = self.event.take() {
             event.end_ms = event.end_ms.min(ride.start_ms.max(event.start_ms));
             close(context, &event, log);
