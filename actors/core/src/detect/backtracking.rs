@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, RETRACE_COSINE_MAX, RETRACE_M_MIN,
-    RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN, VISIT_MS_MIN, VISIT_NEAR_MS,
+    RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN, VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -47,6 +47,8 @@ pub(super) struct BacktrackingDetector {
     accuracy_m: f32,
     crumbs: VecDeque<Crumb>,
     retrace: Option<Retrace>,
+    /// The body is measured: stays are seen by it.
+    has_body: bool,
     /// The newest stay, from and to.
     stay_ms: Option<(u32, u32)>,
     /// A stay near the address was seen: what follows is the way back to the vehicle.
@@ -73,6 +75,7 @@ impl Detector for BacktrackingDetector {
             // Whoever has changed floors is in the building: the next way in the open leads back.
             self.is_return = true;
         }
+        self.has_body |= observation.gait.is_measured;
         self.see_stay(context, observation, log);
         for fix in observation.window.fixes.iter().flatten() {
             if fix.accuracy_m > CRUMB_ACCURACY_M_MAX || changes_floor {
@@ -146,6 +149,10 @@ impl BacktrackingDetector {
         let stride_m = crumb.place.distance_m(last.place);
         if stride_m < CRUMB_M {
             return;
+        }
+        // Where no body shows a stay, the path does.
+        if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS {
+            self.stay_ms = Some((last.t_ms, crumb.t_ms));
         }
         let there = self.there(&last, &crumb);
         if self.crumbs.len() == CRUMBS {

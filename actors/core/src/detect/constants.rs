@@ -182,6 +182,8 @@ pub(super) const HALT_MS_MAX: u32 = 140_000;
 /// The same where positions are all there is: nobody could be seen to walk away, and couriers park more often for a
 /// minute than they wait in traffic for one (measured: hops of delivery agents).
 pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 45_000;
+/// A vehicle still rolls at this speed, m/s.
+pub(super) const ROLLING_MPS: f32 = 0.6;
 /// Moving slowly for this long says the same where positions are all there is: shorter ones are manoeuvres.
 pub(super) const PARKED_MOVE_MS_MIN: u32 = 25_000;
 /// The same where the phone's own speed is good enough to tell walking.
@@ -276,6 +278,8 @@ pub(super) const GATE_SHORT_MS: u32 = 5_000;
 pub(super) const GATE_INSIDE_LOG_ODDS: f32 = -1.2;
 /// Height that was gained or lost since the pause, metres: it was a wait for an elevator, or the foot of a staircase.
 pub(super) const GATE_CLIMBED_M: f32 = 1.5;
+/// Seconds of walking from the wait for an elevator into its cabin, at most.
+pub(super) const GATE_CABIN_SEC: u8 = 9;
 /// The position was already this bad before the pause, metres: the way was inside.
 pub(super) const GATE_INSIDE_ACCURACY_M: f32 = 40.0;
 /// A turn between this and its mirror, radians, is turning back: 180° less a third of a right angle.
@@ -305,8 +309,10 @@ pub(super) const RETRACE_M_MIN: f32 = 15.0;
 pub(super) const RETRACE_MISSES_MAX: u8 = 2;
 /// A stay of this length at the turn makes it a visit to a door, and the way after it the way to the vehicle.
 pub(super) const VISIT_MS_MIN: u32 = 10_000;
+/// Walking from one crumb to the next takes about this: longer is staying.
+pub(super) const VISIT_STRIDE_MS: u32 = 5_000;
 /// The stay may end this long before the turn, and begin this long after it, as the path has it.
-pub(super) const VISIT_NEAR_MS: u32 = 12_000;
+pub(super) const VISIT_NEAR_MS: u32 = 12000;
 /// A stay this near to the address, metres, may be the drop-off: the way after it is the way to the vehicle.
 pub(super) const RETURN_NEAR_M: f32 = 35.0;
 

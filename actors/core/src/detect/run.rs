@@ -155,6 +155,11 @@ impl Run {
         }
     }
 
+    /// Whether `run` parts this from what follows though it is no event itself: a pause of 5 to 8 s ends a walk.
+    pub(super) fn is_parted_by(&self, run: &Self) -> bool {
+        self.state == State::Walk && run.state == State::Still && run.duration_ms() >= PAUSE_MS_MAX
+    }
+
     /// Whether `run`, which follows, may still belong to this event if it comes back.
     pub(super) fn tolerates(&self, run: &Self) -> bool {
         let duration_ms = run.duration_ms();
