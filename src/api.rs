@@ -36,6 +36,7 @@ mod sessions;
 mod start;
 mod stop;
 mod telemetry;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{HttpResponse, Resource};
 use porchlight_actors::observe::http::Route;
 use porchlight_actors::service::Service;
+use porchlight_actors::webhook::Webhooks;
 use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REMEMBERED_MS_MAX};
 
 use crate::keys::SessionTokens;
@@ -88,6 +90,8 @@ pub struct ApiState {
     pub auth: Authenticator,
     /// How it was set.
     pub config: ApiConfig,
+    /// Webhooks, where this process sends them.
+    pub webhooks: Option<Webhooks>,
 }
 
 impl ApiState {
@@ -105,7 +109,15 @@ impl ApiState {
             service,
             auth,
             config,
+            webhooks: None,
         }
+    }
+
+    /// The same, with webhooks to configure.
+    #[must_use]
+    pub fn with_webhooks(mut self, webhooks: Webhooks) -> Self {
+        self.webhooks = Some(webhooks);
+        self
     }
 }
 
@@ -121,7 +133,7 @@ pub async fn keep_tidy(state: Data<ApiState>) {
 pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
     move |config| {
         config.app_data(state);
-        for resource in resources() {
+        for resource in resources().into_iter().chain(webhooks::resources()) {
             config.service(resource);
         }
         config.default_service(web::to(|| async {

@@ -134,7 +134,13 @@ impl App {
             Arc::clone(&store),
             config.store.retention.as_millis(),
         ));
-        let public = api::serve(&config, workers, service.clone(), &secrets)?;
+        let public = api::serve(
+            &config,
+            workers,
+            service.clone(),
+            webhooks.clone(),
+            &secrets,
+        )?;
         let operators = ops::serve(&config, service.clone(), Arc::clone(&store), metrics)?;
         let bound = Bound {
             api: public.address,
@@ -259,6 +265,9 @@ async fn sweep(store: Arc<EmbeddedStore>, retention_ms: i64) {
         }
         if let Err(error) = store.sweep_idempotency_keys(now).await {
             tracing::warn!(%error, "old idempotency keys can't be deleted");
+        }
+        if let Err(error) = store.sweep_outboxes().await {
+            tracing::warn!(%error, "the outboxes of deleted webhooks can't be deleted");
         }
     }
 }

@@ -9,6 +9,7 @@ use actix_web::web::Data;
 use actix_web::{App, HttpServer};
 use anyhow::Context;
 use porchlight_actors::service::Service;
+use porchlight_actors::webhook::Webhooks;
 
 use super::{ApiConfig, ApiState, configure, edge, keep_tidy, observe};
 use crate::config::Config;
@@ -42,13 +43,15 @@ pub fn serve(
     config: &Config,
     workers: usize,
     service: Service,
+    webhooks: Webhooks,
     secrets: &SecretKeys,
 ) -> anyhow::Result<Served> {
     let api = ApiConfig {
         rate_limit_per_second: config.server.rate_limit_per_second,
         ..ApiConfig::default()
     };
-    let state = Data::new(ApiState::new(service, SessionTokens::of(secrets), api));
+    let state = ApiState::new(service, SessionTokens::of(secrets), api).with_webhooks(webhooks);
+    let state = Data::new(state);
     observe::install();
     actix_rt::spawn(keep_tidy(state.clone()));
     listen(state, config.server.listen, workers)

@@ -35,10 +35,7 @@ fn main() {
             let recording = load::load(&folder, &name);
             let detected = load::run(&recording, &without);
             if is_verbose {
-                println!(
-                    "== {} {:?}",
-                    recording.name, recording.labels.labelled_spans
-                );
+                println!("== {} {:?}", name, recording.labels.labelled_spans);
                 let mut lines: Vec<(f64, String)> = Vec::new();
                 for one in &recording.labels.segments {
                     let to = one.t_end.unwrap_or(one.t_start);

@@ -11,6 +11,7 @@ mod height;
 mod motion;
 mod movement;
 mod position;
+mod run;
 mod track;
 
 use porchlight_schema::event::Confidence;

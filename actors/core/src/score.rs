@@ -14,9 +14,13 @@ mod knowledge;
 mod ledger;
 mod outcome;
 mod place;
+mod position;
 mod scene;
 mod visibility;
 pub mod weights;
+
+#[cfg(test)]
+mod tests;
 
 pub use fingerprint::{Fingerprint, trace_fingerprint};
 pub use knowledge::{
@@ -252,7 +256,7 @@ fn learned(
     let entrance = places.entrance.filter(|entrance| entrance.is_timed());
     let entrance = entrance
         .and_then(|entrance| scene.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));
-    let point = |estimate: scene::Estimate| (frame.point(estimate.place), estimate.sigma_m);
+    let point = |estimate: position::Estimate| (frame.point(estimate.place), estimate.sigma_m);
     // The floor is taken from the address, and the height from the air: no storey height goes into this.
     let floor = scene.input.context.floor.filter(|&floor| floor != 0);
     let floor_height_m = floor

@@ -3,8 +3,10 @@
 //! in the store, so that an actor can be thrown away at any time.
 
 mod actor;
+mod desk;
 pub mod observe;
 mod request;
+mod sample;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -28,6 +30,7 @@ use crate::ports::{Answer, Clock, Entropy, Outbox, SecretSeal, StoreError, Trans
 use crate::timers::Wheel;
 
 use actor::WebhookActor;
+pub use desk::{ConfigureError, Made};
 use observe::WebhookMetrics;
 pub use request::{Armed, Saying};
 
@@ -204,12 +207,7 @@ impl Webhooks {
     /// # Errors
     ///
     /// See [`TestError`].
-    pub async fn test(
-        &self,
-        tenant: Tenant,
-        event: MessageEvent,
-        body: Arc<str>,
-    ) -> Result<Tested, TestError> {
+    pub async fn test(&self, tenant: Tenant, event: MessageEvent) -> Result<Tested, TestError> {
         let inner = &self.inner;
         let _place = inner.tests.try_acquire().map_err(|_| TestError::Busy)?;
         let endpoint = inner.outbox.endpoint(tenant).await?;
@@ -223,7 +221,7 @@ impl Webhooks {
             id,
             attempt: 1,
             sequence: 0,
-            body,
+            body: sample::body(tenant, event, now),
         };
         let request = armed.sign(&saying, now).map_err(|_| TestError::Secret)?;
         let answer = inner.transport.send(request).await;

@@ -64,6 +64,10 @@ codes! {
     SessionNotFound = NOT_FOUND, "session_not_found", "Session not found";
     /// The session is not scored yet, or can't be.
     NotScored = NOT_FOUND, "not_scored", "Not scored";
+    /// No webhook is configured in the credential's organization and environment.
+    WebhookNotFound = NOT_FOUND, "webhook_not_found", "Webhook not found";
+    /// No such delivery in the credential's organization and environment.
+    DeliveryNotFound = NOT_FOUND, "delivery_not_found", "Delivery not found";
     /// The path does not take this method.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed";
     /// `Accept` excludes all that the path can give.
@@ -72,6 +76,12 @@ codes! {
     BodyTimeout = REQUEST_TIMEOUT, "body_timeout", "Body too slow";
     /// The same thing as the request, or another in its place, is there already.
     Conflict = CONFLICT, "conflict", "Conflict";
+    /// A webhook is configured already.
+    WebhookExists = CONFLICT, "webhook_exists", "Webhook exists";
+    /// The secret before still signs; `overlapSec` 0 ends it.
+    OverlapRunning = CONFLICT, "overlap_running", "Overlap running";
+    /// A delivery that is superseded or cancelled, or has no webhook to go to.
+    NotRetryable = CONFLICT, "not_retryable", "Not retryable";
     /// Another body was acknowledged under this `seq`.
     SeqConflict = CONFLICT, "seq_conflict", "Sequence number taken";
     /// The session ended longer ago than telemetry is taken for.

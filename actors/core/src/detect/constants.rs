@@ -79,6 +79,8 @@ pub(super) const RIDE_BASE_NEW: f32 = 0.15;
 pub(super) const RIDE_SETTLE_SEC: u8 = 2;
 /// A ride has ended when its speed has fallen to this share of what the first push gave.
 pub(super) const RIDE_STOPPED_SHARE: f32 = 0.45;
+/// Beyond this share of the first push the other way it was no ride: an elevator stops where it stops.
+pub(super) const RIDE_OVERSHOOT: f32 = 0.8;
 /// A ride told by acceleration alone is no longer than this: the error of the speed grows.
 pub(super) const RIDE_ALONE_MS_MAX: u32 = 60_000;
 
@@ -96,6 +98,8 @@ pub(super) const FIX_BASELINE_MS_MAX: u32 = 40_000;
 pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
 /// Rest by positions is judged over this time.
 pub(super) const REST_BASELINE_MS: u32 = 14_000;
+/// Slower than this over that time is staying, m/s: half of a walk.
+pub(super) const REST_SPEED_MPS: f32 = 0.6;
 /// A displacement holds for seconds up to this long before its end: the middle of the time over which it is taken.
 pub(super) const REST_HOLDS_MS: u32 = 6_000;
 /// Within this a phone at rest strays in that time, metres (research 2.2: max(8 m, 1.5 times the accuracy)).
@@ -295,3 +299,18 @@ pub(super) const RETRACE_M_MIN: f32 = 15.0;
 pub(super) const RETRACE_MISSES_MAX: u8 = 2;
 /// A stay this near to the address, metres, may be the drop-off: the way after it is the way to the vehicle.
 pub(super) const RETURN_NEAR_M: f32 = 35.0;
+
+// --- Confidence of the movement track ---------------------------------------------------------------------------
+// Log-odds, by state: still, walk, climb, ride, drive. Fitted to the share of the detections on the recordings that match
+// a label, by state and by what was measured.
+
+/// Where the body was measured.
+pub(super) const CONFIDENCE_BY_BODY: [f32; 5] = [3.4, 2.2, 1.8, 3.4, 1.5];
+/// Where positions and pressure are all there is.
+pub(super) const CONFIDENCE_BY_POSITION: [f32; 5] = [0.2, 0.4, 0.3, 2.4, 1.0];
+/// For each unit of mean evidence a second over 0.8, of staying and walking.
+pub(super) const CONFIDENCE_EVIDENCE: f32 = 1.2;
+/// For each m/s of mean speed over [`CONFIDENCE_SPEED_MPS`], of driving.
+pub(super) const CONFIDENCE_SPEED: f32 = 0.15;
+/// Mean speed of a delivery drive between stops, m/s.
+pub(super) const CONFIDENCE_SPEED_MPS: f32 = 5.0;

@@ -82,11 +82,12 @@ impl Detector for GpsDetector {
 
 impl GpsDetector {
     fn see(&mut self, fix: &Fix, log: &mut EventLog) {
-        let is_bad = fix.accuracy_m >= DEGRADED_ACCURACY_M
-            || self
-                .usual_accuracy_m
-                .is_some_and(|usual_m| fix.accuracy_m >= DEGRADED_RATIO * usual_m);
         let is_good = fix.accuracy_m <= GOOD_ACCURACY_M;
+        // A fix that would restore can't degrade, however good the session's usual ones are: the two would take turns.
+        let is_unusual = self
+            .usual_accuracy_m
+            .is_some_and(|usual_m| fix.accuracy_m >= DEGRADED_RATIO * usual_m);
+        let is_bad = fix.accuracy_m >= DEGRADED_ACCURACY_M || (is_unusual && !is_good);
         if let Some(last_ms) = self.last_fix_ms {
             let interval_ms = (fix.t_ms - last_ms) as f32;
             let usual_ms = self

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN,
-    RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN, RIDE_QUIET_STD_MPS2, RIDE_SETTLE_SEC,
-    RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
+    RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN, RIDE_OVERSHOOT, RIDE_QUIET_STD_MPS2,
+    RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
 };
 use crate::window::Window;
 
@@ -82,11 +82,16 @@ impl RideTrack {
             return None;
         }
         if let Some((ride, first_mps, speed_mps)) = &mut self.ride {
-            *speed_mps += over_mps2;
+            // Less is noise, and would add up over a long ride.
+            *speed_mps += if over_mps2.abs() < RIDE_DEAD_MPS2 {
+                0.0
+            } else {
+                over_mps2
+            };
             ride.rise_m += *speed_mps;
             let (ride, first_mps, speed_mps) = (*ride, *first_mps, *speed_mps);
             let is_over = window.end_ms().saturating_sub(ride.start_ms) > RIDE_ALONE_MS_MAX;
-            if is_over || speed_mps * first_mps < -0.5 * first_mps * first_mps {
+            if is_over || speed_mps * first_mps < -RIDE_OVERSHOOT * first_mps * first_mps {
                 self.ride = None;
             } else if over_mps2.abs() < RIDE_DEAD_MPS2
                 && speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
@@ -97,27 +102,27 @@ impl RideTrack {
             }
             return None;
         }
-        if over_mps2.abs() < RIDE_DEAD_MPS2 {
-            *base_mps2 += RIDE_BASE_NEW * over_mps2;
-            if let Some((start_ms, speed_mps)) = self.push.take()
-                && speed_mps.abs() >= RIDE_ALONE_MPS
-            {
+        // A push ends with the acceleration, or turns into the opposite one where there is no coasting between.
+        let goes_on =
+            |speed_mps: f32| over_mps2.abs() >= RIDE_DEAD_MPS2 && speed_mps * over_mps2 > 0.0;
+        match self.push {
+            Some((start_ms, speed_mps)) if goes_on(speed_mps) => {
+                self.push = Some((start_ms, speed_mps + over_mps2))
+            }
+            Some((start_ms, speed_mps)) if speed_mps.abs() >= RIDE_ALONE_MPS => {
+                self.push = None;
+                let rise_m = speed_mps;
                 self.ride = Some((
-                    LoneRide {
-                        start_ms,
-                        rise_m: 0.0,
-                    },
+                    LoneRide { start_ms, rise_m },
                     speed_mps,
-                    speed_mps,
+                    speed_mps + over_mps2,
                 ));
             }
-        } else {
-            self.push = match self.push {
-                Some((start_ms, speed_mps)) if speed_mps * over_mps2 > 0.0 => {
-                    Some((start_ms, speed_mps + over_mps2))
-                }
-                _ => Some((window.t_ms, over_mps2)),
-            };
+            _ if over_mps2.abs() >= RIDE_DEAD_MPS2 => self.push = Some((window.t_ms, over_mps2)),
+            _ => {
+                self.push = None;
+                *base_mps2 += RIDE_BASE_NEW * over_mps2;
+            }
         }
         None
     }

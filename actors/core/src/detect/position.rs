@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE,
-    REST_BASELINE_MS, REST_RADIUS_M, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
 use crate::window::{Fix, Window};
@@ -138,7 +138,8 @@ impl PositionTrack {
         } else {
             0.0
         };
-        let radius_m = REST_RADIUS_M.max(accuracy_m);
+        let slow_m = REST_SPEED_MPS * (fix.t_ms - before.t_ms) as f32 / 1_000.0;
+        let radius_m = REST_RADIUS_M.max(accuracy_m).max(slow_m);
         let apart_m = fix.place.distance_m(before.place);
         Some(((apart_m - radius_m) / (0.6 * radius_m)).clamp(-0.8, 0.8))
     }

@@ -4,54 +4,17 @@
 //! enough to be an event itself and too long to belong to the one before: a halt in traffic belongs to the drive, a
 //! landing to the stairs, a stop at a floor between to the ride, a short pause to the walk.
 
-use porchlight_schema::event::{Direction, EventType, Metadata};
+use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, DOOR_STOP_MS_MAX,
-    DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX,
-    LANDING_MS_MAX, PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
-    STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
-};
+use super::constants::{HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN};
 use super::decode::State;
-use super::floors::floors_of;
 use super::frame::Frame;
 use super::height::LoneRide;
-use super::logistic;
+use super::run::{Run, event_type};
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
 use crate::window::WINDOW_MS;
-
-/// Seconds of one state in a row, and what they said.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Run {
-    state: State,
-    start_ms: u32,
-    end_ms: u32,
-    /// End of the newest second of its own state.
-    own_end_ms: u32,
-    /// Sum of the seconds' evidence for the state.
-    evidence: f32,
-    /// Seconds in which the body was measured.
-    body_sec: u16,
-    /// Seconds with steps.
-    steps_sec: u16,
-    /// Seconds in which walking away from a vehicle would be seen.
-    seen_sec: u16,
-    /// Seconds faster than anybody walks.
-    fast_sec: u16,
-    /// Height before it, at its end, and a little later.
-    from_m: Option<f32>,
-    to_m: Option<f32>,
-    /// Height gone up and down in it, metres.
-    path_m: f32,
-    /// Sum of the standard errors of its seconds' slopes, m/s.
-    rough_mps: f32,
-    /// Height gained by acceleration alone, metres; 0 where a barometer tells.
-    ride_m: f32,
-    /// Way over ground, metres.
-    ground_m: f32,
-}
 
 /// Runs that may wait behind an event.
 const PENDING: usize = 5;
@@ -68,132 +31,6 @@ pub(super) struct Arbiter {
     in_vehicle: bool,
 }
 
-fn event_type(state: State) -> EventType {
-    match state {
-        State::Still => EventType::Stopped,
-        State::Walk => EventType::Walking,
-        State::Climb => EventType::Stairs,
-        State::Ride => EventType::Elevator,
-        State::Drive => EventType::Driving,
-    }
-}
-
-impl Run {
-    fn duration_ms(&self) -> u32 {
-        self.end_ms.saturating_sub(self.start_ms)
-    }
-
-    /// Whether the body was measured in most of it.
-    fn is_by_body(&self) -> bool {
-        u32::from(self.body_sec) * 2 * WINDOW_MS >= self.duration_ms()
-    }
-
-    /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
-    fn is_walk_away(&self) -> bool {
-        if self.is_by_body() {
-            self.duration_ms() >= PARKED_WALK_MS_MIN
-                && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
-        } else {
-            self.duration_ms() >= PARKED_MOVE_MS_MIN
-                && u32::from(self.fast_sec) * FAST_SECONDS_SHARE * WINDOW_MS < self.duration_ms()
-        }
-    }
-
-    fn height_m(&self) -> Option<f32> {
-        Some(self.to_m? - self.from_m?)
-    }
-
-    /// Whether it leads at least `min_m` up or down, and most of what it goes leads there.
-    fn is_straight(&self, min_m: f32) -> bool {
-        let seconds = (self.duration_ms() / WINDOW_MS).max(1) as f32;
-        let needed_m = min_m
-            .max(CLIMB_STRAIGHT_MIN * self.path_m)
-            .max(CLIMB_ROUGH_SEC * self.rough_mps / seconds);
-        self.height_m()
-            .is_some_and(|height_m| height_m.abs() >= needed_m)
-    }
-
-    fn rises(&self) -> f32 {
-        self.height_m().unwrap_or(self.ride_m)
-    }
-
-    /// Whether it is an event by itself.
-    fn qualifies(&self) -> bool {
-        let duration_ms = self.duration_ms();
-        match self.state {
-            State::Still => {
-                let min_ms = if self.is_by_body() {
-                    STOPPED_MS_MIN
-                } else {
-                    STOPPED_BY_POSITION_MS_MIN
-                };
-                duration_ms >= min_ms
-                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
-            }
-            State::Walk => {
-                duration_ms >= WALK_MS_MIN
-                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
-            }
-            State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
-            State::Ride => self.is_straight(RIDE_HEIGHT_M_MIN),
-            State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
-        }
-    }
-
-    /// Whether `run`, which follows, may still belong to this event if it comes back.
-    fn tolerates(&self, run: &Self) -> bool {
-        let duration_ms = run.duration_ms();
-        match (self.state, run.state) {
-            (State::Drive, State::Still) => true,
-            (State::Drive, State::Walk) => !run.is_walk_away(),
-            (State::Drive, _) => true,
-            (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
-            (State::Climb, State::Walk | State::Still) => duration_ms < LANDING_MS_MAX,
-            (State::Walk, State::Still) => duration_ms < PAUSE_MS_MAX,
-            _ => false,
-        }
-    }
-
-    fn absorb(&mut self, later: &Self) {
-        self.end_ms = later.end_ms;
-        self.to_m = later.to_m.or(self.to_m);
-        if later.state == self.state {
-            self.own_end_ms = later.own_end_ms;
-            self.evidence += later.evidence;
-            self.body_sec = self.body_sec.saturating_add(later.body_sec);
-            self.steps_sec = self.steps_sec.saturating_add(later.steps_sec);
-            self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
-        }
-        self.seen_sec = self.seen_sec.saturating_add(later.seen_sec);
-        self.path_m += later.path_m;
-        self.rough_mps += later.rough_mps;
-        self.ride_m += later.ride_m;
-        self.ground_m += later.ground_m;
-    }
-
-    fn metadata(&self, context: &SessionContext) -> Metadata {
-        if !matches!(self.state, State::Climb | State::Ride) {
-            return Metadata::None;
-        }
-        let direction = if self.rises() < 0.0 {
-            Direction::Down
-        } else {
-            Direction::Up
-        };
-        let height_m = self.height_m().map(f32::abs);
-        Metadata::Climb {
-            floors: height_m.map(|height_m| floors_of(context, height_m)),
-            direction,
-            height_cm: height_m.map(|height_m| (height_m * 100.0).round() as u32),
-        }
-    }
-
-    fn log_odds(&self) -> f32 {
-        let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
-        0.5 + 1.5 * (self.evidence / seconds).clamp(-1.0, 1.5) + 0.02 * seconds.min(40.0)
-    }
-}
-
 impl Arbiter {
     /// Takes the next settled second, and the ride that acceleration alone showed, if it ended with it.
     pub(super) fn observe(
@@ -208,32 +45,7 @@ impl Arbiter {
         self.heights.rotate_left(1);
         self.heights[2] = frame.height_m;
         self.settle_height(frame);
-        let evidence = match state {
-            State::Still | State::Ride => -frame.gait,
-            State::Walk | State::Climb => frame.gait,
-            State::Drive => 1.0,
-        };
-        let second = Run {
-            state,
-            start_ms: frame.t_ms,
-            end_ms: frame.t_ms + WINDOW_MS,
-            own_end_ms: frame.t_ms + WINDOW_MS,
-            evidence,
-            body_sec: u16::from(frame.has_body),
-            steps_sec: u16::from(frame.has_steps),
-            seen_sec: u16::from(frame.sees_walk),
-            fast_sec: u16::from(
-                frame
-                    .speed_mps
-                    .is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX),
-            ),
-            from_m: before_m.or(frame.height_m),
-            to_m: frame.height_m,
-            path_m: frame.rate_mps.abs(),
-            rough_mps: frame.rate_error_mps,
-            ride_m: 0.0,
-            ground_m: frame.speed_mps.unwrap_or(0.0),
-        };
+        let second = Run::of(frame, state, before_m);
         self.append(second);
         self.resolve(context, log);
         if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= frame.t_ms) {
@@ -249,21 +61,30 @@ impl Arbiter {
         ride: &LoneRide,
         log: &mut EventLog,
     ) {
-        let Some(mut stay) = self
-            .event
-            .filter(|event| event.state == State::Still && !self.in_vehicle)
+        if self.in_vehicle {
+            return;
+        }
+        // It lies within the newest stay, be that an event or not yet one.
+        let newest = match usize::from(self.waiting).checked_sub(1) {
+            Some(place) => self.pending.get(place).copied().flatten(),
+            None => self.event,
+        };
+        let Some(stay) = newest
+            .filter(|run| run.state == State::Still && run.start_ms <= ride.start_ms + WINDOW_MS)
         else {
             return;
         };
-        if self.waiting > 0 || ride.start_ms <= stay.start_ms {
-            return;
+        if let Some(mut event) = self.event.take() {
+            event.end_ms = event.end_ms.min(ride.start_ms.max(event.start_ms));
+            close(context, &event, log);
         }
-        stay.end_ms = ride.start_ms;
-        close(context, &stay, log);
+        self.pending = [None; PENDING];
+        self.waiting = 0;
         let run = Run {
             state: State::Ride,
-            start_ms: ride.start_ms,
+            start_ms: ride.start_ms.max(stay.start_ms),
             end_ms: frame.t_ms + WINDOW_MS,
+            own_end_ms: frame.t_ms + WINDOW_MS,
             evidence: (frame.t_ms + WINDOW_MS - ride.start_ms) as f32 / WINDOW_MS as f32,
             from_m: None,
             to_m: None,
@@ -273,7 +94,7 @@ impl Arbiter {
         log.open(
             EventType::Elevator,
             run.start_ms,
-            logistic(run.log_odds()),
+            run.confidence(),
             run.metadata(context),
         );
         self.event = Some(run);
@@ -506,7 +327,7 @@ impl Arbiter {
         log.open(
             event_type(run.state),
             run.start_ms,
-            logistic(run.log_odds()),
+            run.confidence(),
             run.metadata(context),
         );
         self.event = Some(run);
@@ -517,7 +338,7 @@ fn close(context: &SessionContext, event: &Run, log: &mut EventLog) {
     log.close(
         event_type(event.state),
         event.end_ms,
-        logistic(event.log_odds()),
+        event.confidence(),
         event.metadata(context),
     );
 }

@@ -4,7 +4,8 @@ use super::climb::Climb;
 use super::height::Storeys;
 use super::ledger::{Ledger, Span, words};
 use super::place::Places;
-use super::scene::{Estimate, Scene};
+use super::position::Estimate;
+use super::scene::Scene;
 
 /// Within this many combined uncertainties (68 % radius) the stay is at the address: 99 % of honest ones are.
 const ACROSS_SIGMAS: f32 = 2.0;
@@ -63,7 +64,7 @@ pub(crate) struct Doorstep {
 
 /// How `estimate` lies to the address, and to the drop-off point learned from earlier sessions.
 pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
-    let (distance_m, sigma_m) = scene.from_address(estimate);
+    let (distance_m, sigma_m) = scene.offset_from_address(estimate);
     let learned = scene
         .input
         .known
@@ -160,7 +161,7 @@ fn explain_across(
     span: Span,
     ledger: &mut Ledger,
 ) {
-    let distances = estimate.map(|estimate| scene.from_address(estimate));
+    let distances = estimate.map(|estimate| scene.offset_from_address(estimate));
     let far = distances.map_or(String::new(), |(distance_m, sigma_m)| {
         format!(" ({distance_m:.0} m from it, with an uncertainty of {sigma_m:.0} m)")
     });

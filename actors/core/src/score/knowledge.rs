@@ -2,7 +2,7 @@
 //!
 //! A place remembers its last confirmed sessions and no more. What is learned is the weighted median of what they
 //! saw: a single session, however wrong, moves it at most to what a neighbour saw; weights fall by half in half a
-//! year, and one courier counts for no more than half of all.
+//! year, and one courier counts for less than half of all.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{Address, Point, Tenant};
@@ -19,6 +19,8 @@ pub const PLACE_SESSIONS_MAX: usize = 16;
 const HALF_LIFE_DAYS: f64 = 180.0;
 /// Weight without which nothing is learned: two fresh sessions.
 const WEIGHT_LEAST: f64 = 1.5;
+/// Of what the others weigh, one courier weighs this much at most: less than half of all.
+const ONE_COURIER_SHARE: f64 = 0.9;
 /// What lies farther from the address is no place of it.
 const PLACE_MOST_M: f32 = 150.0;
 /// The least uncertainty of a learned place, metres.
@@ -102,10 +104,16 @@ pub fn learn(old: &PlaceKnowledge, facts: PlaceFacts) -> PlaceKnowledge {
     let mut sessions = old.sessions.clone();
     let at = sessions.partition_point(|session| session.day <= facts.day);
     sessions.insert(at, facts);
-    let surplus = sessions.len().saturating_sub(PLACE_SESSIONS_MAX);
-    PlaceKnowledge {
-        sessions: sessions.split_off(surplus),
+    if sessions.len() > PLACE_SESSIONS_MAX {
+        // The oldest of the courier who has most of them: nobody can push out what others saw.
+        let count = |rider: u64| sessions.iter().filter(|other| other.rider == rider).count();
+        let most = sessions.iter().map(|session| count(session.rider)).max();
+        let oldest = sessions
+            .iter()
+            .position(|session| Some(count(session.rider)) == most);
+        sessions.remove(oldest.unwrap_or(0));
     }
+    PlaceKnowledge { sessions }
 }
 
 impl PlaceKnowledge {
@@ -128,7 +136,7 @@ impl PlaceKnowledge {
         }
     }
 
-    /// The weight of each session: by its age, and so that one courier makes at most half of all.
+    /// The weight of each session: by its age, and so that one courier makes less than half of all.
     fn weights(&self, day: u32) -> Vec<f64> {
         let fresh = |facts: &PlaceFacts| {
             libm::exp(
@@ -148,7 +156,7 @@ impl PlaceKnowledge {
                 .sum();
             let others = all - own;
             // A courier who is alone keeps the weight of a single session.
-            let most = others.max(1.0);
+            let most = (others * ONE_COURIER_SHARE).max(1.0);
             if own > most { age * most / own } else { age }
         };
         self.sessions

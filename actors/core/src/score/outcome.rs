@@ -347,7 +347,7 @@ fn wrong_address(
         .drop_off
         .filter(|drop_off| drop_off.on_foot)?;
     let door = findings.places.door()?;
-    let (distance_m, sigma_m) = scene.from_address(door.estimate?);
+    let (distance_m, sigma_m) = scene.offset_from_address(door.estimate?);
     let looks_like_door = DOOR_STAY_MS.contains(&door.length_ms()) && distance_m <= DOOR_STAY_M;
     let marked = drop_off.sign == DropOffSign::Mark;
     if findings.doorstep.across != Across::Elsewhere || !(marked || looks_like_door) {

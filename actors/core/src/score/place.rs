@@ -5,7 +5,8 @@ mod halt;
 pub(crate) mod stays;
 
 use super::MarkName;
-use super::scene::{Estimate, Foot, Scene};
+use super::position::Estimate;
+use super::scene::{Foot, Scene};
 use entrance::Entrance;
 use stays::Stay;
 

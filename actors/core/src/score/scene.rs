@@ -5,23 +5,18 @@ use porchlight_schema::event::{Event, EventType};
 use super::ScoreInput;
 use super::height::HeightTrack;
 use super::jumps::{self, Jump};
+use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
 
 /// A fix worse than this says nothing of the place (contract 4: `GPS_LOST`).
 const USABLE_ACCURACY_M: f32 = 150.0;
-/// A phone's error is hardly ever below this, whatever it claims (Merry and Bettinger 2019: 7 to 13 m in towns).
-const SIGMA_LEAST_M: f32 = 8.0;
 /// A fix this exact is an anchor from which a way on foot may be counted.
 const ANCHOR_ACCURACY_M: f32 = 35.0;
 /// An anchor farther away in time is none.
 const ANCHOR_AGE_MS: u32 = 600_000;
 /// Anchors that are tried: reception fades over some seconds, and an earlier fix may be the better one.
 const ANCHORS: usize = 30;
-/// Two sources of one place err together in part: no mean of them is more exact than this part of the best one.
-const FUSED_LEAST: f32 = 0.75;
-/// Sources this many common uncertainties apart contradict each other.
-const CONTRADICT_SIGMAS: f32 = 2.5;
 /// Where reception is bad within this time, a phone's own accuracy is too good by this factor (recorded: some claim
 /// 4 m in a basement).
 const INDOOR_NEAR_MS: u32 = 30_000;
@@ -40,17 +35,12 @@ const STILL_ACCEL_STD: f32 = 0.45;
 const ON_FOOT_LEAST_MS: u32 = 8_000;
 /// A shorter drive may be none: hops of deliveries are 15 to 40 s long, leaps of positions as well.
 const DOUBTFUL_DRIVE_MS: u32 = 30_000;
-/// It is none with a step in every second and a half.
-const STEP_OF_DRIVE_MS: u32 = 1_500;
+/// It is none with a gait in half of its seconds.
+const STEP_OF_DRIVE_MS: u32 = 2_000;
+/// It is none between two walks that are nearer to it than this.
+const NO_PAUSE_MS: u32 = 1_500;
 /// Walking has at least this cadence (textbook).
 const GAIT_HZ: f32 = 1.0;
-
-/// Where something was, and how exactly that is known (68 % radius).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Estimate {
-    pub(crate) place: Place,
-    pub(crate) sigma_m: f32,
-}
 
 /// A period on foot, from the first step after a vehicle to the last one before the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -194,13 +184,13 @@ impl<'a> Scene<'a> {
             .rev()
             .filter(good)
             .take(ANCHORS)
-            .filter_map(|fix| self.from_anchor(fix, from_ms));
+            .filter_map(|fix| self.seen_from(fix, from_ms));
         let later = self.fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS));
         let after = later
             .iter()
             .filter(good)
             .take(ANCHORS)
-            .filter_map(|fix| self.from_anchor(fix, to_ms));
+            .filter_map(|fix| self.seen_from(fix, to_ms));
         let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
         fused(inside, [before.min_by(best), after.min_by(best)])
     }
@@ -216,7 +206,7 @@ impl<'a> Scene<'a> {
             .any(|event| overlap_ms((event.t_start_ms, end_of(event, self.end_ms)), near) > 0)
     }
 
-    fn from_anchor(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
+    fn seen_from(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
         let strayed_m = self.walked_m(anchor.t_ms, t_ms)? * WAY_TO_DISTANCE;
         let accuracy_m = anchor.accuracy_m.max(SIGMA_LEAST_M);
         let sigma_m = (accuracy_m * accuracy_m + strayed_m * strayed_m).sqrt();
@@ -227,7 +217,7 @@ impl<'a> Scene<'a> {
     }
 
     /// How far an estimate is from the address, and the uncertainty of both together.
-    pub(crate) fn from_address(&self, estimate: Estimate) -> (f32, f32) {
+    pub(crate) fn offset_from_address(&self, estimate: Estimate) -> (f32, f32) {
         let address_m = self.input.context.accuracy_m.max(1.0);
         let sigma_m = (estimate.sigma_m * estimate.sigma_m + address_m * address_m).sqrt();
         (estimate.place.distance_m(Place::default()), sigma_m)
@@ -260,64 +250,6 @@ fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
         .collect();
     fixes.sort_by_key(|fix| fix.t_ms);
     fixes
-}
-
-/// What several sources say of one place, each weighted by its exactness. Fixes inside a building may be far off and
-/// claim to be exact: where they contradict what was seen outdoors and the way walked from there, they are left out.
-fn fused(inside: Option<Estimate>, outside: [Option<Estimate>; 2]) -> Option<Estimate> {
-    let [before, after] = outside;
-    let anchored = match (before, after) {
-        (Some(before), Some(after)) if contradict(before, after) => match inside {
-            // Two against one, if there are two.
-            Some(inside) if !contradict(inside, before) => mean_estimate(&[inside, before]),
-            Some(inside) if !contradict(inside, after) => mean_estimate(&[inside, after]),
-            _ => return widest(before, after),
-        },
-        (Some(before), Some(after)) => mean_estimate(&[before, after]),
-        (one, other) => one.or(other),
-    };
-    match (anchored, inside) {
-        (Some(anchored), Some(inside)) if contradict(anchored, inside) => Some(anchored),
-        (Some(anchored), Some(inside)) => mean_estimate(&[anchored, inside]),
-        (anchored, inside) => anchored.or(inside),
-    }
-}
-
-/// Whether two sources cannot both be right.
-fn contradict(a: Estimate, b: Estimate) -> bool {
-    let sigma_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
-    a.place.distance_m(b.place) > CONTRADICT_SIGMAS * sigma_m
-}
-
-/// Somewhere between two sources of which one is wrong.
-fn widest(a: Estimate, b: Estimate) -> Option<Estimate> {
-    let middle = mean_estimate(&[a, b])?;
-    Some(Estimate {
-        sigma_m: middle.sigma_m.max(a.place.distance_m(b.place) / 2.0),
-        ..middle
-    })
-}
-
-fn mean_estimate(sources: &[Estimate]) -> Option<Estimate> {
-    let (mut weights, mut east, mut north, mut best_m) = (0.0_f32, 0.0_f32, 0.0_f32, f32::INFINITY);
-    for source in sources {
-        let weight = 1.0 / (source.sigma_m * source.sigma_m);
-        weights += weight;
-        east += weight * source.place.east_m;
-        north += weight * source.place.north_m;
-        best_m = best_m.min(source.sigma_m);
-    }
-    if weights <= 0.0 {
-        return None;
-    }
-    let place = Place {
-        east_m: east / weights,
-        north_m: north / weights,
-    };
-    Some(Estimate {
-        place,
-        sigma_m: (1.0 / weights.sqrt()).max(FUSED_LEAST * best_m),
-    })
 }
 
 /// The way walked up to the start of each window, and to the end of the last: by steps where they are counted, else
@@ -363,30 +295,6 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
     sums
 }
 
-/// The mean of fixes, each weighted by its accuracy. Errors of neighbouring fixes are the same error, so that many
-/// of them are no more exact than one.
-fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
-    let (mut weights, mut east, mut north) = (0.0_f64, 0.0_f64, 0.0_f64);
-    for fix in fixes {
-        let accuracy_m = f64::from(fix.accuracy_m.max(SIGMA_LEAST_M));
-        let weight = 1.0 / (accuracy_m * accuracy_m);
-        weights += weight;
-        east += weight * f64::from(fix.place.east_m);
-        north += weight * f64::from(fix.place.north_m);
-    }
-    if weights <= 0.0 {
-        return None;
-    }
-    let place = Place {
-        east_m: (east / weights) as f32,
-        north_m: (north / weights) as f32,
-    };
-    Some(Estimate {
-        place,
-        sigma_m: (fixes.len() as f64 / weights).sqrt() as f32,
-    })
-}
-
 /// The events without short drives in which one walked, or of which only poor positions speak: under a roof they
 /// leap as if one drove.
 fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
@@ -401,6 +309,12 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         })
         .map(|event| (event.t_start_ms, end_of(event, end_ms)))
         .collect();
+    let walks: Vec<(u32, u32)> = input
+        .events
+        .iter()
+        .filter(|event| event.event_type == EventType::Walking)
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
     let is_doubtful = |event: &Event| {
         let span = (event.t_start_ms, end_of(event, end_ms));
         let length_ms = span.1 - span.0;
@@ -410,15 +324,24 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         let first = input.windows.partition_point(|window| window.t_ms < span.0);
         let last = input.windows.partition_point(|window| window.t_ms < span.1);
         let windows = input.windows.get(first..last).unwrap_or_default();
-        let steps: u32 = windows
+        let gait = windows
             .iter()
-            .map(|window| u32::from(window.steps.unwrap_or(0)))
-            .sum();
+            .filter(|window| body(window) == Body::Moving)
+            .count() as u32;
         let poor_ms = bad
             .iter()
             .map(|&bad| overlap_ms(bad, span))
             .fold(0, u32::saturating_add);
-        steps >= length_ms / STEP_OF_DRIVE_MS || poor_ms >= length_ms / 2
+        // Nobody gets into a vehicle, or out of it, without a pause.
+        let walks_into = walks
+            .iter()
+            .any(|walk| walk.1.abs_diff(span.0) <= NO_PAUSE_MS);
+        let walks_out = walks
+            .iter()
+            .any(|walk| walk.0.abs_diff(span.1) <= NO_PAUSE_MS);
+        gait >= length_ms / STEP_OF_DRIVE_MS
+            || poor_ms >= length_ms / 2
+            || (walks_into && walks_out)
     };
     input
         .events

@@ -21,7 +21,6 @@ use porchlight_schema::session::{Address, Point};
 
 /// A recording with its labels.
 pub(crate) struct Recording {
-    pub(crate) name: String,
     pub(crate) labels: Labels,
     pub(crate) batch: PackedBatch,
     pub(crate) context: SessionContext,
@@ -56,17 +55,49 @@ pub(crate) fn load(folder: &Path, name: &str) -> Recording {
         decode_sample(line.unwrap().as_bytes(), &mut builder).unwrap();
     }
     let batch = builder.pack();
-    let context = SessionContext::of_address(&address(&batch), None);
+    let start: serde_json::Value =
+        serde_json::from_slice::<serde_json::Value>(&text).unwrap()["start"].take();
+    let address = address(&batch, &start["address"]);
+    let context = SessionContext::of_address(&address, None);
     Recording {
-        name: name.to_owned(),
         labels,
         batch,
         context,
     }
 }
 
-/// The address is where the recording ends: of the place nothing is known.
-fn address(batch: &PackedBatch) -> Address {
+/// The address of a session's start where the labels hold one; else it is where the recording ends, and of the place
+/// nothing is known.
+fn address(batch: &PackedBatch, known: &serde_json::Value) -> Address {
+    let point_of = |value: &serde_json::Value| {
+        Some(Point {
+            lat: value["lat"].as_f64()?,
+            lng: value["lng"].as_f64()?,
+        })
+    };
+    let point = point_of(known).unwrap_or_else(|| last_point(batch));
+    let gates = known["gates"]
+        .as_array()
+        .map(|gates| gates.iter().filter_map(point_of).collect());
+    Address {
+        line1: String::new(),
+        city: String::new(),
+        country: String::new(),
+        point,
+        unit: None,
+        floor: known["floor"]
+            .as_i64()
+            .and_then(|floor| i16::try_from(floor).ok()),
+        accuracy_m: known["accuracyM"]
+            .as_f64()
+            .map_or(Address::ACCURACY_M_DEFAULT, |metres| metres as f32),
+        storey_height_m: known["storeyHeightM"].as_f64().map(|metres| metres as f32),
+        entrance: point_of(&known["entrance"]),
+        gates: gates.unwrap_or_default(),
+    }
+}
+
+fn last_point(batch: &PackedBatch) -> Point {
     let mut point = Point { lat: 0.0, lng: 0.0 };
     let mut reader = batch.reader().unwrap();
     while let Some(sample) = reader.next_sample().unwrap() {
@@ -77,18 +108,7 @@ fn address(batch: &PackedBatch) -> Address {
             };
         }
     }
-    Address {
-        line1: String::new(),
-        city: String::new(),
-        country: String::new(),
-        point,
-        unit: None,
-        floor: None,
-        accuracy_m: Address::ACCURACY_M_DEFAULT,
-        storey_height_m: None,
-        entrance: None,
-        gates: Vec::new(),
-    }
+    point
 }
 
 /// Runs a recording without the kinds in `without`.

@@ -43,7 +43,7 @@ pub(super) fn signals(scene: &Scene<'_>, findings: &Findings<'_>) -> Vec<Signal>
 /// Handed over far from the address, and from where hand-overs to it usually are.
 fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
     let estimate = claimed.estimate?;
-    let (distance_m, sigma_m) = scene.from_address(estimate);
+    let (distance_m, sigma_m) = scene.offset_from_address(estimate);
     let learned = scene
         .input
         .known

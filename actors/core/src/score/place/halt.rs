@@ -46,7 +46,7 @@ pub(super) fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u3
         }
         let until_ms = halt.from_ms.saturating_add(HALT_MS).min(halt.to_ms);
         let estimate = scene.estimate(halt.from_ms, until_ms)?;
-        let (distance_m, sigma_m) = scene.from_address(estimate);
+        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
         (distance_m <= FENCE_M + sigma_m).then_some(span)
     })
 }

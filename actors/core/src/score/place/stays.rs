@@ -5,7 +5,8 @@ use porchlight_schema::event::EventType;
 use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::height::rise;
-use crate::score::scene::{Body, Estimate, Foot, Scene, body, end_of, overlap_ms};
+use crate::score::position::Estimate;
+use crate::score::scene::{Body, Foot, Scene, body, end_of, overlap_ms};
 use crate::score::weights::stay as points;
 
 /// Two stops this near in time, without a change of place, are one stay: the parcel is shifted, the bell rung again.
@@ -237,7 +238,7 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
         sum += points::LENGTH / 2.0;
     }
     if let Some(estimate) = stay.estimate {
-        let (distance_m, sigma_m) = scene.from_address(estimate);
+        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
         sum += points::NEAR * (1.0 - f64::from(distance_m / (3.0 * sigma_m).max(50.0))).max(0.0);
     }
     if is_farthest(scene, stay, all) {

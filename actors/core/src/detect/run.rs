@@ -1,0 +1,222 @@
+//! Seconds of one state in a row: what may become an event.
+
+use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
+use serde::{Deserialize, Serialize};
+
+use super::constants::{
+    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, CONFIDENCE_BY_BODY,
+    CONFIDENCE_BY_POSITION, CONFIDENCE_EVIDENCE, CONFIDENCE_SPEED, CONFIDENCE_SPEED_MPS,
+    DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
+    PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
+    STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
+};
+use super::decode::State;
+use super::floors::floors_of;
+use super::frame::Frame;
+use super::logistic;
+use crate::context::SessionContext;
+use crate::window::WINDOW_MS;
+
+/// Seconds of one state in a row, and what they said.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Run {
+    pub(super) state: State,
+    pub(super) start_ms: u32,
+    pub(super) end_ms: u32,
+    /// End of the newest second of its own state.
+    pub(super) own_end_ms: u32,
+    /// Sum of the seconds' evidence for the state.
+    pub(super) evidence: f32,
+    /// Seconds in which the body was measured.
+    pub(super) body_sec: u16,
+    /// Seconds with steps.
+    pub(super) steps_sec: u16,
+    /// Seconds in which walking away from a vehicle would be seen.
+    pub(super) seen_sec: u16,
+    /// Seconds faster than anybody walks.
+    pub(super) fast_sec: u16,
+    /// Height before it, at its end, and a little later.
+    pub(super) from_m: Option<f32>,
+    pub(super) to_m: Option<f32>,
+    /// Height gone up and down in it, metres.
+    pub(super) path_m: f32,
+    /// Sum of the standard errors of its seconds' slopes, m/s.
+    pub(super) rough_mps: f32,
+    /// Height gained by acceleration alone, metres; 0 where a barometer tells.
+    pub(super) ride_m: f32,
+    /// Way over ground, metres.
+    pub(super) ground_m: f32,
+}
+
+/// The event that a state makes.
+pub(super) fn event_type(state: State) -> EventType {
+    match state {
+        State::Still => EventType::Stopped,
+        State::Walk => EventType::Walking,
+        State::Climb => EventType::Stairs,
+        State::Ride => EventType::Elevator,
+        State::Drive => EventType::Driving,
+    }
+}
+
+impl Run {
+    /// One second.
+    pub(super) fn of(frame: &Frame, state: State, before_m: Option<f32>) -> Self {
+        let evidence = match state {
+            State::Still | State::Ride => -frame.gait,
+            State::Walk | State::Climb => frame.gait,
+            State::Drive => 1.0,
+        };
+        let is_fast = frame
+            .speed_mps
+            .is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX);
+        Self {
+            state,
+            start_ms: frame.t_ms,
+            end_ms: frame.t_ms + WINDOW_MS,
+            own_end_ms: frame.t_ms + WINDOW_MS,
+            evidence,
+            body_sec: u16::from(frame.has_body),
+            steps_sec: u16::from(frame.has_steps),
+            seen_sec: u16::from(frame.sees_walk),
+            fast_sec: u16::from(is_fast),
+            from_m: before_m.or(frame.height_m),
+            to_m: frame.height_m,
+            path_m: frame.rate_mps.abs(),
+            rough_mps: frame.rate_error_mps,
+            ride_m: 0.0,
+            ground_m: frame.speed_mps.unwrap_or(0.0),
+        }
+    }
+
+    pub(super) fn duration_ms(&self) -> u32 {
+        self.end_ms.saturating_sub(self.start_ms)
+    }
+
+    /// Whether the body was measured in most of it.
+    pub(super) fn is_by_body(&self) -> bool {
+        u32::from(self.body_sec) * 2 * WINDOW_MS >= self.duration_ms()
+    }
+
+    /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
+    pub(super) fn is_walk_away(&self) -> bool {
+        if self.is_by_body() {
+            self.duration_ms() >= PARKED_WALK_MS_MIN
+                && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
+        } else {
+            self.duration_ms() >= PARKED_MOVE_MS_MIN
+                && u32::from(self.fast_sec) * FAST_SECONDS_SHARE * WINDOW_MS < self.duration_ms()
+        }
+    }
+
+    pub(super) fn height_m(&self) -> Option<f32> {
+        Some(self.to_m? - self.from_m?)
+    }
+
+    /// Whether it leads at least `min_m` up or down, and most of what it goes leads there.
+    pub(super) fn is_straight(&self, min_m: f32) -> bool {
+        let seconds = (self.duration_ms() / WINDOW_MS).max(1) as f32;
+        let needed_m = min_m
+            .max(CLIMB_STRAIGHT_MIN * self.path_m)
+            .max(CLIMB_ROUGH_SEC * self.rough_mps / seconds);
+        self.height_m()
+            .is_some_and(|height_m| height_m.abs() >= needed_m)
+    }
+
+    pub(super) fn rises(&self) -> f32 {
+        self.height_m().unwrap_or(self.ride_m)
+    }
+
+    /// Whether it is an event by itself.
+    pub(super) fn qualifies(&self) -> bool {
+        let duration_ms = self.duration_ms();
+        match self.state {
+            State::Still => {
+                let min_ms = if self.is_by_body() {
+                    STOPPED_MS_MIN
+                } else {
+                    STOPPED_BY_POSITION_MS_MIN
+                };
+                duration_ms >= min_ms
+                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
+            }
+            State::Walk => {
+                duration_ms >= WALK_MS_MIN
+                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
+            }
+            State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
+            State::Ride => self.is_straight(RIDE_HEIGHT_M_MIN),
+            State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
+        }
+    }
+
+    /// Whether `run`, which follows, may still belong to this event if it comes back.
+    pub(super) fn tolerates(&self, run: &Self) -> bool {
+        let duration_ms = run.duration_ms();
+        match (self.state, run.state) {
+            (State::Drive, State::Still) => true,
+            (State::Drive, State::Walk) => !run.is_walk_away(),
+            (State::Drive, _) => true,
+            (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
+            (State::Climb, State::Walk | State::Still) => duration_ms < LANDING_MS_MAX,
+            (State::Walk, State::Still) => duration_ms < PAUSE_MS_MAX,
+            _ => false,
+        }
+    }
+
+    pub(super) fn absorb(&mut self, later: &Self) {
+        self.end_ms = later.end_ms;
+        self.to_m = later.to_m.or(self.to_m);
+        if later.state == self.state {
+            self.own_end_ms = later.own_end_ms;
+            self.evidence += later.evidence;
+            self.body_sec = self.body_sec.saturating_add(later.body_sec);
+            self.steps_sec = self.steps_sec.saturating_add(later.steps_sec);
+            self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
+        }
+        self.seen_sec = self.seen_sec.saturating_add(later.seen_sec);
+        self.path_m += later.path_m;
+        self.rough_mps += later.rough_mps;
+        self.ride_m += later.ride_m;
+        self.ground_m += later.ground_m;
+    }
+
+    pub(super) fn metadata(&self, context: &SessionContext) -> Metadata {
+        if !matches!(self.state, State::Climb | State::Ride) {
+            return Metadata::None;
+        }
+        let direction = if self.rises() < 0.0 {
+            Direction::Down
+        } else {
+            Direction::Up
+        };
+        let height_m = self.height_m().map(f32::abs);
+        Metadata::Climb {
+            floors: height_m.map(|height_m| floors_of(context, height_m)),
+            direction,
+            height_cm: height_m.map(|height_m| (height_m * 100.0).round() as u32),
+        }
+    }
+
+    /// How sure it is: by what was measured, and how clearly it spoke for the state.
+    pub(super) fn confidence(&self) -> Confidence {
+        let state = self.state as usize;
+        let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
+        let by = if self.is_by_body() {
+            CONFIDENCE_BY_BODY
+        } else {
+            CONFIDENCE_BY_POSITION
+        };
+        let clear = (self.evidence / seconds).clamp(0.0, 1.2) - 0.8;
+        let mut log_odds = by.get(state).copied().unwrap_or(0.0);
+        match self.state {
+            State::Drive => {
+                log_odds += CONFIDENCE_SPEED
+                    * (self.ground_m / seconds - CONFIDENCE_SPEED_MPS).clamp(-3.0, 6.0)
+            }
+            State::Ride | State::Climb => {}
+            State::Still | State::Walk => log_odds += CONFIDENCE_EVIDENCE * clear,
+        }
+        logistic(log_odds)
+    }
+}

@@ -1,0 +1,100 @@
+//! Where something was, from several sources that may contradict each other.
+
+use crate::geo::Place;
+use crate::window::Fix;
+
+/// A phone's error is hardly ever below this, whatever it claims (Merry and Bettinger 2019: 7 to 13 m in towns).
+pub(crate) const SIGMA_LEAST_M: f32 = 8.0;
+/// Two sources of one place err together in part: no mean of them is more exact than this part of the best one.
+const FUSED_LEAST: f32 = 0.75;
+/// Sources this many common uncertainties apart contradict each other.
+const CONTRADICT_SIGMAS: f32 = 2.5;
+
+/// Where something was, and how exactly that is known (68 % radius).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) place: Place,
+    pub(crate) sigma_m: f32,
+}
+
+/// The mean of fixes, each weighted by its accuracy. Errors of neighbouring fixes are the same error, so that many
+/// of them are no more exact than one.
+pub(crate) fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
+    let (mut weights, mut east, mut north) = (0.0_f64, 0.0_f64, 0.0_f64);
+    for fix in fixes {
+        let accuracy_m = f64::from(fix.accuracy_m.max(SIGMA_LEAST_M));
+        let weight = 1.0 / (accuracy_m * accuracy_m);
+        weights += weight;
+        east += weight * f64::from(fix.place.east_m);
+        north += weight * f64::from(fix.place.north_m);
+    }
+    if weights <= 0.0 {
+        return None;
+    }
+    let place = Place {
+        east_m: (east / weights) as f32,
+        north_m: (north / weights) as f32,
+    };
+    Some(Estimate {
+        place,
+        sigma_m: (fixes.len() as f64 / weights).sqrt() as f32,
+    })
+}
+
+/// What several sources say of one place, each weighted by its exactness. Fixes inside a building may be far off and
+/// claim to be exact: where they contradict what was seen outdoors and the way walked from there, they are left out.
+pub(crate) fn fused(inside: Option<Estimate>, outside: [Option<Estimate>; 2]) -> Option<Estimate> {
+    let [before, after] = outside;
+    let anchored = match (before, after) {
+        (Some(before), Some(after)) if contradict(before, after) => match inside {
+            // Two against one, if there are two.
+            Some(inside) if !contradict(inside, before) => mean_estimate(&[inside, before]),
+            Some(inside) if !contradict(inside, after) => mean_estimate(&[inside, after]),
+            _ => return widest(before, after),
+        },
+        (Some(before), Some(after)) => mean_estimate(&[before, after]),
+        (one, other) => one.or(other),
+    };
+    match (anchored, inside) {
+        (Some(anchored), Some(inside)) if contradict(anchored, inside) => Some(anchored),
+        (Some(anchored), Some(inside)) => mean_estimate(&[anchored, inside]),
+        (anchored, inside) => anchored.or(inside),
+    }
+}
+
+/// Whether two sources cannot both be right.
+fn contradict(a: Estimate, b: Estimate) -> bool {
+    let sigma_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
+    a.place.distance_m(b.place) > CONTRADICT_SIGMAS * sigma_m
+}
+
+/// Somewhere between two sources of which one is wrong.
+fn widest(a: Estimate, b: Estimate) -> Option<Estimate> {
+    let middle = mean_estimate(&[a, b])?;
+    Some(Estimate {
+        sigma_m: middle.sigma_m.max(a.place.distance_m(b.place) / 2.0),
+        ..middle
+    })
+}
+
+fn mean_estimate(sources: &[Estimate]) -> Option<Estimate> {
+    let (mut weights, mut east, mut north, mut best_m) = (0.0_f32, 0.0_f32, 0.0_f32, f32::INFINITY);
+    for source in sources {
+        let weight = 1.0 / (source.sigma_m * source.sigma_m);
+        weights += weight;
+        east += weight * source.place.east_m;
+        north += weight * source.place.north_m;
+        best_m = best_m.min(source.sigma_m);
+    }
+    if weights <= 0.0 {
+        return None;
+    }
+    let place = Place {
+        east_m: east / weights,
+        north_m: north / weights,
+    };
+    Some(Estimate {
+        place,
+        sigma_m: (1.0 / weights.sqrt()).max(FUSED_LEAST * best_m),
+    })
+}

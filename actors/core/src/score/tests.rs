@@ -1,0 +1,130 @@
+//! Scripted sessions and what scoring must say of them.
+
+mod acts;
+mod coverage;
+mod hostile;
+mod knowledge;
+mod scenarios;
+mod script;
+
+use porchlight_schema::insight::{Evidence, ReasonCode, Score};
+
+use super::weights;
+
+/// The reason codes that stand for an outcome, and the one that stands in its place.
+const OUTCOMES: [ReasonCode; 5] = [
+    ReasonCode::FullAttempt,
+    ReasonCode::PartialAttempt,
+    ReasonCode::NoAttempt,
+    ReasonCode::PossibleNoAttempt,
+    ReasonCode::InsufficientData,
+];
+
+fn about<'s>(score: &'s Score, field: &'s str) -> impl Iterator<Item = &'s Evidence> {
+    score
+        .evidence
+        .iter()
+        .filter(move |entry| entry.about == field)
+}
+
+fn sum(score: &Score, field: &str) -> f64 {
+    about(score, field).map(|entry| entry.points).sum()
+}
+
+fn is_rounded(value: f64) -> bool {
+    ((value * 1000.0) - (value * 1000.0).round()).abs() < 1e-9
+}
+
+/// What holds for every score of every session.
+fn assert_sound(name: &str, score: &Score) {
+    let summary = &score.summary;
+    for value in [
+        summary.fraud_score,
+        summary.friction_score,
+        summary.visibility_score,
+    ] {
+        assert!(
+            (0.0..=1.0).contains(&value) && is_rounded(value),
+            "{name}: {value}"
+        );
+    }
+    let outcomes = score
+        .reason_codes
+        .iter()
+        .filter(|code| OUTCOMES.contains(code))
+        .count();
+    assert_eq!(outcomes, 1, "{name}: {:?}", score.reason_codes);
+    assert!(
+        OUTCOMES.contains(&score.reason_codes[0]),
+        "{name}: the outcome comes first"
+    );
+    let mut sorted = score.reason_codes.clone();
+    sorted.sort();
+    sorted.dedup();
+    assert_eq!(sorted, score.reason_codes, "{name}: in order, each once");
+    let right = score
+        .reason_codes
+        .contains(&ReasonCode::DeliveredToRightDoorstep);
+    assert_eq!(right, summary.right_doorstep, "{name}");
+    for code in &score.reason_codes {
+        assert!(
+            about(score, code.as_str()).next().is_some(),
+            "{name}: no evidence for {code:?}"
+        );
+    }
+    for field in [
+        "rightDoorstep",
+        "fraudScore",
+        "frictionScore",
+        "visibilityScore",
+    ] {
+        assert!(
+            about(score, field).next().is_some(),
+            "{name}: no evidence for {field}"
+        );
+    }
+    let flagged = about(score, "suspiciousBehavior").next().is_some();
+    assert_eq!(
+        flagged, summary.suspicious_behavior,
+        "{name}: a flag has its evidence"
+    );
+    assert_evidence(name, score);
+}
+
+fn assert_evidence(name: &str, score: &Score) {
+    let summary = &score.summary;
+    // The sum of the points is the logit: anyone can recompute the score by hand.
+    let logit = sum(score, "fraudScore");
+    let recomputed = 1.0 / (1.0 + libm::exp(-logit));
+    assert!(
+        (recomputed - summary.fraud_score).abs() < 0.001,
+        "{name}: {recomputed} {}",
+        summary.fraud_score
+    );
+    assert!(
+        (sum(score, "frictionScore") - summary.friction_score).abs() < 0.002,
+        "{name}"
+    );
+    assert!(
+        (sum(score, "visibilityScore") - summary.visibility_score).abs() < 0.004,
+        "{name}"
+    );
+    for entry in &score.evidence {
+        assert!(
+            !entry.text.is_empty() && !entry.explanation.is_empty(),
+            "{name}: {entry:?}"
+        );
+        assert!(!has_coordinate(&entry.text), "{name}: {}", entry.text);
+        assert!(entry.t_start <= entry.t_end, "{name}: {entry:?}");
+        assert!(is_rounded(entry.points), "{name}: {entry:?}");
+    }
+    assert_eq!(score.weights, weights::VERSION);
+}
+
+/// Four digits after a point: no metre and no second is told so exactly, only a coordinate would be.
+fn has_coordinate(text: &str) -> bool {
+    let fractions = text.split('.').skip(1);
+    fractions
+        .into_iter()
+        .any(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() > 3)
+}

@@ -1,0 +1,127 @@
+//! Visibility: loss lowers it, and only loss.
+
+use porchlight_schema::sample::SystemName;
+use proptest::prelude::*;
+
+use super::script::{FULL, Kit, Script};
+use super::{about, assert_sound};
+use crate::score::MarkName;
+
+fn indoors(kit: Kit) -> Script {
+    let script = Script::new(40)
+        .with(kit)
+        .floor(4)
+        .drive_to(-30.0, -25.0)
+        .stay(10);
+    let script = script
+        .walk_to(0.0, -1.0)
+        .go_in()
+        .walk_to(2.0, 9.0)
+        .climb(12.8, true)
+        .walk_to(30.0, 9.0);
+    let script = script
+        .stay(120)
+        .mark(MarkName::HandedOver)
+        .walk_to(2.0, 9.0)
+        .climb(-12.8, true);
+    script
+        .walk_to(0.0, -1.0)
+        .come_out()
+        .walk_to(-30.0, -25.0)
+        .stay(20)
+}
+
+fn visibility(script: &Script) -> f64 {
+    let score = script.score();
+    assert_sound("visibility", &score);
+    score.summary.visibility_score
+}
+
+#[test]
+fn losing_reception_inside_a_building_is_no_loss() {
+    let seen = visibility(&indoors(FULL));
+    assert!(seen > 0.95, "{seen}");
+    let switched_off = {
+        let mut script = indoors(FULL);
+        let inside_ms = script.marks[0].0 - 100_000;
+        script.system.push((inside_ms, SystemName::LocationOff));
+        visibility(&script)
+    };
+    assert!(switched_off < seen - 0.05, "{switched_off}");
+}
+
+#[test]
+fn what_the_device_does_not_have_is_no_loss() {
+    let mut script = indoors(Kit {
+        pressure: false,
+        ..FULL
+    });
+    let undeclared = visibility(&script);
+    script.sensors = ["location", "steps", "motion"].map(str::to_owned).to_vec();
+    let lacking = visibility(&script);
+    script.sensors.push("pressure".to_owned());
+    let lost = visibility(&script);
+    assert!(
+        lacking > 0.95 && undeclared < lacking && lost < undeclared,
+        "{lacking} {undeclared} {lost}"
+    );
+}
+
+#[test]
+fn batches_left_out_are_told() {
+    let mut script = indoors(FULL);
+    let seen = visibility(&script);
+    (script.quarantined_batches, script.missing_batches) = (2, 1);
+    let score = script.score();
+    assert!(score.summary.visibility_score < seen);
+    for signal in ["quarantined_batches", "missing_batches"] {
+        assert!(
+            about(&score, "visibilityScore").any(|entry| entry.signal == signal),
+            "{signal}"
+        );
+    }
+}
+
+#[test]
+fn poor_data_does_not_convict() {
+    let mut script = Script::new(41)
+        .drive_to(-900.0, 0.0)
+        .stay(10)
+        .walk_to(-880.0, 5.0)
+        .stay(30);
+    script = script
+        .mark(MarkName::HandedOver)
+        .walk_to(-900.0, 0.0)
+        .stay(30);
+    let whole = script.score().summary;
+    script.windows.retain(|window| window.t_ms % 20_000 < 2_000);
+    let poor = script.score().summary;
+    assert!(poor.visibility_score < whole.visibility_score);
+    assert!(
+        poor.fraud_score < whole.fraud_score,
+        "{} {}",
+        poor.fraud_score,
+        whole.fraud_score
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// The more seconds are lost, the less was seen. The mark keeps the time that weighs most where it is.
+    #[test]
+    fn visibility_falls_with_loss(keep_a in 0.0_f64..1.0, keep_b in 0.0_f64..1.0, seed in 0_u64..1_000) {
+        let (fewer, more) = if keep_a < keep_b { (keep_a, keep_b) } else { (keep_b, keep_a) };
+        let kept = |share: f64| {
+            let mut script = indoors(FULL);
+            script.sensors = ["location", "steps", "motion", "pressure"].map(str::to_owned).to_vec();
+            // The same order of loss for both shares: what the smaller one keeps, the greater keeps as well.
+            script.windows.retain(|window| {
+                let mixed = (u64::from(window.t_ms / 5_000) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ seed);
+                (((mixed ^ (mixed >> 29)) >> 20) % 1_000) as f64 / 1_000.0 < share
+            });
+            script.score().summary.visibility_score
+        };
+        prop_assert!(kept(fewer) <= kept(more) + 0.08);
+    }
+}

@@ -1,0 +1,224 @@
+//! What the service learns of places and traces.
+
+use porchlight_schema::ids::OrganizationId;
+use porchlight_schema::session::{Address, Env, Point, Tenant};
+
+use super::script::Script;
+use crate::geo::{LocalFrame, Place};
+use crate::score::{
+    MarkName, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, learn, place_key, trace_fingerprint,
+};
+
+fn address() -> Address {
+    Script::new(1).address
+}
+
+fn facts(day: u32, rider: u64, height_m: f32) -> PlaceFacts {
+    PlaceFacts {
+        day,
+        rider,
+        floor_height_m: Some((3, height_m)),
+        entrance: None,
+        drop_off: None,
+    }
+}
+
+fn learned(sessions: &[PlaceFacts]) -> PlaceKnowledge {
+    sessions
+        .iter()
+        .fold(PlaceKnowledge::default(), |old, &facts| learn(&old, facts))
+}
+
+#[test]
+fn one_session_teaches_nothing_and_a_wrong_one_moves_little() {
+    assert_eq!(
+        learned(&[facts(100, 1, 12.0)])
+            .known(&address(), 100)
+            .storey_height_m,
+        None
+    );
+    let good = [
+        facts(100, 1, 12.0),
+        facts(101, 2, 12.2),
+        facts(102, 3, 11.9),
+    ];
+    let known = learned(&good).known(&address(), 103);
+    assert!((known.storey_height_m.unwrap() - 4.0).abs() < 0.05);
+    let mut poisoned = good.to_vec();
+    poisoned.push(facts(103, 4, 7.0));
+    let after = learned(&poisoned)
+        .known(&address(), 103)
+        .storey_height_m
+        .unwrap();
+    assert!((after - 4.0).abs() < 0.1, "{after}");
+}
+
+#[test]
+fn one_courier_is_not_the_majority() {
+    let mut sessions = vec![
+        facts(100, 1, 12.0),
+        facts(100, 2, 12.1),
+        facts(100, 3, 12.0),
+    ];
+    sessions.extend((0..10).map(|day| facts(101 + day, 9, 8.0)));
+    let storey_m = learned(&sessions)
+        .known(&address(), 111)
+        .storey_height_m
+        .unwrap();
+    assert!(storey_m > 3.5, "{storey_m}");
+}
+
+#[test]
+fn what_is_old_counts_less_and_memory_is_bounded() {
+    let mut sessions: Vec<PlaceFacts> = (0..5).map(|rider| facts(0, rider, 9.0)).collect();
+    sessions.extend((0..3).map(|rider| facts(900, 10 + rider, 12.0)));
+    let known = learned(&sessions).known(&address(), 900);
+    assert!(
+        (known.storey_height_m.unwrap() - 4.0).abs() < 0.01,
+        "five old ones are worth less than three new"
+    );
+    let many: Vec<PlaceFacts> = (0..100)
+        .map(|day| facts(day, u64::from(day), 12.0))
+        .collect();
+    let bytes = postcard::to_allocvec(&learned(&many)).unwrap();
+    assert!(bytes.len() < PLACE_SESSIONS_MAX * 40, "{}", bytes.len());
+    let back: PlaceKnowledge = postcard::from_bytes(&bytes).unwrap();
+    assert_eq!(back, learned(&many));
+}
+
+#[test]
+fn places_are_learned_around_the_address_only() {
+    let frame = LocalFrame::new(address().point);
+    let at = |east_m: f32| {
+        Some((
+            frame.point(Place {
+                east_m,
+                north_m: 0.0,
+            }),
+            8.0,
+        ))
+    };
+    let session = |rider, east_m| PlaceFacts {
+        drop_off: at(east_m),
+        floor_height_m: None,
+        ..facts(10, rider, 0.0)
+    };
+    let known =
+        learned(&[session(1, 30.0), session(2, 34.0), session(3, 31.0)]).known(&address(), 10);
+    let point = known.drop_off.unwrap().point;
+    assert!((frame.place(point).east_m - 31.0).abs() < 0.5);
+    let far =
+        learned(&[session(1, 900.0), session(2, 905.0), session(3, 903.0)]).known(&address(), 10);
+    assert_eq!(far.drop_off, None);
+}
+
+#[test]
+fn a_right_delivery_teaches_and_a_wrong_one_does_not() {
+    let deliver = |east: f32| {
+        let script = Script::new(50)
+            .drive_to(-30.0, -25.0)
+            .stay(10)
+            .walk_to(east, -1.0)
+            .stay(40);
+        script
+            .mark(MarkName::HandedOver)
+            .walk_to(-30.0, -25.0)
+            .stay(20)
+            .scored()
+    };
+    let drop_off = deliver(0.0).learned.unwrap().drop_off.unwrap().0;
+    assert!(
+        LocalFrame::new(address().point)
+            .place(drop_off)
+            .distance_m(Place::default())
+            < 20.0
+    );
+    assert_eq!(deliver(200.0).learned, None);
+}
+
+#[test]
+fn the_key_is_of_the_building() {
+    let tenant = |seed| Tenant {
+        organization_id: OrganizationId::from_bytes([seed; 16]),
+        env: Env::Production,
+    };
+    let key = |line1: &str| {
+        place_key(
+            tenant(1),
+            &Address {
+                line1: line1.into(),
+                ..address()
+            },
+        )
+    };
+    assert_eq!(key("12 Main Street"), key("12  main street, Apt 4B"));
+    assert_eq!(key("12 Main Street"), key("12 MAIN STREET #7"));
+    assert_ne!(key("12 Main Street"), key("14 Main Street"));
+    assert_ne!(
+        key("12 Main Street"),
+        place_key(
+            tenant(2),
+            &Address {
+                line1: "12 Main Street".into(),
+                ..address()
+            }
+        )
+    );
+    let sandbox = Tenant {
+        env: Env::Sandbox,
+        ..tenant(1)
+    };
+    assert_ne!(
+        key("12 Main Street"),
+        place_key(
+            sandbox,
+            &Address {
+                line1: "12 Main Street".into(),
+                ..address()
+            }
+        )
+    );
+}
+
+#[test]
+fn a_copy_is_recognised_and_an_honest_repeat_is_not() {
+    let trip = |seed| {
+        Script::new(seed)
+            .drive_to(-30.0, -25.0)
+            .stay(10)
+            .walk_to(0.0, -1.0)
+            .stay(30)
+            .walk_to(-30.0, -25.0)
+    };
+    let print = |script: &Script| trace_fingerprint(&script.windows).unwrap();
+    let first = print(&trip(60));
+    assert_eq!(first.copy_of(&print(&trip(60))), Some(1.0));
+    for seed in 61..90 {
+        assert_eq!(
+            first.copy_of(&print(&trip(seed))),
+            None,
+            "the same way on another day"
+        );
+        assert!(first.similarity(&print(&trip(seed))) < 0.1);
+    }
+    // Later, cut short, and around an address that was geocoded anew.
+    let mut copy = trip(60);
+    let moved = LocalFrame::new(Point {
+        lat: 48.2003,
+        lng: 11.6004,
+    });
+    let frame = LocalFrame::new(address().point);
+    for window in &mut copy.windows {
+        window.t_ms += 7_000;
+        for fix in window.fixes.iter_mut().flatten() {
+            fix.place = moved.place(frame.point(fix.place));
+        }
+    }
+    copy.windows.truncate(copy.windows.len() * 4 / 5);
+    assert!(first.copy_of(&print(&copy)).is_some());
+    assert_eq!(
+        trace_fingerprint(&Script::new(1).stay(300).windows),
+        None,
+        "standing still is no trace"
+    );
+}

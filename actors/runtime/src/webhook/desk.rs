@@ -1,0 +1,216 @@
+//! What a customer may do with the configuration, and what is answered.
+
+use porchlight_core::webhook::signature::secret_text;
+use porchlight_schema::ids::EndpointId;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use zeroize::Zeroizing;
+
+use super::Webhooks;
+use crate::ports::{Endpoint, PreviousSecret, SealedSecret, StoreError, UrlRefused};
+
+/// How often a change is tried again that met another change.
+const CHANGES_MAX: u32 = 5;
+
+/// Why a configuration was not made, changed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigureError {
+    /// There is one already.
+    #[error("there is a webhook already")]
+    Exists,
+    /// There is none.
+    #[error("there is no webhook")]
+    None,
+    /// The URL is not taken.
+    #[error("the URL is refused: {0}")]
+    Url(UrlRefused),
+    /// An overlap of two secrets runs.
+    #[error("the previous secret still signs")]
+    OverlapRuns,
+    /// Others change it all the time.
+    #[error("the webhook was changed by others meanwhile")]
+    Contended,
+    /// The store can't.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The secret can't be encrypted.
+    #[error("the secret cannot be sealed")]
+    Seal,
+}
+
+/// An endpoint and the secret that was made for it, which is shown this once.
+pub struct Made {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// The secret's text.
+    pub secret: Zeroizing<String>,
+}
+
+impl std::fmt::Debug for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Made")
+            .field("endpoint", &self.endpoint.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Webhooks {
+    /// The outbox, for reading.
+    #[must_use]
+    pub fn outbox(&self) -> &dyn crate::ports::Outbox {
+        self.inner.outbox.as_ref()
+    }
+
+    /// The wall clock's time.
+    #[must_use]
+    pub fn now(&self) -> TimestampMs {
+        self.inner.clock.now()
+    }
+
+    /// A tenant's endpoint.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigureError::None`] when there is none, and what the store says.
+    pub async fn endpoint(&self, tenant: Tenant) -> Result<Endpoint, ConfigureError> {
+        let endpoint = self.inner.outbox.endpoint(tenant).await?;
+        endpoint.ok_or(ConfigureError::None)
+    }
+
+    /// Makes a tenant's endpoint, with a new secret.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConfigureError`].
+    pub async fn register(&self, tenant: Tenant, url: &str) -> Result<Made, ConfigureError> {
+        self.probe(url).await?;
+        let now = self.inner.clock.now();
+        let id = EndpointId::new(now, self.inner.entropy.random());
+        let (secret, sealed) = self.new_secret(tenant, id, 1)?;
+        let endpoint = Endpoint {
+            enabled: true,
+            id,
+            tenant,
+            url: url.into(),
+            created_at: now,
+            version: 1,
+            secret: sealed,
+            previous: None,
+        };
+        if !self.inner.outbox.create_endpoint(endpoint.clone()).await? {
+            return Err(ConfigureError::Exists);
+        }
+        self.endpoint_changed(tenant);
+        Ok(Made { endpoint, secret })
+    }
+
+    /// Changes what is given.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConfigureError`].
+    pub async fn change(
+        &self,
+        tenant: Tenant,
+        url: Option<&str>,
+        enabled: Option<bool>,
+    ) -> Result<Endpoint, ConfigureError> {
+        if let Some(url) = url {
+            self.probe(url).await?;
+        }
+        self.replace(tenant, |endpoint| {
+            if let Some(url) = url {
+                endpoint.url = url.into();
+            }
+            if let Some(enabled) = enabled {
+                endpoint.enabled = enabled;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Makes a new secret; the one before signs too for `overlap_sec`. With 0 all older secrets end now; with
+    /// another number none may be in an overlap already.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConfigureError`].
+    pub async fn rotate(&self, tenant: Tenant, overlap_sec: u32) -> Result<Made, ConfigureError> {
+        let mut made = None;
+        let endpoint = self
+            .replace(tenant, |endpoint| {
+                let now = self.inner.clock.now();
+                if overlap_sec > 0 && endpoint.overlap(now).is_some() {
+                    return Err(ConfigureError::OverlapRuns);
+                }
+                let number = endpoint.secret.number.saturating_add(1);
+                let (secret, sealed) = self.new_secret(tenant, endpoint.id, number)?;
+                let replaced = std::mem::replace(&mut endpoint.secret, sealed);
+                endpoint.previous = (overlap_sec > 0).then(|| PreviousSecret {
+                    secret: replaced,
+                    expires_at: now.plus_ms(i64::from(overlap_sec) * 1000),
+                });
+                made = Some(secret);
+                Ok(())
+            })
+            .await?;
+        let secret = made.ok_or(ConfigureError::Seal)?;
+        Ok(Made { endpoint, secret })
+    }
+
+    /// Removes the endpoint; what waits is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConfigureError`].
+    pub async fn remove(&self, tenant: Tenant) -> Result<(), ConfigureError> {
+        if !self.inner.outbox.delete_endpoint(tenant).await? {
+            return Err(ConfigureError::None);
+        }
+        self.endpoint_changed(tenant);
+        Ok(())
+    }
+
+    async fn probe(&self, url: &str) -> Result<(), ConfigureError> {
+        let probed = self.inner.transport.probe(url).await;
+        probed.map_err(ConfigureError::Url)
+    }
+
+    fn new_secret(
+        &self,
+        tenant: Tenant,
+        id: EndpointId,
+        number: u32,
+    ) -> Result<(Zeroizing<String>, SealedSecret), ConfigureError> {
+        let mut bytes = Zeroizing::new([0_u8; 32]);
+        for half in bytes.chunks_exact_mut(16) {
+            half.copy_from_slice(&self.inner.entropy.random().to_be_bytes());
+        }
+        let secret = Zeroizing::new(secret_text(&bytes));
+        let sealed = self.inner.seal.seal(tenant, id, number, &secret);
+        Ok((secret, sealed.ok_or(ConfigureError::Seal)?))
+    }
+
+    /// Changes the endpoint by `change`, which is asked anew when another change came first.
+    async fn replace(
+        &self,
+        tenant: Tenant,
+        mut change: impl FnMut(&mut Endpoint) -> Result<(), ConfigureError>,
+    ) -> Result<Endpoint, ConfigureError> {
+        for _ in 0..CHANGES_MAX {
+            let mut endpoint = self.endpoint(tenant).await?;
+            let before = endpoint.clone();
+            change(&mut endpoint)?;
+            if endpoint == before {
+                return Ok(endpoint);
+            }
+            endpoint.version = before.version + 1;
+            if self.inner.outbox.replace_endpoint(endpoint.clone()).await? {
+                self.endpoint_changed(tenant);
+                return Ok(endpoint);
+            }
+        }
+        Err(ConfigureError::Contended)
+    }
+}

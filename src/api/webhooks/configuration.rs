@@ -1,0 +1,213 @@
+//! `/v1/webhooks`, `/rotate` and `/test`.
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use porchlight_actors::ports::Endpoint;
+use porchlight_actors::webhook::Webhooks;
+use porchlight_schema::ids::{EndpointId, MessageId};
+use porchlight_schema::limits::{SECRET_OVERLAP_SEC_DEFAULT, SECRET_OVERLAP_SEC_MAX};
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::time::TimestampMs;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::body::Limits;
+use super::super::call::{self, Call};
+use super::super::fields::{self, Faults, Fields};
+use super::super::problem::Problem;
+use super::{EVENTS, webhooks};
+use crate::transport::ends_soon;
+
+/// A configuration as it is answered.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfigurationView<'a> {
+    id: EndpointId,
+    url: &'a str,
+    enabled: bool,
+    created_at: TimestampMs,
+    /// Only where it was made just now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
+    /// Only in the answer to a rotation; null where the secret before has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_secret_expires_at: Option<Option<TimestampMs>>,
+    /// Only where the receiver's certificate ends soon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate_expires_at: Option<TimestampMs>,
+}
+
+impl<'a> ConfigurationView<'a> {
+    fn new(endpoint: &'a Endpoint, webhooks: &Webhooks) -> Self {
+        let ends_at = webhooks.certificate_ends_at(endpoint.tenant);
+        Self {
+            id: endpoint.id,
+            url: &endpoint.url,
+            enabled: endpoint.enabled,
+            created_at: endpoint.created_at,
+            secret: None,
+            previous_secret_expires_at: None,
+            certificate_expires_at: ends_at.filter(|&ends_at| ends_soon(ends_at, webhooks.now())),
+        }
+    }
+}
+
+/// How a test event went.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TestView {
+    delivery_id: MessageId,
+    status_code: Option<u16>,
+    duration_ms: u32,
+    error: Option<&'static str>,
+}
+
+/// The body, which may be left out altogether.
+async fn optional_body(call: &mut Call) -> Result<Value, Problem> {
+    let headers = call.headers();
+    let length = headers.get(CONTENT_LENGTH);
+    let is_absent = length.is_none_or(|length| length == "0")
+        && !headers.contains_key(TRANSFER_ENCODING)
+        && !headers.contains_key(CONTENT_TYPE);
+    if is_absent {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    let body = call.body(Limits::REQUEST).await?;
+    if body.is_empty() {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    fields::parse(&body)
+}
+
+fn url<'v>(fields: &Fields<'v>, faults: &mut Faults) -> Option<&'v str> {
+    fields.read("url", "must be a string", faults, Value::as_str)
+}
+
+/// Makes the configuration. 201: with its secret.
+///
+/// # Errors
+///
+/// See the module [`super::super`].
+pub(super) async fn register(mut call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    call.accepts_json()?;
+    let webhooks = webhooks(&call)?;
+    let body = call.body(Limits::REQUEST).await?;
+    let value = fields::parse(&body)?;
+    let root = Fields::root(&value)?;
+    let mut faults = Faults::default();
+    let url = url(&root, &mut faults);
+    let url = root.need("url", url, &mut faults);
+    let made = webhooks.register(tenant, faults.none(url)?).await?;
+    let view = ConfigurationView {
+        secret: Some(&made.secret),
+        ..ConfigurationView::new(&made.endpoint, &webhooks)
+    };
+    call::json(HttpResponse::Created(), &view)
+}
+
+/// Shows the configuration. 200: without its secret.
+///
+/// # Errors
+///
+/// See the module [`super::super`].
+pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    let webhooks = webhooks(&call)?;
+    let endpoint = webhooks.endpoint(tenant).await?;
+    call.accepts_json()?;
+    call::json(
+        HttpResponse::Ok(),
+        &ConfigurationView::new(&endpoint, &webhooks),
+    )
+}
+
+/// Changes URL and pause. 200: the configuration.
+///
+/// # Errors
+///
+/// See the module [`super::super`].
+pub(super) async fn change(mut call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    let webhooks = webhooks(&call)?;
+    webhooks.endpoint(tenant).await?;
+    call.accepts_json()?;
+    let body = call.body(Limits::REQUEST).await?;
+    let value = fields::parse(&body)?;
+    let root = Fields::root(&value)?;
+    let mut faults = Faults::default();
+    let url = url(&root, &mut faults);
+    let enabled = root.read(
+        "enabled",
+        "must be true or false",
+        &mut faults,
+        Value::as_bool,
+    );
+    let (url, enabled) = faults.none(Some((url, enabled)))?;
+    let endpoint = webhooks.change(tenant, url, enabled).await?;
+    call::json(
+        HttpResponse::Ok(),
+        &ConfigurationView::new(&endpoint, &webhooks),
+    )
+}
+
+/// Removes the configuration. 204.
+///
+/// # Errors
+///
+/// See the module [`super::super`].
+pub(super) async fn remove(call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    webhooks(&call)?.remove(tenant).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Makes a new secret. 200: the configuration with it, and until when the one before signs.
+///
+/// # Errors
+///
+/// See the module [`super::super`].
+pub(super) async fn rotate(mut call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    let webhooks = webhooks(&call)?;
+    webhooks.endpoint(tenant).await?;
+    call.accepts_json()?;
+    let value = optional_body(&mut call).await?;
+    let root = Fields::root(&value)?;
+    let mut faults = Faults::default();
+    let overlap_sec = root.whole("overlapSec", 0..=SECRET_OVERLAP_SEC_MAX, &mut faults);
+    let overlap_sec = faults.none(Some(overlap_sec.unwrap_or(SECRET_OVERLAP_SEC_DEFAULT)))?;
+    let made = webhooks.rotate(tenant, overlap_sec).await?;
+    let previous = made.endpoint.previous.as_ref();
+    let view = ConfigurationView {
+        secret: Some(&made.secret),
+        previous_secret_expires_at: Some(previous.map(|previous| previous.expires_at)),
+        ..ConfigurationView::new(&made.endpoint, &webhooks)
+    };
+    call::json(HttpResponse::Ok(), &view)
+}
+
+/// Sends a test event. 200: how it went.
+///
+/// # Errors
+///
+/// See the module [`super::super`].
+pub(super) async fn test(mut call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    let webhooks = webhooks(&call)?;
+    webhooks.endpoint(tenant).await?;
+    call.accepts_json()?;
+    let value = optional_body(&mut call).await?;
+    let root = Fields::root(&value)?;
+    let mut faults = Faults::default();
+    let event = root.closed("event", &EVENTS, &mut faults);
+    let event = faults.none(Some(event.unwrap_or(MessageEvent::InsightUpdated)))?;
+    let tested = webhooks.test(tenant, event).await?;
+    let view = TestView {
+        delivery_id: tested.id,
+        status_code: tested.answer.status_code,
+        duration_ms: tested.answer.duration_ms,
+        error: tested.error(),
+    };
+    call::json(HttpResponse::Ok(), &view)
+}
