@@ -171,6 +171,8 @@ pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 1_024;
 pub const ENDPOINT_LANES_MAX: usize = 1_024;
 /// Messages that one retry by filter may touch (contract 9).
 pub const RETRY_BY_FILTER_MAX: usize = 10_000;
+/// Messages of one kind that are counted for the metrics; more than this shows as this.
+pub const DEPTH_COUNTED_MAX: u64 = 200_000;
 /// Deadlines further ahead than this are left to the store's scan (design).
 pub const WHEEL_AHEAD_MS: u64 = 15 * 60 * 1000;
 

@@ -17,14 +17,13 @@ async fn each_field_of_a_start_is_checked() {
     let long = "x".repeat(257);
     let text = [json!(""), json!(1), json!(null), json!([]), json!(long)];
     let mut bad: Vec<(&str, Value)> = Vec::new();
-    for pointer in [
-        "/deliveryId",
-        "/externalRiderId",
-        "/address/line1",
-        "/address/city",
-        "/address/country",
-    ] {
+    for pointer in ["/deliveryId", "/externalRiderId"] {
         bad.extend(text.iter().map(|value| (pointer, value.clone())));
+    }
+    // A line of an address may be empty.
+    for pointer in ["/address/line1", "/address/city", "/address/country"] {
+        let values = text.iter().filter(|value| **value != "");
+        bad.extend(values.map(|value| (pointer, value.clone())));
     }
     for (pointer, values) in [
         ("/address", json!([null, 1, [], "x"])),

@@ -10,11 +10,11 @@ use porchlight::store::MemoryStore;
 use porchlight::store::secrets::SecretKeys;
 use porchlight::world::{SystemClock, SystemEntropy};
 use porchlight_actors::ports::{
-    AskOutcome, Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights,
-    MessageBody, NewSession, Outbox, PreviousSecret, SecretSeal, Sessions, StoredInsight,
+    Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, MessageBody,
+    NewSession, Outbox, SecretSeal, Sessions, StoredInsight,
 };
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
-use porchlight_core::webhook::signature::{secret_text, service_signature};
+use porchlight_core::webhook::signature::secret_text;
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::message::MessageEvent;
@@ -23,13 +23,13 @@ use porchlight_schema::session::{
 };
 use porchlight_schema::time::TimestampMs;
 
-use crate::receiver::{Authority, OK, Receiver, transport};
+use crate::receiver::{Authority, transport};
 
 pub(crate) const BAD: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
 
 /// The system's clock, set forward by the tests.
 #[derive(Default)]
-struct Ahead(AtomicI64);
+pub(crate) struct Ahead(AtomicI64);
 
 impl Clock for Ahead {
     fn now(&self) -> TimestampMs {

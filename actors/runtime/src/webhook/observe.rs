@@ -7,10 +7,10 @@ use porchlight_core::webhook::{Cause, Report, State, Update};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use crate::ports::StoreError;
+use crate::ports::{Depth, StoreError};
 
 /// Metrics as name, type and help.
-pub const CATALOGUE: [(&str, &str, &str); 11] = [
+pub const CATALOGUE: [(&str, &str, &str); 12] = [
     (
         "porchlight_webhook_attempts_total",
         "counter",
@@ -53,9 +53,14 @@ pub const CATALOGUE: [(&str, &str, &str); 11] = [
         "Since when the oldest message waits that could be sent; 0 when none does",
     ),
     (
+        "porchlight_webhook_messages",
+        "gauge",
+        "Messages kept that wait for a first try or a retry, or failed for good, by state; counted each minute",
+    ),
+    (
         "porchlight_webhook_overlaps",
         "gauge",
-        "Endpoints at work whose previous secret still signs",
+        "Endpoints whose previous secret still signs",
     ),
     (
         "porchlight_webhook_store_failures_total",
@@ -81,8 +86,8 @@ pub struct WebhookMetrics {
     pub blocked: Gauge,
     /// Since when the oldest message waits that could be sent.
     pub oldest_due: Gauge,
-    /// Endpoints whose previous secret still signs.
-    pub overlaps: Gauge,
+    overlaps: Gauge,
+    messages: [Gauge; 3],
     store_failures: Counter,
 }
 
@@ -109,6 +114,8 @@ impl WebhookMetrics {
             blocked: metrics::gauge!("porchlight_webhook_lanes_blocked"),
             oldest_due: metrics::gauge!("porchlight_webhook_oldest_due_timestamp_seconds"),
             overlaps: metrics::gauge!("porchlight_webhook_overlaps"),
+            messages: ["pending", "retrying", "failed"]
+                .map(|state| metrics::gauge!("porchlight_webhook_messages", "state" => state)),
             store_failures: metrics::counter!("porchlight_webhook_store_failures_total"),
         }
     }
@@ -118,6 +125,15 @@ impl WebhookMetrics {
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<WebhookMetrics> = LazyLock::new(WebhookMetrics::new);
         &METRICS
+    }
+
+    /// The outboxes were counted.
+    pub(super) fn set_depth(&self, depth: &Depth) {
+        let [pending, retrying, failed] = &self.messages;
+        pending.set(depth.pending as f64);
+        retrying.set(depth.retrying as f64);
+        failed.set(depth.failed as f64);
+        self.overlaps.set(depth.overlaps as f64);
     }
 
     /// A try ended.
