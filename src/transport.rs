@@ -53,6 +53,8 @@ const HTTP2_PING_MS: u64 = 2_000;
 const LOOK_UPS_MAX: usize = 64;
 /// How long a verdict on a name counts; see [`Guard::new`].
 const NAME_FRESH_MS: u64 = 250;
+/// Probes of one node at once.
+const PROBES_MAX: usize = 128;
 /// How long an attempt waits for a socket before it is given up as a fault of ours.
 const PLACE_MS_MAX: u64 = 5_000;
 
@@ -120,6 +122,7 @@ struct Inner {
     guard: Arc<Guard>,
     tls: Arc<rustls::ClientConfig>,
     places: Semaphore,
+    probes: Semaphore,
     ends: tls::CertificateEnds,
 }
 
@@ -166,6 +169,7 @@ impl HttpTransport {
             guard,
             tls: Arc::new(config),
             places: Semaphore::new(NODE_ATTEMPTS_IN_FLIGHT_MAX),
+            probes: Semaphore::new(PROBES_MAX),
             ends,
         });
         Ok(Self {
@@ -200,6 +204,8 @@ impl Transport for HttpTransport {
         let (inner, url) = (Arc::clone(&self.inner), url.to_owned());
         let probing = self.handle.spawn(async move {
             let target = Target::parse(&url, inner.guard.allowed())?;
+            let place = inner.probes.try_acquire();
+            let _place = place.map_err(|_| UrlRefused::Unavailable)?;
             let deadline = Duration::from_millis(PROBE_MS_MAX);
             // A host that does not answer in time is accepted; a name that does not resolve in time is not.
             let addresses = timeout(deadline / 2, inner.addresses(&target));

@@ -60,6 +60,10 @@ impl From<ConfigureError> for Problem {
                 Code::OverlapRunning,
                 "The previous secret still signs; overlapSec 0 ends it now.",
             ),
+            ConfigureError::Busy => Self::new(
+                Code::RateLimited,
+                "Too many URLs of yours are being checked; nothing was changed.",
+            ),
             ConfigureError::Contended => Self::new(
                 Code::Conflict,
                 "The webhook was changed by others meanwhile; nothing was changed by this request.",
@@ -79,7 +83,10 @@ impl From<TestError> for Problem {
     fn from(error: TestError) -> Self {
         match error {
             TestError::NoEndpoint => not_configured(),
-            TestError::Busy => Self::new(Code::Overloaded, "Too many test events are under way."),
+            TestError::Busy => Self::new(
+                Code::RateLimited,
+                "Too many test events of yours are under way.",
+            ),
             TestError::Store(error) => error.into(),
             TestError::Secret => Self::internal(error),
         }

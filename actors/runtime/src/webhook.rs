@@ -23,7 +23,6 @@ use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
-use tokio::sync::Semaphore;
 
 use crate::observe::{ActorKind, Metrics};
 use crate::ports::{Answer, Clock, Entropy, Outbox, SecretSeal, StoreError, Transport};
@@ -38,8 +37,8 @@ pub use request::{Armed, Saying};
 const SCAN: Duration = Duration::from_secs(60);
 /// How often the age of the oldest message is told.
 const TELL: Duration = Duration::from_secs(5);
-/// Test events under way at once, of all tenants.
-const TESTS_MAX: usize = 32;
+/// Test events and probes of one tenant under way at once: what a customer waits for here is at its own receiver.
+const ASKED_BY_TENANT_MAX: usize = 4;
 /// The session that a test event speaks of.
 const TEST_SESSION: &str = "ses_test";
 /// No message waits.
@@ -75,7 +74,7 @@ pub(crate) struct Inner {
     wheels: Mutex<Vec<Wheel<Tenant>>>,
     actors: DashMap<Tenant, (Arc<Presence>, Addr<WebhookActor>)>,
     certificates: DashMap<Tenant, TimestampMs>,
-    tests: Semaphore,
+    asked: DashMap<Tenant, usize>,
     draining: AtomicBool,
 }
 
@@ -95,6 +94,23 @@ impl Presence {
     fn set_oldest(&self, oldest: Option<TimestampMs>) {
         let oldest = oldest.map_or(NONE_WAITS, |oldest| oldest.0);
         self.oldest.store(oldest, Ordering::Relaxed);
+    }
+}
+
+/// A test event or a probe that is under way.
+struct Asked {
+    inner: Arc<Inner>,
+    tenant: Tenant,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut entry) = self.inner.asked.entry(self.tenant) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
     }
 }
 
@@ -127,7 +143,7 @@ pub enum TestError {
     /// There is no endpoint.
     #[error("there is no webhook")]
     NoEndpoint,
-    /// Too many are under way.
+    /// Too many of this tenant are under way.
     #[error("too many test events are under way")]
     Busy,
     /// The endpoint can't be read.
@@ -161,7 +177,7 @@ impl Webhooks {
             wheels: Mutex::default(),
             actors: DashMap::new(),
             certificates: DashMap::new(),
-            tests: Semaphore::new(TESTS_MAX),
+            asked: DashMap::new(),
             draining: AtomicBool::new(false),
         });
         let wheel = |arbiter| {
@@ -209,7 +225,7 @@ impl Webhooks {
     /// See [`TestError`].
     pub async fn test(&self, tenant: Tenant, event: MessageEvent) -> Result<Tested, TestError> {
         let inner = &self.inner;
-        let _place = inner.tests.try_acquire().map_err(|_| TestError::Busy)?;
+        let _asked = inner.ask(tenant).ok_or(TestError::Busy)?;
         let endpoint = inner.outbox.endpoint(tenant).await?;
         let endpoint = endpoint.ok_or(TestError::NoEndpoint)?;
         let armed = Armed::new(endpoint, inner.seal.as_ref()).ok_or(TestError::Secret)?;
@@ -300,6 +316,18 @@ impl Inner {
             WebhookActor::new(tenant, inner, known)
         });
         Some((presence, actor))
+    }
+
+    /// A place for a test event or a probe, unless the tenant has all that it may have.
+    fn ask(self: &Arc<Self>, tenant: Tenant) -> Option<Asked> {
+        let mut asked = self.asked.entry(tenant).or_default();
+        (*asked < ASKED_BY_TENANT_MAX).then(|| {
+            *asked += 1;
+            Asked {
+                inner: Arc::clone(self),
+                tenant,
+            }
+        })
     }
 
     fn arm(&self, tenant: Tenant, wait: Duration) {

@@ -43,9 +43,14 @@ const BY_HAND_MAX: usize = 64;
 const LOW_WATER: usize = 64;
 /// How often the store's list of what is due is read again: before what was beyond the horizon can be due.
 const RELIST_MS: i64 = WHEEL_AHEAD_MS as i64 / 3;
-/// A message may be committed this much later than it was made and still be found at once; one that took longer is
-/// found when everything is listed again.
-const COMMIT_LAG_MS: i64 = 10_000;
+/// A message may be committed this much later than it was made and still be found by its own poke.
+const COMMIT_LAG_MS: i64 = 1_000;
+/// One that took longer, up to this, is found by the first listing after [`DEEP_EVERY_MS`]; one that took longer still
+/// when everything is listed again. The store wades through what it has removed since then, so most listings are not
+/// that deep.
+const COMMIT_LAG_MS_MAX: i64 = 30_000;
+/// How often a listing reaches back that far.
+const DEEP_EVERY_MS: i64 = 5_000;
 /// The pause after a fault of our own; doubled for each one that follows.
 const HOLD_MS_MIN: i64 = 500;
 /// The longest such pause.
@@ -108,8 +113,10 @@ pub struct EndpointMachine {
     /// The store's list held nothing but lanes that are under way: worth reading again when one of them is not.
     list_after_commit: bool,
     relist_at: TimestampMs,
-    /// Nothing made before this time is to be looked at that was not listed already.
+    /// What was made before this time was listed already, but for what was committed late.
     listed_from: TimestampMs,
+    /// When a listing is to reach back for what was committed late.
+    deep_at: TimestampMs,
     /// The time of the listing that is being read.
     listing_at: TimestampMs,
     hold_until: TimestampMs,
@@ -142,6 +149,7 @@ impl EndpointMachine {
             list_after_commit: false,
             relist_at: beginning,
             listed_from: beginning,
+            deep_at: beginning,
             listing_at: beginning,
             hold_until: beginning,
             hold_ms: HOLD_MS_MIN,

@@ -22,6 +22,10 @@ use crate::ports::{Endpoint, StoreResult};
 /// applies to what waits.
 const ENDPOINT_FRESH_MS: i64 = 5_000;
 
+/// An actor with nothing to do stays for this long: one that comes anew lists its whole outbox, one that is there
+/// only what is new.
+const LINGER: Duration = Duration::from_secs(30);
+
 /// One tenant's webhooks.
 pub(super) struct WebhookActor {
     tenant: Tenant,
@@ -29,6 +33,8 @@ pub(super) struct WebhookActor {
     presence: Arc<Presence>,
     at_work: Option<AtWork>,
     stopping: StopReason,
+    /// Since when there has been nothing to do.
+    idle_since: Option<TimestampMs>,
     /// What this actor has added to the gauges.
     told: (usize, usize, usize),
 }
@@ -48,6 +54,7 @@ impl WebhookActor {
             presence,
             at_work: None,
             stopping: StopReason::Shutdown,
+            idle_since: None,
             told: (0, 0, 0),
         }
     }
@@ -158,7 +165,7 @@ impl WebhookActor {
             return;
         };
         for effect in effects {
-            self.perform(ctx, effect);
+            self.perform(ctx, now, effect);
         }
         self.tell(now);
     }
@@ -181,7 +188,10 @@ impl WebhookActor {
         self.presence.set_oldest(machine.oldest_due(now));
     }
 
-    fn perform(&mut self, ctx: &mut Context<Self>, effect: Effect) {
+    fn perform(&mut self, ctx: &mut Context<Self>, now: TimestampMs, effect: Effect) {
+        if effect != Effect::Idle {
+            self.idle_since = None;
+        }
         match effect {
             Effect::Load {
                 ready,
@@ -196,12 +206,22 @@ impl WebhookActor {
                 let wait = Duration::from_millis(wait_ms.unsigned_abs());
                 self.inner.arm(self.tenant, wait);
             }
-            Effect::Idle => {
-                if self.inner.retire(self.tenant, &self.presence) {
-                    self.stopping = StopReason::Idle;
-                    ctx.stop();
-                }
-            }
+            Effect::Idle => self.rest(ctx, now),
+        }
+    }
+
+    /// There is nothing to do: stays for a while, and goes when nothing came.
+    fn rest(&mut self, ctx: &mut Context<Self>, now: TimestampMs) {
+        let since = *self.idle_since.get_or_insert(now);
+        let left_ms = LINGER.as_millis() as i64 - now.since_ms(since);
+        // A clock that was set back must not keep it for ever.
+        let may_stay = (1..=LINGER.as_millis() as i64).contains(&left_ms);
+        if may_stay && !self.inner.is_draining() {
+            let wait = Duration::from_millis(left_ms.unsigned_abs());
+            self.inner.arm(self.tenant, wait);
+        } else if self.inner.retire(self.tenant, &self.presence) {
+            self.stopping = StopReason::Idle;
+            ctx.stop();
         }
     }
 

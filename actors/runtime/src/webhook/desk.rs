@@ -27,6 +27,9 @@ pub enum ConfigureError {
     /// An overlap of two secrets runs.
     #[error("the previous secret still signs")]
     OverlapRuns,
+    /// Too many requests of this tenant wait for its receiver.
+    #[error("too many URLs are being checked")]
+    Busy,
     /// Others change it all the time.
     #[error("the webhook was changed by others meanwhile")]
     Contended,
@@ -83,7 +86,7 @@ impl Webhooks {
     ///
     /// See [`ConfigureError`].
     pub async fn register(&self, tenant: Tenant, url: &str) -> Result<Made, ConfigureError> {
-        self.probe(url).await?;
+        self.probe(tenant, url).await?;
         let now = self.inner.clock.now();
         let id = EndpointId::new(now, self.inner.entropy.random());
         let (secret, sealed) = self.new_secret(tenant, id, 1)?;
@@ -116,7 +119,7 @@ impl Webhooks {
         enabled: Option<bool>,
     ) -> Result<Endpoint, ConfigureError> {
         if let Some(url) = url {
-            self.probe(url).await?;
+            self.probe(tenant, url).await?;
         }
         self.replace(tenant, |endpoint| {
             if let Some(url) = url {
@@ -172,7 +175,8 @@ impl Webhooks {
         Ok(())
     }
 
-    async fn probe(&self, url: &str) -> Result<(), ConfigureError> {
+    async fn probe(&self, tenant: Tenant, url: &str) -> Result<(), ConfigureError> {
+        let _asked = self.inner.ask(tenant).ok_or(ConfigureError::Busy)?;
         let probed = self.inner.transport.probe(url).await;
         probed.map_err(ConfigureError::Url)
     }

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
-use super::{
-    BY_HAND_MAX, Busy, COMMIT_LAG_MS, Class, EndpointMachine, HOLD_MS_MIN, Policy, Stage, Wanted,
-};
+use super::{BY_HAND_MAX, Busy, Class, EndpointMachine, HOLD_MS_MIN, Policy, Stage, Wanted};
 use crate::webhook::lane::{self, Verdict};
 use crate::webhook::window::Wait;
 use crate::webhook::{Cause, Change, Effect, Lane, Listing, Queued, Report, State};
@@ -30,7 +28,7 @@ impl EndpointMachine {
         if let Some(ready) = listing.ready {
             let oldest = ready.first().map(|(id, _)| id.made_at());
             let oldest = oldest.unwrap_or(self.listing_at).min(self.listing_at);
-            self.listed_from = oldest.plus_ms(-COMMIT_LAG_MS);
+            self.listed_from = oldest;
             let (more, before) = (ready.len() >= self.ready_max(), self.window.ready_len());
             for (id, lane) in ready {
                 let known = matches!(self.window.get(lane), Some(Wait::Ready(_)));

@@ -4,7 +4,10 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::time::TimestampMs;
 
-use super::{BY_HAND_MAX, Busy, Class, EndpointMachine, LOW_WATER, RELIST_MS, Stage, Wanted};
+use super::{
+    BY_HAND_MAX, Busy, COMMIT_LAG_MS, COMMIT_LAG_MS_MAX, Class, DEEP_EVERY_MS, EndpointMachine,
+    LOW_WATER, RELIST_MS, Stage, Wanted,
+};
 use crate::webhook::{Effect, HandRequest};
 
 impl EndpointMachine {
@@ -75,13 +78,19 @@ impl EndpointMachine {
             self.listed_from = TimestampMs(i64::MIN);
         }
         self.listing_at = now;
+        let mut lag_ms = COMMIT_LAG_MS;
+        if now >= self.deep_at || self.deep_at.since_ms(now) > DEEP_EVERY_MS {
+            self.deep_at = now.plus_ms(DEEP_EVERY_MS);
+            lag_ms = COMMIT_LAG_MS_MAX;
+        }
+        let from = self.listed_from.plus_ms(-lag_ms);
         self.wanted = Wanted {
             ready: wanted.ready && plenty,
             due: false,
         };
         self.loading = true;
         effects.push(Effect::Load {
-            ready: (wanted.ready && !plenty).then(|| (self.listed_from, self.ready_max())),
+            ready: (wanted.ready && !plenty).then(|| (from, self.ready_max())),
             due: wanted.due.then(|| (self.horizon(now), self.due_max())),
             by_hand: BY_HAND_MAX,
         });
