@@ -55,7 +55,8 @@ pub(crate) fn load(folder: &Path, name: &str) -> Recording {
         decode_sample(line.unwrap().as_bytes(), &mut builder).unwrap();
     }
     let batch = builder.pack();
-    let start: serde_json::Value = serde_json::from_slice::<serde_json::Value>(&text).unwrap()["start"].take();
+    let start: serde_json::Value =
+        serde_json::from_slice::<serde_json::Value>(&text).unwrap()["start"].take();
     let address = address(&batch, &start["address"]);
     let context = SessionContext::of_address(&address, None);
     Recording {
@@ -69,18 +70,27 @@ pub(crate) fn load(folder: &Path, name: &str) -> Recording {
 /// nothing is known.
 fn address(batch: &PackedBatch, known: &serde_json::Value) -> Address {
     let point_of = |value: &serde_json::Value| {
-        Some(Point { lat: value["lat"].as_f64()?, lng: value["lng"].as_f64()? })
+        Some(Point {
+            lat: value["lat"].as_f64()?,
+            lng: value["lng"].as_f64()?,
+        })
     };
     let point = point_of(known).unwrap_or_else(|| last_point(batch));
-    let gates = known["gates"].as_array().map(|gates| gates.iter().filter_map(point_of).collect());
+    let gates = known["gates"]
+        .as_array()
+        .map(|gates| gates.iter().filter_map(point_of).collect());
     Address {
         line1: String::new(),
         city: String::new(),
         country: String::new(),
         point,
         unit: None,
-        floor: known["floor"].as_i64().and_then(|floor| i16::try_from(floor).ok()),
-        accuracy_m: known["accuracyM"].as_f64().map_or(Address::ACCURACY_M_DEFAULT, |metres| metres as f32),
+        floor: known["floor"]
+            .as_i64()
+            .and_then(|floor| i16::try_from(floor).ok()),
+        accuracy_m: known["accuracyM"]
+            .as_f64()
+            .map_or(Address::ACCURACY_M_DEFAULT, |metres| metres as f32),
         storey_height_m: known["storeyHeightM"].as_f64().map(|metres| metres as f32),
         entrance: point_of(&known["entrance"]),
         gates: gates.unwrap_or_default(),
@@ -92,7 +102,10 @@ fn last_point(batch: &PackedBatch) -> Point {
     let mut reader = batch.reader().unwrap();
     while let Some(sample) = reader.next_sample().unwrap() {
         if let Sample::Location(location) = sample {
-            point = Point { lat: location.lat, lng: location.lng };
+            point = Point {
+                lat: location.lat,
+                lng: location.lng,
+            };
         }
     }
     point
