@@ -26,6 +26,9 @@ enum Quality {
     Lost,
 }
 
+/// Fixes after which the median is taken anew.
+const USUAL_EVERY: u8 = 4;
+
 /// Bins of the accuracies that were usable.
 const BINS: usize = 24;
 
@@ -33,6 +36,8 @@ const BINS: usize = 24;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Usual {
     counts: [u16; BINS],
+    /// Fixes since the median was taken.
+    newer: u8,
     /// Upper edge of the bin of the median, metres; 0 before the first.
     median_m: f32,
 }
@@ -52,6 +57,12 @@ impl Usual {
                 self.counts = self.counts.map(|count| count / 2);
             }
         }
+        // The median of many moves slowly.
+        self.newer += 1;
+        if self.newer < USUAL_EVERY && self.median_m > 0.0 {
+            return;
+        }
+        self.newer = 0;
         let all: u32 = self.counts.iter().map(|&count| u32::from(count)).sum();
         let (mut below, mut edge_m) = (0, USUAL_BIN_M);
         for &count in &self.counts {
