@@ -127,13 +127,19 @@ impl MovementDetector {
 
     /// Writes what a fix says of the seconds before it that wait.
     fn fill(&mut self, leg: &Leg) {
-        let waiting = self.frames.get_mut(usize::from(self.done)..usize::from(self.filled));
+        let waiting = self
+            .frames
+            .get_mut(usize::from(self.done)..usize::from(self.filled));
         for kept in waiting.into_iter().flatten() {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
-            let is_within =
-                middle_ms > leg.from_ms.saturating_sub(WINDOW_MS) && middle_ms <= leg.to_ms + WINDOW_MS;
+            let is_within = middle_ms > leg.from_ms.saturating_sub(WINDOW_MS)
+                && middle_ms <= leg.to_ms + WINDOW_MS;
             // A speed holds for its own seconds, a displacement for the middle of its time.
-            let holds = if leg.sees_walk { is_within } else { middle_ms + REST_HOLDS_MS >= leg.to_ms };
+            let holds = if leg.sees_walk {
+                is_within
+            } else {
+                middle_ms + REST_HOLDS_MS >= leg.to_ms
+            };
             let gait = leg.gait.filter(|_| holds && !kept.has_body());
             if !is_within && gait.is_none() {
                 continue;
