@@ -3,7 +3,7 @@
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use porchlight_actors::ports::{SealedSecret, SecretSeal};
+use porchlight_actors::ports::{Outbox, SealedSecret, SecretSeal, StoreError};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
 use zeroize::Zeroizing;
@@ -68,6 +68,51 @@ fn open_with(key: &SecretKey, bound: &[u8], sealed: &[u8]) -> Option<Zeroizing<V
     let payload = Payload { msg, aad: bound };
     let opened = cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()?;
     Some(Zeroizing::new(opened))
+}
+
+/// A secret could not be sealed anew.
+#[derive(Debug, thiserror::Error)]
+pub enum RewrapError {
+    /// The store can't.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No key opens it: the file of the key that sealed it must stay configured until this is done.
+    #[error("a secret of {0} cannot be opened with the keys that are configured")]
+    Unopened(EndpointId),
+}
+
+impl SecretVault {
+    /// Seals every secret that another key has sealed with the key that writes now; afterwards the files of the
+    /// other keys can go. Gives how many endpoints were changed. One that is changed by somebody else meanwhile is
+    /// left as they made it, and is counted by the next run.
+    ///
+    /// # Errors
+    ///
+    /// See [`RewrapError`]; what was done until then stays.
+    pub async fn rewrap(&self, outbox: &dyn Outbox) -> Result<u64, RewrapError> {
+        let mut changed = 0;
+        for mut endpoint in outbox.endpoints().await? {
+            let (tenant, id) = (endpoint.tenant, endpoint.id);
+            let previous = endpoint
+                .previous
+                .as_mut()
+                .map(|previous| &mut previous.secret);
+            let mut anew = false;
+            for secret in std::iter::once(&mut endpoint.secret).chain(previous) {
+                if !self.is_current(tenant, id, secret) {
+                    let text = self.open(tenant, id, secret);
+                    let sealed = text.and_then(|text| self.seal(tenant, id, secret.number, &text));
+                    *secret = sealed.ok_or(RewrapError::Unopened(id))?;
+                    anew = true;
+                }
+            }
+            endpoint.version += 1;
+            if anew && outbox.replace_endpoint(endpoint).await? {
+                changed += 1;
+            }
+        }
+        Ok(changed)
+    }
 }
 
 impl SecretSeal for SecretVault {

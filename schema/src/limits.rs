@@ -118,6 +118,8 @@ pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
 pub const RESTARTS_MAX: u32 = 3;
 /// See [`RESTARTS_MAX`].
 pub const RESTART_WINDOW_MS: u64 = 60_000;
+/// Batches that one scoring puts aside; a detector that panics at more has a fault that leaving out does not mend.
+pub const SCORING_QUARANTINES_MAX: usize = 8;
 /// Sessions being scored at once on one node.
 pub const SCORING_ACTORS_MAX: usize = 2;
 /// Time within which a stopping node refuses, drains and snapshots.
@@ -171,6 +173,8 @@ pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 1_024;
 pub const ENDPOINT_LANES_MAX: usize = 1_024;
 /// Messages that one retry by filter may touch (contract 9).
 pub const RETRY_BY_FILTER_MAX: usize = 10_000;
+/// Messages of one kind that are counted for the metrics; more than this shows as this.
+pub const DEPTH_COUNTED_MAX: u64 = 200_000;
 /// Deadlines further ahead than this are left to the store's scan (design).
 pub const WHEEL_AHEAD_MS: u64 = 15 * 60 * 1000;
 

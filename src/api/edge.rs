@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{ALLOW, CONTENT_TYPE};
+use actix_web::http::header::ALLOW;
 use actix_web::middleware::Next;
 use actix_web::{Error, ResponseError};
 use futures_util::FutureExt;
@@ -13,7 +13,7 @@ use metrics::Gauge;
 use porchlight_actors::observe::http::{HttpMetrics, Route};
 
 use super::observe::on_problem;
-use super::problem::{Code, MEDIA_TYPE, Problem, REQUEST_ID};
+use super::problem::{Code, Problem, REQUEST_ID};
 use super::request_id::RequestId;
 use super::route;
 
@@ -63,45 +63,43 @@ pub async fn plain_edge(
     Err(problem.of_request(request_id).into())
 }
 
+/// In an answer's extensions: its status says that something is wrong, and yet it is the report that was asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Report;
+
 /// The answer with the request's id; an error as a problem, whoever made it.
 fn finish(
     mut response: ServiceResponse<BoxBody>,
     request_id: &RequestId,
 ) -> ServiceResponse<BoxBody> {
-    let status = response.status();
-    let is_error = status.is_client_error() || status.is_server_error();
-    let problem = match response.response().error() {
-        _ if !is_error => None,
-        Some(error) => Some(problem_of(error)),
-        None if response
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|value| value == MEDIA_TYPE) =>
-        {
-            None
-        }
-        None => {
-            let problem = Problem::new(Code::of_status(status), "The request was refused.");
-            let allow = response.headers().get(ALLOW).cloned();
-            Some(
-                allow
-                    .into_iter()
-                    .fold(problem, |problem, allow| problem.with_header(ALLOW, allow)),
-            )
-        }
-    };
-    let Some(problem) = problem else {
-        if let Some(value) = request_id.header() {
-            response.headers_mut().insert(REQUEST_ID, value);
-        }
+    let Some(problem) = problem_in(&response) else {
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, request_id.header());
         return response;
     };
     on_problem(&problem, request_id, route_of(&response).as_str());
     let (request, _) = response.into_parts();
-    ServiceResponse::new(
-        request,
-        problem.of_request(request_id.clone()).error_response(),
-    )
+    let problem = problem.of_request(request_id.clone());
+    ServiceResponse::new(request, problem.error_response())
+}
+
+/// The problem that an answer is, or has to become; none for one that is as it should be.
+fn problem_in(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
+    let (status, response) = (response.status(), response.response());
+    if !status.is_client_error() && !status.is_server_error() {
+        return None;
+    }
+    if let Some(error) = response.error() {
+        return Some(problem_of(error));
+    }
+    if response.extensions().get::<Report>().is_some() {
+        return None;
+    }
+    let problem = Problem::new(Code::of_status(status), "The request was refused.");
+    Some(match response.headers().get(ALLOW) {
+        Some(allow) => problem.with_header(ALLOW, allow.clone()),
+        None => problem,
+    })
 }
 
 fn route_of(response: &ServiceResponse<BoxBody>) -> Route {

@@ -246,8 +246,8 @@ impl ResponseError for Problem {
         for (name, value) in &self.0.headers {
             response.insert_header((name, value));
         }
-        if let Some(value) = self.0.request_id.as_ref().and_then(RequestId::header) {
-            response.insert_header((REQUEST_ID, value));
+        if let Some(request_id) = &self.0.request_id {
+            response.insert_header((REQUEST_ID, request_id.header()));
         }
         response.body(self.to_json())
     }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn it_is_written_as_the_contract_says() {
         let problem = Problem::invalid_field("/address/lat", "must be a number")
-            .of_request(RequestId::given("abc").unwrap());
+            .of_request(RequestId::given(&HeaderValue::from_static("abc")).unwrap());
         assert_eq!(
             problem.to_json(),
             r#"{"type":"/docs/errors#invalid_body","title":"Invalid body","status":422,"detail":"The body is JSON, but not what is asked for; see errors.","code":"invalid_body","requestId":"abc","errors":[{"pointer":"/address/lat","detail":"must be a number"}]}"#

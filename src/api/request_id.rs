@@ -1,36 +1,39 @@
 //! By what a request, its answer and its log lines find each other.
 
-use std::sync::Arc;
+use std::fmt::Write;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::http::header::{HeaderMap, HeaderValue};
+use actix_web::web::Bytes;
 
 use super::problem::REQUEST_ID;
 
 /// Characters of an id that a client gives.
 const CHARS_MAX: usize = 128;
 
-/// The id of one request: what the client gave, if it is of letters, digits, `.`, `_` and `-`; else our own.
+/// The id of one request: what the client gave, if it is of letters, digits, `.`, `_` and `-`; else our own. It is kept
+/// as the header that it came in and goes out as, so that it costs one allocation, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestId(Arc<str>);
+pub struct RequestId(HeaderValue);
 
 impl RequestId {
     /// The id of the request with these headers.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
-        let given = headers
+        headers
             .get(REQUEST_ID)
-            .and_then(|value| value.to_str().ok());
-        given.and_then(Self::given).unwrap_or_else(Self::own)
+            .and_then(Self::given)
+            .unwrap_or_else(Self::own)
     }
 
     /// What a client gave; none where it is too long or of other characters, which would make their way into logs.
     #[must_use]
-    pub fn given(text: &str) -> Option<Self> {
-        let narrow = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-        let good = !text.is_empty() && text.len() <= CHARS_MAX && text.bytes().all(narrow);
-        good.then(|| Self(text.into()))
+    pub fn given(value: &HeaderValue) -> Option<Self> {
+        let narrow = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+        let bytes = value.as_bytes();
+        let is_good = !bytes.is_empty() && bytes.len() <= CHARS_MAX && bytes.iter().all(narrow);
+        is_good.then(|| Self(value.clone()))
     }
 
     /// A new one: the process's random number, and a running one. It names, it does not protect.
@@ -42,19 +45,23 @@ impl RequestId {
         });
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(format!("req-{:016x}-{number:x}", *PROCESS).into())
+        let mut text = String::with_capacity(40);
+        // Writing to a string can't fail, and digits can stand in a header.
+        let _ = write!(text, "req-{:016x}-{number:x}", *PROCESS);
+        let header = HeaderValue::from_maybe_shared(Bytes::from(text));
+        Self(header.unwrap_or(HeaderValue::from_static("req-0")))
     }
 
     /// The id.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.to_str().unwrap_or_default()
     }
 
     /// The id as a header's value.
     #[must_use]
-    pub fn header(&self) -> Option<HeaderValue> {
-        HeaderValue::from_str(&self.0).ok()
+    pub fn header(&self) -> HeaderValue {
+        self.0.clone()
     }
 }
 
@@ -64,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_narrow_id_is_kept_and_any_other_replaced() {
-        let of = |text: &'static [u8]| {
+        let of = |text: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(REQUEST_ID, HeaderValue::from_bytes(text).unwrap());
             RequestId::of(&headers).as_str().to_owned()
@@ -73,6 +80,7 @@ mod tests {
         for text in [&b""[..], b"a b", b"a\"b", b"\xc3\xa4", &[b'a'; 129]] {
             assert!(of(text).starts_with("req-"), "{text:?}");
         }
-        assert_ne!(RequestId::own(), RequestId::own());
+        let (one, other) = (RequestId::own(), RequestId::own());
+        assert!(one != other && one.as_str().len() > 20);
     }
 }

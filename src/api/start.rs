@@ -145,8 +145,9 @@ fn command(tenant: Tenant, body: &Value) -> Result<StartCommand, Problem> {
 }
 
 fn address(fields: &Fields<'_>, faults: &mut Faults) -> Option<Address> {
+    // They may be empty: not every place has a street, and a position says where it is.
     let mut line = |name: &'static str| {
-        let text = fields.text(name, TEXT, faults);
+        let text = fields.text(name, FREE_TEXT, faults);
         fields.need(name, text, faults).map(str::to_owned)
     };
     let (line1, city, country) = (line("line1"), line("city"), line("country"));

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::OpsState;
 use crate::api::call;
+use crate::api::edge::Report;
 use crate::api::problem::Problem;
 
 /// A store that does not answer a read within this long can't be said to be reachable.
@@ -75,14 +76,12 @@ pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem
     };
     let checks = [Check::of("store", store), Check::of("accepting", draining)];
     let ready = checks.iter().all(|check| check.ok);
-    // Not a problem: what is asked for is this very report.
-    let (response, report) = (
-        if ready {
-            HttpResponse::Ok()
-        } else {
-            HttpResponse::ServiceUnavailable()
-        },
-        Readiness { ready, checks },
-    );
-    call::json(response, &report)
+    let status = if ready {
+        HttpResponse::Ok()
+    } else {
+        HttpResponse::ServiceUnavailable()
+    };
+    let mut response = call::json(status, &Readiness { ready, checks })?;
+    response.extensions_mut().insert(Report);
+    Ok(response)
 }

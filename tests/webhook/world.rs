@@ -10,11 +10,11 @@ use porchlight::store::MemoryStore;
 use porchlight::store::secrets::SecretKeys;
 use porchlight::world::{SystemClock, SystemEntropy};
 use porchlight_actors::ports::{
-    AskOutcome, Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights,
-    MessageBody, NewSession, Outbox, PreviousSecret, SecretSeal, Sessions, StoredInsight,
+    Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, MessageBody,
+    NewSession, Outbox, SecretSeal, Sessions, StoredInsight,
 };
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
-use porchlight_core::webhook::signature::{secret_text, service_signature};
+use porchlight_core::webhook::signature::secret_text;
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::message::MessageEvent;
@@ -23,13 +23,13 @@ use porchlight_schema::session::{
 };
 use porchlight_schema::time::TimestampMs;
 
-use crate::receiver::{Authority, OK, Receiver, transport};
+use crate::receiver::{Authority, transport};
 
 pub(crate) const BAD: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
 
 /// The system's clock, set forward by the tests.
 #[derive(Default)]
-struct Ahead(AtomicI64);
+pub(crate) struct Ahead(AtomicI64);
 
 impl Clock for Ahead {
     fn now(&self) -> TimestampMs {
@@ -118,28 +118,10 @@ impl World {
         use porchlight_actors::ports::Entropy;
         let now = self.clock.now();
         let session_id = SessionId::new(now, SystemEntropy.random());
-        let address = Address {
-            line1: String::new(),
-            city: String::new(),
-            country: String::new(),
-            point: Point { lat: 0.0, lng: 0.0 },
-            unit: None,
-            floor: None,
-            accuracy_m: 20.0,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
-        };
         let start = SessionStart {
             session_id,
             tenant: self.tenant,
-            delivery_id: "d".to_owned(),
-            external_rider_id: "r".to_owned(),
-            session_type: SessionType::Delivery,
-            address,
-            device: None,
-            started_at: now,
-            created_at: now,
+            ..sample_start(now)
         };
         let message = self.message(MessageEvent::SessionStarted);
         self.store
@@ -233,6 +215,35 @@ impl World {
 
     pub(crate) fn pass(&self, ms: i64) {
         self.clock.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+/// The start of some session.
+pub(crate) fn sample_start(now: TimestampMs) -> SessionStart {
+    SessionStart {
+        session_id: SessionId::new(now, 0),
+        tenant: Tenant {
+            organization_id: OrganizationId::new(now, 0),
+            env: Env::Sandbox,
+        },
+        delivery_id: "d".to_owned(),
+        external_rider_id: "r".to_owned(),
+        session_type: SessionType::Delivery,
+        address: Address {
+            line1: String::new(),
+            city: String::new(),
+            country: String::new(),
+            point: Point { lat: 0.0, lng: 0.0 },
+            unit: None,
+            floor: None,
+            accuracy_m: 20.0,
+            storey_height_m: None,
+            entrance: None,
+            gates: Vec::new(),
+        },
+        device: None,
+        started_at: now,
+        created_at: now,
     }
 }
 

@@ -14,8 +14,8 @@ mod transport;
 pub use journal::{Appended, Journal, JournalEntry, Note};
 pub use keys::{Keys, Organization};
 pub use outbox::{
-    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint,
-    Outbox, PreviousSecret, SealedSecret, SecretSeal, Work,
+    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Depth,
+    Endpoint, Outbox, PreviousSecret, SealedSecret, SecretSeal, Work,
 };
 pub use sessions::{
     Covered, EndOutcome, Idempotency, Insights, MessageBody, NewSession, Page, PodRow,

@@ -354,6 +354,10 @@ async fn scan(inner: Weak<Inner>) {
                 }
                 Err(error) => tracing::warn!(%error, "the outboxes could not be scanned"),
             }
+            match inner.outbox.depth(inner.clock.now()).await {
+                Ok(depth) => WebhookMetrics::get().set_depth(&depth),
+                Err(error) => tracing::warn!(%error, "the outboxes could not be counted"),
+            }
         }
         tokio::time::sleep(SCAN).await;
     }

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use porchlight_actors::ports::{
-    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Endpoint, Outbox, Page,
-    StoreResult, Work,
+    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox,
+    Page, StoreResult, Work,
 };
 use porchlight_core::webhook::{Change, HandRequest, Lane, Listing, Queued};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
@@ -144,6 +144,10 @@ impl<E: Engine> Outbox for LocalStore<E> {
             asked.count = done.count;
         }
         Ok(asked)
+    }
+
+    async fn depth(&self, now: TimestampMs) -> StoreResult<Depth> {
+        self.read_rows(move |read| outbox::depth(read, now)).await
     }
 
     async fn work(&self, until: TimestampMs) -> StoreResult<Vec<Work>> {

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
-use porchlight_actors::ports::{DeliveryRow, StoreResult, Work};
+use porchlight_actors::ports::{DeliveryRow, Depth, StoreResult, Work};
 use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, Report, State};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::message::Message;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -313,6 +314,49 @@ pub fn work(read: &dyn Read, until: TimestampMs) -> StoreResult<Vec<Work>> {
         }
     }
     Ok(work)
+}
+
+/// See [`porchlight_actors::ports::Outbox::depth`].
+pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
+    let mut depth = Depth::default();
+    for endpoint in endpoints::all(read)? {
+        depth.overlaps += u64::from(endpoint.overlap(now).is_some());
+        let range = KeyRange::prefix(of_endpoint(b'o', endpoint.id).build());
+        visit(read, range, |row| {
+            let queued: Queued = row.decode()?;
+            match queued.attempts {
+                0 => depth.pending += 1,
+                _ => depth.retrying += 1,
+            }
+            Ok(depth.pending.max(depth.retrying) < DEPTH_COUNTED_MAX)
+        })?;
+    }
+    visit(read, KeyRange::prefix([b'F']), |_| {
+        depth.failed += 1;
+        Ok(depth.failed < DEPTH_COUNTED_MAX)
+    })?;
+    Ok(depth)
+}
+
+/// Reads a range in steps, until `take` says stop.
+fn visit(
+    read: &dyn Read,
+    mut range: KeyRange,
+    mut take: impl FnMut(&Row) -> StoreResult<bool>,
+) -> StoreResult<()> {
+    const STEP_ROWS: usize = 1_000;
+    loop {
+        let rows = read.rows(&Scan::state(range.clone(), STEP_ROWS))?;
+        for row in &rows {
+            if !take(row)? {
+                return Ok(());
+            }
+        }
+        match rows.last() {
+            Some(last) if rows.len() == STEP_ROWS => range = range.after(&last.key),
+            _ => return Ok(()),
+        }
+    }
 }
 
 /// Removes rows of the outbox of an endpoint that is gone, at most `rows_max`. False: there are no more.

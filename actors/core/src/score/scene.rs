@@ -17,7 +17,7 @@ const ANCHOR_ACCURACY_M: f32 = 35.0;
 const ANCHOR_AGE_MS: u32 = 600_000;
 /// Anchors that are tried: reception fades over some seconds, and an earlier fix may be the better one.
 const ANCHORS: usize = 30;
-/// Where reception is bad within this time, a phone's own accuracy is too good by this factor (recorded: some claim
+/// Indoors (seen by bad reception, or a change of floors, within this time), a phone's own accuracy is too good by this factor (recorded: some claim
 /// 4 m in a basement).
 const INDOOR_NEAR_MS: u32 = 30_000;
 const INDOOR_FACTOR: f32 = 2.0;
@@ -35,8 +35,10 @@ const STILL_ACCEL_STD: f32 = 0.45;
 const ON_FOOT_LEAST_MS: u32 = 8_000;
 /// A shorter drive may be none: hops of deliveries are 15 to 40 s long, leaps of positions as well.
 const DOUBTFUL_DRIVE_MS: u32 = 30_000;
-/// It is none with a step in every second and a half.
-const STEP_OF_DRIVE_MS: u32 = 1_500;
+/// It is none with a gait in half of its seconds.
+const STEP_OF_DRIVE_MS: u32 = 2_000;
+/// It is none between two walks that are nearer to it than this.
+const NO_PAUSE_MS: u32 = 1_500;
 /// Walking has at least this cadence (textbook).
 const GAIT_HZ: f32 = 1.0;
 
@@ -170,7 +172,7 @@ impl<'a> Scene<'a> {
     /// with the way walked between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
         let mut inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
-        if self.is_reception_bad(from_ms, to_ms)
+        if self.is_indoors(from_ms, to_ms)
             && let Some(inside) = &mut inside
         {
             inside.sigma_m *= INDOOR_FACTOR;
@@ -193,14 +195,16 @@ impl<'a> Scene<'a> {
         fused(inside, [before.min_by(best), after.min_by(best)])
     }
 
-    /// Whether reception was bad in, or shortly before or after, this time.
-    fn is_reception_bad(&self, from_ms: u32, to_ms: u32) -> bool {
+    /// Whether reception was bad, or floors were changed, in or shortly before or after this time: then it was indoors.
+    fn is_indoors(&self, from_ms: u32, to_ms: u32) -> bool {
         let near = (
             from_ms.saturating_sub(INDOOR_NEAR_MS),
             to_ms.saturating_add(INDOOR_NEAR_MS),
         );
         self.events(EventType::GpsDegraded)
             .chain(self.events(EventType::GpsLost))
+            .chain(self.events(EventType::Stairs))
+            .chain(self.events(EventType::Elevator))
             .any(|event| overlap_ms((event.t_start_ms, end_of(event, self.end_ms)), near) > 0)
     }
 
@@ -307,6 +311,12 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         })
         .map(|event| (event.t_start_ms, end_of(event, end_ms)))
         .collect();
+    let walks: Vec<(u32, u32)> = input
+        .events
+        .iter()
+        .filter(|event| event.event_type == EventType::Walking)
+        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .collect();
     let is_doubtful = |event: &Event| {
         let span = (event.t_start_ms, end_of(event, end_ms));
         let length_ms = span.1 - span.0;
@@ -316,15 +326,24 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         let first = input.windows.partition_point(|window| window.t_ms < span.0);
         let last = input.windows.partition_point(|window| window.t_ms < span.1);
         let windows = input.windows.get(first..last).unwrap_or_default();
-        let steps: u32 = windows
+        let gait = windows
             .iter()
-            .map(|window| u32::from(window.steps.unwrap_or(0)))
-            .sum();
+            .filter(|window| body(window) == Body::Moving)
+            .count() as u32;
         let poor_ms = bad
             .iter()
             .map(|&bad| overlap_ms(bad, span))
             .fold(0, u32::saturating_add);
-        steps >= length_ms / STEP_OF_DRIVE_MS || poor_ms >= length_ms / 2
+        // Nobody gets into a vehicle, or out of it, without a pause.
+        let walks_into = walks
+            .iter()
+            .any(|walk| walk.1.abs_diff(span.0) <= NO_PAUSE_MS);
+        let walks_out = walks
+            .iter()
+            .any(|walk| walk.0.abs_diff(span.1) <= NO_PAUSE_MS);
+        gait >= length_ms / STEP_OF_DRIVE_MS
+            || poor_ms >= length_ms / 2
+            || (walks_into && walks_out)
     };
     input
         .events

@@ -38,11 +38,13 @@ pub mod fraud {
     /// The same over three minutes and three hundred metres.
     pub const CONSTANT_FIX_LONG: f64 = 2.0;
     /// The position walks, the body rests. Judgement; a cart or a lift on wheels does it.
-    pub const GPS_WALKS: f64 = 2.5;
+    pub const GPS_WALKS: f64 = 3.0;
     /// The same over 150 m.
-    pub const GPS_WALKS_FAR: f64 = 3.5;
+    pub const GPS_WALKS_FAR: f64 = 4.0;
     /// The position drives, the phone lies perfectly still: no road is that smooth.
     pub const GPS_DRIVES: f64 = 3.0;
+    /// The same of a phone that lies nearly still, as with someone who sits: soft cars on good roads come near to it.
+    pub const GPS_DRIVES_NEARLY: f64 = 1.0;
     /// The body walks outdoors, the position is frozen and claims to be exact. 21 % of honest outdoor fixes repeat.
     pub const GPS_FROZEN: f64 = 1.0;
     /// Height by position and height by pressure disagree over a drive. Judgement.
@@ -85,6 +87,8 @@ pub mod visibility {
     pub const MARKS: f64 = 0.10;
     /// What counts of a channel's share where the device does not say what it has, and nothing of it was seen.
     pub const UNDECLARED: f64 = 0.5;
+    /// What of a bin is covered by having been heard in it at all; the rest is by how often.
+    pub const HEARD: f64 = 0.7;
     /// Share of the whole session.
     pub const WHOLE: f64 = 0.4;
     /// Share of the time around the drop-off.
@@ -156,7 +160,7 @@ pub mod stay {
     /// 5 to 120 s long.
     pub const LENGTH: f64 = 1.0;
     /// Near the address, falling to 0 at three times the uncertainty.
-    pub const NEAR: f64 = 2.0;
+    pub const NEAR: f64 = 3.0;
     /// On the address's floor.
     pub const FLOOR: f64 = 0.5;
     /// A pause at a gate.

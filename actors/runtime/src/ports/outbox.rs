@@ -238,6 +238,19 @@ pub struct Work {
     pub due_at: TimestampMs,
 }
 
+/// How full all outboxes are together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Depth {
+    /// Messages that wait for their first try.
+    pub pending: u64,
+    /// Messages that wait for a retry.
+    pub retrying: u64,
+    /// Messages that failed for good and are still kept.
+    pub failed: u64,
+    /// Endpoints whose previous secret still signs.
+    pub overlaps: u64,
+}
+
 /// Endpoints and their outboxes. Messages enter an outbox in the commit of what causes them.
 #[async_trait]
 pub trait Outbox: Send + Sync {
@@ -317,6 +330,10 @@ pub trait Outbox: Send + Sync {
         at: TimestampMs,
         dry_run: bool,
     ) -> StoreResult<AskedMany>;
+
+    /// How full all outboxes are. Each number is exact up to
+    /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], and that where it is more.
+    async fn depth(&self, now: TimestampMs) -> StoreResult<Depth>;
 
     /// Tenants whose endpoint is enabled and has something to send before `until`.
     async fn work(&self, until: TimestampMs) -> StoreResult<Vec<Work>>;

@@ -13,7 +13,6 @@ use porchlight_schema::session::{
 };
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::TEST_SESSION;
 
@@ -28,26 +27,27 @@ pub(super) fn body(tenant: Tenant, event: MessageEvent, now: TimestampMs) -> Arc
         completed_at: now,
         reason: EndReason::Stopped,
     };
-    let mut data = match event {
-        MessageEvent::SessionStarted => value(&SessionView::new(&start, None)),
-        MessageEvent::SessionStopped => value(&SessionView::new(&start, Some(&end))),
-        MessageEvent::InsightUpdated => value(&InsightMessageView::new(&start, &record(now))),
+    let text = match event {
+        MessageEvent::SessionStarted => envelope(event, now, SessionView::new(&start, None)),
+        MessageEvent::SessionStopped => envelope(event, now, SessionView::new(&start, Some(&end))),
+        MessageEvent::InsightUpdated => {
+            envelope(event, now, InsightMessageView::new(&start, &record(now)))
+        }
     };
-    if let Some(session_id) = data.get_mut("sessionId") {
-        *session_id = Value::from(TEST_SESSION);
-    }
+    // The views write ids only; the test's is none.
+    let session_id = start.session_id.to_string();
+    text.replace(&session_id, TEST_SESSION).into()
+}
+
+fn envelope(event: MessageEvent, timestamp: TimestampMs, data: impl Serialize) -> String {
     let envelope = Envelope {
         event,
-        timestamp: now,
+        timestamp,
         data,
         test: true,
     };
     // Plain data with text keys can't fail to become JSON.
-    serde_json::to_string(&envelope).unwrap_or_default().into()
-}
-
-fn value(view: &impl Serialize) -> Value {
-    serde_json::to_value(view).unwrap_or_default()
+    serde_json::to_string(&envelope).unwrap_or_default()
 }
 
 fn start(tenant: Tenant, at: TimestampMs) -> SessionStart {
@@ -123,6 +123,7 @@ mod tests {
     use super::*;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
+    use serde_json::Value;
 
     #[test]
     fn each_says_that_it_is_a_test_and_of_which_session() {

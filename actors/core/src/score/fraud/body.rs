@@ -20,10 +20,14 @@ const GOOD_ACCURACY_M: f32 = 20.0;
 /// The median spread of acceleration (m/s²) of a phone that lies on a table, or with someone who sits. In a car it is
 /// 0.24 and more nine tenths of the time, and never below 0.17 (a recorded drive of 15 minutes).
 const AT_REST_ACCEL_STD: f32 = 0.12;
+/// Below this it is nearly at rest: with someone who sits, or in the softest of cars.
+const NEARLY_AT_REST_ACCEL_STD: f32 = 0.18;
 /// The same without a gait: whoever stands or sits moves less, whoever walks more (0.7 and more, recorded).
 const NO_GAIT_ACCEL_STD: f32 = 0.35;
 /// Speed on foot over a piece.
 const FOOT_MPS: core::ops::RangeInclusive<f32> = 0.6..=2.6;
+/// Between two fixes nobody on foot is faster.
+const CREEPS_MPS: f32 = 2.8;
 /// Speed in a vehicle over a piece.
 const ROAD_MPS: f32 = 5.0;
 /// Seconds of a piece in which the body must be heard.
@@ -63,9 +67,9 @@ struct Piece {
     speed_mps: f32,
     /// The body was heard all the time: no step, no gait, not said to be in a vehicle.
     no_gait: bool,
-    /// And not even shaken.
-    at_rest: bool,
-    /// A part of a drive, halts included.
+    /// And how much it was shaken: the median spread of acceleration.
+    spread: f32,
+    /// A part of a drive, halts included, or faster than anybody walks.
     on_road: bool,
 }
 
@@ -113,18 +117,27 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         .copied()
         .unwrap_or(f32::INFINITY);
     let drives = scene.events(EventType::Driving);
-    let on_road = drives
+    let driving = drives
         .into_iter()
         .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
+    let on_road = driving || fixes.windows(2).any(is_faster_than_foot);
     Some(Piece {
         from_ms,
         to_ms,
         way_m,
         speed_mps: way_m / seconds,
         no_gait: heard && median < NO_GAIT_ACCEL_STD,
-        at_rest: heard && median < AT_REST_ACCEL_STD,
+        spread: if heard { median } else { f32::INFINITY },
         on_road,
     })
+}
+
+/// Whether two fixes in a row show a speed that nobody walks at: a vehicle that creeps does so between its halts.
+fn is_faster_than_foot(pair: &[&Fix]) -> bool {
+    let [from, to] = pair else { return false };
+    let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
+    let told = to.speed_mps.is_some_and(|speed_mps| speed_mps > CREEPS_MPS);
+    told || (seconds >= 2.0 && from.place.distance_m(to.place) / seconds > CREEPS_MPS)
 }
 
 /// The spread of acceleration in a second without a step, without a gait, and in which nobody speaks of a vehicle.
@@ -188,28 +201,32 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
 }
 
 fn drives(pieces: &[Piece]) -> Option<Signal> {
-    let drives: Vec<&Piece> = pieces
-        .iter()
-        .filter(|piece| piece.at_rest && piece.speed_mps >= ROAD_MPS)
-        .collect();
-    let (first, last) = (drives.first()?, drives.last()?);
-    let time_ms = drives
-        .iter()
-        .map(|piece| piece.to_ms.saturating_sub(piece.from_ms))
-        .fold(0, u32::saturating_add);
-    if time_ms < DRIVES_MS {
-        return None;
-    }
+    let calmer_than = |most: f32| -> Option<(u32, u32, u32)> {
+        let calm = |piece: &&Piece| piece.spread < most && piece.speed_mps >= ROAD_MPS;
+        let drives: Vec<&Piece> = pieces.iter().filter(calm).collect();
+        let time_ms = drives
+            .iter()
+            .map(|piece| piece.to_ms.saturating_sub(piece.from_ms))
+            .fold(0, u32::saturating_add);
+        let (first, last) = (drives.first()?, drives.last()?);
+        (time_ms >= DRIVES_MS).then_some((first.from_ms, last.to_ms, time_ms))
+    };
+    let still = calmer_than(AT_REST_ACCEL_STD).map(|span| (weights::GPS_DRIVES, "perfectly", span));
+    let nearly = || {
+        calmer_than(NEARLY_AT_REST_ACCEL_STD)
+            .map(|span| (weights::GPS_DRIVES_NEARLY, "nearly", span))
+    };
+    let (points, how, (from_ms, to_ms, time_ms)) = still.or_else(nearly)?;
     let text = format!(
-        "The position drove for {} s while the phone lay perfectly still.",
+        "The position drove for {} s while the phone lay {how} still.",
         time_ms / 1000
     );
     let words = words(text, "A very soft mount in a very smooth vehicle.");
     Some(Signal {
         group: Group::Body,
         name: "position_drives_body_rests",
-        points: weights::GPS_DRIVES,
-        span: Some((first.from_ms, last.to_ms)),
+        points,
+        span: Some((from_ms, to_ms)),
         words,
     })
 }

@@ -1,0 +1,264 @@
+//! Bodies that are compressed, cut off, slow, or more than they seem.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use porchlight::api::ApiConfig;
+use porchlight::api::body::Deadlines;
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::answer::{Answer, raw};
+use crate::server::{Server, batch, config, telemetry};
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 3).unwrap()
+}
+
+#[actix::test]
+async fn a_compressed_batch_is_the_same_batch() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let body = batch(0).to_string();
+    for (coding, sent) in [
+        ("gzip", gzip(body.as_bytes())),
+        ("zstd", zstd(body.as_bytes())),
+        ("identity", body.clone().into_bytes()),
+    ] {
+        let request = server
+            .ask(Method::POST, &telemetry(&session.id))
+            .header("Service-Key", &session.token);
+        let answer = Answer::of(
+            request
+                .header("Content-Type", "application/json")
+                .header("Content-Encoding", coding)
+                .body(sent),
+        )
+        .await;
+        assert_eq!(
+            (answer.status, &answer.json["ackSeq"]),
+            (202, &json!(0)),
+            "{coding}: {answer:?}"
+        );
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_bomb_is_refused_and_the_limit_is_exact() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let padded = |length: usize| {
+        let mut body = batch(0).to_string().into_bytes();
+        body.resize(length, b' ');
+        body
+    };
+    let max = 8 * 1024 * 1024;
+    for (length, status) in [(max, 202), (max + 1, 413), (100 * 1024 * 1024, 413)] {
+        let body = padded(length);
+        for (coding, sent) in [("gzip", gzip(&body)), ("zstd", zstd(&body))] {
+            assert!(sent.len() < 1024 * 1024);
+            let request = server
+                .ask(Method::POST, &telemetry(&session.id))
+                .header("Service-Key", &session.token);
+            let answer = Answer::of(
+                request
+                    .header("Content-Type", "application/json")
+                    .header("Content-Encoding", coding)
+                    .body(sent),
+            )
+            .await;
+            assert_eq!(answer.status, status, "{coding} {length}: {answer:?}");
+        }
+    }
+    for (length, status) in [(1024 * 1024, 202), (1024 * 1024 + 1, 413)] {
+        let request = server
+            .ask(Method::POST, &telemetry(&session.id))
+            .header("Service-Key", &session.token);
+        let answer = Answer::of(
+            request
+                .header("Content-Type", "application/json")
+                .body(padded(length)),
+        )
+        .await;
+        assert_eq!(answer.status, status, "{length}: {answer:?}");
+    }
+    let many = json!({ "seq": 1, "samples": vec![json!({ "kind": "pressure", "t": 0, "hPa": 1000 }); 20_001] });
+    server
+        .post(&telemetry(&session.id), &session.token, &many)
+        .await
+        .is_problem(413, "too_many_samples");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn chunks_are_counted_as_they_come() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+        telemetry(&session.id),
+        session.token
+    );
+    let body = batch(0).to_string();
+    let mut whole = head.clone();
+    for piece in body.as_bytes().chunks(100) {
+        whole += &format!(
+            "{:x}\r\n{}\r\n",
+            piece.len(),
+            std::str::from_utf8(piece).unwrap()
+        );
+    }
+    let answer = raw(server.address, format!("{whole}0\r\n\r\n").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    let endless = format!(
+        "{head}{}",
+        format!("10000\r\n{}\r\n", " ".repeat(0x10000)).repeat(17)
+    );
+    let answer = raw(server.address, endless.as_bytes()).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 413") && answer.contains("\"code\":\"body_too_large\""),
+        "{answer}"
+    );
+    server.stop().await;
+}
+
+/// A body that comes a byte at a time, or not at all, is cut off: the first by the deadline for the whole, the second
+/// by the one for silence.
+#[actix::test]
+async fn a_slow_body_is_cut_off() {
+    let cases = [
+        (
+            Deadlines {
+                silence: Duration::from_secs(3_600),
+                whole: Duration::from_millis(300),
+            },
+            Some(Duration::from_millis(20)),
+        ),
+        (
+            Deadlines {
+                silence: Duration::from_millis(300),
+                whole: Duration::from_secs(3_600),
+            },
+            None,
+        ),
+    ];
+    for (body_deadlines, drip) in cases {
+        let server = Server::with(ApiConfig {
+            body_deadlines,
+            ..config()
+        })
+        .await;
+        let session = server.start_session().await;
+        for path in [
+            telemetry(&session.id),
+            "/v1/sessions/start".into(),
+            "/v1/sessions/stop".into(),
+            format!("/v1/sessions/{}/pod", session.id),
+        ] {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            let key = &server.keys.secret;
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: 50000\r\n\r\n{{"
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let answer = answer_while(&mut stream, drip).await;
+            assert!(
+                answer.starts_with("HTTP/1.1 408") && answer.contains("\"code\":\"body_timeout\""),
+                "{path}: {answer}"
+            );
+        }
+        // What it held is free again.
+        assert_eq!(
+            server
+                .post(&telemetry(&session.id), &session.token, &batch(0))
+                .await
+                .status,
+            202
+        );
+        server.stop().await;
+    }
+}
+
+/// Reads until the server closes, while it goes on sending.
+async fn answer_while(stream: &mut TcpStream, drip: Option<Duration>) -> String {
+    let began = Instant::now();
+    let mut answer = [0; 4_096];
+    let mut length = 0;
+    while began.elapsed() < Duration::from_secs(20) {
+        let patience = drip.unwrap_or(Duration::from_secs(20));
+        match tokio::time::timeout(patience, stream.read(&mut answer[length..])).await {
+            Ok(Ok(read)) if read > 0 => length += read,
+            Ok(_closed) => return String::from_utf8_lossy(&answer[..length]).into_owned(),
+            Err(_) => drop(stream.write_all(b" ").await),
+        }
+    }
+    panic!("the connection stays open")
+}
+
+/// A refusal that needs no body is answered without reading it, and reaches a client that is still sending.
+#[actix::test]
+async fn a_refusal_reaches_a_client_that_still_sends() {
+    let server = Server::start().await;
+    for (key, expected) in [
+        ("nonsense", "HTTP/1.1 401"),
+        (server.keys.secret.as_str(), "HTTP/1.1 404"),
+    ] {
+        let head = format!(
+            "POST /v1/sessions/x/telemetry HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: 500000\r\n\r\n"
+        );
+        let answer = raw(server.address, head.as_bytes()).await;
+        assert!(answer.starts_with(expected), "{answer}");
+    }
+    let session = server.start_session().await;
+    let body = vec![b' '; 3 * 1024 * 1024];
+    for _ in 0..20 {
+        let request = server
+            .ask(Method::POST, &telemetry(&session.id))
+            .header("Service-Key", &session.token);
+        Answer::of(
+            request
+                .header("Content-Type", "application/json")
+                .body(body.clone()),
+        )
+        .await
+        .is_problem(413, "body_too_large");
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_body_that_breaks_off_takes_nothing() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let head = format!(
+            "POST {} HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n{}",
+            telemetry(&session.id),
+            session.token,
+            batch(0)
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        drop(stream);
+    }
+    // All of the session's places in flight are free again.
+    for seq in 0..9 {
+        assert_eq!(
+            server
+                .post(&telemetry(&session.id), &session.token, &batch(seq))
+                .await
+                .status,
+            202
+        );
+    }
+    server.stop().await;
+}

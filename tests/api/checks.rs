@@ -1,0 +1,360 @@
+//! Every endpoint against every error that it can give.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::server::{Server, Started, start_body};
+
+/// Who may use an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Who {
+    /// Client or secret key.
+    Key,
+    /// Client key, secret key, or the session's token.
+    Session,
+    /// Secret key.
+    Secret,
+}
+
+struct Endpoint {
+    method: Method,
+    path: &'static str,
+    who: Who,
+    /// What `Allow` says of the path.
+    allow: &'static str,
+    body: Option<fn(&str) -> Value>,
+}
+
+fn endpoints() -> Vec<Endpoint> {
+    let get = |path, who, allow| Endpoint {
+        method: Method::GET,
+        path,
+        who,
+        allow,
+        body: None,
+    };
+    let post = |path, who, allow, body: fn(&str) -> Value| Endpoint {
+        method: Method::POST,
+        path,
+        who,
+        allow,
+        body: Some(body),
+    };
+    let read = "GET, HEAD";
+    vec![
+        post("/v1/sessions/start", Who::Key, "POST", |_| start_body()),
+        post(
+            "/v1/sessions/stop",
+            Who::Session,
+            "POST",
+            |id| json!({ "sessionId": id }),
+        ),
+        post(
+            "/v1/sessions/{id}/telemetry",
+            Who::Session,
+            "GET, POST",
+            |_| json!({ "seq": 0, "samples": [] }),
+        ),
+        post(
+            "/v1/sessions/{id}/pod",
+            Who::Session,
+            "POST",
+            |_| json!({ "type": "photo", "url": "https://example.com/1.jpg" }),
+        ),
+        get("/v1/sessions", Who::Secret, read),
+        get("/v1/sessions/{id}", Who::Secret, read),
+        get("/v1/sessions/{id}/insights", Who::Secret, read),
+        get("/v1/sessions/{id}/evidence", Who::Secret, read),
+        get("/v1/sessions/{id}/telemetry", Who::Session, "GET, POST"),
+    ]
+}
+
+impl Endpoint {
+    fn request(&self, server: &Server, id: &str) -> reqwest::RequestBuilder {
+        let request = server.ask(self.method.clone(), &self.path.replace("{id}", id));
+        match self.body {
+            Some(body) => request
+                .header("Content-Type", "application/json")
+                .body(body(id).to_string()),
+            None => request,
+        }
+    }
+
+    async fn with(&self, server: &Server, id: &str, key: &str) -> Answer {
+        Answer::of(self.request(server, id).header("Service-Key", key)).await
+    }
+
+    /// Whether the endpoint is about one session.
+    fn names_session(&self) -> bool {
+        self.path.contains("{id}") || self.path.ends_with("/stop")
+    }
+}
+
+#[actix::test]
+async fn another_path_or_method_is_answered_with_a_problem() {
+    let server = Server::start().await;
+    for path in [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v2/sessions",
+        "/v1/sessions/",
+        "/v1/sessions/x/nothing",
+        "/v1/sessions/x/telemetry/",
+        "/%ff",
+        "/v1//sessions",
+    ] {
+        for method in [Method::GET, Method::POST, Method::DELETE, Method::OPTIONS] {
+            Answer::of(server.ask(method, path))
+                .await
+                .is_problem(404, "not_found");
+        }
+    }
+    for endpoint in endpoints() {
+        let path = endpoint.path.replace("{id}", "x");
+        for method in [
+            "DELETE", "PUT", "PATCH", "OPTIONS", "TRACE", "POST", "GET", "BREW",
+        ] {
+            if endpoint.allow.split(", ").any(|allowed| allowed == method) {
+                continue;
+            }
+            let answer =
+                Answer::of(server.ask(Method::from_bytes(method.as_bytes()).unwrap(), &path)).await;
+            answer.is_problem(405, "method_not_allowed");
+            assert_eq!(answer.header("allow"), endpoint.allow, "{method} {path}");
+        }
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn no_endpoint_works_without_a_good_credential() {
+    let server = Server::start().await;
+    let session = server.scored_session().await;
+    let typo = {
+        let (head, last) = server.keys.secret.split_at(server.keys.secret.len() - 1);
+        format!("{head}{}", if last == "0" { "1" } else { "0" })
+    };
+    let stranger = Server::start().await;
+    let revoked = revoked_key(&server).await;
+    let bad = [
+        typo.as_str(),
+        "",
+        "sk_live_",
+        "st_nothing",
+        "nonsense",
+        &stranger.keys.secret,
+        &revoked,
+    ];
+    for endpoint in endpoints() {
+        Answer::of(endpoint.request(&server, &session.id))
+            .await
+            .is_problem(401, "credential_missing");
+        for credential in bad {
+            endpoint
+                .with(&server, &session.id, credential)
+                .await
+                .is_problem(401, "credential_invalid");
+            let bearer = endpoint
+                .request(&server, &session.id)
+                .bearer_auth(credential);
+            Answer::of(bearer)
+                .await
+                .is_problem(401, "credential_invalid");
+        }
+    }
+    stranger.stop().await;
+    server.stop().await;
+}
+
+async fn revoked_key(server: &Server) -> String {
+    let key = crate::server::key(&server.desk, "acme", "sandbox", "secret").await;
+    let listed = server.desk.list().await.unwrap();
+    let made = listed
+        .iter()
+        .find(|listed| {
+            key.ends_with(&listed.last4) && listed.kind == "secret" && listed.env == "sandbox"
+        })
+        .unwrap();
+    server
+        .desk
+        .revoke(&made.id, porchlight_schema::time::TimestampMs(1))
+        .await
+        .unwrap();
+    key
+}
+
+#[actix::test]
+async fn each_endpoint_takes_its_credentials_and_no_other() {
+    let server = Server::start().await;
+    let session = server.scored_session().await;
+    let other = server.start_session().await;
+    for endpoint in endpoints() {
+        let is_good = |answer: &Answer| !matches!(answer.status, 401 | 403 | 404);
+        let check = |answer: Answer, taken: bool, code: &str| {
+            if taken {
+                assert!(
+                    is_good(&answer),
+                    "{} {}: {answer:?}",
+                    endpoint.method,
+                    endpoint.path
+                );
+            } else {
+                answer.is_problem(403, code);
+            }
+        };
+        let keys = &server.keys;
+        check(
+            endpoint.with(&server, &session.id, &keys.secret).await,
+            true,
+            "",
+        );
+        check(
+            endpoint.with(&server, &session.id, &keys.client).await,
+            endpoint.who != Who::Secret,
+            "secret_key_required",
+        );
+        let refused = if endpoint.who == Who::Key {
+            "key_required"
+        } else {
+            "secret_key_required"
+        };
+        check(
+            endpoint.with(&server, &session.id, &session.token).await,
+            endpoint.who == Who::Session,
+            refused,
+        );
+        let refused = if endpoint.who == Who::Session {
+            "other_session"
+        } else {
+            refused
+        };
+        check(
+            endpoint.with(&server, &session.id, &other.token).await,
+            false,
+            refused,
+        );
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn what_the_caller_may_not_see_does_not_exist() {
+    let server = Server::start().await;
+    let session = server.scored_session().await;
+    let unknown = "ses_01kakwp2g0h6vd6hx0w6ydbyhq";
+    let malformed = [
+        "ses_",
+        "x",
+        "ses_01KAKWP2G0H6VD6HX0W6YDBYHQ",
+        "%00",
+        "ses_01kakwp2g0h6vd6hx0w6ydbyhq0",
+        "org_01kakwp2g0h6vd6hx0w6ydbyhq",
+    ];
+    for endpoint in endpoints()
+        .iter()
+        .filter(|endpoint| endpoint.names_session())
+    {
+        for key in [&server.keys.other, &server.keys.live] {
+            endpoint
+                .with(&server, &session.id, key)
+                .await
+                .is_problem(404, "session_not_found");
+        }
+        for id in malformed.into_iter().chain([unknown]) {
+            endpoint
+                .with(&server, id, &server.keys.secret)
+                .await
+                .is_problem(404, "session_not_found");
+        }
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn accept_is_heard() {
+    let server = Server::start().await;
+    let session = server.scored_session().await;
+    for endpoint in endpoints() {
+        let answer = endpoint
+            .request(&server, &session.id)
+            .header("Service-Key", &server.keys.secret)
+            .header("Accept", "text/html");
+        let is_upgrade = endpoint.method == Method::GET && endpoint.path.ends_with("/telemetry");
+        if is_upgrade {
+            Answer::of(answer).await.is_problem(426, "upgrade_required");
+        } else {
+            Answer::of(answer).await.is_problem(406, "not_acceptable");
+        }
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn each_body_is_checked_in_the_same_way() {
+    let server = Server::start().await;
+    let Started { id, .. } = server.start_session().await;
+    for endpoint in endpoints()
+        .iter()
+        .filter(|endpoint| endpoint.body.is_some())
+    {
+        let body = endpoint.body.unwrap()(&id).to_string();
+        let request = || {
+            server
+                .ask(Method::POST, &endpoint.path.replace("{id}", &id))
+                .header("Service-Key", &server.keys.secret)
+        };
+        let json = || request().header("Content-Type", "application/json");
+        for media in [
+            "text/plain",
+            "application/xml",
+            "application/json; charset=latin1",
+            "",
+        ] {
+            Answer::of(request().header("Content-Type", media).body(body.clone()))
+                .await
+                .is_problem(415, "unsupported_media_type");
+        }
+        Answer::of(request().body(body.clone()))
+            .await
+            .is_problem(415, "unsupported_media_type");
+        for coding in ["br", "deflate", "gzip, gzip"] {
+            Answer::of(json().header("Content-Encoding", coding).body(body.clone()))
+                .await
+                .is_problem(415, "unsupported_encoding");
+        }
+        for coding in ["gzip", "zstd"] {
+            Answer::of(json().header("Content-Encoding", coding).body(body.clone()))
+                .await
+                .is_problem(400, "malformed_body");
+        }
+        for text in [
+            "",
+            "{",
+            "nonsense",
+            "{\"a\":NaN}",
+            "{} {}",
+            "\u{feff}{}",
+            "[1e999]",
+        ] {
+            Answer::of(json().body(text))
+                .await
+                .is_problem(400, "malformed_json");
+        }
+        Answer::of(json().body(vec![0xff, 0xfe]))
+            .await
+            .is_problem(400, "malformed_json");
+        for text in ["[]", "1", "null", "\"x\"", "{}"] {
+            let answer = Answer::of(json().body(text)).await;
+            assert!(
+                !answer.is_problem(422, "invalid_body").faults().is_empty(),
+                "{text}: {answer:?}"
+            );
+        }
+        Answer::of(json().body(vec![b' '; 1024 * 1024 + 1]))
+            .await
+            .is_problem(413, "body_too_large");
+    }
+    server.stop().await;
+}

@@ -1,0 +1,202 @@
+//! Keys and tokens over HTTP: both header forms, rates, revocation, expiry.
+
+use std::time::Duration;
+
+use porchlight::api::ApiConfig;
+use porchlight::keys::KeyOrder;
+use porchlight_actors::ports::Clock;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::server::{Server, batch, config, key, telemetry};
+
+#[actix::test]
+async fn both_header_forms_are_good_and_must_agree() {
+    let server = Server::start().await;
+    let (key, other) = (&server.keys.secret, &server.keys.client);
+    let ask = || server.ask(Method::GET, "/v1/sessions");
+    let good = [
+        ask().header("Service-Key", key),
+        ask().bearer_auth(key),
+        ask().header("Authorization", format!("bearer  {key}")),
+        ask().header("Service-Key", key).bearer_auth(key),
+    ];
+    for request in good {
+        assert_eq!(Answer::of(request).await.status, 200);
+    }
+    let bad = [
+        ask().header("Service-Key", key).bearer_auth(other),
+        ask().header("Service-Key", key).header("Service-Key", key),
+        ask()
+            .header("Service-Key", key)
+            .header("Authorization", "Basic YTpi"),
+        ask().header("Authorization", key),
+        ask().header("Authorization", format!("Token {key}")),
+        ask().header("Service-Key", format!("Bearer {key}")),
+    ];
+    for request in bad {
+        Answer::of(request)
+            .await
+            .is_problem(401, "credential_invalid");
+    }
+    let in_query = server.ask(
+        Method::GET,
+        &format!("/v1/sessions?Service-Key={key}&access_token={key}"),
+    );
+    Answer::of(in_query)
+        .await
+        .is_problem(401, "credential_missing");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn environments_and_organizations_do_not_meet() {
+    let server = Server::start().await;
+    server.start_session().await;
+    let keys = &server.keys;
+    let count = async |key: &str| {
+        server.get("/v1/sessions", key).await.json["data"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    assert_eq!(
+        (
+            count(&keys.secret).await,
+            count(&keys.live).await,
+            count(&keys.other).await
+        ),
+        (1, 0, 0)
+    );
+    let live = server
+        .post(
+            "/v1/sessions/start",
+            &keys.live,
+            &crate::server::start_body(),
+        )
+        .await;
+    assert_eq!(live.json["env"], "production");
+    let sandbox = server.get("/v1/sessions", &keys.secret).await;
+    assert_eq!(sandbox.json["data"][0]["env"], "sandbox");
+    assert_eq!(
+        sandbox.json["data"][0]["organizationId"],
+        live.json["organizationId"]
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_revoked_key_is_good_until_its_look_up_is_forgotten() {
+    for (remembered, status) in [(Duration::from_secs(3_600), 200), (Duration::ZERO, 401)] {
+        let server = Server::with(ApiConfig {
+            key_remembered: remembered,
+            ..config()
+        })
+        .await;
+        assert_eq!(
+            server.get("/v1/sessions", &server.keys.secret).await.status,
+            200
+        );
+        for listed in server.desk.list().await.unwrap() {
+            server
+                .desk
+                .revoke(&listed.id, server.clock.now())
+                .await
+                .unwrap();
+        }
+        assert_eq!(
+            server.get("/v1/sessions", &server.keys.secret).await.status,
+            status
+        );
+        server.stop().await;
+    }
+}
+
+#[actix::test]
+async fn a_key_expires_though_its_look_up_is_remembered() {
+    let server = Server::with(ApiConfig {
+        key_remembered: Duration::from_secs(3_600),
+        ..config()
+    })
+    .await;
+    let order = KeyOrder {
+        organization: "acme".into(),
+        env: "live".into(),
+        kind: "secret".into(),
+        expires_ms: Some(60 * 60_000),
+    };
+    let made = server
+        .desk
+        .create(&order, server.clock.now())
+        .await
+        .unwrap();
+    assert_eq!(server.get("/v1/sessions", &made.key).await.status, 200);
+    server.clock.advance_min(61);
+    server
+        .get("/v1/sessions", &made.key)
+        .await
+        .is_problem(401, "credential_invalid");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_token_lives_until_a_day_after_its_sessions_end() {
+    let server = Server::start().await;
+    let session = server.scored_session().await;
+    let pod = json!({ "type": "note", "url": "https://example.com/1" });
+    let path = format!("/v1/sessions/{}/pod", session.id);
+    server.clock.advance_min(24 * 60 - 1);
+    assert_eq!(server.post(&path, &session.token, &pod).await.status, 200);
+    server
+        .post(&telemetry(&session.id), &session.token, &batch(9))
+        .await
+        .is_problem(409, "session_completed");
+    server.clock.advance_min(2);
+    server
+        .post(&path, &session.token, &pod)
+        .await
+        .is_problem(401, "credential_invalid");
+    server
+        .post(&telemetry(&session.id), &session.token, &batch(9))
+        .await
+        .is_problem(401, "credential_invalid");
+    let stop = json!({ "sessionId": session.id });
+    server
+        .post("/v1/sessions/stop", &session.token, &stop)
+        .await
+        .is_problem(401, "credential_invalid");
+    assert_eq!(
+        server
+            .post("/v1/sessions/stop", &server.keys.client, &stop)
+            .await
+            .status,
+        200
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_rate_is_of_one_key() {
+    let server = Server::with(ApiConfig {
+        rate_limit_per_second: 3,
+        ..config()
+    })
+    .await;
+    let another = key(&server.desk, "acme", "sandbox", "secret").await;
+    let mut limited = 0;
+    for _ in 0..12 {
+        let answer = server.get("/v1/sessions", &server.keys.secret).await;
+        if answer.status != 200 {
+            answer.is_problem(429, "rate_limited");
+            assert_eq!(answer.header("retry-after"), "1");
+            limited += 1;
+        }
+    }
+    assert!(
+        limited > 0,
+        "twelve requests at once are more than three a second"
+    );
+    assert_eq!(server.get("/v1/sessions", &another).await.status, 200);
+    server.stop().await;
+}

@@ -1,0 +1,143 @@
+//! What holds for every request: its id, the shape of every error, and that a panic ends one request only.
+
+use actix_web::middleware::from_fn;
+use actix_web::web::{self, Data};
+use actix_web::{App, HttpResponse, HttpServer};
+use porchlight::api::edge::edge;
+use porchlight::api::{ApiState, configure};
+use porchlight::keys::SessionTokens;
+use reqwest::Method;
+
+use crate::answer::{Answer, raw};
+use crate::server::{self, Server, TestClock};
+
+#[actix::test]
+async fn a_narrow_request_id_is_kept_and_any_other_replaced() {
+    let server = Server::start().await;
+    let ask = async |id: &str| {
+        let request = server
+            .ask(Method::GET, "/v1/sessions")
+            .header("Service-Key", &server.keys.secret);
+        Answer::of(request.header("X-Request-Id", id))
+            .await
+            .header("x-request-id")
+            .to_owned()
+    };
+    assert_eq!(ask("Ab-1._x").await, "Ab-1._x");
+    let (first, second) = (ask("a b").await, ask("<script>").await);
+    assert!(first.starts_with("req-") && second.starts_with("req-") && first != second);
+    let refused = Answer::of(
+        server
+            .ask(Method::GET, "/nothing")
+            .header("X-Request-Id", "mine"),
+    )
+    .await;
+    assert_eq!(
+        refused.is_problem(404, "not_found").json["requestId"],
+        "mine"
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn whatever_goes_wrong_is_answered_with_a_problem() {
+    let (service, _store, arbiters) = server::service(std::sync::Arc::<TestClock>::default());
+    let state = Data::new(ApiState::new(
+        service,
+        SessionTokens::new(&[7; 32], &[]),
+        server::config(),
+    ));
+    let build = move || {
+        let panic = || async {
+            if true {
+                panic!("on purpose");
+            }
+            HttpResponse::Ok().finish()
+        };
+        App::new()
+            .wrap(from_fn(edge))
+            .route("/panic", web::get().to(panic))
+            .route(
+                "/bare/{status}",
+                web::get().to(|status: web::Path<u16>| async move {
+                    HttpResponse::build(actix_web::http::StatusCode::from_u16(*status).unwrap())
+                        .body("text")
+                }),
+            )
+            .route(
+                "/extract",
+                web::post().to(|_: web::Json<u32>| async { HttpResponse::Ok().finish() }),
+            )
+            .configure(configure(state.clone()))
+    };
+    let bound = HttpServer::new(build)
+        .workers(1)
+        .disable_signals()
+        .bind("127.0.0.1:0")
+        .unwrap();
+    let address = bound.addrs()[0];
+    let running = bound.run();
+    let handle = running.handle();
+    actix_rt::spawn(running);
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = |path: &str| format!("http://{address}{path}");
+    for _ in 0..3 {
+        Answer::of(http.get(url("/panic")))
+            .await
+            .is_problem(500, "internal");
+    }
+    for (status, code) in [
+        (400, "bad_request"),
+        (403, "forbidden"),
+        (409, "conflict"),
+        (418, "bad_request"),
+        (500, "internal"),
+        (502, "internal"),
+    ] {
+        let answer = Answer::of(http.get(url(&format!("/bare/{status}")))).await;
+        assert_eq!(answer.json["code"], code, "{status}: {answer:?}");
+        assert!(!answer.text.contains("\"text\""), "{answer:?}");
+    }
+    Answer::of(
+        http.post(url("/extract"))
+            .header("Content-Type", "application/json")
+            .body("x"),
+    )
+    .await
+    .is_problem(400, "bad_request");
+    Answer::of(http.get(url("/v1/sessions")))
+        .await
+        .is_problem(401, "credential_missing");
+    handle.stop(false).await;
+    for arbiter in &arbiters {
+        arbiter.stop();
+    }
+}
+
+#[actix::test]
+async fn what_is_below_a_path_is_refused_and_closed() {
+    let server = Server::start().await;
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+        "x".repeat(200_000)
+    );
+    for head in [
+        "nonsense\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        &long,
+        "POST /v1/sessions/start HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+    ] {
+        let answer = raw(server.address, head.as_bytes()).await;
+        assert!(
+            answer.is_empty()
+                || answer.starts_with("HTTP/1.1 4")
+                || answer.starts_with("HTTP/1.1 5"),
+            "{answer}"
+        );
+    }
+    assert_eq!(
+        server.get("/v1/sessions", &server.keys.secret).await.status,
+        200
+    );
+    server.stop().await;
+}

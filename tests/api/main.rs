@@ -1,0 +1,21 @@
+//! The public API and the operators' listener, over real connections: what the contract's sections 1 to 5, 7 and 9
+//! promise, endpoint by endpoint and error by error.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "all of it is tests, also what stands outside the test functions"
+)]
+
+mod answer;
+mod bodies;
+mod checks;
+mod credentials;
+mod edge;
+mod fields;
+mod insights;
+mod lifecycle;
+mod lists;
+mod operators;
+mod order;
+mod overload;
+mod server;

@@ -1,0 +1,219 @@
+//! The operators' listener.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use actix_web::middleware::from_fn;
+use actix_web::web::Data;
+use actix_web::{App, HttpServer};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use porchlight::api::edge::plain_edge;
+use porchlight::config::Config;
+use porchlight::ops::client::OpsClient;
+use porchlight::ops::token::TokenFile;
+use porchlight::ops::{OpsState, configure};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::server::{self, TestClock};
+
+struct Operators {
+    url: String,
+    http: reqwest::Client,
+    config: Config,
+    token: String,
+    service: porchlight_actors::service::Service,
+    handle: actix_web::dev::ServerHandle,
+}
+
+impl Operators {
+    async fn start(name: &str) -> Self {
+        let mut config = Config::default();
+        config.store.path =
+            std::env::temp_dir().join(format!("porchlight-ops-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&config.store.path).unwrap();
+        let (service, _store, _arbiters) = server::service(Arc::<TestClock>::default());
+        let listener = std::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let token = TokenFile::write(&config.store.path, address).unwrap();
+        let entry: Value = serde_json::from_slice(
+            &std::fs::read(config.store.path.join("operators.json")).unwrap(),
+        )
+        .unwrap();
+        let metrics = PrometheusBuilder::new().build_recorder().handle();
+        let state = Data::new(OpsState::new(service.clone(), None, metrics, token));
+        let build = move || {
+            App::new()
+                .wrap(from_fn(plain_edge))
+                .configure(configure(state.clone()))
+        };
+        let running = HttpServer::new(build)
+            .workers(1)
+            .disable_signals()
+            .listen(listener)
+            .unwrap()
+            .run();
+        let handle = running.handle();
+        actix_rt::spawn(running);
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let token = entry["token"].as_str().unwrap().to_owned();
+        Self {
+            url: format!("http://{address}"),
+            http,
+            config,
+            token,
+            service,
+            handle,
+        }
+    }
+
+    fn ask(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url))
+    }
+
+    async fn stop(self) {
+        self.handle.stop(false).await;
+        std::fs::remove_dir_all(&self.config.store.path).unwrap();
+    }
+}
+
+#[actix::test]
+async fn health_and_metrics_are_told() {
+    let operators = Operators::start("health").await;
+    let metrics = Answer::of(operators.ask(Method::GET, "/metrics")).await;
+    assert_eq!(metrics.status, 200);
+    assert!(
+        metrics
+            .header("content-type")
+            .starts_with("text/plain; version=0.0.4")
+    );
+    let lives = Answer::of(operators.ask(Method::GET, "/healthz")).await;
+    assert_eq!((lives.status, lives.json), (200, json!({ "status": "ok" })));
+    let ready = Answer::of(operators.ask(Method::GET, "/readyz")).await;
+    let checks = json!([{ "name": "store", "ok": true }, { "name": "accepting", "ok": true }]);
+    assert_eq!(
+        (ready.status, ready.json),
+        (200, json!({ "ready": true, "checks": checks }))
+    );
+    operators.service.drain().await;
+    let ready = Answer::of(operators.ask(Method::GET, "/readyz")).await;
+    assert_eq!((ready.status, &ready.json["ready"]), (503, &json!(false)));
+    assert_eq!(
+        ready.json["checks"][1],
+        json!({ "name": "accepting", "ok": false, "reason": "the service is stopping" })
+    );
+    Answer::of(operators.ask(Method::GET, "/nothing"))
+        .await
+        .is_problem(404, "not_found");
+    Answer::of(operators.ask(Method::DELETE, "/admin/keys"))
+        .await
+        .is_problem(405, "method_not_allowed");
+    operators.stop().await;
+}
+
+#[actix::test]
+async fn the_operators_api_takes_its_token_only() {
+    let operators = Operators::start("token").await;
+    for (method, path) in [
+        (Method::GET, "/admin/keys"),
+        (Method::POST, "/admin/keys"),
+        (Method::POST, "/admin/keys/x/revoke"),
+        (Method::POST, "/admin/backup"),
+    ] {
+        Answer::of(operators.ask(method.clone(), path))
+            .await
+            .is_problem(401, "credential_missing");
+        for token in [
+            "",
+            "x",
+            &operators.token[1..],
+            &format!("{}0", operators.token),
+        ] {
+            Answer::of(operators.ask(method.clone(), path).bearer_auth(token))
+                .await
+                .is_problem(401, "credential_invalid");
+        }
+    }
+    let good = Answer::of(
+        operators
+            .ask(Method::GET, "/admin/keys")
+            .bearer_auth(&operators.token),
+    )
+    .await;
+    assert_eq!((good.status, good.json), (200, json!({ "data": [] })));
+    operators.stop().await;
+}
+
+#[actix::test]
+async fn keys_are_made_listed_and_revoked_through_a_running_server() {
+    let operators = Operators::start("keys").await;
+    let client = OpsClient::of(&operators.config).unwrap().unwrap();
+    let made = client
+        .create_key("acme", "live", "secret", Some(60_000))
+        .await
+        .unwrap();
+    let second = client
+        .create_key("acme", "sandbox", "client", None)
+        .await
+        .unwrap();
+    assert!(made.key.starts_with("sk_live_") && second.key.starts_with("pk_sandbox_"));
+    assert_eq!(
+        made.organization_id, second.organization_id,
+        "one id in both environments"
+    );
+    let listed = client.list_keys().await.unwrap();
+    assert_eq!(listed.len(), 2);
+    let first = listed.iter().find(|key| key.id == made.id).unwrap();
+    assert!(
+        made.key.ends_with(&first.last4)
+            && first.prefix == "sk_live_"
+            && first.organization == "acme"
+    );
+    assert!(first.expires_at.is_some() && first.revoked_at.is_none());
+    assert!(!serde_json::to_string(&listed).unwrap().contains(&made.key));
+    let revoked = client.revoke_key(&made.id).await.unwrap();
+    let again = client.revoke_key(&made.id).await.unwrap();
+    assert!(
+        revoked.revoked_at.is_some() && revoked == again,
+        "an earlier revocation stays"
+    );
+    assert!(
+        client
+            .revoke_key("key_nothing")
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("no such key")
+    );
+    assert!(client.revoke_key("../backup").await.is_err());
+    for (organization, env, kind, field) in [
+        ("", "live", "secret", "organization"),
+        ("a", "production", "secret", "env"),
+        ("a", "live", "public", "kind"),
+    ] {
+        let error = client
+            .create_key(organization, env, kind, None)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with(field), "{error}");
+    }
+    operators.stop().await;
+}
+
+#[actix::test]
+async fn a_server_that_is_gone_is_not_asked() {
+    let mut config = Config::default();
+    config.store.path =
+        std::env::temp_dir().join(format!("porchlight-gone-{}", std::process::id()));
+    assert!(OpsClient::of(&config).unwrap().is_none());
+    std::fs::create_dir_all(&config.store.path).unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let _left_behind = TokenFile::write(&config.store.path, free).unwrap();
+    assert!(OpsClient::of(&config).unwrap().is_none());
+    std::fs::remove_dir_all(&config.store.path).unwrap();
+}

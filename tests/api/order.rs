@@ -1,0 +1,110 @@
+//! The order of checks (contract 9): of many things that are wrong, the first is told.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::server::{Server, batch, telemetry};
+
+/// A request to a session's telemetry with everything wrong; each step mends one thing.
+#[actix::test]
+async fn of_many_faults_the_first_is_told() {
+    let server = Server::start().await;
+    let session = server.scored_session().await;
+    let other = server.start_session().await;
+    let mut foreign = telemetry(&session.id);
+    server.clock.advance_min(11);
+
+    let mut conflicting = batch(0);
+    conflicting["samples"] = json!([]);
+    let mut invalid = conflicting.clone();
+    invalid["samples"] = json!([{ "kind": "location" }]);
+
+    let mut method = Method::PUT;
+    let mut path = "/v1/sessions/x/nothing".to_owned();
+    let mut headers: Vec<(&str, String)> = vec![
+        ("Accept", "text/html".into()),
+        ("Content-Type", "text/plain".into()),
+    ];
+    let mut body = vec![b'!'; 1024 * 1024 + 1];
+    let set = |headers: &mut Vec<(&str, String)>, name: &'static str, value: &str| {
+        headers.retain(|(known, _)| *known != name);
+        headers.push((name, value.to_owned()));
+    };
+    let ask = async |method: &Method, path: &str, headers: &[(&str, String)], body: &[u8]| {
+        let request = headers.iter().fold(
+            server.ask(method.clone(), path),
+            |request, (name, value)| request.header(*name, value),
+        );
+        Answer::of(request.body(body.to_vec())).await
+    };
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(404, "not_found");
+    path = telemetry("ses_none");
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(405, "method_not_allowed");
+    method = Method::POST;
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(401, "credential_missing");
+    set(&mut headers, "Service-Key", &other.token);
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(403, "other_session");
+    set(&mut headers, "Service-Key", &server.keys.other);
+    std::mem::swap(&mut path, &mut foreign);
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(404, "session_not_found");
+    set(&mut headers, "Service-Key", &server.keys.secret);
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(406, "not_acceptable");
+    set(&mut headers, "Accept", "application/json");
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(415, "unsupported_media_type");
+    set(&mut headers, "Content-Type", "application/json");
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(413, "body_too_large");
+    body = b"{".to_vec();
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(400, "malformed_json");
+    body = invalid.to_string().into_bytes();
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(422, "invalid_body");
+    body = conflicting.to_string().into_bytes();
+    ask(&method, &path, &headers, &body)
+        .await
+        .is_problem(409, "session_completed");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_stop_checks_the_session_before_the_rest_of_its_body() {
+    let server = Server::start().await;
+    let (session, other) = (server.start_session().await, server.start_session().await);
+    let stop = |id: &str| -> Value { json!({ "sessionId": id, "endedAt": "never" }) };
+    server
+        .post("/v1/sessions/stop", &other.token, &stop(&session.id))
+        .await
+        .is_problem(403, "other_session");
+    server
+        .post("/v1/sessions/stop", &other.token, &stop("x"))
+        .await
+        .is_problem(403, "other_session");
+    server
+        .post("/v1/sessions/stop", &server.keys.other, &stop(&session.id))
+        .await
+        .is_problem(404, "session_not_found");
+    server
+        .post("/v1/sessions/stop", &server.keys.client, &stop(&session.id))
+        .await
+        .is_problem(422, "invalid_body");
+    server.stop().await;
+}

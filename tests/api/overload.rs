@@ -1,0 +1,117 @@
+//! What is refused before it is read, and how the service stops.
+
+use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
+use serde_json::{Value, json};
+
+use crate::answer::raw;
+use crate::server::{Server, batch, start_body, telemetry};
+
+#[actix::test]
+async fn too_much_in_flight_is_refused_before_the_body_is_read() {
+    let server = Server::start().await;
+    let (session, other) = (server.start_session().await, server.start_session().await);
+    let target = server
+        .service
+        .target(session.id.parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    let permits: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
+        .map(|_| server.service.admit(&target, 1).unwrap())
+        .collect();
+    server
+        .post(&telemetry(&session.id), &session.token, &batch(0))
+        .await
+        .is_problem(429, "session_busy");
+    assert_eq!(
+        server
+            .post(&telemetry(&other.id), &other.token, &batch(0))
+            .await
+            .status,
+        202
+    );
+    // Not a byte of the body was sent, and yet there is an answer.
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n",
+        telemetry(&session.id),
+        session.token
+    );
+    let answer = raw(server.address, head.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
+    drop(permits);
+    assert_eq!(
+        server
+            .post(&telemetry(&session.id), &session.token, &batch(0))
+            .await
+            .status,
+        202
+    );
+
+    let whole = server
+        .service
+        .admit(&target, NODE_IN_FLIGHT_BYTES_MAX)
+        .unwrap();
+    server
+        .post(&telemetry(&other.id), &other.token, &batch(1))
+        .await
+        .is_problem(503, "overloaded");
+    drop(whole);
+    assert_eq!(
+        server
+            .post(&telemetry(&other.id), &other.token, &batch(1))
+            .await
+            .status,
+        202
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_stopping_service_refuses_what_is_new() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    server.service.drain().await;
+    server
+        .post("/v1/sessions/start", &server.keys.client, &start_body())
+        .await
+        .is_problem(503, "draining");
+    server
+        .post(&telemetry(&session.id), &session.token, &batch(0))
+        .await
+        .is_problem(503, "draining");
+    server
+        .post("/v1/sessions/start", &server.keys.client, &json!({}))
+        .await
+        .is_problem(422, "invalid_body");
+    let read = server
+        .get(&format!("/v1/sessions/{}", session.id), &server.keys.secret)
+        .await;
+    assert_eq!(read.status, 200, "what is stored can still be read");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_store_that_is_away_is_told_of() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    server.store.close().await;
+    let stop = json!({ "sessionId": session.id });
+    let pod = json!({ "type": "note", "url": "https://example.com/1" });
+    let writes: [(&str, Value); 4] = [
+        ("/v1/sessions/start", start_body()),
+        ("/v1/sessions/stop", stop),
+        (&telemetry(&session.id), batch(0)),
+        (&format!("/v1/sessions/{}/pod", session.id), pod),
+    ];
+    for (path, body) in writes {
+        let answer = server.post(path, &server.keys.secret, &body).await;
+        answer.is_problem(503, "store_unavailable");
+    }
+    let session = format!("/v1/sessions/{}", session.id);
+    let reads = ["", "/insights", "/evidence"].map(|tail| format!("{session}{tail}"));
+    for path in reads.iter().map(String::as_str).chain(["/v1/sessions"]) {
+        let answer = server.get(path, &server.keys.secret).await;
+        answer.is_problem(503, "store_unavailable");
+    }
+    server.stop().await;
+}

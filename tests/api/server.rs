@@ -1,0 +1,260 @@
+//! A service on the memory store, listening on a free port, with a clock that a test may turn.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use actix_rt::Arbiter;
+use actix_web::dev::ServerHandle;
+use actix_web::web::Data;
+use porchlight::api::serve::listen;
+use porchlight::api::{ApiConfig, ApiState};
+use porchlight::keys::{KeyDesk, KeyOrder, SessionTokens};
+use porchlight::store::MemoryStore;
+use porchlight::world::{SystemClock, SystemEntropy};
+use porchlight_actors::ports::{Clock, Poke, Store};
+use porchlight_actors::scoring::ScoringPool;
+use porchlight_actors::service::{Parts, Service};
+use porchlight_core::session::lifetime::Lifetime;
+use porchlight_schema::time::TimestampMs;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+
+/// The machine's time, and what a test adds to it.
+#[derive(Debug, Default)]
+pub(crate) struct TestClock {
+    ahead_ms: AtomicI64,
+}
+
+impl TestClock {
+    pub(crate) fn advance_min(&self, minutes: i64) {
+        self.ahead_ms.fetch_add(minutes * 60_000, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> TimestampMs {
+        SystemClock
+            .now()
+            .plus_ms(self.ahead_ms.load(Ordering::Relaxed))
+    }
+}
+
+/// Keys of two organizations: `acme` has one of each kind, `other` a secret one.
+#[derive(Debug, Clone)]
+pub(crate) struct TestKeys {
+    pub(crate) secret: String,
+    pub(crate) client: String,
+    pub(crate) live: String,
+    pub(crate) other: String,
+}
+
+/// A running server.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) service: Service,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) keys: TestKeys,
+    pub(crate) desk: KeyDesk,
+    http: reqwest::Client,
+    handle: ServerHandle,
+    arbiters: Vec<Arbiter>,
+}
+
+/// A started session.
+#[derive(Debug, Clone)]
+pub(crate) struct Started {
+    pub(crate) id: String,
+    pub(crate) token: String,
+}
+
+/// What the API is set to, unless a test wants something else.
+pub(crate) fn config() -> ApiConfig {
+    ApiConfig {
+        rate_limit_per_second: 0,
+        ..ApiConfig::default()
+    }
+}
+
+/// A service on a store of its own, and what it runs on.
+pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Arc<MemoryStore>, Vec<Arbiter>) {
+    let receiver: Arc<OnceLock<Service>> = Arc::default();
+    let hand_over = Arc::clone(&receiver);
+    let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
+        if let Some(service) = hand_over.get() {
+            service.deliver(session_id, seq, batch);
+        }
+    }))
+    .unwrap();
+    let shared = Arc::clone(&store);
+    let store: Arc<dyn Store> = store;
+    let arbiters = vec![Arbiter::new(), Arbiter::new()];
+    let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
+    let poke: Poke = Arc::new(|_| {});
+    let clock: Arc<dyn Clock> = clock;
+    let scoring = ScoringPool::start(
+        &handles[1..],
+        Arc::clone(&store),
+        Arc::clone(&clock),
+        Arc::clone(&poke),
+    );
+    let service = Service::new(Parts {
+        store,
+        clock,
+        entropy: Arc::new(SystemEntropy),
+        poke,
+        lifetime: Lifetime {
+            idle_ms: 30 * 60_000,
+            max_ms: 12 * 3_600_000,
+        },
+        generation: 1,
+        arbiters: handles[..1].to_vec(),
+        scoring,
+    });
+    assert!(receiver.set(service.clone()).is_ok());
+    (service, shared, arbiters)
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::with(config()).await
+    }
+
+    pub(crate) async fn with(config: ApiConfig) -> Self {
+        let clock: Arc<TestClock> = Arc::default();
+        let (service, store, arbiters) = service(Arc::clone(&clock));
+        let desk = KeyDesk::new(Arc::clone(service.store()) as _);
+        let keys = TestKeys {
+            secret: key(&desk, "acme", "sandbox", "secret").await,
+            client: key(&desk, "acme", "sandbox", "client").await,
+            live: key(&desk, "acme", "live", "secret").await,
+            other: key(&desk, "other", "sandbox", "secret").await,
+        };
+        let state = Data::new(ApiState::new(
+            service.clone(),
+            SessionTokens::new(&[7; 32], &[]),
+            config,
+        ));
+        let served = listen(state, SocketAddr::from(([127, 0, 0, 1], 0)), 1).unwrap();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self {
+            address: served.address,
+            service,
+            store,
+            clock,
+            keys,
+            desk,
+            http,
+            handle: served.handle,
+            arbiters,
+        }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.handle.stop(false).await;
+        for arbiter in &self.arbiters {
+            arbiter.stop();
+        }
+    }
+
+    /// A request that a test goes on to fill.
+    pub(crate) fn ask(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http
+            .request(method, format!("http://{}{path}", self.address))
+    }
+
+    pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
+        Answer::of(self.ask(Method::GET, path).header("Service-Key", key)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
+        let request = self.ask(Method::POST, path).header("Service-Key", key);
+        Answer::of(
+            request
+                .header("Content-Type", "application/json")
+                .body(body.to_string()),
+        )
+        .await
+    }
+
+    pub(crate) async fn start_session(&self) -> Started {
+        let answer = self
+            .post("/v1/sessions/start", &self.keys.client, &start_body())
+            .await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        let text = |name: &str| answer.json[name].as_str().unwrap().to_owned();
+        Started {
+            id: text("sessionId"),
+            token: text("sessionToken"),
+        }
+    }
+
+    /// A session that is stopped and scored.
+    pub(crate) async fn scored_session(&self) -> Started {
+        let session = self.start_session().await;
+        for seq in 0..3 {
+            let answer = self
+                .post(&telemetry(&session.id), &session.token, &batch(seq))
+                .await;
+            assert_eq!(answer.status, 202, "{answer:?}");
+        }
+        let answer = self
+            .post(
+                "/v1/sessions/stop",
+                &session.token,
+                &json!({ "sessionId": session.id }),
+            )
+            .await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        self.until_ready(&session.id).await;
+        session
+    }
+
+    /// The insight once it is scored.
+    pub(crate) async fn until_ready(&self, id: &str) -> Answer {
+        for _ in 0..1_000 {
+            let answer = self.get(&insights(id), &self.keys.secret).await;
+            if answer.json["status"] != "processing" {
+                return answer;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("session {id} was not scored");
+    }
+}
+
+pub(crate) async fn key(desk: &KeyDesk, organization: &str, env: &str, kind: &str) -> String {
+    let order = KeyOrder {
+        organization: organization.into(),
+        env: env.into(),
+        kind: kind.into(),
+        expires_ms: None,
+    };
+    desk.create(&order, SystemClock.now()).await.unwrap().key
+}
+
+pub(crate) fn telemetry(id: &str) -> String {
+    format!("/v1/sessions/{id}/telemetry")
+}
+
+pub(crate) fn insights(id: &str) -> String {
+    format!("/v1/sessions/{id}/insights")
+}
+
+/// What every start must say, and nothing else.
+pub(crate) fn start_body() -> Value {
+    json!({
+        "deliveryId": "order-1",
+        "externalRiderId": "rider-1",
+        "address": { "line1": "1 High Street", "city": "Bath", "country": "GB", "lat": 51.38, "lng": -2.36 },
+    })
+}
+
+/// Ten seconds of a phone that lies still near the door.
+pub(crate) fn batch(seq: u32) -> Value {
+    let sample = |n: u32| json!({ "kind": "location", "t": seq * 10 + n, "lat": 51.38, "lng": -2.36, "accuracyM": 5, "speedMps": 0 });
+    json!({ "seq": seq, "samples": (0..10).map(sample).collect::<Vec<_>>() })
+}

@@ -1,0 +1,261 @@
+//! The commands of contract section 8, as a person at a terminal gives them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+
+use serde_json::{Value, json};
+
+use crate::phone::{Client, delivery};
+use crate::server::{Folder, Server, block_on, porchlight, successful};
+
+fn client(server: &Server, key: &str) -> Client {
+    Client::new(&Arc::new(RwLock::new(server.api.clone())), key)
+}
+
+#[test]
+fn a_configuration_is_checked_and_printed() {
+    let folder = Folder::new();
+    let file = folder.path().join("porchlight.toml");
+    std::fs::write(&file, "[session]\nidle_timeout = \"45m\"\n").unwrap();
+    let printed = porchlight()
+        .args(["print-config", "--config"])
+        .arg(&file)
+        .env("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "77")
+        .output()
+        .unwrap();
+    let printed = successful(printed);
+    for line in [
+        "idle_timeout = \"45m\"",
+        "rate_limit_per_second = 77",
+        "max_duration = \"12h\"",
+    ] {
+        assert!(printed.contains(line), "{line} in:\n{printed}");
+    }
+    std::fs::write(&file, &printed).unwrap();
+    let checked = porchlight()
+        .args(["check-config", "--config"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    successful(checked);
+
+    std::fs::write(&file, "[session]\nidle_timeuot = \"45m\"\n").unwrap();
+    let refused = porchlight()
+        .args(["check-config", "--config"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("idle_timeuot"));
+}
+
+#[test]
+fn a_healthcheck_says_whether_the_service_is_ready() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let address = server.ops.trim_start_matches("http://").to_owned();
+    let check = || {
+        porchlight()
+            .arg("healthcheck")
+            .env("PORCHLIGHT__SERVER__OPS_LISTEN", &address)
+            .output()
+            .unwrap()
+    };
+    successful(check());
+    server.kill();
+    assert_eq!(check().status.code(), Some(1));
+}
+
+#[test]
+fn keys_are_made_listed_and_revoked_while_the_server_runs_and_when_it_does_not() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let keys = |arguments: &[&str]| {
+        let output = porchlight()
+            .arg("keys")
+            .args(arguments)
+            .env("PORCHLIGHT__STORE__PATH", folder.store())
+            .output()
+            .unwrap();
+        successful(output)
+    };
+    let create = [
+        "create", "--org", "Parcels", "--env", "live", "--kind", "secret", "--json",
+    ];
+    let made: Value = serde_json::from_str(&keys(&create)).unwrap();
+    assert_eq!(
+        (&made["env"], &made["kind"]),
+        (&json!("live"), &json!("secret"))
+    );
+    let (id, key) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
+    assert!(key.starts_with(concat!("sk_", "live_")));
+    let list = client(&server, key);
+    let status = || block_on(list.until_answered("/v1/sessions", None, None)).0;
+    assert_eq!(status(), 200, "a new key is good at once");
+    let listed = keys(&["list"]);
+    assert!(
+        listed.contains(id) && !listed.contains(key),
+        "a key is shown once:\n{listed}"
+    );
+    keys(&["revoke", id]);
+    // It holds within 30 s on every node.
+    let mut last = status();
+    for _ in 0..450 {
+        if last == 401 {
+            break;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(100));
+        last = status();
+    }
+    assert_eq!(last, 401, "a revoked key is refused");
+
+    let other: Value = serde_json::from_str(&keys(&create)).unwrap();
+    assert_eq!(
+        other["organizationId"], made["organizationId"],
+        "one organization of one name"
+    );
+    server.stop();
+    let asleep = keys(&[
+        "create", "--org", "Parcels", "--env", "sandbox", "--kind", "client",
+    ]);
+    let server = Server::start(&folder, &[]);
+    let answer =
+        block_on(client(&server, asleep.trim()).until_answered("/v1/sessions", None, None));
+    assert_eq!(answer.0, 403, "a client key, known, may not list");
+    server.stop();
+}
+
+#[test]
+fn a_backup_taken_while_the_server_runs_is_a_store_that_opens() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let key = server.key("secret");
+    let (before, during) = block_on(async {
+        let client = client(&server, &key);
+        let before = client.send(1, std::time::Duration::ZERO).await;
+        (client.insight(&before.session_id).await, before.session_id)
+    });
+    let copy = Folder::new();
+    let taken = porchlight()
+        .arg("backup")
+        .arg(copy.store())
+        .env("PORCHLIGHT__STORE__PATH", folder.store())
+        .output()
+        .unwrap();
+    successful(taken);
+    let again = porchlight()
+        .arg("backup")
+        .arg(copy.store())
+        .env("PORCHLIGHT__STORE__PATH", folder.store())
+        .output()
+        .unwrap();
+    assert_eq!(again.status.code(), Some(1), "a copy is never written over");
+    block_on(client(&server, &key).send(2, std::time::Duration::ZERO));
+    server.stop();
+
+    let server = Server::start(&copy, &[]);
+    let insight = block_on(client(&server, &key).insight(&during));
+    assert_eq!(insight.to_string(), before.to_string());
+    let listed = block_on(client(&server, &key).until_answered("/v1/sessions", None, None)).1;
+    assert_eq!(
+        listed["data"].as_array().unwrap().len(),
+        1,
+        "what came later is not in it"
+    );
+    server.stop();
+}
+
+#[test]
+fn the_demo_shows_its_deliveries_and_ends() {
+    let shown = successful(porchlight().args(["demo", "--once"]).output().unwrap());
+    let kinds: BTreeSet<&str> = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("── "))
+        .filter_map(|line| line.split(" ── ").next())
+        .collect();
+    for kind in [
+        "house",
+        "elevator",
+        "stairs",
+        "lobby-hand-off",
+        "never-came",
+        "wrong-address",
+    ] {
+        assert!(kinds.contains(kind), "{kind} in {kinds:?}");
+    }
+    for word in [
+        "FULL_ATTEMPT",
+        "NO_ATTEMPT",
+        "ELEVATOR",
+        "STAIRS",
+        "DRIVING",
+        "WALKING",
+    ] {
+        assert!(shown.contains(word), "{word} in:\n{shown}");
+    }
+}
+
+/// One simulated delivery as a recording: one sample a line.
+fn recording(folder: &Path, number: u64) -> PathBuf {
+    let delivery = delivery(number);
+    let lines = delivery.samples.iter();
+    let text: Vec<_> = lines
+        .map(|sample| serde_json::to_string(sample).unwrap())
+        .collect();
+    let file = folder.join(format!("delivery-{number}.ndjson"));
+    std::fs::write(&file, text.join("\n")).unwrap();
+    file
+}
+
+#[test]
+fn recordings_are_replayed_one_insight_a_line() {
+    let folder = Folder::new();
+    let (one, two) = (recording(folder.path(), 0), recording(folder.path(), 1));
+    let printed = successful(
+        porchlight()
+            .arg("replay")
+            .args([&one, &two])
+            .output()
+            .unwrap(),
+    );
+    let insights: Vec<Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(insights.len(), 2);
+    for insight in &insights {
+        assert_eq!(insight["status"], "ready");
+        assert!(!insight["events"].as_array().unwrap().is_empty());
+    }
+    let missing = porchlight()
+        .arg("replay")
+        .args([&one, &folder.path().join("nothing.ndjson")])
+        .output()
+        .unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(
+        missing.stdout.iter().filter(|&&byte| byte == b'\n').count(),
+        1,
+        "the others are replayed"
+    );
+}
+
+/// Recordings of real phones, where this machine has them: `PORCHLIGHT_RECORDINGS` names the folder.
+#[test]
+fn a_real_recording_is_replayed() {
+    let Some(folder) = std::env::var_os("PORCHLIGHT_RECORDINGS").map(PathBuf::from) else {
+        println!("PORCHLIGHT_RECORDINGS is not set: left out");
+        return;
+    };
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let file = entries
+        .filter(|path| path.to_string_lossy().ends_with(".ndjson.gz"))
+        .min()
+        .unwrap();
+    let printed = successful(porchlight().arg("replay").arg(file).output().unwrap());
+    let insight: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(insight["status"], "ready");
+}

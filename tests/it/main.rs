@@ -1,0 +1,18 @@
+//! The real binary, as a real process on a real disk: killed, overloaded, stopped, and asked by its commands.
+//!
+//! The binary is `PORCHLIGHT_BIN`, or else the one that cargo built beside these tests.
+
+#[cfg(test)]
+mod commands;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
+mod overload;
+#[cfg(test)]
+mod phone;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod shutdown;

@@ -1,0 +1,238 @@
+//! More than the service takes: it says so, with when to come again; its memory stays as it was; what it had accepted
+//! is not shed; and it serves again as soon as there is room.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use porchlight_schema::limits::{
+    BATCH_SENT_BYTES_MAX, NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX,
+};
+use serde_json::{Value, json};
+
+use crate::phone::{Client, delivery};
+use crate::server::{Folder, Server, block_on, http};
+use crate::shutdown::{finish, half_sent};
+
+/// Memory that a server may gain under all of this: workers' stacks and buffers, the store's tables. Far less than
+/// what was announced to it.
+const GAIN_KIB_MAX: u64 = 160 * 1024;
+
+fn client(server: &Server, key: &str) -> Client {
+    Client::new(&Arc::new(RwLock::new(server.api.clone())), key)
+}
+
+async fn start(client: &Client, number: u64) -> String {
+    let start = delivery(number).start.to_string();
+    let (status, session) = client
+        .until_answered("/v1/sessions/start", Some(&start), None)
+        .await;
+    assert_eq!(status, 201, "{session}");
+    session["sessionId"].as_str().unwrap().to_owned()
+}
+
+/// Status, `Retry-After`, and the problem's code.
+async fn sent_once(
+    server: &Server,
+    key: &str,
+    session_id: &str,
+    body: String,
+) -> (u16, Option<u64>, String) {
+    let url = format!("{}/v1/sessions/{session_id}/telemetry", server.api);
+    let answer = http()
+        .post(url)
+        .header("Service-Key", key)
+        .header("Content-Type", "application/json")
+        .body(body)
+        .send()
+        .await
+        .unwrap();
+    let status = answer.status().as_u16();
+    let after = answer.headers().get("Retry-After");
+    let after_sec = after.map(|value| value.to_str().unwrap().parse().unwrap());
+    let body: Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
+    (
+        status,
+        after_sec,
+        body["code"].as_str().unwrap_or_default().to_owned(),
+    )
+}
+
+fn batch(seq: u32) -> String {
+    json!({ "seq": seq, "samples": [{ "t": seq, "kind": "pressure", "hPa": 1013.0 }] }).to_string()
+}
+
+#[test]
+fn a_session_has_so_many_batches_in_flight_and_no_more() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let key = server.key("secret");
+    let client = client(&server, &key);
+    let session_id = block_on(start(&client, 0));
+    let slow: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
+        .map(|seq| {
+            (
+                batch(seq),
+                half_sent(&server, &session_id, &key, &batch(seq)),
+            )
+        })
+        .collect();
+    block_on(async {
+        // They are on their way to be admitted.
+        let mut refused = (0, None, String::new());
+        for _ in 0..200 {
+            refused = sent_once(&server, &key, &session_id, batch(100)).await;
+            if refused.0 != 202 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(refused, (429, Some(1), "session_busy".to_owned()));
+    });
+    for (body, stream) in slow {
+        let answer = finish(stream, &body);
+        assert!(
+            answer.starts_with("HTTP/1.1 202"),
+            "what was admitted is taken: {answer}"
+        );
+    }
+    let (status, ..) = block_on(sent_once(&server, &key, &session_id, batch(101)));
+    assert_eq!(status, 202, "there is room again");
+    server.stop();
+}
+
+#[test]
+fn a_node_has_so_many_bytes_in_flight_and_no_more() {
+    let folder = Folder::new();
+    let server = Server::start(
+        &folder,
+        &[("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0")],
+    );
+    let key = server.key("secret");
+    let client = client(&server, &key);
+    let per_session = SESSION_IN_FLIGHT_MAX as usize;
+    let announced = NODE_IN_FLIGHT_BYTES_MAX / BATCH_SENT_BYTES_MAX;
+    let sessions: Vec<String> = block_on(async {
+        let mut sessions = Vec::new();
+        for number in 0..=announced / per_session {
+            sessions.push(start(&client, number as u64 % 6).await);
+        }
+        sessions
+    });
+    let before_kib = server.resident_kib();
+    let slow: Vec<_> = (0..announced)
+        .map(|place| half_announced(&server, &sessions[place / per_session], &key))
+        .collect();
+    block_on(async {
+        let last = sessions.last().unwrap();
+        let mut refused = (0, None, String::new());
+        for seq in 0..500 {
+            refused = sent_once(&server, &key, last, batch(seq)).await;
+            if refused.0 != 202 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(refused, (503, Some(1), "overloaded".to_owned()));
+        let gained_kib = server.resident_kib().saturating_sub(before_kib);
+        assert!(
+            gained_kib < GAIN_KIB_MAX,
+            "{gained_kib} KiB more for bytes that never came"
+        );
+        drop(slow);
+        for _ in 0..500 {
+            if sent_once(&server, &key, last, batch(1_000)).await.0 == 202 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("there is no room again though all have gone away");
+    });
+    server.stop();
+}
+
+/// Announces a body of the greatest size and sends its first byte.
+fn half_announced(server: &Server, session_id: &str, key: &str) -> std::net::TcpStream {
+    use std::io::Write;
+    let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+    let head = format!(
+        "POST /v1/sessions/{session_id}/telemetry HTTP/1.1\r\nHost: porchlight\r\nService-Key: {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: {BATCH_SENT_BYTES_MAX}\r\n\r\n{{"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream
+}
+
+#[test]
+fn three_times_what_it_takes_is_refused_and_nothing_accepted_is_lost() {
+    const SESSIONS: usize = 4;
+    const ROUNDS: u32 = 25;
+    let folder = Folder::new();
+    let server = Server::start(
+        &folder,
+        &[("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0")],
+    );
+    let key = server.key("secret");
+    let client = client(&server, &key);
+    let at_once = SESSION_IN_FLIGHT_MAX * 3;
+    let (taken, refused, gained_kib) = block_on(async {
+        let mut sessions = Vec::new();
+        for number in 0..SESSIONS {
+            sessions.push(start(&client, number as u64).await);
+        }
+        let before_kib = server.resident_kib();
+        let (mut taken, mut refused) = (vec![0_u32; SESSIONS], 0);
+        for round in 0..ROUNDS {
+            let mut sending = Vec::new();
+            for (place, session_id) in sessions.iter().enumerate() {
+                for seq in round * at_once..(round + 1) * at_once {
+                    let sent = sent_once(&server, &key, session_id, big_batch(seq));
+                    sending.push(async move { (place, sent.await) });
+                }
+            }
+            for (place, (status, after_sec, code)) in futures_util::future::join_all(sending).await
+            {
+                match status {
+                    202 => taken[place] += 1,
+                    429 | 503 => {
+                        assert_eq!(after_sec, Some(1), "{code}");
+                        refused += 1;
+                    }
+                    _ => panic!("{status} {code}"),
+                }
+            }
+        }
+        let gained_kib = server.resident_kib().saturating_sub(before_kib);
+        for (place, session_id) in sessions.iter().enumerate() {
+            let stop = json!({ "sessionId": session_id }).to_string();
+            client
+                .until_answered("/v1/sessions/stop", Some(&stop), None)
+                .await;
+            let insight = client.insight(session_id).await;
+            assert_eq!(insight["status"], "ready");
+            assert!(taken[place] > 0);
+        }
+        (taken.iter().sum::<u32>(), refused, gained_kib)
+    });
+    println!("{taken} batches taken, {refused} refused, {gained_kib} KiB gained");
+    assert!(gained_kib < GAIN_KIB_MAX, "{gained_kib} KiB more");
+    let text = block_on(async {
+        let url = format!("{}/metrics", server.ops);
+        http().get(url).send().await.unwrap().text().await.unwrap()
+    });
+    let counted = format!("porchlight_ingest_batches_total{{outcome=\"new\"}} {taken}\n");
+    assert!(
+        text.contains(&counted),
+        "each batch that was answered with 202 is counted once"
+    );
+    assert!(
+        text.contains("porchlight_ingest_in_flight_bytes 0\n"),
+        "nothing is in flight"
+    );
+    server.stop();
+}
+
+/// A minute of fixes: enough to do that requests meet each other.
+fn big_batch(seq: u32) -> String {
+    let fix = |n: u32| json!({ "t": 60 * seq + n, "kind": "location", "lat": 52.5, "lng": 13.4, "accuracyM": 8.0 });
+    json!({ "seq": seq, "samples": (0..60).map(fix).collect::<Vec<_>>() }).to_string()
+}

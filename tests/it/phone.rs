@@ -1,0 +1,182 @@
+//! Phones that send simulated deliveries and never give up.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use porchlight_bench::sim::{Delivery, Kind, ParameterSet, Scenario};
+use porchlight_schema::time::TimestampMs;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::server::http;
+
+/// Kinds that are sent in turn.
+const KINDS: [Kind; 6] = [
+    Kind::House,
+    Kind::Elevator,
+    Kind::Stairs,
+    Kind::LobbyHandOff,
+    Kind::NeverCame,
+    Kind::WrongAddress,
+];
+/// Seconds of telemetry in one batch.
+const BATCH_SEC: f64 = 15.0;
+/// Batches of one session that are under way at once.
+const AT_ONCE: usize = 3;
+
+/// The delivery of this number; each is at a place of its own, and no two have the same trace.
+pub(crate) fn delivery(number: u64) -> Delivery {
+    let kind = KINDS[(number % KINDS.len() as u64) as usize];
+    Scenario::new(kind, ParameterSet::Tuning, 50_000 + number).deliver()
+}
+
+/// A session that was sent, and what of it was acknowledged.
+#[derive(Debug, Clone)]
+pub(crate) struct Sent {
+    pub(crate) number: u64,
+    pub(crate) session_id: String,
+    /// The bodies that were answered with 202, by number.
+    pub(crate) acknowledged: Vec<(u32, String)>,
+}
+
+/// Where the server is at the moment: another port after each crash.
+pub(crate) type Place = Arc<RwLock<String>>;
+
+/// Speaks to the service with a secret key.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    place: Place,
+    key: String,
+}
+
+/// An answer: status, and its body as JSON.
+pub(crate) type Answer = (StatusCode, Value);
+
+impl Client {
+    pub(crate) fn new(place: &Place, key: &str) -> Self {
+        Self {
+            http: http(),
+            place: Arc::clone(place),
+            key: key.to_owned(),
+        }
+    }
+
+    /// One request. An error: the server was not there, or went away before it had answered.
+    pub(crate) async fn try_once(
+        &self,
+        path: &str,
+        body: Option<&str>,
+        idempotency_key: Option<&str>,
+    ) -> reqwest::Result<Answer> {
+        let url = format!("{}{path}", self.place.read().unwrap());
+        let mut request = match body {
+            Some(body) => self
+                .http
+                .post(url)
+                .header("Content-Type", "application/json")
+                .body(body.to_owned()),
+            None => self.http.get(url),
+        };
+        request = request.header("Service-Key", &self.key);
+        if let Some(key) = idempotency_key {
+            request = request.header("Idempotency-Key", key);
+        }
+        let answer = request.send().await?;
+        let status = answer.status();
+        let body = answer.bytes().await?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
+    /// The same until the server has answered, and not with "come again".
+    pub(crate) async fn until_answered(
+        &self,
+        path: &str,
+        body: Option<&str>,
+        idempotency_key: Option<&str>,
+    ) -> Answer {
+        loop {
+            match self.try_once(path, body, idempotency_key).await {
+                Ok((status, _)) if status == 429 || status == 503 => {}
+                Ok(answer) => return answer,
+                Err(_away) => {}
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Sends a whole delivery, with a pause between batches.
+    pub(crate) async fn send(&self, number: u64, pause: Duration) -> Sent {
+        let delivery = delivery(number);
+        let started_at = TimestampMs(jiff::Timestamp::now().as_millisecond() - 3_600_000);
+        let mut start = delivery.start.clone();
+        start["startedAt"] = json!(started_at);
+        let start = start.to_string();
+        let idempotency_key = format!("delivery-{number}");
+        let (status, session) = self
+            .until_answered("/v1/sessions/start", Some(&start), Some(&idempotency_key))
+            .await;
+        assert_eq!(status, 201, "{session}");
+        let session_id = session["sessionId"].as_str().unwrap().to_owned();
+
+        let path = format!("/v1/sessions/{session_id}/telemetry");
+        let batches: Vec<(u32, String)> = delivery
+            .batches(BATCH_SEC)
+            .map(|batch| (batch.seq, batch.json().unwrap()))
+            .collect();
+        let mut acknowledged = Vec::new();
+        for some in batches.chunks(AT_ONCE) {
+            let answers = some
+                .iter()
+                .map(|(_, body)| self.until_answered(&path, Some(body), None));
+            let answers = futures_util::future::join_all(answers).await;
+            for ((seq, body), (status, answer)) in some.iter().zip(answers) {
+                assert_eq!(
+                    (status, &answer["ackSeq"]),
+                    (StatusCode::ACCEPTED, &json!(seq))
+                );
+                acknowledged.push((*seq, body.clone()));
+            }
+            tokio::time::sleep(pause).await;
+        }
+
+        let ended_at = started_at.plus_ms((delivery.end_t * 1000.0).ceil() as i64);
+        let stop = json!({ "sessionId": session_id, "endedAt": ended_at }).to_string();
+        let (status, stopped) = self
+            .until_answered("/v1/sessions/stop", Some(&stop), None)
+            .await;
+        assert_eq!(
+            (status, &stopped["status"]),
+            (StatusCode::OK, &json!("completed"))
+        );
+        Sent {
+            number,
+            session_id,
+            acknowledged,
+        }
+    }
+
+    /// The insight, once it is no more in the making, without what differs from run to run.
+    pub(crate) async fn insight(&self, session_id: &str) -> Value {
+        let path = format!("/v1/sessions/{session_id}/insights");
+        for _ in 0..600 {
+            let (status, mut insight) = self.until_answered(&path, None, None).await;
+            assert_eq!(status, 200, "{insight}");
+            if insight["status"] != "processing" {
+                let fields = insight.as_object_mut().unwrap();
+                for own in [
+                    "sessionId",
+                    "organizationId",
+                    "createdAt",
+                    "updatedAt",
+                    "pathImageUrl",
+                ] {
+                    fields.remove(own);
+                }
+                return insight;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("session {session_id} was not scored within a minute")
+    }
+}

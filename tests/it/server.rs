@@ -1,0 +1,205 @@
+//! A server of a test's own: a process, its folder, and how to speak to it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A start that takes longer has failed. Generous, for a machine that is busy.
+const START_WITHIN: Duration = Duration::from_secs(60);
+
+/// The binary under test.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("PORCHLIGHT_BIN").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_porchlight")),
+        PathBuf::from,
+    )
+}
+
+/// A command of the binary, with nothing of this process's configuration.
+pub(crate) fn porchlight() -> Command {
+    let mut command = Command::new(binary());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PORCHLIGHT") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// A folder that is removed at the end.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("porchlight-it-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where the server of this folder has its store.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.0.join("data")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// A server that runs. It is killed when this is dropped.
+pub(crate) struct Server {
+    child: Child,
+    store: PathBuf,
+    /// The public API, with its scheme.
+    pub(crate) api: String,
+    /// The operators' listener, with its scheme.
+    pub(crate) ops: String,
+}
+
+impl Server {
+    /// Starts a server on the folder's store, with these variables of its configuration beside.
+    pub(crate) fn start(folder: &Folder, variables: &[(&str, &str)]) -> Self {
+        let store = folder.store();
+        let mut child = porchlight()
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--ops-listen", "127.0.0.1:0", "--data"])
+            .arg(&store)
+            .current_dir(folder.path())
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (told, ready) = mpsc::channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        // Read to its end, or the server would stand still when the pipe is full.
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let line: Value = serde_json::from_str(&line).unwrap_or_default();
+                if line["message"] == "ready" {
+                    drop(told.send(line));
+                } else if line["level"] == "ERROR" {
+                    eprintln!("{line}");
+                }
+            }
+        });
+        let line = ready.recv_timeout(START_WITHIN);
+        let Ok(line) = line else {
+            let status = child.try_wait();
+            drop(child.kill());
+            panic!("the server did not start: {status:?}");
+        };
+        let url = |name: &str| format!("http://{}", line[name].as_str().unwrap());
+        Self {
+            store,
+            api: url("api"),
+            ops: url("ops"),
+            child,
+        }
+    }
+
+    /// `HOST:PORT` of the public API.
+    pub(crate) fn address(&self) -> &str {
+        self.api.trim_start_matches("http://")
+    }
+
+    /// A new key of the test's organization, made by the command line while the server runs.
+    pub(crate) fn key(&self, kind: &str) -> String {
+        let made = porchlight()
+            .args([
+                "keys", "create", "--org", "it", "--env", "sandbox", "--kind", kind,
+            ])
+            .env("PORCHLIGHT__STORE__PATH", &self.store)
+            .output()
+            .unwrap();
+        let text = successful(made);
+        text.trim().to_owned()
+    }
+
+    /// SIGKILL, as a crash.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM; does not wait.
+    pub(crate) fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits until the process has ended, at most so long.
+    pub(crate) fn ended(mut self, within: Duration) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(began.elapsed() < within, "still running after {within:?}");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) fn stop(self) {
+        self.terminate();
+        assert!(self.ended(Duration::from_secs(40)).success());
+    }
+
+    /// Memory that the process holds, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What a command printed, if it went well.
+pub(crate) fn successful(output: Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {error}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a test's requests.
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work)
+}
+
+/// A client that waits no longer than a phone would.
+pub(crate) fn http() -> reqwest::Client {
+    reqwest::Client::builder()
+        .timeout(Duration::from_secs(20))
+        .no_proxy()
+        .build()
+        .unwrap()
+}

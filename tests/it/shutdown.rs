@@ -1,0 +1,123 @@
+//! SIGTERM: refuse, finish what is in flight, write what there is, and end well.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use porchlight_schema::limits::DRAIN_MS_MAX;
+use serde_json::{Value, json};
+
+use crate::phone::{Client, delivery};
+use crate::server::{Folder, Server, block_on, http};
+
+/// The head of a batch's request, and the first half of its body.
+pub(crate) fn half_sent(server: &Server, session_id: &str, key: &str, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let head = format!(
+        "POST /v1/sessions/{session_id}/telemetry HTTP/1.1\r\nHost: porchlight\r\nService-Key: {key}\r\n\
+         Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream
+        .write_all(&body.as_bytes()[..body.len() / 2])
+        .unwrap();
+    stream
+}
+
+/// Sends the second half; the whole answer.
+pub(crate) fn finish(mut stream: TcpStream, body: &str) -> String {
+    stream
+        .write_all(&body.as_bytes()[body.len() / 2..])
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
+fn what_is_in_flight_is_answered_and_what_is_new_refused() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let key = server.key("secret");
+    let client = Client::new(&Arc::new(RwLock::new(server.api.clone())), &key);
+    let delivery = delivery(1);
+    let (status, session) = block_on(client.until_answered(
+        "/v1/sessions/start",
+        Some(&delivery.start.to_string()),
+        None,
+    ));
+    assert_eq!(status, 201);
+    let session_id = session["sessionId"].as_str().unwrap().to_owned();
+    let batches: Vec<String> = delivery
+        .batches(10.0)
+        .take(3)
+        .map(|batch| batch.json().unwrap())
+        .collect();
+
+    let in_flight = half_sent(&server, &session_id, &key, &batches[0]);
+    let ready = |server: &Server| {
+        let url = format!("{}/readyz", server.ops);
+        block_on(async {
+            let answer = http().get(url).send().await.unwrap();
+            let status = answer.status().as_u16();
+            let report: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+            (status, report["ready"].as_bool().unwrap())
+        })
+    };
+    assert_eq!(ready(&server), (200, true));
+    // The half that was sent may still be on its way to be admitted.
+    std::thread::park_timeout(Duration::from_millis(300));
+    server.terminate();
+    let mut seen = ready(&server);
+    for _ in 0..100 {
+        if seen.0 == 503 {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+        seen = ready(&server);
+    }
+    assert_eq!(seen, (503, false), "a stopping server is not ready");
+
+    let path = format!("/v1/sessions/{session_id}/telemetry");
+    let (status, problem) = block_on(client.try_once(&path, Some(&batches[1]), None)).unwrap();
+    assert_eq!(
+        (status.as_u16(), &problem["code"]),
+        (503, &json!("draining"))
+    );
+
+    let answer = finish(in_flight, &batches[0]);
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    let ended = server.ended(Duration::from_millis(DRAIN_MS_MAX + 15_000));
+    assert_eq!(ended.code(), Some(0));
+
+    // What was answered is there, and the session goes on where it was.
+    let server = Server::start(&folder, &[]);
+    let client = Client::new(&Arc::new(RwLock::new(server.api.clone())), &key);
+    block_on(async {
+        let other = batches[1].replacen("\"seq\":1", "\"seq\":0", 1);
+        let (status, problem) = client.until_answered(&path, Some(&other), None).await;
+        assert_eq!(
+            (status.as_u16(), &problem["code"]),
+            (409, &json!("seq_conflict"))
+        );
+        for batch in &batches {
+            assert_eq!(client.until_answered(&path, Some(batch), None).await.0, 202);
+        }
+        let stop = json!({ "sessionId": session_id }).to_string();
+        assert_eq!(
+            client
+                .until_answered("/v1/sessions/stop", Some(&stop), None)
+                .await
+                .0,
+            200
+        );
+        assert_eq!(client.insight(&session_id).await["status"], "ready");
+    });
+    server.stop();
+}
