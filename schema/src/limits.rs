@@ -118,6 +118,8 @@ pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
 pub const RESTARTS_MAX: u32 = 3;
 /// See [`RESTARTS_MAX`].
 pub const RESTART_WINDOW_MS: u64 = 60_000;
+/// Batches that one scoring puts aside; a detector that panics at more has a fault that leaving out does not mend.
+pub const SCORING_QUARANTINES_MAX: usize = 8;
 /// Sessions being scored at once on one node.
 pub const SCORING_ACTORS_MAX: usize = 2;
 /// Time within which a stopping node refuses, drains and snapshots.

@@ -100,7 +100,7 @@ async fn replay(
         .start(&json!({
             "deliveryId": name,
             "externalRiderId": "replay",
-            "address": { "line1": name, "city": "", "country": "", "lat": lat, "lng": lng },
+            "address": { "line1": name, "city": "unknown", "country": "unknown", "lat": lat, "lng": lng },
             "startedAt": started_at,
         }))
         .await?;

@@ -152,6 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "it is a table")]
     fn what_is_public_and_what_is_not() {
         let public = [
             "1.1.1.1",

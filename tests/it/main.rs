@@ -2,12 +2,6 @@
 //!
 //! The binary is `PORCHLIGHT_BIN`, or else the one that cargo built beside these tests.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that can't go on has failed"
-)]
-
 #[cfg(test)]
 mod commands;
 #[cfg(test)]

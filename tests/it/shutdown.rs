@@ -40,6 +40,7 @@ pub(crate) fn finish(mut stream: TcpStream, body: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn what_is_in_flight_is_answered_and_what_is_new_refused() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);

@@ -114,10 +114,20 @@ fn examine(world: &World, place: usize, store: &MemoryStore, id: SessionId) -> O
         ));
     }
     check_messages(world, place, store, id, insight.record.revision);
+    let notes = at_once(store.notes(id)).unwrap();
+    let aside = notes.iter().filter_map(|note| match *note {
+        Note::Quarantined { seq } => Some(seq),
+        Note::Skipped { .. } => None,
+    });
+    if !aside.eq(world.plan.scripts[place].aside) {
+        world.broken(format!(
+            "I1: session {place}: {notes:?}: batches were put aside that are not at fault"
+        ));
+    }
     Some(Final {
         row,
         journal,
-        notes: at_once(store.notes(id)).unwrap(),
+        notes,
         pod,
         insight,
     })

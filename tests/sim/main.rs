@@ -8,8 +8,6 @@
 //! `PORCHLIGHT_SIM_SEEDS=5000` plays more seeds than the usual 500, `PORCHLIGHT_SIM_SEED=17` one. A seed plays the
 //! same each time.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
-
 #[cfg(test)]
 mod chance;
 #[cfg(test)]

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use crate::chance::Chance;
 use crate::phone::phone;
 use crate::plan::{Death, Life};
-use crate::store::{FaultyStore, at_once};
+use crate::store::{FaultyStore, at_once, subject};
 use crate::world::World;
 
 const ENTROPY: u64 = 4;
@@ -261,7 +261,7 @@ async fn deliver(
 ) {
     let weather = world.plan.weather;
     while let Some((session_id, seq, batch)) = handed_over.recv().await {
-        let subject = u128::from_be_bytes(session_id.to_bytes()) as u64;
+        let subject = subject(session_id);
         let mut chance = Chance::of(&[world.plan.seed, HAND_OVER, number, subject, u64::from(seq)]);
         if chance.permille(weather.hand_over_lost) && !store.is_calm() {
             continue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use porchlight_actors::ports::{Clock, Idempotency};
+use porchlight_actors::ports::{Clock, Idempotency, Note};
 use porchlight_actors::service::{
     IngestError, InsightState, Service, StartCommand, StartError, StopCommand,
 };
@@ -34,6 +34,14 @@ pub(crate) async fn phone(world: Arc<World>, place: usize, service: Service) {
         Some(start) => start,
         None => until_done(&world, place, usize::MAX, || start(&world, place, &service)).await,
     };
+    if let Some(seq) = script.aside {
+        let note = Note::Quarantined { seq };
+        until_done(&world, place, usize::MAX, || async {
+            let noted = service.store().note(start.session_id, note).await;
+            noted.map_err(|_| Again)
+        })
+        .await;
+    }
     world.log(place).start = Some(start.clone());
     let mut tasks = vec![actix_rt::spawn(look(
         Arc::clone(&world),

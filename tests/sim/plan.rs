@@ -32,6 +32,7 @@ pub(crate) struct Weather {
     pub(crate) panic: u64,
     pub(crate) slow: u64,
     pub(crate) slow_ms_max: i64,
+    pub(crate) bad_snapshot: u64,
     pub(crate) hand_over_lost: u64,
     pub(crate) hand_over_doubled: u64,
     pub(crate) hand_over_ms_max: i64,
@@ -64,6 +65,8 @@ pub(crate) struct Script {
     pub(crate) recording: usize,
     pub(crate) start_at_ms: i64,
     pub(crate) acts: Vec<Act>,
+    /// A batch that was put aside before it came.
+    pub(crate) aside: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -172,6 +175,8 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
         recording,
         start_at_ms,
         acts,
+        aside: (count > 0 && chance.permille(150))
+            .then(|| chance.between(0, count as i64 - 1) as u32),
     }
 }
 
@@ -183,6 +188,7 @@ fn weather(chance: &mut Chance) -> Weather {
         panic: chance.choose(&[0, 0, 3, 20]),
         slow: chance.choose(&[0, 100, 300]),
         slow_ms_max: chance.choose(&[20, 500, 8_000]),
+        bad_snapshot: chance.choose(&[0, 200, 500]),
         hand_over_lost: chance.choose(&[0, 0, 100, 500, 1000]),
         hand_over_doubled: chance.choose(&[0, 100]),
         hand_over_ms_max: chance.choose(&[0, 0, 50, 5_000]),

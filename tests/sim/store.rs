@@ -50,6 +50,7 @@ enum Call {
     NewestSnapshot,
     CommitInsight,
     Insight,
+    BadSnapshot,
     Other,
 }
 
@@ -70,6 +71,19 @@ pub(crate) fn at_once<F: Future>(future: F) -> F::Output {
             Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// What names a session in the streams of chance.
+pub(crate) fn subject(session_id: SessionId) -> u64 {
+    u128::from_be_bytes(session_id.to_bytes()) as u64
+}
+
+/// Makes a snapshot that restores well and then panics at the first batch, where arithmetic is checked: its count of
+/// batches since the last snapshot, the last field, is the greatest there is.
+fn spoil(state: &mut Vec<u8>) {
+    let last = state.pop();
+    assert_eq!(last, Some(0), "a snapshot ends with a count of 0");
+    state.extend([0xff, 0xff, 0xff, 0xff, 0x0f]);
 }
 
 /// The store of one life of a node.
@@ -109,20 +123,27 @@ impl FaultyStore {
         self.broken.load(Ordering::Relaxed)
     }
 
+    /// How often this was called about this subject.
+    fn nth(&self, call: Call, subject: u64) -> u64 {
+        let mut counts = self.counts.lock().unwrap();
+        let nth = counts.entry((call, subject)).or_default();
+        *nth += 1;
+        *nth
+    }
+
+    fn chance(&self, call: Call, subject: u64, nth: u64) -> Chance {
+        Chance::of(&[self.name[0], self.name[1], call as u64, subject, nth])
+    }
+
     async fn call<T>(
         &self,
         call: Call,
         about: Option<SessionId>,
         real: impl Future<Output = StoreResult<T>>,
     ) -> StoreResult<T> {
-        let subject = about.map_or(0, |session| u128::from_be_bytes(session.to_bytes()) as u64);
-        let nth = {
-            let mut counts = self.counts.lock().unwrap();
-            let nth = counts.entry((call, subject)).or_default();
-            *nth += 1;
-            *nth
-        };
-        let mut chance = Chance::of(&[self.name[0], self.name[1], call as u64, subject, nth]);
+        let subject = about.map_or(0, subject);
+        let nth = self.nth(call, subject);
+        let mut chance = self.chance(call, subject, nth);
         let weather = self.weather;
         let mut dawdle_ms = || {
             if chance.permille(weather.slow) {
@@ -272,12 +293,17 @@ impl Snapshots for FaultyStore {
     }
 
     async fn newest_snapshot(&self, id: SessionId) -> StoreResult<Option<Snapshot>> {
-        self.call(
-            Call::NewestSnapshot,
-            Some(id),
-            self.real.newest_snapshot(id),
-        )
-        .await
+        let real = self.real.newest_snapshot(id);
+        let mut found = self.call(Call::NewestSnapshot, Some(id), real).await?;
+        let nth = self.nth(Call::BadSnapshot, subject(id));
+        let mut chance = self.chance(Call::BadSnapshot, subject(id), nth);
+        if let Some(snapshot) = &mut found
+            && chance.permille(self.weather.bad_snapshot)
+            && !self.is_calm()
+        {
+            spoil(&mut snapshot.state);
+        }
+        Ok(found)
     }
 }
 

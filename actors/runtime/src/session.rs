@@ -140,6 +140,9 @@ impl SessionActor {
         snapshot: Option<Snapshot>,
         notes: &[Note],
     ) -> SessionMachine {
+        // After a panic the state itself is under suspicion: the journal has everything, and a batch is put aside only
+        // if a machine that was built from nothing can't bear it.
+        let snapshot = snapshot.filter(|_| self.handle.slot().budget.panics() == 0);
         let restored =
             snapshot.and_then(|snapshot| match SessionMachine::restore(&snapshot.state) {
                 Ok(machine) => Some(machine),

@@ -1,5 +1,6 @@
 //! One session scored: read everything, compute, commit. Killed at any point, it is done again and gives the same.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
@@ -9,13 +10,16 @@ use porchlight_core::score::{
 use porchlight_core::session::replay::{Replay, Replayed};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::limits::SCORING_QUARANTINES_MAX;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::knowledge::{self, Learned};
 use crate::messages;
 use crate::observe::{Fact, InsightOutcome};
-use crate::ports::{Clock, Covered, Note, PodRow, SessionRow, Store, StoreError, StoredInsight};
+use crate::ports::{
+    Clock, Covered, JournalEntry, Note, PodRow, SessionRow, Store, StoreError, StoredInsight,
+};
 
 /// Batches read from the journal at once.
 const READ_BATCHES: usize = 256;
@@ -125,34 +129,75 @@ fn record(
     }
 }
 
-/// Reads a session's batches in order. None: a detector panicked, and would again.
+/// Reads a session's batches in order. A batch that makes a detector panic is put aside, in writing, as the live
+/// session does it; it may have come too late for that one. None: the panic is at no batch, or at too many.
 async fn replay(
     store: &dyn Store,
     context: &SessionContext,
     session_id: SessionId,
 ) -> Result<Option<Replayed>, StoreError> {
     let notes = store.notes(session_id).await?;
-    let is_quarantined = |seq| notes.contains(&Note::Quarantined { seq });
+    let quarantined = notes.iter().filter_map(|note| match *note {
+        Note::Quarantined { seq } => Some(seq),
+        Note::Skipped { .. } => None,
+    });
+    let mut quarantined: BTreeSet<u32> = quarantined.collect();
+    for _ in 0..SCORING_QUARANTINES_MAX {
+        match replay_without(store, context, session_id, &quarantined).await? {
+            Ok(replay) => {
+                return Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok());
+            }
+            Err(Poisonous { seq }) => {
+                store.note(session_id, Note::Quarantined { seq }).await?;
+                Fact::BatchQuarantined { session_id, seq }.tell();
+                quarantined.insert(seq);
+            }
+        }
+    }
+    Ok(None)
+}
+
+async fn replay_without<'c>(
+    store: &dyn Store,
+    context: &'c SessionContext,
+    session_id: SessionId,
+    quarantined: &BTreeSet<u32>,
+) -> Result<Result<Replay<'c>, Poisonous>, StoreError> {
     let mut replay = Replay::new(context);
     let mut from_seq = 0;
     loop {
         let page = store.read(session_id, from_seq, READ_BATCHES).await?;
-        let Some(last) = page.last() else { break };
+        let Some(last) = page.last() else {
+            return Ok(Ok(replay));
+        };
         from_seq = last.seq.saturating_add(1);
-        let read = catch_unwind(AssertUnwindSafe(|| {
-            for entry in &page {
-                if is_quarantined(entry.seq) {
-                    replay.quarantined(entry.seq);
-                } else {
-                    replay.batch(entry.seq, &entry.batch);
-                }
+        let applied = apply(&page, |entry| {
+            if quarantined.contains(&entry.seq) {
+                replay.quarantined(entry.seq);
+            } else {
+                replay.batch(entry.seq, &entry.batch);
             }
-        }));
-        if read.is_err() {
-            return Ok(None);
+        });
+        if let Err(poisonous) = applied {
+            return Ok(Err(poisonous));
         }
     }
-    Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok())
+}
+
+/// The batch at which a detector panicked, and would again.
+#[derive(Debug, PartialEq, Eq)]
+struct Poisonous {
+    seq: u32,
+}
+
+/// Applies batches one by one, up to the first that can't be borne.
+fn apply(page: &[JournalEntry], mut one: impl FnMut(&JournalEntry)) -> Result<(), Poisonous> {
+    for entry in page {
+        // What was half changed is thrown away.
+        catch_unwind(AssertUnwindSafe(|| one(entry)))
+            .map_err(|_panic| Poisonous { seq: entry.seq })?;
+    }
+    Ok(())
 }
 
 /// None: scoring panicked, and would again.
@@ -182,4 +227,29 @@ fn compute(
         known,
     };
     catch_unwind(AssertUnwindSafe(|| score_and_learn(&input))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::sample::packed::BatchBuilder;
+
+    use super::*;
+
+    #[test]
+    fn the_batch_at_fault_is_found_and_those_before_it_are_applied() {
+        let entry = |seq| JournalEntry {
+            seq,
+            received_at: TimestampMs(0),
+            batch: BatchBuilder::default().pack(),
+        };
+        let page: Vec<_> = [3, 4, 7, 8].map(entry).into();
+        let mut applied = Vec::new();
+        let outcome = apply(&page, |entry| {
+            assert_ne!(entry.seq, 7, "an ordered panic");
+            applied.push(entry.seq);
+        });
+        assert_eq!(outcome, Err(Poisonous { seq: 7 }));
+        assert_eq!(applied, [3, 4]);
+        assert_eq!(apply(&page, |_| {}), Ok(()));
+    }
 }

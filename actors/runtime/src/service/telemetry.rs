@@ -103,15 +103,16 @@ impl Service {
                 metrics.on_batch(BatchOutcome::StoreUnavailable);
             })?;
         drop(permit);
+        // Of a session that has ended, or ended meanwhile, no actor would miss the batch. It is not left to the
+        // hand-over alone, nor to the first of two answers of which one was lost.
+        if appended != Appended::Conflict && self.registry().handle(target.session_id).is_none() {
+            self.registry().request_score(target.session_id);
+        }
         match appended {
             Appended::New => {
                 metrics.samples.increment(u64::from(samples));
                 metrics.bytes.increment(bytes as u64);
                 let late = target.end.is_some();
-                if late {
-                    // Not left to the hand-over alone: no actor would miss the batch.
-                    self.registry().request_score(target.session_id);
-                }
                 metrics.on_batch(if late {
                     BatchOutcome::Late
                 } else {

@@ -120,7 +120,7 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
     let driving = drives
         .into_iter()
         .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
-    let on_road = driving || fixes.windows(2).any(|pair| is_faster_than_foot(pair));
+    let on_road = driving || fixes.windows(2).any(is_faster_than_foot);
     Some(Piece {
         from_ms,
         to_ms,
