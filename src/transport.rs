@@ -46,6 +46,9 @@ const HTTP2_STREAM_WINDOW_BYTES: u32 = ANSWER_READ_BYTES_MAX as u32;
 const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
 /// Bytes of an HTTP/2 head.
 const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
+/// A shared HTTP/2 connection on which a request waits is asked this often whether it still lives, and closed when it
+/// does not answer in as long: it must not cost one attempt after another.
+const HTTP2_PING_MS: u64 = 2_000;
 /// Names being looked up at once; each holds a thread as long as the system's resolver takes.
 const LOOK_UPS_MAX: usize = 64;
 /// How long a verdict on a name counts; see [`Guard::new`].
@@ -149,6 +152,8 @@ impl HttpTransport {
             .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
             .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
             .http2_max_header_list_size(HTTP2_HEAD_BYTES_MAX)
+            .http2_keep_alive_interval(Duration::from_millis(HTTP2_PING_MS))
+            .http2_keep_alive_timeout(Duration::from_millis(HTTP2_PING_MS))
             .build()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(settings.threads.max(1))

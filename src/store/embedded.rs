@@ -126,6 +126,12 @@ impl EmbeddedStore {
         })
     }
 
+    /// Bytes that wait in memory to be moved out to tables, about.
+    #[must_use]
+    pub fn memtables_bytes(&self) -> u64 {
+        self.engine.memtables_bytes()
+    }
+
     /// Moves what is in memory out to tables and waits for it. Blocks.
     ///
     /// # Errors

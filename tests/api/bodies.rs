@@ -62,7 +62,7 @@ async fn a_bomb_is_refused_and_the_limit_is_exact() {
         body
     };
     let max = 8 * 1024 * 1024;
-    for (length, status) in [(max, 202), (max + 1, 413), (600 * 1024 * 1024, 413)] {
+    for (length, status) in [(max, 202), (max + 1, 413), (100 * 1024 * 1024, 413)] {
         let body = padded(length);
         for (coding, sent) in [("gzip", gzip(&body)), ("zstd", zstd(&body))] {
             assert!(sent.len() < 1024 * 1024);

@@ -41,7 +41,7 @@ async fn a_narrow_request_id_is_kept_and_any_other_replaced() {
 
 #[actix::test]
 async fn whatever_goes_wrong_is_answered_with_a_problem() {
-    let (service, arbiters) = server::service(std::sync::Arc::<TestClock>::default());
+    let (service, _store, arbiters) = server::service(std::sync::Arc::<TestClock>::default());
     let state = Data::new(ApiState::new(
         service,
         SessionTokens::new(&[7; 32], &[]),

@@ -1,7 +1,7 @@
 //! What is refused before it is read, and how the service stops.
 
 use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::answer::raw;
 use crate::server::{Server, batch, start_body, telemetry};
@@ -87,5 +87,31 @@ async fn a_stopping_service_refuses_what_is_new() {
         .get(&format!("/v1/sessions/{}", session.id), &server.keys.secret)
         .await;
     assert_eq!(read.status, 200, "what is stored can still be read");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_store_that_is_away_is_told_of() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    server.store.close().await;
+    let stop = json!({ "sessionId": session.id });
+    let pod = json!({ "type": "note", "url": "https://example.com/1" });
+    let writes: [(&str, Value); 4] = [
+        ("/v1/sessions/start", start_body()),
+        ("/v1/sessions/stop", stop),
+        (&telemetry(&session.id), batch(0)),
+        (&format!("/v1/sessions/{}/pod", session.id), pod),
+    ];
+    for (path, body) in writes {
+        let answer = server.post(path, &server.keys.secret, &body).await;
+        answer.is_problem(503, "store_unavailable");
+    }
+    let session = format!("/v1/sessions/{}", session.id);
+    let reads = ["", "/insights", "/evidence"].map(|tail| format!("{session}{tail}"));
+    for path in reads.iter().map(String::as_str).chain(["/v1/sessions"]) {
+        let answer = server.get(path, &server.keys.secret).await;
+        answer.is_problem(503, "store_unavailable");
+    }
     server.stop().await;
 }

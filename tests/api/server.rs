@@ -55,6 +55,7 @@ pub(crate) struct TestKeys {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) service: Service,
+    pub(crate) store: Arc<MemoryStore>,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) keys: TestKeys,
     pub(crate) desk: KeyDesk,
@@ -79,7 +80,7 @@ pub(crate) fn config() -> ApiConfig {
 }
 
 /// A service on a store of its own, and what it runs on.
-pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Vec<Arbiter>) {
+pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Arc<MemoryStore>, Vec<Arbiter>) {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
     let hand_over = Arc::clone(&receiver);
     let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
@@ -88,6 +89,7 @@ pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Vec<Arbiter>) {
         }
     }))
     .unwrap();
+    let shared = Arc::clone(&store);
     let store: Arc<dyn Store> = store;
     let arbiters = vec![Arbiter::new(), Arbiter::new()];
     let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
@@ -113,7 +115,7 @@ pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Vec<Arbiter>) {
         scoring,
     });
     assert!(receiver.set(service.clone()).is_ok());
-    (service, arbiters)
+    (service, shared, arbiters)
 }
 
 impl Server {
@@ -123,7 +125,7 @@ impl Server {
 
     pub(crate) async fn with(config: ApiConfig) -> Self {
         let clock: Arc<TestClock> = Arc::default();
-        let (service, arbiters) = service(Arc::clone(&clock));
+        let (service, store, arbiters) = service(Arc::clone(&clock));
         let desk = KeyDesk::new(Arc::clone(service.store()) as _);
         let keys = TestKeys {
             secret: key(&desk, "acme", "sandbox", "secret").await,
@@ -141,6 +143,7 @@ impl Server {
         Self {
             address: served.address,
             service,
+            store,
             clock,
             keys,
             desk,

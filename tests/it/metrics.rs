@@ -40,7 +40,7 @@ fn every_series_of_the_catalogue_is_there_from_the_start() {
         assert!(!series.is_empty(), "{name} has no series");
         for label in definition.labels {
             let has_label = |line: &&str| line.contains(&format!("{label}=\""));
-            assert!(series.iter().all(|line| has_label(line)), "{name}: {label}");
+            assert!(series.iter().all(has_label), "{name}: {label}");
         }
     }
     for name in [

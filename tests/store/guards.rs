@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use porchlight::store::engine::Engine;
+use porchlight::store::engine::{Durability, Engine, Space};
 use porchlight::store::secrets::SecretKeys;
 use porchlight::store::{
     BackupError, EmbeddedStore, MemoryStore, NotWhole, OpenError, OpenOptions,
@@ -212,6 +212,28 @@ async fn batches_are_handed_over_in_order_once_durable() {
         .map(|(_, seq, body)| (*seq, body == &batch(*seq)))
         .collect();
     assert_eq!(taken, [(0, true), (1, true), (3, true), (2, true)]);
+}
+
+/// Many small groups, faster than tables are written: fjall, left to itself, stopped to write any.
+#[tokio::test]
+async fn memory_stays_bounded_under_a_flood_of_groups() {
+    const ROW_BYTES: u32 = 4 * 1024;
+    const ROWS: u32 = 40_000;
+    let folder = Folder::new();
+    let store = open(folder.path()).unwrap();
+    let row = vec![0x5a; ROW_BYTES as usize];
+    for n in 0..ROWS {
+        let (key, row) = ([&[0xfd][..], &n.to_be_bytes()].concat(), row.clone());
+        let write = store.committer().run(1, Durability::Buffered, move |txn| {
+            txn.put(Space::Journal, key, row);
+            Ok(())
+        });
+        write.await.unwrap();
+    }
+    let bound = 120_000_000;
+    assert!(u64::from(ROW_BYTES * ROWS) > bound);
+    let held = store.memtables_bytes();
+    assert!(held < bound, "{held} bytes in memory");
 }
 
 #[test]

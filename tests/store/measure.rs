@@ -41,6 +41,16 @@ async fn appends(store: Arc<dyn Store>, writers: u32, each: u32) {
     }
 }
 
+fn resident() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS"));
+    line.unwrap()
+        .split_whitespace()
+        .skip(1)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 fn report(what: &str, count: u32, cpu: u64, begun: Instant, extra: &str) {
     let seconds = begun.elapsed().as_secs_f64();
     println!(
@@ -137,9 +147,15 @@ async fn measure_reads_and_reopening() {
     }
     println!("20,000 starts in {:?}", begun.elapsed());
     let megabytes: u32 = std::env::var("STORE_MEGABYTES").map_or(256, |text| text.parse().unwrap());
-    let begun = Instant::now();
-    appends(Arc::clone(&store) as _, 256, megabytes * 4).await;
-    println!("{megabytes} MB of batches in {:?}", begun.elapsed());
+    for quarter in 1..=4 {
+        let begun = Instant::now();
+        appends(Arc::clone(&store) as _, 256, megabytes).await;
+        let took = begun.elapsed();
+        println!(
+            "quarter {quarter} of {megabytes} MB in {took:?}, {}",
+            resident()
+        );
+    }
     let begun = Instant::now();
     for start in &starts {
         assert!(store.find(start.session_id).await.unwrap().is_some());
@@ -156,18 +172,13 @@ async fn measure_reads_and_reopening() {
         "find, again: {:?} each",
         begun.elapsed() / starts.len() as u32
     );
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    println!(
-        "{}",
-        status
-            .lines()
-            .find(|line| line.starts_with("VmRSS"))
-            .unwrap()
-    );
+    let begun = Instant::now();
+    store.flush_tables().unwrap();
+    println!("flushed in {:?}, {}", begun.elapsed(), resident());
     drop(store);
     let begun = Instant::now();
     let store = open(folder.path()).unwrap();
-    println!("reopened in {:?}", begun.elapsed());
+    println!("reopened in {:?}, {}", begun.elapsed(), resident());
     let copy = Folder::new();
     fs::remove_dir(copy.path()).unwrap();
     let begun = Instant::now();

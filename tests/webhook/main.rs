@@ -7,6 +7,7 @@
 
 mod flow;
 mod hostile;
+mod measure;
 mod receiver;
 mod signatures;
 mod world;

@@ -118,28 +118,10 @@ impl World {
         use porchlight_actors::ports::Entropy;
         let now = self.clock.now();
         let session_id = SessionId::new(now, SystemEntropy.random());
-        let address = Address {
-            line1: String::new(),
-            city: String::new(),
-            country: String::new(),
-            point: Point { lat: 0.0, lng: 0.0 },
-            unit: None,
-            floor: None,
-            accuracy_m: 20.0,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
-        };
         let start = SessionStart {
             session_id,
             tenant: self.tenant,
-            delivery_id: "d".to_owned(),
-            external_rider_id: "r".to_owned(),
-            session_type: SessionType::Delivery,
-            address,
-            device: None,
-            started_at: now,
-            created_at: now,
+            ..sample_start(now)
         };
         let message = self.message(MessageEvent::SessionStarted);
         self.store
@@ -233,6 +215,35 @@ impl World {
 
     pub(crate) fn pass(&self, ms: i64) {
         self.clock.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+/// The start of some session.
+pub(crate) fn sample_start(now: TimestampMs) -> SessionStart {
+    SessionStart {
+        session_id: SessionId::new(now, 0),
+        tenant: Tenant {
+            organization_id: OrganizationId::new(now, 0),
+            env: Env::Sandbox,
+        },
+        delivery_id: "d".to_owned(),
+        external_rider_id: "r".to_owned(),
+        session_type: SessionType::Delivery,
+        address: Address {
+            line1: String::new(),
+            city: String::new(),
+            country: String::new(),
+            point: Point { lat: 0.0, lng: 0.0 },
+            unit: None,
+            floor: None,
+            accuracy_m: 20.0,
+            storey_height_m: None,
+            entrance: None,
+            gates: Vec::new(),
+        },
+        device: None,
+        started_at: now,
+        created_at: now,
     }
 }
 

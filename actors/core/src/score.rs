@@ -153,6 +153,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         visibility: &visibility,
     };
     let fraud = fraud::score(&scene, &findings, &mut ledger);
+    doorstep.right &= doorstep::is_believed(doorstep.right, fraud.score, &mut ledger);
     let findings = outcome::Findings {
         places: &places,
         climb: &climb,

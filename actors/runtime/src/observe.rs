@@ -34,6 +34,7 @@ use std::sync::LazyLock;
 use metrics::{Counter, Gauge, Histogram};
 
 pub use catalogue::{CATALOGUE, Definition, Instrument, describe};
+pub(crate) use catalogue::{counter, gauge, histogram};
 pub use fact::Fact;
 
 label! {
@@ -291,6 +292,7 @@ pub fn install() {
     describe();
     http::HttpMetrics::get().in_flight.set(0.0);
     store::StoreMetrics::get().queue.set(0.0);
+    crate::webhook::observe::WebhookMetrics::get().reset();
     let metrics = Metrics::get();
     metrics.sessions_live.set(0.0);
     metrics.in_flight_bytes.set(0.0);

@@ -56,13 +56,19 @@ pub(super) const FIELD_UT: [Field; 3] = [
 pub(super) const CONFIDENCE: Field = field("confidence", 0.0, 1.0, 1e3);
 
 impl Field {
-    /// The value in whole parts, if it lies in the range.
-    pub(super) fn parts_of(&self, value: f64) -> Result<i64, FieldError> {
+    /// Whether the value lies in the range; a value that is no number does not.
+    pub(super) fn check(&self, value: f64) -> Result<(), FieldError> {
         if value >= self.min && value <= self.max {
-            Ok((value * self.parts).round() as i64)
+            Ok(())
         } else {
             Err(self.out_of_range())
         }
+    }
+
+    /// The value in whole parts, if it lies in the range.
+    pub(super) fn parts_of(&self, value: f64) -> Result<i64, FieldError> {
+        self.check(value)?;
+        Ok(rounded(value * self.parts))
     }
 
     /// The value of whole parts.
@@ -70,6 +76,7 @@ impl Field {
         parts as f64 / self.parts
     }
 
+    #[cold]
     fn out_of_range(&self) -> FieldError {
         self.error(format!("must be between {} and {}", self.min, self.max))
     }
@@ -80,6 +87,15 @@ impl Field {
             detail: detail.into(),
         }
     }
+}
+
+/// The nearest whole number, halves away from zero: what `f64::round` gives, for values within the range of i64.
+/// Without SSE 4.1 that is a call into the C library, and a batch of sixty samples rounds a thousand times.
+pub(super) fn rounded(value: f64) -> i64 {
+    let whole = value as i64;
+    // Exact: both are of the same magnitude, or the rest is all there is.
+    let rest = value - whole as f64;
+    whole + i64::from(rest >= 0.5) - i64::from(rest <= -0.5)
 }
 
 /// Checks the lengths of an `imu` sample's arrays: equal, within bounds, no longer than ten seconds.
@@ -118,4 +134,20 @@ pub(super) fn mark_name(name: &str) -> Result<(), FieldError> {
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn rounding_is_that_of_the_library(value in -1e15_f64..1e15, small in -1e3_f64..1e3, halves in -4_000_i32..4_000) {
+            for value in [value, small, f64::from(halves) / 2.0, 0.499_999_999_999_999_94, -0.499_999_999_999_999_94] {
+                prop_assert_eq!(rounded(value), value.round() as i64);
+            }
+        }
+    }
 }

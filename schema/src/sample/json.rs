@@ -96,7 +96,7 @@ fn need<F: Fields>(fields: &F, field: &check::Field) -> Result<f64, FieldError> 
     let value = fields
         .number(field.name)?
         .ok_or_else(|| missing(field.name))?;
-    field.parts_of(value)?;
+    field.check(value)?;
     Ok(value)
 }
 
@@ -105,7 +105,7 @@ fn may<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, Field
     let Some(value) = fields.number(field.name)? else {
         return Ok(None);
     };
-    field.parts_of(value)?;
+    field.check(value)?;
     Ok(Some(value as f32))
 }
 

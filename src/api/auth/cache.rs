@@ -1,18 +1,37 @@
 //! Key look-ups, remembered for a while: those that found one, and those that did not.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::limits::{KEYS_REMEMBERED_MAX, UNKNOWN_KEYS_REMEMBERED_MAX};
 
-type Remembered<T> = DashMap<[u8; 32], (T, Instant)>;
+/// What a look-up gave, and when.
+struct Remembered<T> {
+    found: T,
+    at: Instant,
+    /// Somebody is looking it up again.
+    refreshing: AtomicBool,
+}
+
+impl<T> Remembered<T> {
+    fn new(found: T) -> Self {
+        Self {
+            found,
+            at: Instant::now(),
+            refreshing: AtomicBool::new(false),
+        }
+    }
+}
+
+type Map<T> = DashMap<[u8; 32], Remembered<T>>;
 
 /// What was looked up. The unknown are kept apart, so that guesses can't push out what is in use.
 pub(super) struct KeyCache {
-    known: Remembered<Arc<KeyRecord>>,
-    unknown: Remembered<()>,
+    known: Map<Arc<KeyRecord>>,
+    unknown: Map<()>,
     remembered: Duration,
 }
 
@@ -25,28 +44,31 @@ impl KeyCache {
         }
     }
 
-    /// What the last look-up gave; none where it is not remembered.
+    /// What the last look-up gave; none where the caller has to look it up. Of the callers with one busy key only the
+    /// first is told so when two thirds of the time are over, and the others go on with what is remembered: otherwise
+    /// all of them would ask the store at once, each time it is forgotten.
     pub(super) fn get(&self, hash: &[u8; 32]) -> Option<Option<Arc<KeyRecord>>> {
-        let is_fresh = |at: Instant| at.elapsed() < self.remembered;
         if let Some(entry) = self.known.get(hash) {
-            return is_fresh(entry.1).then(|| Some(Arc::clone(&entry.0)));
+            let age = entry.at.elapsed();
+            let is_good = age < self.remembered;
+            let refresh = age * 3 > self.remembered * 2;
+            let is_mine = is_good && refresh && !entry.refreshing.swap(true, Ordering::Relaxed);
+            return (is_good && !is_mine).then(|| Some(Arc::clone(&entry.found)));
         }
-        self.unknown
-            .get(hash)
-            .and_then(|entry| is_fresh(entry.1).then_some(None))
+        let entry = self.unknown.get(hash)?;
+        (entry.at.elapsed() < self.remembered).then_some(None)
     }
 
     pub(super) fn put(&self, hash: [u8; 32], found: Option<Arc<KeyRecord>>) {
-        let now = Instant::now();
         match found {
             Some(record) => {
                 self.make_room(&self.known, KEYS_REMEMBERED_MAX);
-                self.known.insert(hash, (record, now));
+                self.known.insert(hash, Remembered::new(record));
             }
             None => {
                 self.make_room(&self.unknown, UNKNOWN_KEYS_REMEMBERED_MAX);
                 self.known.remove(&hash);
-                self.unknown.insert(hash, ((), now));
+                self.unknown.insert(hash, Remembered::new(()));
             }
         }
     }
@@ -58,16 +80,18 @@ impl KeyCache {
 
     /// Lets go of what is no longer good.
     pub(super) fn tidy(&self) {
-        self.known
-            .retain(|_, (_, at)| at.elapsed() < self.remembered);
-        self.unknown
-            .retain(|_, (_, at)| at.elapsed() < self.remembered);
+        self.forget_old(&self.known);
+        self.forget_old(&self.unknown);
+    }
+
+    fn forget_old<T>(&self, map: &Map<T>) {
+        map.retain(|_, entry| entry.at.elapsed() < self.remembered);
     }
 
     /// Called on a look-up that the store answered, so its cost is small beside that one's.
-    fn make_room<T>(&self, map: &Remembered<T>, max: usize) {
+    fn make_room<T>(&self, map: &Map<T>, max: usize) {
         if map.len() >= max {
-            map.retain(|_, (_, at)| at.elapsed() < self.remembered);
+            self.forget_old(map);
             // All of it is in use, or somebody guesses: both are served by beginning anew.
             if map.len() >= max {
                 map.clear();
@@ -113,6 +137,20 @@ mod tests {
         let forgetful = KeyCache::new(Duration::ZERO);
         forgetful.put([1; 32], Some(record()));
         assert_eq!(forgetful.get(&[1; 32]), None);
+    }
+
+    #[test]
+    fn of_many_callers_one_looks_up_again() {
+        let cache = KeyCache::new(Duration::from_secs(60));
+        let (young, old) = (Duration::from_secs(39), Duration::from_secs(41));
+        for (age, look_ups) in [(young, 0), (old, 1)] {
+            cache.put([1; 32], Some(record()));
+            cache.known.get_mut(&[1; 32]).unwrap().at -= age;
+            let asked = (0..10).filter(|_| cache.get(&[1; 32]).is_none()).count();
+            assert_eq!(asked, look_ups, "after {age:?}");
+        }
+        cache.put([1; 32], Some(record()));
+        assert!(cache.get(&[1; 32]).is_some());
     }
 
     #[test]

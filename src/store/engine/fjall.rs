@@ -3,7 +3,10 @@
 //! - Two keyspaces only. Each group of the writer goes to both (its markers, see `continuity.rs`), and there is one
 //!   each minute at least, so that none pins the journals (fjall-rs/fjall#288).
 //! - No `clear()`, no FIFO compaction, no key-value separation: each has lost data or poisoned a store for others.
-//! - Memory is bounded: one block cache, small memtables, few worker threads.
+//! - Memtables are moved out to tables when we say so, not when fjall does: fjall asks for it again with each write,
+//!   fills the queue of its workers with that, and when all of them wait for room in their own queue nothing is moved
+//!   out any more (seen here with one worker: memory grew by all that was written; most likely fjall-rs/fjall#257).
+//! - Memory is bounded: one block cache, small memtables, of which fjall lets four wait before it halts writes.
 //! - Durable means `fdatasync` of fjall's journal, once for each group.
 //! - What it acknowledged is noted in a file beside it ([`acknowledged`]); [`super::super::continuity`] compares.
 
@@ -12,6 +15,8 @@ pub(crate) mod acknowledged;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode, Readable};
 
@@ -20,12 +25,19 @@ use acknowledged::Acknowledged;
 
 /// Blocks kept in memory.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
-/// A memtable is moved out to a table at this size; up to four of each space wait before writes halt.
-const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
-/// What of the journal is not in tables yet is read at start-up: this bounds its time.
-const JOURNALS_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// Two, so that a memtable is moved out while tables are merged.
-const WORKER_THREADS: usize = 2;
+/// What is written to the journal space until its memtable is moved out to a table.
+const JOURNAL_MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
+/// The same of the state space.
+const STATE_MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
+/// What a row takes in a memtable beside its key and value, about.
+const ROW_BYTES: u64 = 64;
+/// The size at which fjall itself would move a memtable out: never reached.
+const FJALL_MEMTABLE_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
+/// What of the journals is not in tables yet is read at start-up: this bounds its time. It is the least that fjall
+/// takes; a sealed journal has the memtables that pin it moved out.
+const JOURNALS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Of several, fjall's first spins while another merges tables (measured: a sixth of the processor time).
+const WORKER_THREADS: usize = 1;
 /// Open files of tables.
 const FILES_MAX: usize = 256;
 
@@ -48,16 +60,36 @@ impl From<fjall::Error> for EngineError {
     }
 }
 
+/// A keyspace, and about how many bytes its memtable holds.
+struct Kept {
+    keyspace: Keyspace,
+    memtable_bytes: AtomicU64,
+    memtable_bytes_max: u64,
+}
+
+impl Kept {
+    fn open(database: &Database, space: Space, memtable_bytes_max: u64) -> fjall::Result<Self> {
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(FJALL_MEMTABLE_BYTES);
+        Ok(Self {
+            keyspace: database.keyspace(space.as_str(), options)?,
+            // What was read back from the journals, if all of it is this keyspace's.
+            memtable_bytes: AtomicU64::new(database.write_buffer_size()),
+            memtable_bytes_max,
+        })
+    }
+
+    fn rotate(&self) -> fjall::Result<()> {
+        self.memtable_bytes.store(0, Relaxed);
+        self.keyspace.rotate_memtable().map(drop)
+    }
+}
+
 /// fjall, on a folder.
 pub struct FjallEngine {
     database: Database,
-    journal: Keyspace,
-    state: Keyspace,
+    journal: Kept,
+    state: Kept,
     acknowledged: Arc<Acknowledged>,
-}
-
-fn options() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES)
 }
 
 impl FjallEngine {
@@ -74,24 +106,33 @@ impl FjallEngine {
             .manual_journal_persist(true)
             .open()?;
         Ok(Self {
-            journal: database.keyspace(Space::Journal.as_str(), options)?,
-            state: database.keyspace(Space::State.as_str(), options)?,
+            journal: Kept::open(&database, Space::Journal, JOURNAL_MEMTABLE_BYTES)?,
+            state: Kept::open(&database, Space::State, STATE_MEMTABLE_BYTES)?,
             database,
             acknowledged,
         })
     }
 
-    fn keyspace(&self, space: Space) -> &Keyspace {
+    fn kept(&self, space: Space) -> &Kept {
         match space {
             Space::Journal => &self.journal,
             Space::State => &self.state,
         }
     }
 
+    fn keyspace(&self, space: Space) -> &Keyspace {
+        &self.kept(space).keyspace
+    }
+
+    /// Bytes in memtables, those included that wait.
+    pub(crate) fn memtables_bytes(&self) -> u64 {
+        self.database.write_buffer_size()
+    }
+
     /// Moves what is in memory out to tables and waits for it.
     pub(crate) fn flush(&self) -> Result<(), EngineError> {
-        for keyspace in [&self.journal, &self.state] {
-            keyspace.rotate_memtable_and_wait()?;
+        for space in Space::ALL {
+            self.keyspace(space).rotate_memtable_and_wait()?;
         }
         Ok(())
     }
@@ -154,13 +195,23 @@ impl Engine for FjallEngine {
         };
         let mut batch = self.database.batch().durability(Some(mode));
         for write in writes {
-            let keyspace = self.keyspace(write.space);
+            let kept = self.kept(write.space);
+            let value_bytes = write.value.as_ref().map_or(0, Vec::len);
+            let bytes = (write.key.len() + value_bytes) as u64 + ROW_BYTES;
+            kept.memtable_bytes.fetch_add(bytes, Relaxed);
             match write.value {
-                Some(value) => batch.insert(keyspace, write.key, value),
-                None => batch.remove(keyspace, write.key),
+                Some(value) => batch.insert(&kept.keyspace, write.key, value),
+                None => batch.remove(&kept.keyspace, write.key),
             }
         }
-        Ok(batch.commit()?)
+        batch.commit()?;
+        for space in Space::ALL {
+            let kept = self.kept(space);
+            if kept.memtable_bytes.load(Relaxed) >= kept.memtable_bytes_max {
+                kept.rotate()?;
+            }
+        }
+        Ok(())
     }
 
     fn acknowledge(&self, log: u64) -> Result<(), EngineError> {
@@ -170,8 +221,8 @@ impl Engine for FjallEngine {
     }
 
     fn rotate(&self) -> Result<(), EngineError> {
-        for keyspace in [&self.journal, &self.state] {
-            keyspace.rotate_memtable()?;
+        for space in Space::ALL {
+            self.kept(space).rotate()?;
         }
         Ok(())
     }

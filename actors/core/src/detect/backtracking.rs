@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, RETRACE_COSINE_MAX, RETRACE_M_MIN,
-    RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN,
+    RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN, VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -47,6 +47,10 @@ pub(super) struct BacktrackingDetector {
     accuracy_m: f32,
     crumbs: VecDeque<Crumb>,
     retrace: Option<Retrace>,
+    /// The body is measured: stays are seen by it.
+    has_body: bool,
+    /// The newest stay, from and to.
+    stay_ms: Option<(u32, u32)>,
     /// A stay near the address was seen: what follows is the way back to the vehicle.
     is_return: bool,
 }
@@ -71,6 +75,7 @@ impl Detector for BacktrackingDetector {
             // Whoever has changed floors is in the building: the next way in the open leads back.
             self.is_return = true;
         }
+        self.has_body |= observation.gait.is_measured;
         self.see_stay(context, observation, log);
         for fix in observation.window.fixes.iter().flatten() {
             if fix.accuracy_m > CRUMB_ACCURACY_M_MAX || changes_floor {
@@ -119,16 +124,21 @@ impl BacktrackingDetector {
         let Some(stay) = log.open_event(EventType::Stopped) else {
             return;
         };
-        let is_long = observation.window.t_ms.saturating_sub(stay.t_start_ms)
-            >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
+        let t_ms = observation.window.t_ms;
+        self.stay_ms = Some((stay.t_start_ms, t_ms));
+        let is_long = t_ms.saturating_sub(stay.t_start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
         let near_m = RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m);
-        if is_long
-            && self
-                .place
-                .is_some_and(|place| place.distance_m(Place::default()) <= near_m)
-        {
+        if is_long && self.place.is_some_and(|place| place.distance_m(Place::default()) <= near_m) {
             self.is_return = true;
         }
+    }
+
+    /// Whether somebody who turned at `turn_ms` had stayed there: at a door, and not on the wrong way.
+    fn is_visit(&self, turn_ms: u32) -> bool {
+        self.stay_ms.is_some_and(|(from_ms, to_ms)| {
+            to_ms.saturating_sub(from_ms) >= VISIT_MS_MIN
+                && (from_ms.saturating_sub(VISIT_NEAR_MS)..=to_ms.saturating_add(VISIT_NEAR_MS)).contains(&turn_ms)
+        })
     }
 
     fn step(&mut self, crumb: Crumb, log: &mut EventLog) {
@@ -140,6 +150,10 @@ impl BacktrackingDetector {
         if stride_m < CRUMB_M {
             return;
         }
+        // Where no body shows a stay, the path does.
+        if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS {
+            self.stay_ms = Some((last.t_ms, crumb.t_ms));
+        }
         let there = self.there(&last, &crumb);
         if self.crumbs.len() == CRUMBS {
             self.crumbs.pop_front();
@@ -149,6 +163,9 @@ impl BacktrackingDetector {
             (None, None) => {}
             (None, Some(there)) => {
                 let turn_ms = there.t_ms + (crumb.t_ms - there.t_ms) / 2;
+                if self.is_visit(turn_ms) {
+                    self.is_return = true;
+                }
                 self.retrace = Some(Retrace {
                     turn_ms,
                     last_ms: crumb.t_ms,

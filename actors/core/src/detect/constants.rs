@@ -17,18 +17,12 @@ pub(super) const LOST_AFTER_MS: u32 = 10_000;
 pub(super) const GOOD_ACCURACY_M: f32 = 35.0;
 /// Three good fixes within this restore (contract 4).
 pub(super) const RESTORED_WITHIN_MS: u32 = 15_000;
-/// An accuracy that is usual is at least this, metres: below it a ratio says nothing, phones claim 3 to 10 m in turn
-/// under open sky (measured: Falcon & Schulzrinne's traces).
-pub(super) const USUAL_ACCURACY_M_MIN: f32 = 5.0;
-/// Weight of a fix in the session's usual accuracy, which is learned from good fixes: about the last minute at 1 Hz.
-pub(super) const USUAL_ACCURACY_NEW: f32 = 1.0 / 30.0;
-/// Weight of a gap between two fixes in the session's usual interval.
-pub(super) const USUAL_INTERVAL_NEW: f32 = 0.2;
-/// The longest usual interval between fixes that is believed, milliseconds.
-pub(super) const USUAL_INTERVAL_MS_MAX: f32 = 12_000.0;
-/// Without a useful fix for this many usual intervals GPS is lost, where that is longer than the contract's 10 s:
-/// a phone that saves power sends one fix in ten seconds, and nothing is lost (research 2.7).
-pub(super) const LOST_AFTER_INTERVALS: f32 = 5.0;
+/// The session's usual accuracy is the median of its usable fixes, in bins from this, metres …
+pub(super) const USUAL_BIN_M: f32 = 1.5;
+/// … each this much wider than the one before, so that the last reaches 50 m.
+pub(super) const USUAL_BIN_RATIO: f32 = 1.165;
+/// Log-odds of the three: they follow from the fixes by rule.
+pub(super) const CONFIDENCE_GPS: f32 = 3.5;
 
 // --- Gait and rest ----------------------------------------------------------------------------------------------
 
@@ -102,6 +96,12 @@ pub(super) const REST_BASELINE_MS: u32 = 14_000;
 pub(super) const REST_SPEED_MPS: f32 = 0.6;
 /// A displacement holds for seconds up to this long before its end: the middle of the time over which it is taken.
 pub(super) const REST_HOLDS_MS: u32 = 6_000;
+/// Speed at which walking and rest are equally likely where the phone's own speed is good, m/s.
+pub(super) const GAIT_BY_SPEED_MPS: f32 = 0.5;
+/// Log-odds of gait for each m/s more.
+pub(super) const GAIT_BY_SPEED_SLOPE: f32 = 2.0;
+/// A second says no more than this of gait by positions.
+pub(super) const GAIT_BY_POSITION_MAX: f32 = 0.8;
 /// Within this a phone at rest strays in that time, metres (research 2.2: max(8 m, 1.5 times the accuracy)).
 pub(super) const REST_RADIUS_M: f32 = 8.0;
 
@@ -182,8 +182,12 @@ pub(super) const HALT_MS_MAX: u32 = 140_000;
 /// The same where positions are all there is: nobody could be seen to walk away, and couriers park more often for a
 /// minute than they wait in traffic for one (measured: hops of delivery agents).
 pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 45_000;
+/// A vehicle still rolls at this speed, m/s.
+pub(super) const ROLLING_MPS: f32 = 0.6;
 /// Moving slowly for this long says the same where positions are all there is: shorter ones are manoeuvres.
 pub(super) const PARKED_MOVE_MS_MIN: u32 = 25_000;
+/// The same where the phone's own speed is good enough to tell walking.
+pub(super) const PARKED_SEEN_MS_MIN: u32 = 12_000;
 /// Walking this long says that the vehicle was left.
 pub(super) const PARKED_WALK_MS_MIN: u32 = 5_000;
 
@@ -229,7 +233,7 @@ pub(super) const GATE_WALK_SEC: u8 = 5;
 /// Seconds of walking after which it has gone on.
 pub(super) const GATE_RESUME_SEC: u8 = 3;
 /// The decision is taken this long after the pause: the position decays some seconds behind a door (research 3: 12 s).
-pub(super) const GATE_DECIDE_MS: u32 = 14_000;
+pub(super) const GATE_DECIDE_MS: u32 = 20_000;
 /// A pause on foot with nothing else known.
 pub(super) const GATE_BASE_LOG_ODDS: f32 = -0.6;
 /// The least that is reported.
@@ -272,6 +276,12 @@ pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.4;
 pub(super) const GATE_SHORT_MS: u32 = 5_000;
 /// After a climb or ride the doors are those of flats.
 pub(super) const GATE_INSIDE_LOG_ODDS: f32 = -1.2;
+/// Height that was gained or lost since the pause, metres: it was a wait for an elevator, or the foot of a staircase.
+pub(super) const GATE_CLIMBED_M: f32 = 1.5;
+/// Seconds of walking from the wait for an elevator into its cabin, at most.
+pub(super) const GATE_CABIN_SEC: u8 = 9;
+/// The position was already this bad before the pause, metres: the way was inside.
+pub(super) const GATE_INSIDE_ACCURACY_M: f32 = 40.0;
 /// A turn between this and its mirror, radians, is turning back: 180° less a third of a right angle.
 pub(super) const GATE_BACK_RAD: f32 = 2.4;
 /// Ways shorter than this have no direction, metres.
@@ -297,6 +307,12 @@ pub(super) const RETRACE_WITHIN_MS: u32 = 180_000;
 pub(super) const RETRACE_M_MIN: f32 = 15.0;
 /// Crumbs running that do not lie on the way there end it.
 pub(super) const RETRACE_MISSES_MAX: u8 = 2;
+/// A stay of this length at the turn makes it a visit to a door, and the way after it the way to the vehicle.
+pub(super) const VISIT_MS_MIN: u32 = 10_000;
+/// Walking from one crumb to the next takes about this: longer is staying.
+pub(super) const VISIT_STRIDE_MS: u32 = 5_000;
+/// The stay may end this long before the turn, and begin this long after it, as the path has it.
+pub(super) const VISIT_NEAR_MS: u32 = 12000;
 /// A stay this near to the address, metres, may be the drop-off: the way after it is the way to the vehicle.
 pub(super) const RETURN_NEAR_M: f32 = 35.0;
 
@@ -305,9 +321,9 @@ pub(super) const RETURN_NEAR_M: f32 = 35.0;
 // a label, by state and by what was measured.
 
 /// Where the body was measured.
-pub(super) const CONFIDENCE_BY_BODY: [f32; 5] = [3.4, 2.2, 1.8, 3.4, 1.5];
+pub(super) const CONFIDENCE_BY_BODY: [f32; 5] = [3.2, 2.6, 2.2, 3.4, 2.8];
 /// Where positions and pressure are all there is.
-pub(super) const CONFIDENCE_BY_POSITION: [f32; 5] = [0.2, 0.4, 0.3, 2.4, 1.0];
+pub(super) const CONFIDENCE_BY_POSITION: [f32; 5] = [0.2, 0.4, 0.3, 2.4, 1.2];
 /// For each unit of mean evidence a second over 0.8, of staying and walking.
 pub(super) const CONFIDENCE_EVIDENCE: f32 = 1.2;
 /// For each m/s of mean speed over [`CONFIDENCE_SPEED_MPS`], of driving.

@@ -13,6 +13,8 @@ pub(super) struct Frame {
     pub has_body: bool,
     /// Steps were seen: by cadence, or by the phone's counter.
     pub has_steps: bool,
+    /// The body was pushed up or down, or shaken so that none can tell.
+    pub has_push: bool,
     /// Somebody who walks away from a vehicle would be seen to: the body is measured, or the phone's own speed is good.
     pub sees_walk: bool,
     /// Height over the session's reference, metres.
@@ -48,6 +50,7 @@ const HAS_STEPS: u8 = 2;
 const SEES_WALK: u8 = 4;
 const HAS_HEIGHT: u8 = 8;
 const HAS_SPEED: u8 = 16;
+const HAS_PUSH: u8 = 32;
 
 impl KeptFrame {
     /// Keeps a frame: evidence to 1/64, speeds to 1 mm/s and 1 cm/s.
@@ -64,6 +67,7 @@ impl KeptFrame {
             vehicle: (frame.vehicle * 64.0).round() as i8,
             flags: flag(frame.has_body, HAS_BODY)
                 | flag(frame.has_steps, HAS_STEPS)
+                | flag(frame.has_push, HAS_PUSH)
                 | flag(frame.sees_walk, SEES_WALK)
                 | flag(frame.height_m.is_some(), HAS_HEIGHT)
                 | flag(frame.speed_mps.is_some(), HAS_SPEED),
@@ -87,6 +91,7 @@ impl KeptFrame {
             gait: f32::from(self.gait) / 64.0,
             has_body: self.flags & HAS_BODY != 0,
             has_steps: self.flags & HAS_STEPS != 0,
+            has_push: self.flags & HAS_PUSH != 0,
             sees_walk: self.flags & SEES_WALK != 0,
             height_m: self.height_m(),
             rate_mps: f32::from(self.rate) / 1_000.0,

@@ -4,7 +4,7 @@ use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS,
+    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CABIN_SEC, GATE_CAP_LOG_ODDS, GATE_CLIMBED_M, GATE_INSIDE_ACCURACY_M,
     GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS,
     GATE_FIELD_UT, GATE_GPS_SILENT_MS, GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M,
     GATE_LEG_M, GATE_LOG_ODDS_MIN, GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS,
@@ -31,6 +31,10 @@ struct Pause {
     has_swing: bool,
     has_decay: bool,
     has_field_change: bool,
+    /// The position was bad before it.
+    is_inside: bool,
+    /// Height when it ended.
+    end_m: Option<f32>,
 }
 
 /// Finds gates.
@@ -87,12 +91,16 @@ impl Detector for GateDetector {
         if self.gait_sec > 0 {
             self.walk_sec = self.walk_sec.saturating_add(1).min(60);
         }
-        self.begin(observation);
+        self.begin(context, observation, log);
         if let Some(pause) = &mut self.pause {
             pause.look(observation, swing_m);
             if pause.end_ms.is_none() && self.gait_sec >= GATE_RESUME_SEC {
                 pause.end_ms = Some(t_ms.saturating_sub(u32::from(GATE_RESUME_SEC - 1) * 1_000));
+                pause.end_m = observation.height_m;
             }
+        }
+        if self.climbed(observation) {
+            self.pause = None;
         }
         self.decide(context, t_ms, log);
     }
@@ -117,6 +125,14 @@ impl GateDetector {
         Some(if is_swing { leap_m } else { 0.0 })
     }
 
+    /// Whether the pause was the wait for an elevator: a few steps, and at rest the way led up or down.
+    fn climbed(&self, observation: &Observation<'_>) -> bool {
+        let Some(before_m) = self.pause.and_then(|pause| pause.end_m) else { return false };
+        self.rest_sec > 0
+            && self.walk_sec <= GATE_CABIN_SEC
+            && observation.height_m.is_some_and(|height_m| (height_m - before_m).abs() >= GATE_CLIMBED_M)
+    }
+
     fn follow(&mut self, observation: &Observation<'_>) {
         for fix in observation.window.fixes.iter().flatten() {
             self.accuracy_m = fix.accuracy_m;
@@ -130,11 +146,16 @@ impl GateDetector {
         }
     }
 
-    fn begin(&mut self, observation: &Observation<'_>) {
+    fn begin(&mut self, context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
         let rest_ms = u32::from(self.rest_sec) * 1_000;
-        if self.pause.is_some() || rest_ms < GATE_PAUSE_MS_MIN || self.walk_sec < GATE_WALK_SEC {
+        let is_open = self.pause.is_some_and(|pause| pause.end_ms.is_none());
+        // A few steps from one pause to the next lead into a cabin.
+        let walk_sec = if self.pause.is_some() { GATE_CABIN_SEC + 1 } else { GATE_WALK_SEC };
+        if is_open || rest_ms < GATE_PAUSE_MS_MIN || self.walk_sec < walk_sec {
             return;
         }
+        // Two gates close to each other: the first is decided as it stands.
+        self.decide(context, u32::MAX, log);
         self.walk_sec = 0;
         let window = observation.window;
         self.pause = Some(Pause {
@@ -149,6 +170,9 @@ impl GateDetector {
             has_swing: false,
             has_decay: false,
             has_field_change: false,
+            is_inside: self.accuracy_m >= GATE_INSIDE_ACCURACY_M
+                || observation.fix_age_ms.is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS),
+            end_m: None,
         });
     }
 
@@ -170,7 +194,7 @@ impl GateDetector {
         if wait_ms > GATE_PAUSE_MS_MAX || pause.goes_back(here) {
             return;
         }
-        let log_odds = pause.log_odds(context, wait_ms, self.is_inside);
+        let log_odds = pause.log_odds(context, wait_ms, self.is_inside || pause.is_inside);
         if log_odds >= GATE_LOG_ODDS_MIN {
             let metadata = Metadata::Gate {
                 wait_sec: (wait_ms + 500) / 1_000,

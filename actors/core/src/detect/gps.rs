@@ -4,9 +4,8 @@ use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    DEGRADED_ACCURACY_M, DEGRADED_FIXES, DEGRADED_RATIO, GOOD_ACCURACY_M, LOST_AFTER_INTERVALS,
-    LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_ACCURACY_M_MIN,
-    USUAL_ACCURACY_NEW, USUAL_INTERVAL_MS_MAX, USUAL_INTERVAL_NEW,
+    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, DEGRADED_RATIO, GOOD_ACCURACY_M, LOST_AFTER_MS,
+    RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_BIN_M, USUAL_BIN_RATIO,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -27,27 +26,65 @@ enum Quality {
     Lost,
 }
 
+/// Bins of the accuracies that were usable.
+const BINS: usize = 24;
+
+/// The median of the session's usable accuracies, to the width of a bin: 8 % either way.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+struct Usual {
+    counts: [u16; BINS],
+    /// Upper edge of the bin of the median, metres; 0 before the first.
+    median_m: f32,
+}
+
+impl Usual {
+    fn take(&mut self, accuracy_m: f32) {
+        let mut edge_m = USUAL_BIN_M;
+        let mut place = 0;
+        while place + 1 < BINS && accuracy_m > edge_m {
+            edge_m *= USUAL_BIN_RATIO;
+            place += 1;
+        }
+        if let Some(count) = self.counts.get_mut(place) {
+            *count += 1;
+            if *count == u16::MAX {
+                // Old fixes count half: only their proportions matter.
+                self.counts = self.counts.map(|count| count / 2);
+            }
+        }
+        let all: u32 = self.counts.iter().map(|&count| u32::from(count)).sum();
+        let (mut below, mut edge_m) = (0, USUAL_BIN_M);
+        for &count in &self.counts {
+            below += u32::from(count);
+            if below * 2 >= all {
+                break;
+            }
+            edge_m *= USUAL_BIN_RATIO;
+        }
+        self.median_m = edge_m;
+    }
+
+    fn is_far_below(&self, accuracy_m: f32) -> bool {
+        self.median_m > 0.0 && accuracy_m >= DEGRADED_RATIO * self.median_m
+    }
+}
+
 /// Tells the quality of the position.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GpsDetector {
     quality: Quality,
-    usual_accuracy_m: Option<f32>,
-    usual_interval_ms: Option<f32>,
-    last_fix_ms: Option<u32>,
+    usual: Usual,
     last_useful_ms: Option<u32>,
-    /// First of the bad fixes running, and how many.
-    bad: Option<(u32, u8)>,
-    /// The last two good fixes.
-    good_ms: [Option<u32>; 2],
+    /// First of the poor fixes running, and how many.
+    poor: Option<(u32, u8)>,
+    /// While degraded: the first fix that is no longer poor.
+    better_ms: Option<u32>,
+    /// After a degradation or a loss, until it is restored: the last two good fixes.
+    good_ms: Option<[Option<u32>; 2]>,
 }
 
 impl Detector for GpsDetector {
-    fn observe(
-        &mut self,
-        _context: &SessionContext,
-        observation: &Observation<'_>,
-        log: &mut EventLog,
-    ) {
+    fn observe(&mut self, _context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
         let window = observation.window;
         for fix in window.fixes.iter().flatten() {
             self.see(fix, log);
@@ -55,103 +92,98 @@ impl Detector for GpsDetector {
         if !window.alive || !matches!(self.quality, Quality::Good | Quality::Degraded) {
             return;
         }
-        let Some(since_ms) = self.last_useful_ms else {
-            return;
-        };
-        let patience_ms =
-            self.usual_interval_ms
-                .map_or(0.0, |interval_ms| interval_ms * LOST_AFTER_INTERVALS) as u32;
-        let silence_ms = window.end_ms().saturating_sub(since_ms);
-        if silence_ms > LOST_AFTER_MS.max(patience_ms) {
+        let Some(since_ms) = self.last_useful_ms else { return };
+        if window.last_sample_ms.saturating_sub(since_ms) >= LOST_AFTER_MS {
             self.close(since_ms, log);
             self.quality = Quality::Lost;
-            self.good_ms = [None; 2];
-            log.open(EventType::GpsLost, since_ms, logistic(3.0), Metadata::None);
+            self.poor = None;
+            self.good_ms = Some([None; 2]);
+            log.open(EventType::GpsLost, since_ms, logistic(CONFIDENCE_GPS), Metadata::None);
         }
     }
 
     fn finish(&mut self, _context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         self.close(t_ms, log);
         // What comes after a silence is judged anew, by the accuracy that is usual here.
-        *self = Self {
-            usual_accuracy_m: self.usual_accuracy_m,
-            ..Self::default()
-        };
+        *self = Self { usual: self.usual.clone(), ..Self::default() };
     }
 }
 
 impl GpsDetector {
     fn see(&mut self, fix: &Fix, log: &mut EventLog) {
         let is_good = fix.accuracy_m <= GOOD_ACCURACY_M;
-        // A fix that would restore can't degrade, however good the session's usual ones are: the two would take turns.
-        let is_unusual = self
-            .usual_accuracy_m
-            .is_some_and(|usual_m| fix.accuracy_m >= DEGRADED_RATIO * usual_m);
-        let is_bad = fix.accuracy_m >= DEGRADED_ACCURACY_M || (is_unusual && !is_good);
-        if let Some(last_ms) = self.last_fix_ms {
-            let interval_ms = (fix.t_ms - last_ms) as f32;
-            let usual_ms = self
-                .usual_interval_ms
-                .get_or_insert(interval_ms.min(USUAL_INTERVAL_MS_MAX));
-            *usual_ms += USUAL_INTERVAL_NEW * (interval_ms.min(USUAL_INTERVAL_MS_MAX) - *usual_ms);
+        if self.quality == Quality::Unknown {
+            if !is_good {
+                return;
+            }
+            self.quality = Quality::Good;
         }
-        self.last_fix_ms = Some(fix.t_ms);
         if fix.accuracy_m <= USELESS_ACCURACY_M {
             self.last_useful_ms = Some(fix.t_ms);
-        }
-        self.bad = match (is_bad, self.bad) {
-            (false, _) => None,
-            (true, None) => Some((fix.t_ms, 1)),
-            (true, Some((since_ms, count))) => Some((since_ms, count.saturating_add(1))),
-        };
-        match self.quality {
-            Quality::Unknown if is_good => self.quality = Quality::Good,
-            Quality::Good => {
-                if let Some((since_ms, _)) = self.bad.filter(|&(_, count)| count >= DEGRADED_FIXES)
-                {
-                    self.quality = Quality::Degraded;
-                    self.good_ms = [None; 2];
-                    log.open(
-                        EventType::GpsDegraded,
-                        since_ms,
-                        logistic(3.0),
-                        Metadata::None,
-                    );
-                }
+            if self.quality == Quality::Lost {
+                log.close(EventType::GpsLost, fix.t_ms, logistic(CONFIDENCE_GPS), Metadata::None);
+                self.quality = Quality::Good;
             }
-            Quality::Degraded | Quality::Lost if is_good => self.see_good_again(fix.t_ms, log),
-            Quality::Unknown | Quality::Degraded | Quality::Lost => {}
         }
-        if is_good && self.quality == Quality::Good {
-            let usual_m = self
-                .usual_accuracy_m
-                .get_or_insert(fix.accuracy_m.max(USUAL_ACCURACY_M_MIN));
-            *usual_m += USUAL_ACCURACY_NEW * (fix.accuracy_m.max(USUAL_ACCURACY_M_MIN) - *usual_m);
+        let is_poor = fix.accuracy_m >= DEGRADED_ACCURACY_M || self.usual.is_far_below(fix.accuracy_m);
+        if is_poor {
+            self.see_poor(fix.t_ms, log);
+        } else {
+            self.see_usable(fix, log);
+        }
+        if self.good_ms.is_some() && is_good && !is_poor {
+            self.see_good(fix.t_ms, log);
         }
     }
 
-    fn see_good_again(&mut self, t_ms: u32, log: &mut EventLog) {
-        if let [Some(first_ms), Some(_)] = self.good_ms
-            && t_ms - first_ms <= RESTORED_WITHIN_MS
-        {
-            self.close(first_ms, log);
-            self.quality = Quality::Good;
-            log.instant(EventType::GpsRestored, first_ms, logistic(3.0));
-            self.good_ms = [None; 2];
-            self.bad = None;
-        } else {
-            self.good_ms = if self.good_ms[0].is_none() {
-                [Some(t_ms), None]
-            } else if self.good_ms[1].is_none() {
-                [self.good_ms[0], Some(t_ms)]
-            } else {
-                [self.good_ms[1], Some(t_ms)]
-            };
+    fn see_poor(&mut self, t_ms: u32, log: &mut EventLog) {
+        self.better_ms = None;
+        let (since_ms, count) = self.poor.map_or((t_ms, 1), |(since_ms, count)| (since_ms, count.saturating_add(1)));
+        self.poor = Some((since_ms, count));
+        if self.quality == Quality::Good && count >= DEGRADED_FIXES {
+            self.quality = Quality::Degraded;
+            self.good_ms = Some([None; 2]);
+            log.open(EventType::GpsDegraded, since_ms, logistic(CONFIDENCE_GPS), Metadata::None);
+        }
+    }
+
+    /// A degradation ends with the first of two fixes running that are not poor.
+    fn see_usable(&mut self, fix: &Fix, log: &mut EventLog) {
+        self.poor = None;
+        self.usual.take(fix.accuracy_m);
+        if self.quality == Quality::Degraded {
+            match self.better_ms.take() {
+                None => self.better_ms = Some(fix.t_ms),
+                Some(better_ms) => {
+                    log.close(EventType::GpsDegraded, better_ms, logistic(CONFIDENCE_GPS), Metadata::None);
+                    self.quality = Quality::Good;
+                }
+            }
+        }
+    }
+
+    fn see_good(&mut self, t_ms: u32, log: &mut EventLog) {
+        let Some([before_ms, last_ms]) = self.good_ms else { return };
+        match before_ms.filter(|before_ms| t_ms - before_ms <= RESTORED_WITHIN_MS) {
+            Some(first_ms) if last_ms.is_some() => {
+                self.close(first_ms, log);
+                self.quality = Quality::Good;
+                self.good_ms = None;
+                log.instant(EventType::GpsRestored, first_ms, logistic(CONFIDENCE_GPS));
+            }
+            _ => {
+                self.good_ms = Some(match (before_ms, last_ms) {
+                    (None, _) => [Some(t_ms), None],
+                    (Some(_), None) => [before_ms, Some(t_ms)],
+                    (Some(_), Some(_)) => [last_ms, Some(t_ms)],
+                });
+            }
         }
     }
 
     fn close(&mut self, t_ms: u32, log: &mut EventLog) {
-        log.close(EventType::GpsDegraded, t_ms, logistic(3.0), Metadata::None);
-        log.close(EventType::GpsLost, t_ms, logistic(3.0), Metadata::None);
+        self.better_ms = None;
+        log.close(EventType::GpsDegraded, t_ms, logistic(CONFIDENCE_GPS), Metadata::None);
+        log.close(EventType::GpsLost, t_ms, logistic(CONFIDENCE_GPS), Metadata::None);
     }
 }

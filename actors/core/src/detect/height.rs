@@ -60,11 +60,19 @@ pub(super) struct RideTrack {
     push: Option<(u32, f32)>,
     /// After the first push: the ride, the speed that push gave, the speed now.
     ride: Option<(LoneRide, f32, f32)>,
+    /// Whether the newest second could be part of a ride's beginning or end: pushed, or shaken so that none can tell.
+    has_push: bool,
 }
 
 impl RideTrack {
+    /// Whether the newest second could be part of a ride's beginning or end.
+    pub(super) fn has_push(&self) -> bool {
+        self.has_push
+    }
+
     /// The ride that ends with this second, if one does.
     pub(super) fn observe(&mut self, window: &Window) -> Option<LoneRide> {
+        self.has_push = true;
         let Some(motion) = window
             .motion
             .filter(|motion| motion.accel_std <= RIDE_QUIET_STD_MPS2)
@@ -75,6 +83,8 @@ impl RideTrack {
             return None;
         };
         self.quiet_sec = self.quiet_sec.saturating_add(1);
+        let base_before_mps2 = self.base_mps2.unwrap_or(motion.accel_mean);
+        self.has_push = (motion.accel_mean - base_before_mps2).abs() >= RIDE_DEAD_MPS2;
         let base_mps2 = self.base_mps2.get_or_insert(motion.accel_mean);
         let over_mps2 = motion.accel_mean - *base_mps2;
         if self.quiet_sec <= RIDE_SETTLE_SEC {

@@ -55,11 +55,13 @@ impl Detector for MovementDetector {
             ..
         } = *observation;
         self.has_body |= gait.is_measured;
+        let ride = self.ride.observe(window);
         let frame = Frame {
             t_ms: window.t_ms,
             gait: gait.log_odds,
             has_body: gait.is_measured,
             has_steps: gait.has_steps,
+            has_push: self.ride.has_push(),
             sees_walk: gait.is_measured,
             height_m,
             rate_mps: 0.0,
@@ -67,10 +69,7 @@ impl Detector for MovementDetector {
             speed_mps: None,
             vehicle: vehicle_hint(window),
         };
-        let ride = self
-            .ride
-            .observe(window)
-            .filter(|_| window.pressure_hpa.is_none());
+        let ride = ride.filter(|_| window.pressure_hpa.is_none());
         if let Some(ride) = ride {
             self.lone_ride = Some((window.t_ms, ride));
         }
@@ -131,16 +130,15 @@ impl MovementDetector {
         for kept in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
             let mut frame = kept.frame();
             let middle_ms = frame.t_ms + WINDOW_MS / 2;
-            if middle_ms > leg.from_ms.saturating_sub(WINDOW_MS)
-                && middle_ms <= leg.to_ms + WINDOW_MS
-            {
+            let is_within =
+                middle_ms > leg.from_ms.saturating_sub(WINDOW_MS) && middle_ms <= leg.to_ms + WINDOW_MS;
+            if is_within {
                 frame.speed_mps = Some(leg.speed_mps);
                 frame.sees_walk |= leg.sees_walk;
             }
-            if let Some(gait) = leg
-                .gait
-                .filter(|_| !frame.has_body && middle_ms + REST_HOLDS_MS >= leg.to_ms)
-            {
+            // A speed holds for its own seconds, a displacement for the middle of its time.
+            let holds = if leg.sees_walk { is_within } else { middle_ms + REST_HOLDS_MS >= leg.to_ms };
+            if let Some(gait) = leg.gait.filter(|_| !frame.has_body && holds) {
                 frame.gait = gait;
             }
             *kept = KeptFrame::of(&frame);

@@ -7,7 +7,7 @@ use super::constants::{
     CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, CONFIDENCE_BY_BODY,
     CONFIDENCE_BY_POSITION, CONFIDENCE_EVIDENCE, CONFIDENCE_SPEED, CONFIDENCE_SPEED_MPS,
     DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
-    PARKED_MOVE_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
+    PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
     STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
 };
 use super::decode::State;
@@ -31,6 +31,8 @@ pub(super) struct Run {
     pub(super) body_sec: u16,
     /// Seconds with steps.
     pub(super) steps_sec: u16,
+    /// Seconds in which the body was pushed up or down, or could have been.
+    pub(super) push_sec: u16,
     /// Seconds in which walking away from a vehicle would be seen.
     pub(super) seen_sec: u16,
     /// Seconds faster than anybody walks.
@@ -78,6 +80,7 @@ impl Run {
             evidence,
             body_sec: u16::from(frame.has_body),
             steps_sec: u16::from(frame.has_steps),
+            push_sec: u16::from(frame.has_push || !frame.has_body),
             seen_sec: u16::from(frame.sees_walk),
             fast_sec: u16::from(is_fast),
             from_m: before_m.or(frame.height_m),
@@ -104,7 +107,8 @@ impl Run {
             self.duration_ms() >= PARKED_WALK_MS_MIN
                 && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
         } else {
-            self.duration_ms() >= PARKED_MOVE_MS_MIN
+            let is_seen = u32::from(self.seen_sec) * 2 * WINDOW_MS >= self.duration_ms();
+            self.duration_ms() >= if is_seen { PARKED_SEEN_MS_MIN } else { PARKED_MOVE_MS_MIN }
                 && u32::from(self.fast_sec) * FAST_SECONDS_SHARE * WINDOW_MS < self.duration_ms()
         }
     }
@@ -145,9 +149,15 @@ impl Run {
                     && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
             State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
-            State::Ride => self.is_straight(RIDE_HEIGHT_M_MIN),
+            // A cabin pushes; where it did not, the air did.
+            State::Ride => self.push_sec > 0 && self.is_straight(RIDE_HEIGHT_M_MIN),
             State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
         }
+    }
+
+    /// Whether `run` parts this from what follows though it is no event itself: a pause of 5 to 8 s ends a walk.
+    pub(super) fn is_parted_by(&self, run: &Self) -> bool {
+        self.state == State::Walk && run.state == State::Still && run.duration_ms() >= PAUSE_MS_MAX
     }
 
     /// Whether `run`, which follows, may still belong to this event if it comes back.
@@ -174,6 +184,7 @@ impl Run {
             self.steps_sec = self.steps_sec.saturating_add(later.steps_sec);
             self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
         }
+        self.push_sec = self.push_sec.saturating_add(later.push_sec);
         self.seen_sec = self.seen_sec.saturating_add(later.seen_sec);
         self.path_m += later.path_m;
         self.rough_mps += later.rough_mps;

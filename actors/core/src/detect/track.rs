@@ -7,7 +7,7 @@
 use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
-use super::constants::{HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN};
+use super::constants::{DOOR_STOP_MS_MAX, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN, ROLLING_MPS};
 use super::decode::State;
 use super::frame::Frame;
 use super::height::LoneRide;
@@ -45,6 +45,12 @@ impl Arbiter {
         self.heights.rotate_left(1);
         self.heights[2] = frame.height_m;
         self.settle_height(frame);
+        // A vehicle that rolls out is not parked yet.
+        let rolls = frame.speed_mps.is_some_and(|speed_mps| speed_mps >= ROLLING_MPS);
+        let state = match self.newest() {
+            Some(run) if run.state == State::Drive && state == State::Still && rolls => State::Drive,
+            _ => state,
+        };
         let second = Run::of(frame, state, before_m);
         self.append(second);
         self.resolve(context, log);
@@ -74,6 +80,18 @@ impl Arbiter {
         else {
             return;
         };
+        let goes_on = |event: &Run| {
+            event.state == State::Ride
+                && event.ride_m * ride.rise_m > 0.0
+                && ride.start_ms.saturating_sub(event.end_ms) < DOOR_STOP_MS_MAX
+        };
+        if let Some(event) = self.event.as_mut().filter(|event| goes_on(event)) {
+            (event.end_ms, event.own_end_ms) = (frame.t_ms + WINDOW_MS, frame.t_ms + WINDOW_MS);
+            event.ride_m += ride.rise_m;
+            self.pending = [None; PENDING];
+            self.waiting = 0;
+            return;
+        }
         if let Some(mut event) = self.event.take() {
             event.end_ms = event.end_ms.min(ride.start_ms.max(event.start_ms));
             close(context, &event, log);
@@ -223,6 +241,14 @@ impl Arbiter {
         }
     }
 
+    /// The newest run, be it the event or one that waits.
+    fn newest(&self) -> Option<Run> {
+        match usize::from(self.waiting).checked_sub(1) {
+            Some(place) => self.pending.get(place).copied().flatten(),
+            None => self.event,
+        }
+    }
+
     fn waiting_runs(&self) -> impl Iterator<Item = &Run> {
         self.pending
             .iter()
@@ -267,7 +293,7 @@ impl Arbiter {
             && self
                 .waiting_runs()
                 .take(between)
-                .all(|run| event.tolerates(run) || !self.is_event(run));
+                .all(|run| event.tolerates(run) || !(self.is_event(run) || event.is_parted_by(run)));
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || !newest.qualifies()
             || newest.rises() * event.rises() > 0.0;

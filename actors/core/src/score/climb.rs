@@ -16,6 +16,9 @@ const HALL_MS: u32 = 5_000;
 const INSTANT_MS: u32 = 5_000;
 /// The sum of the climbs and the difference of the levels agree within this, metres.
 const AGREE_M: f32 = 1.5;
+/// On foot a street of one in ten makes less than this in that time; stairs make twice as much.
+const STEEP_M: f32 = 2.8;
+const STEEP_MS: u32 = 20_000;
 /// An event below this is not counted on.
 const CONFIDENCE_LEAST: f64 = 0.4;
 /// This much of the time must be heard before "none" may be said.
@@ -121,6 +124,14 @@ fn measured(
     let ground = scene.height.level(ground_from_ms, ground_to_ms);
     let by_levels = ground.and_then(|ground| rise(ground, door_level));
     match (by_levels, by_climbs) {
+        // A climb that nobody saw: how much of the difference it was, and how much the street, cannot be told.
+        (Some(levels), Some(climbed))
+            if places.entrance.is_none()
+                && (levels.metres - climbed).abs() > UNEXPLAINED_M
+                && is_steep(scene, (from_ms, to_ms)) =>
+        {
+            None
+        }
         (Some(levels), Some(climbed)) if places.entrance.is_none() => Some(Rise {
             metres: climbed,
             sigma_m: levels.sigma_m,
@@ -141,6 +152,27 @@ fn measured(
         (levels, None) => levels,
         (None, Some(_)) => None,
     }
+}
+
+/// Whether the level changes faster than on a street, outside of any climb that was seen.
+fn is_steep(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+    let seen = climbs(scene, from_ms, to_ms);
+    let mut at_ms = from_ms;
+    while at_ms < to_ms {
+        let span = (at_ms, at_ms.saturating_add(STEEP_MS).min(to_ms));
+        let is_seen = seen
+            .iter()
+            .any(|event| overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span) > 0);
+        let levels = scene.height.levels(span.0, span.1);
+        if let (Some(first), Some(last)) = (levels.first(), levels.last())
+            && !is_seen
+            && (last.height_m - first.height_m).abs() > STEEP_M
+        {
+            return true;
+        }
+        at_ms = at_ms.saturating_add(STEEP_MS / 2);
+    }
+    false
 }
 
 fn climbs<'a>(scene: &Scene<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Event> {
@@ -222,8 +254,8 @@ fn explain(
             ("height_by_pressure", format!("The air pressure shows {metres:.1} m from the entrance to the drop-off, which is {floors} floors by {how}."))
         }
         (Some(_), None) => ("height_implausible", "The air pressure shows a height that no building has.".to_owned()),
-        (None, Some(floors)) => ("floors_by_motion", format!("There is no air pressure; the climbs themselves add up to {floors} floors.")),
-        (None, None) => ("height_not_measured", "The phone sent no air pressure at entrance and drop-off, so that floors cannot be counted.".to_owned()),
+        (None, Some(floors)) => ("floors_by_motion", format!("The height was not measured; the climbs themselves add up to {floors} floors.")),
+        (None, None) => ("height_not_measured", "The height from the entrance to the drop-off was not measured, so that floors cannot be counted.".to_owned()),
     };
     let points = floors.map_or(0.0, f64::from);
     ledger.add(

@@ -20,10 +20,12 @@ const WRONG_LEAST_M: f32 = 50.0;
 const WRONG_SIGMAS: f32 = 3.0;
 /// Weight from which a learned drop-off point stands beside the address: that of three fresh sessions.
 const LEARNED_WEIGHT_LEAST: f32 = 2.5;
-/// Storeys of buildings of which nothing is known, metres: dwellings from 2.8, towers and old houses up to 4.4.
-const MODEL_STOREYS_M: (f32, f32) = (2.8, 4.4);
+/// Storeys of buildings of which nothing is known, metres: dwellings from 2.7, offices up to 4.9 (measured).
+const MODEL_STOREYS_M: (f32, f32) = (2.7, 4.9);
 /// The ground storey is taller by up to this (1.5 to 3 m measured).
 const GROUND_MOST_M: f32 = 2.0;
+/// From this fraud score on, positions are no evidence for the right door.
+const DOUBT_SCORE: f64 = 0.5;
 /// Noise of a rise, and what the real temperature of the air makes of it: 7 % from 15 °C to −5 or 35 °C.
 const RISE_NOISE_M: f32 = 0.6;
 const RISE_PART: f32 = 0.06;
@@ -231,4 +233,22 @@ fn explain_up(scene: &Scene<'_>, up: Up, climb: &Climb, span: Span, ledger: &mut
             "Buildings count their floors differently, and storeys differ in height.",
         ),
     );
+}
+
+/// Whether the door may be told of: positions that are more likely untrue than true are no evidence for it.
+pub(crate) fn is_believed(right: bool, fraud_score: f64, ledger: &mut Ledger) -> bool {
+    let believed = fraud_score < DOUBT_SCORE;
+    if right && !believed {
+        let text = "The positions show the right door, but they are in doubt themselves.";
+        let explanation =
+            "The entries on the fraud score say why, each with its honest explanation.";
+        ledger.add(
+            "rightDoorstep",
+            "positions_in_doubt",
+            -2.0,
+            None,
+            words(text, explanation),
+        );
+    }
+    believed
 }

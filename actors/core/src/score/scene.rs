@@ -17,7 +17,7 @@ const ANCHOR_ACCURACY_M: f32 = 35.0;
 const ANCHOR_AGE_MS: u32 = 600_000;
 /// Anchors that are tried: reception fades over some seconds, and an earlier fix may be the better one.
 const ANCHORS: usize = 30;
-/// Where reception is bad within this time, a phone's own accuracy is too good by this factor (recorded: some claim
+/// Indoors (seen by bad reception, or a change of floors, within this time), a phone's own accuracy is too good by this factor (recorded: some claim
 /// 4 m in a basement).
 const INDOOR_NEAR_MS: u32 = 30_000;
 const INDOOR_FACTOR: f32 = 2.0;
@@ -172,7 +172,7 @@ impl<'a> Scene<'a> {
     /// with the way walked between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
         let mut inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
-        if self.is_reception_bad(from_ms, to_ms)
+        if self.is_indoors(from_ms, to_ms)
             && let Some(inside) = &mut inside
         {
             inside.sigma_m *= INDOOR_FACTOR;
@@ -195,14 +195,16 @@ impl<'a> Scene<'a> {
         fused(inside, [before.min_by(best), after.min_by(best)])
     }
 
-    /// Whether reception was bad in, or shortly before or after, this time.
-    fn is_reception_bad(&self, from_ms: u32, to_ms: u32) -> bool {
+    /// Whether reception was bad, or floors were changed, in or shortly before or after this time: then it was indoors.
+    fn is_indoors(&self, from_ms: u32, to_ms: u32) -> bool {
         let near = (
             from_ms.saturating_sub(INDOOR_NEAR_MS),
             to_ms.saturating_add(INDOOR_NEAR_MS),
         );
         self.events(EventType::GpsDegraded)
             .chain(self.events(EventType::GpsLost))
+            .chain(self.events(EventType::Stairs))
+            .chain(self.events(EventType::Elevator))
             .any(|event| overlap_ms((event.t_start_ms, end_of(event, self.end_ms)), near) > 0)
     }
 

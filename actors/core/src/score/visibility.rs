@@ -1,6 +1,7 @@
 //! How complete the data was, against what the device has.
 //!
-//! Time is cut into bins of five seconds; each channel covers a bin or does not. A channel that the device does not
+//! Time is cut into bins of five seconds. Most of a bin is covered by a channel once it was heard in it, the rest by how
+//! often, compared with how often it is heard at its best. A channel that the device does not
 //! claim to have may be absent; whether it counts as absent or as lost is decided in the session's favour, so that
 //! losing the last sample of a channel never raises the score.
 
@@ -225,42 +226,76 @@ fn critical_span(scene: &Scene<'_>, places: &Places) -> (u32, u32) {
     })
 }
 
+/// Seconds of each bin in which a channel was heard.
 struct Bins {
-    covered: Vec<bool>,
+    heard: Vec<u8>,
+    /// Bins that count as covered though the channel was silent.
+    granted: Vec<bool>,
 }
 
 impl Bins {
     fn new(end_ms: u32) -> Self {
+        let count = end_ms.div_ceil(BIN_MS) as usize;
         Self {
-            covered: vec![false; end_ms.div_ceil(BIN_MS) as usize],
+            heard: vec![0; count],
+            granted: vec![false; count],
         }
     }
 
-    fn cover(&mut self, t_ms: u32) {
-        if let Some(bin) = self.covered.get_mut((t_ms / BIN_MS) as usize) {
+    /// Once for each second.
+    fn hear(&mut self, t_ms: u32) {
+        if let Some(bin) = self.heard.get_mut((t_ms / BIN_MS) as usize) {
+            *bin = bin.saturating_add(1);
+        }
+    }
+
+    fn grant(&mut self, t_ms: u32) {
+        if let Some(bin) = self.granted.get_mut((t_ms / BIN_MS) as usize) {
             *bin = true;
         }
     }
 
-    fn is_covered(&self, t_ms: u32) -> bool {
-        self.covered
-            .get((t_ms / BIN_MS) as usize)
-            .copied()
-            .unwrap_or(false)
+    fn is_heard(&self, t_ms: u32) -> bool {
+        let bin = self.heard.get((t_ms / BIN_MS) as usize);
+        bin.is_some_and(|heard| *heard > 0)
     }
 
     fn any(&self) -> bool {
-        self.covered.contains(&true)
+        self.heard.iter().any(|heard| *heard > 0)
+    }
+
+    /// In how many seconds of a bin the channel is usually heard, at its best: nine tenths of its bins have no more.
+    fn usual(&self) -> u8 {
+        let mut heard: Vec<u8> = self
+            .heard
+            .iter()
+            .copied()
+            .filter(|heard| *heard > 0)
+            .collect();
+        heard.sort_unstable();
+        let place = heard.len() * 9 / 10;
+        heard
+            .get(place.min(heard.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(1)
+            .max(1)
     }
 
     fn share(&self, (from_ms, to_ms): (u32, u32)) -> f64 {
         let first = (from_ms / BIN_MS) as usize;
-        let last = (to_ms.div_ceil(BIN_MS) as usize).clamp(first, self.covered.len().max(first));
-        let bins = self.covered.get(first..last).unwrap_or_default();
-        if bins.is_empty() {
+        let last = (to_ms.div_ceil(BIN_MS) as usize).clamp(first, self.heard.len().max(first));
+        let heard = self.heard.get(first..last).unwrap_or_default();
+        let granted = self.granted.get(first..last).unwrap_or_default();
+        if heard.is_empty() {
             return 0.0;
         }
-        bins.iter().filter(|covered| **covered).count() as f64 / bins.len() as f64
+        let usual = f64::from(self.usual());
+        let value = |(&heard, &granted): (&u8, &bool)| match heard {
+            _ if granted => 1.0,
+            0 => 0.0,
+            heard => weights::HEARD + (1.0 - weights::HEARD) * (f64::from(heard) / usual).min(1.0),
+        };
+        heard.iter().zip(granted).map(value).sum::<f64>() / heard.len() as f64
     }
 }
 
@@ -268,16 +303,18 @@ fn parts(scene: &Scene<'_>, places: &Places, critical: (u32, u32)) -> Vec<Part> 
     let (mut position, mut motion) = (Bins::new(scene.end_ms), Bins::new(scene.end_ms));
     let (mut pressure, mut stream) = (Bins::new(scene.end_ms), Bins::new(scene.end_ms));
     for window in scene.input.windows.iter().filter(|window| window.alive) {
-        stream.cover(window.t_ms);
+        stream.hear(window.t_ms);
         if window.motion.is_some() || window.steps.is_some() {
-            motion.cover(window.t_ms);
+            motion.hear(window.t_ms);
         }
         if window.pressure_hpa.is_some() {
-            pressure.cover(window.t_ms);
+            pressure.hear(window.t_ms);
         }
     }
-    for fix in &scene.fixes {
-        position.cover(fix.t_ms);
+    let mut seconds: Vec<u32> = scene.fixes.iter().map(|fix| fix.t_ms / 1_000).collect();
+    seconds.dedup();
+    for second in seconds {
+        position.hear(second * 1_000);
     }
     cover_indoors(scene, places, &mut position, (&motion, &pressure));
     let changes = scene
@@ -385,10 +422,8 @@ fn cover_indoors(
         }
         let mut t_ms = from_ms;
         while t_ms <= to_ms {
-            if (motion.is_covered(t_ms) || pressure.is_covered(t_ms))
-                && !is_switched_off(scene, t_ms)
-            {
-                position.cover(t_ms);
+            if (motion.is_heard(t_ms) || pressure.is_heard(t_ms)) && !is_switched_off(scene, t_ms) {
+                position.grant(t_ms);
             }
             t_ms = t_ms.saturating_add(BIN_MS);
         }

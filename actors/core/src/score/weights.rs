@@ -87,6 +87,8 @@ pub mod visibility {
     pub const MARKS: f64 = 0.10;
     /// What counts of a channel's share where the device does not say what it has, and nothing of it was seen.
     pub const UNDECLARED: f64 = 0.5;
+    /// What of a bin is covered by having been heard in it at all; the rest is by how often.
+    pub const HEARD: f64 = 0.7;
     /// Share of the whole session.
     pub const WHOLE: f64 = 0.4;
     /// Share of the time around the drop-off.
@@ -158,7 +160,7 @@ pub mod stay {
     /// 5 to 120 s long.
     pub const LENGTH: f64 = 1.0;
     /// Near the address, falling to 0 at three times the uncertainty.
-    pub const NEAR: f64 = 2.0;
+    pub const NEAR: f64 = 3.0;
     /// On the address's floor.
     pub const FLOOR: f64 = 0.5;
     /// A pause at a gate.

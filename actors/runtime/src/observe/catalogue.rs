@@ -26,7 +26,7 @@ pub struct Definition {
     pub help: &'static str,
 }
 
-const fn counter(
+pub(crate) const fn counter(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
@@ -39,7 +39,7 @@ const fn counter(
     }
 }
 
-const fn gauge(
+pub(crate) const fn gauge(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
@@ -52,7 +52,7 @@ const fn gauge(
     }
 }
 
-const fn histogram(
+pub(crate) const fn histogram(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
@@ -65,7 +65,7 @@ const fn histogram(
     }
 }
 
-/// Every metric of the service.
+/// Every metric of the service but those of webhooks, which stand in [`crate::webhook::observe::CATALOGUE`].
 pub const CATALOGUE: &[Definition] = &[
     gauge("porchlight_actor_live", &["actor"], "Actors that live."),
     counter(
@@ -208,7 +208,7 @@ pub const CATALOGUE: &[Definition] = &[
 
 /// Tells the recorder what each metric is.
 pub fn describe() {
-    for definition in CATALOGUE {
+    for definition in CATALOGUE.iter().chain(crate::webhook::observe::CATALOGUE) {
         let unit = if definition.name.ends_with("_seconds") {
             Unit::Seconds
         } else if definition.name.contains("_bytes") {

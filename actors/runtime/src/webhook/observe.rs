@@ -7,65 +7,62 @@ use porchlight_core::webhook::{Cause, Report, State, Update};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
+use crate::observe::{Definition, counter, gauge, histogram};
 use crate::ports::{Depth, StoreError};
 
-/// Metrics as name, type and help.
-pub const CATALOGUE: [(&str, &str, &str); 12] = [
-    (
+/// The metrics of webhooks.
+pub const CATALOGUE: &[Definition] = &[
+    counter(
         "porchlight_webhook_attempts_total",
-        "counter",
-        "Tries by outcome: delivered, or the cause",
+        &["outcome"],
+        "Tries, by outcome: delivered, or the cause.",
     ),
-    (
+    histogram(
         "porchlight_webhook_attempt_seconds",
-        "histogram",
-        "A try from its start to the head or the failure",
+        &[],
+        "A try, from its start to the head or the failure.",
     ),
-    (
-        "porchlight_webhook_first_attempt_seconds",
-        "histogram",
-        "From a message's commit to its first try",
+    histogram(
+        "porchlight_webhook_first_attempt_age_seconds",
+        &[],
+        "From a message's commit to its first try.",
     ),
-    (
-        "porchlight_webhook_delivery_seconds",
-        "histogram",
-        "From a message's commit to its delivery",
+    histogram(
+        "porchlight_webhook_delivery_age_seconds",
+        &[],
+        "From a message's commit to its delivery.",
     ),
-    (
+    counter(
         "porchlight_webhook_finished_total",
-        "counter",
-        "Messages that came to an end, by state",
+        &["state"],
+        "Messages that came to an end, by state.",
     ),
-    ("porchlight_webhook_in_flight", "gauge", "Tries under way"),
-    (
-        "porchlight_webhook_window_lanes",
-        "gauge",
-        "Lanes in memory",
-    ),
-    (
+    gauge("porchlight_webhook_in_flight", &[], "Tries under way."),
+    gauge("porchlight_webhook_window_lanes", &[], "Lanes in memory."),
+    gauge(
         "porchlight_webhook_lanes_blocked",
-        "gauge",
-        "Lanes in memory that wait for a retry",
+        &[],
+        "Lanes in memory that wait for a retry.",
     ),
-    (
+    gauge(
         "porchlight_webhook_oldest_due_timestamp_seconds",
-        "gauge",
-        "Since when the oldest message waits that could be sent; 0 when none does",
+        &[],
+        "Since when the oldest message waits that could be sent; 0 when none does.",
     ),
-    (
+    gauge(
         "porchlight_webhook_messages",
-        "gauge",
-        "Messages kept that wait for a first try or a retry, or failed for good, by state; counted each minute",
+        &["state"],
+        "Messages kept that wait for a first try or a retry, or failed for good; counted each minute.",
     ),
-    (
+    gauge(
         "porchlight_webhook_overlaps",
-        "gauge",
-        "Endpoints whose previous secret still signs",
+        &[],
+        "Endpoints whose previous secret still signs.",
     ),
-    (
+    counter(
         "porchlight_webhook_store_failures_total",
-        "counter",
-        "Calls that the store failed; tried again after a pause",
+        &[],
+        "Calls that the store failed; tried again after a pause.",
     ),
 ];
 
@@ -106,8 +103,8 @@ impl WebhookMetrics {
                 .map(|cause| attempts(cause.as_str()))
                 .collect(),
             attempt: metrics::histogram!("porchlight_webhook_attempt_seconds"),
-            first_attempt: metrics::histogram!("porchlight_webhook_first_attempt_seconds"),
-            delivery: metrics::histogram!("porchlight_webhook_delivery_seconds"),
+            first_attempt: metrics::histogram!("porchlight_webhook_first_attempt_age_seconds"),
+            delivery: metrics::histogram!("porchlight_webhook_delivery_age_seconds"),
             finished: ["delivered", "failed", "superseded"].map(finished),
             in_flight: metrics::gauge!("porchlight_webhook_in_flight"),
             window: metrics::gauge!("porchlight_webhook_window_lanes"),
@@ -125,6 +122,19 @@ impl WebhookMetrics {
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<WebhookMetrics> = LazyLock::new(WebhookMetrics::new);
         &METRICS
+    }
+
+    /// All gauges at 0.
+    pub(crate) fn reset(&self) {
+        for gauge in [
+            &self.in_flight,
+            &self.window,
+            &self.blocked,
+            &self.oldest_due,
+        ] {
+            gauge.set(0.0);
+        }
+        self.set_depth(&Depth::default());
     }
 
     /// The outboxes were counted.

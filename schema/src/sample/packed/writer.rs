@@ -246,12 +246,10 @@ impl ImuColumns {
             .chain(check::GYRO.iter().zip(imu.gyro.into_iter().flatten()));
         for (field, axis) in axes.clone() {
             for (place, &value) in axis.iter().enumerate() {
-                field
-                    .parts_of(f64::from(value))
-                    .map_err(|error| FieldError {
-                        pointer: format!("{}/{place}", error.pointer),
-                        detail: error.detail,
-                    })?;
+                field.check(f64::from(value)).map_err(|error| FieldError {
+                    pointer: format!("{}/{place}", error.pointer),
+                    detail: error.detail,
+                })?;
             }
         }
         self.hz.push(hz);
@@ -259,7 +257,7 @@ impl ImuColumns {
         self.has_gyro.push(i64::from(imu.gyro.is_some()));
         for ((field, axis), column) in axes.zip(self.accel.iter_mut().chain(&mut self.gyro)) {
             axis.iter()
-                .for_each(|&value| column.push((f64::from(value) * field.parts).round() as i64));
+                .for_each(|&value| column.push(check::rounded(f64::from(value) * field.parts)));
         }
         Ok(())
     }

@@ -167,14 +167,18 @@ pub(crate) fn at(scene: &Scene<'_>, stays: &[Stay], t_ms: u32, near_ms: u32) -> 
         .map(|(index, _)| index)
 }
 
-/// The stay that looks most like the one at the door, if any looks like one; of two equals the later.
+/// The stay that looks most like the one at the door, if any looks like one; of two equals the later. A pause that
+/// looks like one at a gate is taken only where there is no other.
 pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
-    let able = stays
-        .iter()
-        .enumerate()
-        .filter(|(_, stay)| stay.points >= points::LEAST && !stay.passage);
-    able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))
-        .map(|(index, _)| index)
+    let best_of = |able: &dyn Fn(&Stay) -> bool| {
+        let able = stays
+            .iter()
+            .enumerate()
+            .filter(|(_, stay)| stay.points >= points::LEAST && able(stay));
+        able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))
+            .map(|(index, _)| index)
+    };
+    best_of(&|stay| !stay.passage).or_else(|| best_of(&|stay| !stay.before_ride))
 }
 
 /// Gives every stay its points.

@@ -250,6 +250,7 @@ fn untruths_show() {
             "replay",
             replayed(),
             Expected {
+                codes: &[FullAttempt],
                 fraud: 0.5..=1.0,
                 ..DELIVERED
             },

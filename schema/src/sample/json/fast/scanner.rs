@@ -38,7 +38,8 @@ impl<'a> Scanner<'a> {
     }
 
     fn space(&mut self) {
-        while matches!(self.peek(), b' ' | b'\n' | b'\t' | b'\r') {
+        // Machines leave it out: one comparison says so.
+        while self.peek() <= b' ' && matches!(self.peek(), b' ' | b'\n' | b'\t' | b'\r') {
             self.at += 1;
         }
     }
@@ -196,6 +197,31 @@ impl<'a> Scanner<'a> {
     /// A number, as the double that `serde_json` makes of it: its digits as a whole number, times or through a power of
     /// ten. Up to 2⁵³ and 10²² that is the nearest double.
     pub(super) fn number(&mut self) -> Option<f64> {
+        let rest = self.bytes.get(self.at..)?;
+        let negative = rest.first() == Some(&b'-');
+        let from = usize::from(negative);
+        let (whole, point) = run_of_digits(rest, from, 0);
+        let (digits, to) = match rest.get(point) {
+            Some(b'.') => run_of_digits(rest, point + 1, whole),
+            _ => (whole, point),
+        };
+        let (whole_length, fraction) = (point - from, (to - point).saturating_sub(1));
+        // What is plain and fits for certain; the rest is looked at more closely.
+        let plain = whole_length > 0
+            && (whole_length == 1 || rest.get(from) != Some(&b'0'))
+            && (to == point || fraction > 0)
+            && whole_length + fraction <= 18
+            && !matches!(rest.get(to), Some(b'e' | b'E'));
+        if !plain {
+            return self.odd_number();
+        }
+        self.at += to;
+        let number = digits as f64 / POWERS.get(fraction)?;
+        Some(if negative { -number } else { number })
+    }
+
+    /// A number of many digits, or with an exponent, or none.
+    fn odd_number(&mut self) -> Option<f64> {
         let negative = self.pass(b'-');
         let leading_zero = self.peek() == b'0';
         let (whole, counted, passed) = self.digits(0);
@@ -237,6 +263,21 @@ impl<'a> Scanner<'a> {
             .filter(|&exponent| exponent < 1_000)?;
         Some(if negative { -exponent } else { exponent })
     }
+}
+
+/// The digits from a place on: what they make together with those before, and where they end. More than 18 make
+/// something else.
+fn run_of_digits(bytes: &[u8], from: usize, so_far: u64) -> (u64, usize) {
+    let (mut number, mut to) = (so_far, from);
+    while let Some(digit) = bytes
+        .get(to)
+        .map(|byte| byte.wrapping_sub(b'0'))
+        .filter(|&digit| digit < 10)
+    {
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        to += 1;
+    }
+    (number, to)
 }
 
 #[cfg(test)]
