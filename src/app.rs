@@ -134,14 +134,20 @@ impl App {
             Arc::clone(&store),
             config.store.retention.as_millis(),
         ));
-        let public = api::serve(
+        let (public, api) = api::serve(
             &config,
             workers,
             service.clone(),
             webhooks.clone(),
             &secrets,
         )?;
-        let operators = ops::serve(&config, service.clone(), Arc::clone(&store), metrics)?;
+        let operators = ops::serve(
+            &config,
+            service.clone(),
+            Arc::clone(&store),
+            metrics,
+            Arc::new(move || api.auth.forget()),
+        )?;
         let bound = Bound {
             api: public.address,
             ops: operators.address,

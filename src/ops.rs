@@ -38,6 +38,9 @@ use crate::keys::KeyDesk;
 use crate::store::EmbeddedStore;
 use token::TokenFile;
 
+/// Told after a key was revoked here: who remembers keys forgets them.
+pub type OnRevoked = Arc<dyn Fn() + Send + Sync>;
+
 /// What the operators' listener is made of.
 pub struct OpsState {
     service: Service,
@@ -46,6 +49,7 @@ pub struct OpsState {
     metrics: PrometheusHandle,
     process: metrics_process::Collector,
     token: TokenFile,
+    on_revoked: OnRevoked,
 }
 
 impl std::fmt::Debug for OpsState {
@@ -73,7 +77,15 @@ impl OpsState {
             metrics,
             process,
             token,
+            on_revoked: Arc::new(|| {}),
         }
+    }
+
+    /// The same, with somebody to tell when a key was revoked here.
+    #[must_use]
+    pub fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
+        self.on_revoked = on_revoked;
+        self
     }
 }
 
@@ -87,6 +99,7 @@ pub fn serve(
     service: Service,
     store: Arc<EmbeddedStore>,
     metrics: PrometheusHandle,
+    on_revoked: OnRevoked,
 ) -> anyhow::Result<Served> {
     let listener = std::net::TcpListener::bind(config.server.ops_listen).with_context(|| {
         format!(
@@ -96,7 +109,8 @@ pub fn serve(
     })?;
     let address = listener.local_addr()?;
     let token = TokenFile::write(&config.store.path, address)?;
-    let state = Data::new(OpsState::new(service, Some(store), metrics, token));
+    let state = OpsState::new(service, Some(store), metrics, token).on_revoked(on_revoked);
+    let state = Data::new(state);
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(plain_edge))

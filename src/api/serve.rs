@@ -34,7 +34,7 @@ pub struct Served {
     pub handle: ServerHandle,
 }
 
-/// Serves the API at `server.listen`, from the running system on.
+/// Serves the API at `server.listen`, from the running system on; with it comes the state that it serves from.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub fn serve(
     service: Service,
     webhooks: Webhooks,
     secrets: &SecretKeys,
-) -> anyhow::Result<Served> {
+) -> anyhow::Result<(Served, Data<ApiState>)> {
     let api = ApiConfig {
         rate_limit_per_second: config.server.rate_limit_per_second,
         ..ApiConfig::default()
@@ -54,7 +54,8 @@ pub fn serve(
     let state = Data::new(state);
     observe::install();
     actix_rt::spawn(keep_tidy(state.clone()));
-    listen(state, config.server.listen, workers)
+    let served = listen(state.clone(), config.server.listen, workers)?;
+    Ok((served, state))
 }
 
 /// Serves `state` at `address`; port 0 is any free one.

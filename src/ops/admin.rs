@@ -117,6 +117,7 @@ pub(super) async fn revoke_key(order: Order) -> Result<HttpResponse, Problem> {
         .revoke(id, order.state.service.now())
         .await
         .map_err(refused)?;
+    (order.state.on_revoked)();
     call::json(HttpResponse::Ok(), &key)
 }
 

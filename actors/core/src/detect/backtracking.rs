@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, RETRACE_COSINE_MAX, RETRACE_M_MIN,
-    RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN, VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
+    RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN,
+    VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -128,7 +129,11 @@ impl BacktrackingDetector {
         self.stay_ms = Some((stay.t_start_ms, t_ms));
         let is_long = t_ms.saturating_sub(stay.t_start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
         let near_m = RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m);
-        if is_long && self.place.is_some_and(|place| place.distance_m(Place::default()) <= near_m) {
+        if is_long
+            && self
+                .place
+                .is_some_and(|place| place.distance_m(Place::default()) <= near_m)
+        {
             self.is_return = true;
         }
     }
@@ -137,7 +142,8 @@ impl BacktrackingDetector {
     fn is_visit(&self, turn_ms: u32) -> bool {
         self.stay_ms.is_some_and(|(from_ms, to_ms)| {
             to_ms.saturating_sub(from_ms) >= VISIT_MS_MIN
-                && (from_ms.saturating_sub(VISIT_NEAR_MS)..=to_ms.saturating_add(VISIT_NEAR_MS)).contains(&turn_ms)
+                && (from_ms.saturating_sub(VISIT_NEAR_MS)..=to_ms.saturating_add(VISIT_NEAR_MS))
+                    .contains(&turn_ms)
         })
     }
 
@@ -151,7 +157,8 @@ impl BacktrackingDetector {
             return;
         }
         // Where no body shows a stay, the path does.
-        if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS {
+        if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS
+        {
             self.stay_ms = Some((last.t_ms, crumb.t_ms));
         }
         let there = self.there(&last, &crumb);

@@ -4,12 +4,13 @@ use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CABIN_SEC, GATE_CAP_LOG_ODDS, GATE_CLIMBED_M, GATE_INSIDE_ACCURACY_M,
-    GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS,
-    GATE_FIELD_UT, GATE_GPS_SILENT_MS, GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M,
-    GATE_LEG_M, GATE_LOG_ODDS_MIN, GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS,
-    GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS,
-    GATE_SWING_LOG_ODDS, GATE_SWING_M, GATE_SWING_NOISE, GATE_WALK_SEC,
+    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CABIN_SEC,
+    GATE_CAP_LOG_ODDS, GATE_CLIMBED_M, GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO,
+    GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT, GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M,
+    GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_LOG_ODDS_MIN,
+    GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN,
+    GATE_RESUME_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS, GATE_SWING_M,
+    GATE_SWING_NOISE, GATE_WALK_SEC,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -127,10 +128,14 @@ impl GateDetector {
 
     /// Whether the pause was the wait for an elevator: a few steps, and at rest the way led up or down.
     fn climbed(&self, observation: &Observation<'_>) -> bool {
-        let Some(before_m) = self.pause.and_then(|pause| pause.end_m) else { return false };
+        let Some(before_m) = self.pause.and_then(|pause| pause.end_m) else {
+            return false;
+        };
         self.rest_sec > 0
             && self.walk_sec <= GATE_CABIN_SEC
-            && observation.height_m.is_some_and(|height_m| (height_m - before_m).abs() >= GATE_CLIMBED_M)
+            && observation
+                .height_m
+                .is_some_and(|height_m| (height_m - before_m).abs() >= GATE_CLIMBED_M)
     }
 
     fn follow(&mut self, observation: &Observation<'_>) {
@@ -146,11 +151,20 @@ impl GateDetector {
         }
     }
 
-    fn begin(&mut self, context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
+    fn begin(
+        &mut self,
+        context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
         let rest_ms = u32::from(self.rest_sec) * 1_000;
         let is_open = self.pause.is_some_and(|pause| pause.end_ms.is_none());
         // A few steps from one pause to the next lead into a cabin.
-        let walk_sec = if self.pause.is_some() { GATE_CABIN_SEC + 1 } else { GATE_WALK_SEC };
+        let walk_sec = if self.pause.is_some() {
+            GATE_CABIN_SEC + 1
+        } else {
+            GATE_WALK_SEC
+        };
         if is_open || rest_ms < GATE_PAUSE_MS_MIN || self.walk_sec < walk_sec {
             return;
         }
@@ -171,7 +185,9 @@ impl GateDetector {
             has_decay: false,
             has_field_change: false,
             is_inside: self.accuracy_m >= GATE_INSIDE_ACCURACY_M
-                || observation.fix_age_ms.is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS),
+                || observation
+                    .fix_age_ms
+                    .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS),
             end_m: None,
         });
     }

@@ -4,8 +4,8 @@ use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, DEGRADED_RATIO, GOOD_ACCURACY_M, LOST_AFTER_MS,
-    RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_BIN_M, USUAL_BIN_RATIO,
+    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, DEGRADED_RATIO, GOOD_ACCURACY_M,
+    LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_BIN_M, USUAL_BIN_RATIO,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -84,7 +84,12 @@ pub(super) struct GpsDetector {
 }
 
 impl Detector for GpsDetector {
-    fn observe(&mut self, _context: &SessionContext, observation: &Observation<'_>, log: &mut EventLog) {
+    fn observe(
+        &mut self,
+        _context: &SessionContext,
+        observation: &Observation<'_>,
+        log: &mut EventLog,
+    ) {
         let window = observation.window;
         for fix in window.fixes.iter().flatten() {
             self.see(fix, log);
@@ -92,20 +97,30 @@ impl Detector for GpsDetector {
         if !window.alive || !matches!(self.quality, Quality::Good | Quality::Degraded) {
             return;
         }
-        let Some(since_ms) = self.last_useful_ms else { return };
+        let Some(since_ms) = self.last_useful_ms else {
+            return;
+        };
         if window.last_sample_ms.saturating_sub(since_ms) >= LOST_AFTER_MS {
             self.close(since_ms, log);
             self.quality = Quality::Lost;
             self.poor = None;
             self.good_ms = Some([None; 2]);
-            log.open(EventType::GpsLost, since_ms, logistic(CONFIDENCE_GPS), Metadata::None);
+            log.open(
+                EventType::GpsLost,
+                since_ms,
+                logistic(CONFIDENCE_GPS),
+                Metadata::None,
+            );
         }
     }
 
     fn finish(&mut self, _context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         self.close(t_ms, log);
         // What comes after a silence is judged anew, by the accuracy that is usual here.
-        *self = Self { usual: self.usual.clone(), ..Self::default() };
+        *self = Self {
+            usual: self.usual.clone(),
+            ..Self::default()
+        };
     }
 }
 
@@ -121,11 +136,17 @@ impl GpsDetector {
         if fix.accuracy_m <= USELESS_ACCURACY_M {
             self.last_useful_ms = Some(fix.t_ms);
             if self.quality == Quality::Lost {
-                log.close(EventType::GpsLost, fix.t_ms, logistic(CONFIDENCE_GPS), Metadata::None);
+                log.close(
+                    EventType::GpsLost,
+                    fix.t_ms,
+                    logistic(CONFIDENCE_GPS),
+                    Metadata::None,
+                );
                 self.quality = Quality::Good;
             }
         }
-        let is_poor = fix.accuracy_m >= DEGRADED_ACCURACY_M || self.usual.is_far_below(fix.accuracy_m);
+        let is_poor =
+            fix.accuracy_m >= DEGRADED_ACCURACY_M || self.usual.is_far_below(fix.accuracy_m);
         if is_poor {
             self.see_poor(fix.t_ms, log);
         } else {
@@ -138,12 +159,19 @@ impl GpsDetector {
 
     fn see_poor(&mut self, t_ms: u32, log: &mut EventLog) {
         self.better_ms = None;
-        let (since_ms, count) = self.poor.map_or((t_ms, 1), |(since_ms, count)| (since_ms, count.saturating_add(1)));
+        let (since_ms, count) = self.poor.map_or((t_ms, 1), |(since_ms, count)| {
+            (since_ms, count.saturating_add(1))
+        });
         self.poor = Some((since_ms, count));
         if self.quality == Quality::Good && count >= DEGRADED_FIXES {
             self.quality = Quality::Degraded;
             self.good_ms = Some([None; 2]);
-            log.open(EventType::GpsDegraded, since_ms, logistic(CONFIDENCE_GPS), Metadata::None);
+            log.open(
+                EventType::GpsDegraded,
+                since_ms,
+                logistic(CONFIDENCE_GPS),
+                Metadata::None,
+            );
         }
     }
 
@@ -155,7 +183,12 @@ impl GpsDetector {
             match self.better_ms.take() {
                 None => self.better_ms = Some(fix.t_ms),
                 Some(better_ms) => {
-                    log.close(EventType::GpsDegraded, better_ms, logistic(CONFIDENCE_GPS), Metadata::None);
+                    log.close(
+                        EventType::GpsDegraded,
+                        better_ms,
+                        logistic(CONFIDENCE_GPS),
+                        Metadata::None,
+                    );
                     self.quality = Quality::Good;
                 }
             }
@@ -163,7 +196,9 @@ impl GpsDetector {
     }
 
     fn see_good(&mut self, t_ms: u32, log: &mut EventLog) {
-        let Some([before_ms, last_ms]) = self.good_ms else { return };
+        let Some([before_ms, last_ms]) = self.good_ms else {
+            return;
+        };
         match before_ms.filter(|before_ms| t_ms - before_ms <= RESTORED_WITHIN_MS) {
             Some(first_ms) if last_ms.is_some() => {
                 self.close(first_ms, log);
@@ -183,7 +218,17 @@ impl GpsDetector {
 
     fn close(&mut self, t_ms: u32, log: &mut EventLog) {
         self.better_ms = None;
-        log.close(EventType::GpsDegraded, t_ms, logistic(CONFIDENCE_GPS), Metadata::None);
-        log.close(EventType::GpsLost, t_ms, logistic(CONFIDENCE_GPS), Metadata::None);
+        log.close(
+            EventType::GpsDegraded,
+            t_ms,
+            logistic(CONFIDENCE_GPS),
+            Metadata::None,
+        );
+        log.close(
+            EventType::GpsLost,
+            t_ms,
+            logistic(CONFIDENCE_GPS),
+            Metadata::None,
+        );
     }
 }

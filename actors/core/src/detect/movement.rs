@@ -130,14 +130,18 @@ impl MovementDetector {
         for kept in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
             let mut frame = kept.frame();
             let middle_ms = frame.t_ms + WINDOW_MS / 2;
-            let is_within =
-                middle_ms > leg.from_ms.saturating_sub(WINDOW_MS) && middle_ms <= leg.to_ms + WINDOW_MS;
+            let is_within = middle_ms > leg.from_ms.saturating_sub(WINDOW_MS)
+                && middle_ms <= leg.to_ms + WINDOW_MS;
             if is_within {
                 frame.speed_mps = Some(leg.speed_mps);
                 frame.sees_walk |= leg.sees_walk;
             }
             // A speed holds for its own seconds, a displacement for the middle of its time.
-            let holds = if leg.sees_walk { is_within } else { middle_ms + REST_HOLDS_MS >= leg.to_ms };
+            let holds = if leg.sees_walk {
+                is_within
+            } else {
+                middle_ms + REST_HOLDS_MS >= leg.to_ms
+            };
             if let Some(gait) = leg.gait.filter(|_| !frame.has_body && holds) {
                 frame.gait = gait;
             }

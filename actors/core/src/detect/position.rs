@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE, GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE,
-    REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE,
+    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, REST_BASELINE_MS, REST_RADIUS_M,
+    REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
 use crate::window::{Fix, Window};
@@ -99,8 +100,8 @@ impl PositionTrack {
                 let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
                 let apart_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
                 // Good enough for that, the phone's own speed tells walking from rest at once.
-                let by_speed =
-                    (GAIT_BY_SPEED_SLOPE * (speed_mps - GAIT_BY_SPEED_MPS)).clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX);
+                let by_speed = (GAIT_BY_SPEED_SLOPE * (speed_mps - GAIT_BY_SPEED_MPS))
+                    .clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX);
                 Some(Leg {
                     from_ms: fix.t_ms.saturating_sub(apart_ms),
                     to_ms: fix.t_ms,
@@ -109,9 +110,13 @@ impl PositionTrack {
                     gait: if sees_walk { Some(by_speed) } else { gait },
                 })
             }
-            (_, Some((from_ms, speed_mps))) => {
-                Some(Leg { from_ms, to_ms: fix.t_ms, speed_mps, sees_walk: false, gait })
-            }
+            (_, Some((from_ms, speed_mps))) => Some(Leg {
+                from_ms,
+                to_ms: fix.t_ms,
+                speed_mps,
+                sees_walk: false,
+                gait,
+            }),
             _ => None,
         }
     }
@@ -138,6 +143,9 @@ impl PositionTrack {
         let slow_m = REST_SPEED_MPS * (fix.t_ms - before.t_ms) as f32 / 1_000.0;
         let radius_m = REST_RADIUS_M.max(accuracy_m).max(slow_m);
         let apart_m = fix.place.distance_m(before.place);
-        Some(((apart_m - radius_m) / (0.6 * radius_m)).clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX))
+        Some(
+            ((apart_m - radius_m) / (0.6 * radius_m))
+                .clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX),
+        )
     }
 }

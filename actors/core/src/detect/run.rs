@@ -108,7 +108,12 @@ impl Run {
                 && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
         } else {
             let is_seen = u32::from(self.seen_sec) * 2 * WINDOW_MS >= self.duration_ms();
-            self.duration_ms() >= if is_seen { PARKED_SEEN_MS_MIN } else { PARKED_MOVE_MS_MIN }
+            self.duration_ms()
+                >= if is_seen {
+                    PARKED_SEEN_MS_MIN
+                } else {
+                    PARKED_MOVE_MS_MIN
+                }
                 && u32::from(self.fast_sec) * FAST_SECONDS_SHARE * WINDOW_MS < self.duration_ms()
         }
     }

@@ -7,7 +7,9 @@
 use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
-use super::constants::{DOOR_STOP_MS_MAX, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN, ROLLING_MPS};
+use super::constants::{
+    DOOR_STOP_MS_MAX, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN, ROLLING_MPS,
+};
 use super::decode::State;
 use super::frame::Frame;
 use super::height::LoneRide;
@@ -46,9 +48,13 @@ impl Arbiter {
         self.heights[2] = frame.height_m;
         self.settle_height(frame);
         // A vehicle that rolls out is not parked yet.
-        let rolls = frame.speed_mps.is_some_and(|speed_mps| speed_mps >= ROLLING_MPS);
+        let rolls = frame
+            .speed_mps
+            .is_some_and(|speed_mps| speed_mps >= ROLLING_MPS);
         let state = match self.newest() {
-            Some(run) if run.state == State::Drive && state == State::Still && rolls => State::Drive,
+            Some(run) if run.state == State::Drive && state == State::Still && rolls => {
+                State::Drive
+            }
             _ => state,
         };
         let second = Run::of(frame, state, before_m);
@@ -290,10 +296,9 @@ impl Arbiter {
         }
         let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
         let tolerable = (event.state != State::Drive || away_ms < self.halt_ms_max())
-            && self
-                .waiting_runs()
-                .take(between)
-                .all(|run| event.tolerates(run) || !(self.is_event(run) || event.is_parted_by(run)));
+            && self.waiting_runs().take(between).all(|run| {
+                event.tolerates(run) || !(self.is_event(run) || event.is_parted_by(run))
+            });
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || !newest.qualifies()
             || newest.rises() * event.rises() > 0.0;
