@@ -40,8 +40,16 @@ fn hush() {
     });
 }
 
-/// Plays one seed; what did not hold.
-fn play(seed: u64) -> Vec<String> {
+/// How a seed played.
+struct Played {
+    /// What did not hold.
+    broken: Vec<String>,
+    /// What was done, seen and stored: the same each time.
+    trace: String,
+}
+
+/// Plays one seed.
+fn play(seed: u64) -> Played {
     let world = Arc::new(World::new(Plan::of(seed)));
     let played = catch_unwind(AssertUnwindSafe(|| {
         let mut engine = MemoryEngine::new();
@@ -57,14 +65,30 @@ fn play(seed: u64) -> Vec<String> {
             world.clock.jump(life.outage_ms);
         }
         node::live(&world, lives.len() as u64, engine.clone(), None);
+        let written = engine.applied_and_synced();
         judge::judge(&world, engine);
+        written
     }));
     let mut broken = world.take_broken();
-    if let Err(panic) = played {
+    let written = played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         broken.push(text.unwrap_or_else(|| "a panic, told above".to_owned()));
+        (0, 0)
+    });
+    let logs = (0..world.plan.scripts.len()).map(|place| {
+        let log = world.log(place);
+        (log.looks, log.acknowledged.len(), log.seen.clone())
+    });
+    let trace = format!("{written:?} {:?}", logs.collect::<Vec<_>>());
+    Played { broken, trace }
+}
+
+#[test]
+fn a_seed_plays_the_same_each_time() {
+    hush();
+    for seed in [4, 23, 95] {
+        assert_eq!(play(seed).trace, play(seed).trace, "seed {seed}");
     }
-    broken
 }
 
 #[test]
@@ -88,7 +112,7 @@ fn invariants_hold_for_every_seed() {
                     if seed >= seeds.end || failures.lock().unwrap().len() >= FAILURES_MAX {
                         return;
                     }
-                    let broken = play(seed);
+                    let Played { broken, .. } = play(seed);
                     if !broken.is_empty() {
                         failures.lock().unwrap().push((seed, broken));
                     }
