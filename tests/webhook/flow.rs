@@ -10,7 +10,7 @@ use porchlight_core::webhook::signature::{secret_text, service_signature};
 use crate::receiver::{OK, Receiver};
 use crate::world::{BAD, World};
 
-fn header<'r>(request: &'r str, name: &str) -> Option<&'r str> {
+pub(crate) fn header<'r>(request: &'r str, name: &str) -> Option<&'r str> {
     request.lines().find_map(|line| {
         let (key, value) = line.split_once(": ")?;
         key.eq_ignore_ascii_case(name).then_some(value)

@@ -9,5 +9,9 @@ mod flow;
 mod hostile;
 mod measure;
 mod receiver;
+#[path = "../it/server.rs"]
+#[expect(dead_code, reason = "the other black-box tests use all of it")]
+mod server;
+mod service;
 mod signatures;
 mod world;

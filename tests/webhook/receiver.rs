@@ -53,12 +53,11 @@ impl Authority {
     }
 
     fn acceptor(&self, shown: Shown) -> TlsAcceptor {
-        let host = if shown == Shown::OtherHost {
-            "other.example"
-        } else {
-            HOST
+        let hosts = match shown {
+            Shown::OtherHost => ["other.example", "another.example"],
+            _ => [HOST, "localhost"],
         };
-        let mut params = rcgen::CertificateParams::new(vec![host.to_owned()]).unwrap();
+        let mut params = rcgen::CertificateParams::new(hosts.map(str::to_owned).to_vec()).unwrap();
         if shown == Shown::Expired {
             params.not_before = rcgen::date_time_ymd(2020, 1, 1);
             params.not_after = rcgen::date_time_ymd(2020, 2, 1);
@@ -143,6 +142,11 @@ impl Receiver {
 
     pub(crate) fn url(&self) -> String {
         format!("https://{HOST}:{}/hook", self.address.port())
+    }
+
+    /// The same under a name that every system resolves.
+    pub(crate) fn local_url(&self) -> String {
+        format!("https://localhost:{}/hook", self.address.port())
     }
 
     pub(crate) fn seen(&self) -> usize {

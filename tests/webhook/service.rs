@@ -1,0 +1,447 @@
+//! The binary as a customer meets it: configuration, deliveries, and what a kill does to what was promised.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use porchlight_core::webhook::signature::service_signature;
+use serde_json::{Value, json};
+
+use crate::flow::header;
+use crate::receiver::{Authority, OK, Receiver};
+use crate::server::{Folder, Server, http};
+use crate::world::BAD;
+
+/// A customer with a key.
+#[derive(Clone)]
+struct Customer {
+    api: String,
+    key: String,
+    http: reqwest::Client,
+}
+
+impl Customer {
+    async fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let method = method.parse().unwrap();
+        let request = self
+            .http
+            .request(method, format!("{}{path}", self.api))
+            .bearer_auth(&self.key);
+        let request = match body {
+            Some(body) => request
+                .header("content-type", "application/json")
+                .body(body.to_string()),
+            None => request,
+        };
+        let Ok(answer) = request.send().await else {
+            return (0, Value::Null);
+        };
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap_or_default();
+        (status, serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        self.call("GET", path, None).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.call("POST", path, Some(body)).await
+    }
+
+    /// Starts a session; its id if that was acknowledged.
+    async fn start(&self) -> Option<String> {
+        let address = json!({"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0});
+        let body = json!({"deliveryId": "d", "externalRiderId": "r", "address": address});
+        let (status, session) = self.post("/v1/sessions/start", body).await;
+        (status == 201).then(|| session["sessionId"].as_str().unwrap().to_owned())
+    }
+
+    async fn stop(&self, session_id: &str) -> bool {
+        let body = json!({"sessionId": session_id});
+        self.post("/v1/sessions/stop", body).await.0 == 200
+    }
+
+    /// The only row of the list, once it stands so.
+    async fn row(&self, path: &str, status: &str) -> Value {
+        let mut page = Value::Null;
+        for _ in 0..400 {
+            page = self.get(path).await.1;
+            if page["data"][0]["status"] == status {
+                return page["data"][0].clone();
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("never {status}: {page}");
+    }
+}
+
+fn serve(folder: &Folder, authority: &Authority) -> Server {
+    let file = authority.file.to_str().unwrap();
+    let variables = [
+        (
+            "PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES",
+            "127.0.0.0/8,::1/128",
+        ),
+        ("PORCHLIGHT__WEBHOOK__EXTRA_CA_FILE", file),
+        ("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0"),
+    ];
+    Server::start(folder, &variables)
+}
+
+fn customer(server: &Server) -> Customer {
+    Customer {
+        api: server.api.clone(),
+        key: server.key("secret"),
+        http: http(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_is_made_shown_changed_and_removed() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    for (method, path) in [
+        ("GET", ""),
+        ("PUT", ""),
+        ("DELETE", ""),
+        ("POST", "/rotate"),
+        ("POST", "/test"),
+    ] {
+        let path = format!("/v1/webhooks{path}");
+        let (status, problem) = customer.call(method, &path, None).await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (404, &json!("webhook_not_found")),
+            "{method} {path}"
+        );
+    }
+    for url in [
+        json!("http://localhost/"),
+        json!("https://10.0.0.1/"),
+        json!("https://user@localhost/"),
+        json!("https://localhost./"),
+        json!("https://nowhere.invalid/"),
+        json!(5),
+        Value::Null,
+    ] {
+        let (status, problem) = customer.post("/v1/webhooks", json!({"url": url})).await;
+        assert_eq!(
+            (status, &problem["errors"][0]["pointer"]),
+            (422, &json!("/url")),
+            "{url}"
+        );
+    }
+    let url = receiver.local_url();
+    let (status, made) = customer.post("/v1/webhooks", json!({"url": url})).await;
+    assert_eq!(
+        (status, &made["url"], &made["enabled"]),
+        (201, &json!(url), &json!(true))
+    );
+    let secret = made["secret"].as_str().unwrap();
+    assert!(secret.starts_with("whsec_") && secret.len() == 50);
+    assert_eq!(
+        customer.post("/v1/webhooks", json!({"url": url})).await.0,
+        409
+    );
+    let (status, mut shown) = customer.get("/v1/webhooks").await;
+    assert_eq!((status, &shown["secret"]), (200, &Value::Null));
+    shown["secret"] = made["secret"].clone();
+    assert_eq!(shown, made);
+    let (status, changed) = customer
+        .call("PUT", "/v1/webhooks", Some(json!({"enabled": false})))
+        .await;
+    assert_eq!((status, &changed["enabled"]), (200, &json!(false)));
+    assert_eq!(
+        customer.call("DELETE", "/v1/webhooks", None).await,
+        (204, Value::Null)
+    );
+    assert_eq!(customer.get("/v1/webhooks").await.0, 404);
+    assert_eq!(
+        receiver.seen(),
+        0,
+        "neither a probe nor a change sends anything"
+    );
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_event_is_signed_with_every_live_secret_and_not_listed() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = receiver.local_url();
+    let (_, made) = customer.post("/v1/webhooks", json!({"url": url})).await;
+    let (status, rotated) = customer
+        .post("/v1/webhooks/rotate", json!({"overlapSec": 600}))
+        .await;
+    assert_eq!(status, 200);
+    assert!(rotated["previousSecretExpiresAt"].is_string());
+    assert_eq!(
+        customer.call("POST", "/v1/webhooks/rotate", None).await.0,
+        409
+    );
+    assert_eq!(
+        customer
+            .post("/v1/webhooks/rotate", json!({"overlapSec": 604_801}))
+            .await
+            .0,
+        422
+    );
+
+    let (status, tested) = customer.call("POST", "/v1/webhooks/test", None).await;
+    assert_eq!(
+        (status, &tested["statusCode"], &tested["error"]),
+        (200, &json!(200), &Value::Null)
+    );
+    let request = receiver.requests.lock().unwrap()[0].clone();
+    let body = request.split_once("\r\n\r\n").unwrap().1;
+    let envelope: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(
+        (&envelope["event"], &envelope["test"]),
+        (&json!("insight.updated"), &json!(true))
+    );
+    assert_eq!(header(&request, "x-service-delivery"), Some("ses_test"));
+    assert_eq!(
+        header(&request, "x-service-delivery-id"),
+        tested["deliveryId"].as_str()
+    );
+    for (name, secret) in [
+        ("x-service-signature", &rotated),
+        ("x-service-signature-previous", &made),
+    ] {
+        let signature = service_signature(secret["secret"].as_str().unwrap(), body.as_bytes());
+        assert_eq!(header(&request, name), Some(signature.as_str()));
+    }
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overlap_can_be_ended_now_and_a_test_event_is_not_listed() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({"url": url})).await;
+    assert_eq!(
+        customer.call("POST", "/v1/webhooks/rotate", None).await.0,
+        200
+    );
+
+    let (status, rotated) = customer
+        .post("/v1/webhooks/rotate", json!({"overlapSec": 0}))
+        .await;
+    assert_eq!(
+        (status, &rotated["previousSecretExpiresAt"]),
+        (200, &Value::Null)
+    );
+    assert!(
+        rotated
+            .as_object()
+            .unwrap()
+            .contains_key("previousSecretExpiresAt")
+    );
+    assert_eq!(
+        customer
+            .post("/v1/webhooks/test", json!({"event": "session.stopped"}))
+            .await
+            .0,
+        200
+    );
+    let request = receiver.requests.lock().unwrap()[0].clone();
+    assert_eq!(header(&request, "x-service-event"), Some("session.stopped"));
+    assert_eq!(header(&request, "x-service-signature-previous"), None);
+    assert_eq!(
+        customer.get("/v1/webhooks/deliveries").await.1["data"],
+        json!([])
+    );
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_are_listed_shown_and_tried_again() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let answers = vec![BAD.to_owned(), OK.to_owned()];
+    let receiver = Receiver::answering(&authority, answers).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({"url": url})).await;
+    let session_id = customer.start().await.unwrap();
+    let list = "/v1/webhooks/deliveries";
+    let row = customer.row(list, "retrying").await;
+    assert_eq!(row["sessionId"], json!(session_id));
+    assert_eq!(
+        (&row["cause"], &row["statusCode"], &row["attempts"]),
+        (&json!("status"), &json!(500), &json!(1))
+    );
+    assert!(row["nextAttemptAt"].is_string());
+
+    let retry = format!("{list}/retry");
+    let (status, asked) = customer
+        .post(&retry, json!({"dryRun": true, "status": "retrying"}))
+        .await;
+    assert_eq!(
+        (status, asked),
+        (202, json!({"count": 1, "truncated": false}))
+    );
+    assert_eq!(
+        customer.post(&retry, json!({})).await.1["count"],
+        json!(0),
+        "none has failed for good"
+    );
+    let one = format!("{list}/{}", row["id"].as_str().unwrap());
+    let (status, asked) = customer.call("POST", &format!("{one}/retry"), None).await;
+    assert_eq!((status, asked), (202, json!({"count": 1})));
+    customer
+        .row(
+            &format!("{list}?sessionId={session_id}&event=session.started"),
+            "delivered",
+        )
+        .await;
+    let (_, detail) = customer.get(&one).await;
+    let log = detail["attemptLog"].as_array().unwrap();
+    let numbers: Vec<_> = log
+        .iter()
+        .map(|attempt| (&attempt["attempt"], &attempt["statusCode"]))
+        .collect();
+    assert_eq!(
+        numbers,
+        [(&json!(1), &json!(500)), (&json!(2), &json!(200))]
+    );
+    let request = receiver.requests.lock().unwrap()[0].clone();
+    assert_eq!(
+        detail["payload"],
+        json!(request.split_once("\r\n\r\n").unwrap().1)
+    );
+    assert_eq!(detail["url"], json!(url));
+
+    assert_eq!(customer.get(&format!("{list}/dlv_nothing")).await.0, 404);
+    let (status, problem) = customer
+        .get(&format!("{list}?status=no&limit=0&sessionId=1&from=x"))
+        .await;
+    assert_eq!(
+        (status, problem["errors"].as_array().unwrap().len()),
+        (422, 4)
+    );
+    server.stop();
+}
+
+/// Sessions that are started and stopped until enough; what of each was acknowledged.
+async fn load(
+    customer: Customer,
+    enough: Arc<AtomicBool>,
+    api: Arc<std::sync::RwLock<String>>,
+) -> BTreeMap<String, usize> {
+    let mut acknowledged = BTreeMap::new();
+    while !enough.load(Ordering::Relaxed) {
+        let api = api.read().unwrap().clone();
+        let customer = Customer {
+            api,
+            ..customer.clone()
+        };
+        let Some(session_id) = customer.start().await else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        // Stopped: that message, and the one of the insight that follows.
+        let messages = if customer.stop(&session_id).await {
+            3
+        } else {
+            1
+        };
+        acknowledged.insert(session_id, messages);
+    }
+    acknowledged
+}
+
+/// `PORCHLIGHT_CRASHES=50` kills oftener than the usual 4 times.
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_lose_nothing_and_keep_the_order() {
+    let crashes = std::env::var("PORCHLIGHT_CRASHES").map_or(4, |text| text.parse().unwrap());
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let mut server = serve(&folder, &authority);
+    let customer = customer(&server);
+    customer
+        .post("/v1/webhooks", json!({"url": receiver.local_url()}))
+        .await;
+    let enough = Arc::new(AtomicBool::new(false));
+    let api = Arc::new(std::sync::RwLock::new(server.api.clone()));
+    let loads: Vec<_> = (0..4)
+        .map(|_| {
+            tokio::spawn(load(
+                customer.clone(),
+                Arc::clone(&enough),
+                Arc::clone(&api),
+            ))
+        })
+        .collect();
+    for crash in 0..crashes {
+        tokio::time::sleep(Duration::from_millis(300 + 137 * (crash % 7))).await;
+        server.kill();
+        server = tokio::task::block_in_place(|| serve(&folder, &authority));
+        server.api.clone_into(&mut api.write().unwrap());
+    }
+    enough.store(true, Ordering::Relaxed);
+    let mut acknowledged = BTreeMap::new();
+    for load in loads {
+        acknowledged.extend(load.await.unwrap());
+    }
+    let missing = |seen: &BTreeMap<String, Vec<u32>>| {
+        let arrived = |id: &String| {
+            let numbers = seen.get(id).into_iter().flatten();
+            numbers.collect::<BTreeSet<_>>().len()
+        };
+        acknowledged
+            .iter()
+            .filter(|(id, count)| arrived(id) < **count)
+            .count()
+    };
+    let mut seen = arrivals(&receiver);
+    for _ in 0..600 {
+        if missing(&seen) == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        seen = arrivals(&receiver);
+    }
+    assert_eq!(missing(&seen), 0, "lost of {}", acknowledged.len());
+    let mut repeats = 0;
+    for (session_id, numbers) in &seen {
+        let mut highest = None;
+        for number in numbers {
+            // One that was seen may come again, as it was under way when the server was killed; none may be skipped.
+            let next = highest.map_or(0, |highest| highest + 1);
+            assert!(*number <= next, "{session_id}: {numbers:?}");
+            repeats += usize::from(*number < next);
+            highest = highest.max(Some(*number));
+        }
+    }
+    println!(
+        "{crashes} kills, {} sessions, {repeats} messages twice",
+        acknowledged.len()
+    );
+    assert!(
+        repeats as u64 <= crashes * 32,
+        "{repeats} messages came twice"
+    );
+    server.stop();
+}
+
+/// The sequence numbers of each session, in the order in which they came.
+fn arrivals(receiver: &Receiver) -> BTreeMap<String, Vec<u32>> {
+    let mut seen = BTreeMap::<String, Vec<u32>>::new();
+    for request in receiver.requests.lock().unwrap().iter() {
+        let session_id = header(request, "x-service-delivery").unwrap();
+        let number = header(request, "x-service-sequence").unwrap();
+        let numbers = seen.entry(session_id.to_owned()).or_default();
+        numbers.push(number.parse().unwrap());
+    }
+    seen
+}
