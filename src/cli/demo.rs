@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     once: bool,
     /// The seed of the first delivery; the same seed shows the same deliveries.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 3)]
     seed: u64,
 }
 
