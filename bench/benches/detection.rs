@@ -1,5 +1,8 @@
 //! What the detectors cost, for each sample of one kind and for a whole delivery; and what scoring costs.
 
+#[path = "measure/processor_time.rs"]
+mod processor_time;
+
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -11,6 +14,7 @@ use porchlight_core::timeline::Timeline;
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::{Address, Point};
+use processor_time::{ProcessorTime, SAMPLES};
 
 /// A phone that sends one kind only.
 const SILENT: Kit = Kit {
@@ -79,7 +83,7 @@ fn play(context: &SessionContext, batches: &[PackedBatch], mut timeline: Timelin
     timeline.events().len()
 }
 
-fn detection(criterion: &mut Criterion) {
+fn detection(criterion: &mut Criterion<ProcessorTime>) {
     let imu = MotionSensor::Imu { hz: 50, gyro: true };
     let cases = [
         (
@@ -142,7 +146,7 @@ fn detection(criterion: &mut Criterion) {
 }
 
 /// A session computed anew from its batches, and its score: what every end of a session costs.
-fn scoring(criterion: &mut Criterion) {
+fn scoring(criterion: &mut Criterion<ProcessorTime>) {
     let delivery = delivery(Kit::FULL);
     let (context, batches) = (context(&delivery), packed(&delivery));
     let replay = || {
@@ -174,5 +178,15 @@ fn scoring(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(all, detection, scoring);
+fn by_processor_time() -> Criterion<ProcessorTime> {
+    Criterion::default()
+        .with_measurement(ProcessorTime)
+        .sample_size(SAMPLES)
+}
+
+criterion_group! {
+    name = all;
+    config = by_processor_time();
+    targets = detection, scoring
+}
 criterion_main!(all);

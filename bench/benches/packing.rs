@@ -1,5 +1,8 @@
 //! What a 60-sample batch costs on its way in: read and checked, packed, hashed, and read back.
 
+#[path = "measure/processor_time.rs"]
+mod processor_time;
+
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -7,6 +10,7 @@ use porchlight_bench::body::{Batch, BatchWriter};
 use porchlight_bench::sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
+use processor_time::{ProcessorTime, SAMPLES};
 
 /// The batch that the load generator sends: 60 location samples of seven fields.
 fn locations() -> String {
@@ -57,7 +61,7 @@ fn read_back(batch: &PackedBatch) -> u64 {
     sum
 }
 
-fn benches(criterion: &mut Criterion) {
+fn benches(criterion: &mut Criterion<ProcessorTime>) {
     for (name, text) in [
         ("60 locations", locations()),
         ("300 of all kinds", everything()),
@@ -89,5 +93,15 @@ fn benches(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(packing, benches);
+fn by_processor_time() -> Criterion<ProcessorTime> {
+    Criterion::default()
+        .with_measurement(ProcessorTime)
+        .sample_size(SAMPLES)
+}
+
+criterion_group! {
+    name = packing;
+    config = by_processor_time();
+    targets = benches
+}
 criterion_main!(packing);

@@ -170,6 +170,9 @@ pub(super) const LANDING_MS_MAX: u32 = 10_000;
 pub(super) const RIDE_HEIGHT_M_MIN: f32 = 1.8;
 /// A ride told by acceleration alone is an event from here on.
 pub(super) const RIDE_ALONE_MS_MIN: u32 = 4_000;
+/// A session that begins in a vehicle shows no speed until its first fix: time to it under open sky with some margin
+/// (research 2.0: 5 s for a warm receiver).
+pub(super) const FIRST_FIX_MS: u32 = 20_000;
 /// A stop at a floor between that belongs to the ride (research 2.5).
 pub(super) const DOOR_STOP_MS_MAX: u32 = 25_000;
 /// Driving is an event from here on.

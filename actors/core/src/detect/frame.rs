@@ -52,6 +52,12 @@ const HAS_HEIGHT: u8 = 8;
 const HAS_SPEED: u8 = 16;
 const HAS_PUSH: u8 = 32;
 
+/// The value that `as` cuts to the nearest whole number: `f32::round` is a call where the processor has no instruction
+/// for it, and five of them would be a fifth of a second's cost.
+fn rounded(value: f32) -> f32 {
+    value + if value < 0.0 { -0.5 } else { 0.5 }
+}
+
 impl KeptFrame {
     /// Keeps a frame: evidence to 1/64, speeds to 1 mm/s and 1 cm/s.
     pub(super) fn of(frame: &Frame) -> Self {
@@ -60,11 +66,11 @@ impl KeptFrame {
         Self {
             t_ms: frame.t_ms,
             height_m: frame.height_m.unwrap_or(0.0),
-            rate: (frame.rate_mps * 1_000.0).round() as i16,
-            rate_error: (frame.rate_error_mps * 1_000.0).round() as u16,
-            speed: (frame.speed_mps.unwrap_or(0.0) * 100.0).round() as u16,
-            gait: (frame.gait * 64.0).round() as i8,
-            vehicle: (frame.vehicle * 64.0).round() as i8,
+            rate: rounded(frame.rate_mps * 1_000.0) as i16,
+            rate_error: rounded(frame.rate_error_mps * 1_000.0) as u16,
+            speed: rounded(frame.speed_mps.unwrap_or(0.0) * 100.0) as u16,
+            gait: rounded(frame.gait * 64.0) as i8,
+            vehicle: rounded(frame.vehicle * 64.0) as i8,
             flags: flag(frame.has_body, HAS_BODY)
                 | flag(frame.has_steps, HAS_STEPS)
                 | flag(frame.has_push, HAS_PUSH)
@@ -82,6 +88,11 @@ impl KeptFrame {
     /// Height over the session's reference, metres.
     pub(super) fn height_m(&self) -> Option<f32> {
         (self.flags & HAS_HEIGHT != 0).then_some(self.height_m)
+    }
+
+    /// Whether the body was measured.
+    pub(super) fn has_body(&self) -> bool {
+        self.flags & HAS_BODY != 0
     }
 
     /// The frame again.

@@ -26,6 +26,9 @@ enum Quality {
     Lost,
 }
 
+/// Fixes after which the median is taken anew.
+const USUAL_EVERY: u8 = 4;
+
 /// Bins of the accuracies that were usable.
 const BINS: usize = 24;
 
@@ -33,6 +36,8 @@ const BINS: usize = 24;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Usual {
     counts: [u16; BINS],
+    /// Fixes since the median was taken.
+    newer: u8,
     /// Upper edge of the bin of the median, metres; 0 before the first.
     median_m: f32,
 }
@@ -52,6 +57,12 @@ impl Usual {
                 self.counts = self.counts.map(|count| count / 2);
             }
         }
+        // The median of many moves slowly.
+        self.newer += 1;
+        if self.newer < USUAL_EVERY && self.median_m > 0.0 {
+            return;
+        }
+        self.newer = 0;
         let all: u32 = self.counts.iter().map(|&count| u32::from(count)).sum();
         let (mut below, mut edge_m) = (0, USUAL_BIN_M);
         for &count in &self.counts {
@@ -81,6 +92,8 @@ pub(super) struct GpsDetector {
     better_ms: Option<u32>,
     /// After a degradation or a loss, until it is restored: the last two good fixes.
     good_ms: Option<[Option<u32>; 2]>,
+    /// What is to be restored was lost, and not only degraded.
+    was_lost: bool,
 }
 
 impl Detector for GpsDetector {
@@ -103,6 +116,7 @@ impl Detector for GpsDetector {
         if window.last_sample_ms.saturating_sub(since_ms) >= LOST_AFTER_MS {
             self.close(since_ms, log);
             self.quality = Quality::Lost;
+            self.was_lost = true;
             self.poor = None;
             self.good_ms = Some([None; 2]);
             log.open(
@@ -116,9 +130,17 @@ impl Detector for GpsDetector {
 
     fn finish(&mut self, _context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         self.close(t_ms, log);
-        // What comes after a silence is judged anew, by the accuracy that is usual here.
+        // What comes after a silence is judged anew; what was not restored before it can be restored after it.
+        let quality = if self.quality == Quality::Unknown {
+            Quality::Unknown
+        } else {
+            Quality::Good
+        };
         *self = Self {
+            quality,
             usual: self.usual.clone(),
+            good_ms: self.good_ms.map(|_| [None; 2]),
+            was_lost: self.was_lost,
             ..Self::default()
         };
     }
@@ -145,8 +167,9 @@ impl GpsDetector {
                 self.quality = Quality::Good;
             }
         }
-        let is_poor =
-            fix.accuracy_m >= DEGRADED_ACCURACY_M || self.usual.is_far_below(fix.accuracy_m);
+        // After a loss the first fixes are worse than usual, and still restore: they can't degrade at the same time.
+        let is_unusual = self.usual.is_far_below(fix.accuracy_m) && !(self.was_lost && is_good);
+        let is_poor = fix.accuracy_m >= DEGRADED_ACCURACY_M || is_unusual;
         if is_poor {
             self.see_poor(fix.t_ms, log);
         } else {
@@ -204,6 +227,7 @@ impl GpsDetector {
                 self.close(first_ms, log);
                 self.quality = Quality::Good;
                 self.good_ms = None;
+                self.was_lost = false;
                 log.instant(EventType::GpsRestored, first_ms, logistic(CONFIDENCE_GPS));
             }
             _ => {

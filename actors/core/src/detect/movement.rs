@@ -127,22 +127,29 @@ impl MovementDetector {
 
     /// Writes what a fix says of the seconds before it that wait.
     fn fill(&mut self, leg: &Leg) {
-        for kept in &mut self.frames[usize::from(self.done)..usize::from(self.filled)] {
-            let mut frame = kept.frame();
-            let middle_ms = frame.t_ms + WINDOW_MS / 2;
+        let waiting = self
+            .frames
+            .get_mut(usize::from(self.done)..usize::from(self.filled));
+        for kept in waiting.into_iter().flatten() {
+            let middle_ms = kept.t_ms() + WINDOW_MS / 2;
             let is_within = middle_ms > leg.from_ms.saturating_sub(WINDOW_MS)
                 && middle_ms <= leg.to_ms + WINDOW_MS;
-            if is_within {
-                frame.speed_mps = Some(leg.speed_mps);
-                frame.sees_walk |= leg.sees_walk;
-            }
             // A speed holds for its own seconds, a displacement for the middle of its time.
             let holds = if leg.sees_walk {
                 is_within
             } else {
                 middle_ms + REST_HOLDS_MS >= leg.to_ms
             };
-            if let Some(gait) = leg.gait.filter(|_| !frame.has_body && holds) {
+            let gait = leg.gait.filter(|_| holds && !kept.has_body());
+            if !is_within && gait.is_none() {
+                continue;
+            }
+            let mut frame = kept.frame();
+            if is_within {
+                frame.speed_mps = Some(leg.speed_mps);
+                frame.sees_walk |= leg.sees_walk;
+            }
+            if let Some(gait) = gait {
                 frame.gait = gait;
             }
             *kept = KeptFrame::of(&frame);

@@ -8,7 +8,8 @@ use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    DOOR_STOP_MS_MAX, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN, ROLLING_MPS,
+    DOOR_STOP_MS_MAX, FIRST_FIX_MS, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN,
+    ROLLING_MPS,
 };
 use super::decode::State;
 use super::frame::Frame;
@@ -31,6 +32,10 @@ pub(super) struct Arbiter {
     heights: [Option<f32>; 3],
     /// In a vehicle, or not seen to have left it on foot.
     in_vehicle: bool,
+    /// Was seen to stay or to walk: before that nobody knows that it is no vehicle on a hill whose first fix is to come.
+    has_stood: bool,
+    /// When the first second was.
+    first_ms: Option<u32>,
 }
 
 impl Arbiter {
@@ -43,6 +48,7 @@ impl Arbiter {
         lone_ride: &mut Option<(u32, LoneRide)>,
         log: &mut EventLog,
     ) {
+        self.first_ms.get_or_insert(frame.t_ms);
         let before_m = self.height_before();
         self.heights.rotate_left(1);
         self.heights[2] = frame.height_m;
@@ -139,6 +145,8 @@ impl Arbiter {
         }
         *self = Self {
             in_vehicle: self.in_vehicle,
+            has_stood: self.has_stood,
+            first_ms: self.first_ms,
             ..Self::default()
         };
     }
@@ -330,7 +338,9 @@ impl Arbiter {
 
     /// Whether a run that waits can be an event: what looks like stairs or an elevator in a vehicle is a hill.
     fn is_event(&self, run: &Run) -> bool {
-        run.qualifies() && !(self.in_vehicle && matches!(run.state, State::Climb | State::Ride))
+        let begun_ms = run.start_ms.saturating_sub(self.first_ms.unwrap_or(0));
+        let may_climb = !self.in_vehicle && (self.has_stood || begun_ms >= FIRST_FIX_MS);
+        run.qualifies() && (may_climb || !matches!(run.state, State::Climb | State::Ride))
     }
 
     fn first_qualified(&self) -> Option<usize> {
@@ -352,7 +362,8 @@ impl Arbiter {
         }
         match run.state {
             State::Drive => self.in_vehicle = true,
-            State::Walk => self.in_vehicle = false,
+            State::Walk => (self.in_vehicle, self.has_stood) = (false, true),
+            State::Still => self.has_stood = true,
             _ => {}
         }
         log.open(

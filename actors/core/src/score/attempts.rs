@@ -103,7 +103,13 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     };
     let apart_m = a.place.distance_m(b.place);
     let uncertain_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
-    if apart_m > LEFT_M.max(2.0 * uncertain_m.min(2.0 * LEFT_M)) {
+    // Where the courier said that he had arrived, the door may be a little farther off than positions agree.
+    let within_m = if stay.arrived || stay.marked {
+        3.0
+    } else {
+        2.0
+    } * uncertain_m.min(2.0 * LEFT_M);
+    if apart_m > LEFT_M.max(within_m) {
         return false;
     }
     // Indoors positions tell little: one that went in for the one stay went in for the other too.
@@ -113,7 +119,13 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     }
     let parked = super::place::foot_at(scene, stay.from_ms).and_then(|foot| foot.parked_ms);
     let vehicle = parked.and_then(|at_ms| scene.estimate(at_ms.saturating_sub(5_000), at_ms));
-    vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m)
+    // After the hand-over one goes back to the vehicle; a stay that may be there is not another visit.
+    let after_m = if stay.from_ms > door.to_ms && !stay.marked {
+        LEFT_M
+    } else {
+        0.0
+    };
+    vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m + after_m)
 }
 
 /// Whether the courier left the door between two stays at it.

@@ -101,16 +101,21 @@ impl Service {
             completed_at: now,
             reason: EndReason::Stopped,
         };
-        let pod = command.pod.map(|pod| PodRow {
+        let pod = command.pod.clone().map(|pod| PodRow {
             pod,
             received_at: now,
         });
         let outcome = end_session(self.registry(), &row.start, end, pod).await?;
         (self.registry().inner().poke)(row.start.tenant);
-        Ok(SessionRow {
+        let row = SessionRow {
             start: row.start.clone(),
             end: Some(outcome.end),
-        })
+        };
+        if let Some(pod) = command.pod.filter(|_| !outcome.first) {
+            // A time-out came first and ended it without the PoD.
+            self.attach_pod(&row, pod).await?;
+        }
+        Ok(row)
     }
 
     /// Attaches a PoD; after the end the insight is made anew. An identical one changes nothing.

@@ -40,6 +40,8 @@ pub(crate) struct Stay {
     pub(crate) points: f64,
     /// Whether a mark of a hand-over lies in it or by it.
     pub(crate) marked: bool,
+    /// Whether the courier said there that he had arrived.
+    pub(crate) arrived: bool,
     /// Whether it is a pause at a gate, or before an elevator.
     pub(crate) passage: bool,
     /// Whether an elevator is entered from it.
@@ -98,6 +100,7 @@ fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
             .map(|level| level.height_m),
         points: 0.0,
         marked: false,
+        arrived: false,
         passage: false,
         before_ride: ends_in_ride(scene, to_ms),
     }
@@ -186,6 +189,7 @@ pub(crate) fn judge(scene: &Scene<'_>, stays: &mut [Stay]) {
     let all = stays.to_vec();
     for stay in stays.iter_mut() {
         stay.marked = has_mark(scene, stay, MarkName::is_hand_over);
+        stay.arrived = has_mark(scene, stay, |name| name == MarkName::Arrived);
         stay.passage = !stay.marked && is_passage(scene, stay);
         stay.points = points_of(scene, stay, &all);
     }
@@ -233,7 +237,7 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
     let mut sum = 0.0;
     if stay.marked {
         sum += points::MARK;
-    } else if has_mark(scene, stay, |name| name == MarkName::Arrived) {
+    } else if stay.arrived {
         sum += points::ARRIVED;
     }
     if USUAL_MS.contains(&stay.length_ms()) {

@@ -1,0 +1,83 @@
+//! Scoring on recordings of real phones: honest, every one of them.
+
+#[path = "recordings/load.rs"]
+#[expect(
+    dead_code,
+    reason = "labels of events, and running detectors against them, are of the test beside this one"
+)]
+mod load;
+
+use load::{folder, load, names};
+use porchlight_core::score::{Knowledge, ScoreInput, score};
+use porchlight_core::session::replay::Replay;
+use porchlight_schema::insight::Score;
+
+/// The families with positions or pressure; those with a recorded gait only say nothing of a delivery.
+const FAMILIES: [&str; 5] = ["nyc_", "ipin23_", "lift_", "goal_", "vehicle_"];
+
+fn scored(recording: &load::Recording) -> Score {
+    let mut replay = Replay::new(&recording.context);
+    replay.batch(0, &recording.batch);
+    let replayed = replay.finish();
+    score(&ScoreInput {
+        context: &recording.context,
+        windows: &replayed.windows,
+        events: &replayed.events,
+        marks: &replayed.marks,
+        system: &replayed.system,
+        pod: None,
+        duration_ms: recording.batch.t_max_ms(),
+        timed_out: false,
+        missing_batches: 0,
+        quarantined_batches: 0,
+        known: &Knowledge::default(),
+    })
+}
+
+/// What the labels say of the floors between start and end.
+fn floors_change(folder: &std::path::Path, name: &str) -> Option<f64> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test reads files; the facts are no part of the labels of events"
+    )]
+    let text = std::fs::read(folder.join(format!("{name}.labels.json"))).ok()?;
+    let labels: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    labels["facts"]["floorsChange"].as_f64()
+}
+
+#[test]
+fn honest_phones_are_not_accused_and_floors_are_counted() {
+    let Some(folder) = folder() else {
+        return;
+    };
+    let (mut known, mut exact, mut near) = (0_u32, 0_u32, 0_u32);
+    for name in FAMILIES.iter().flat_map(|family| names(&folder, family)) {
+        let recording = load(&folder, &name);
+        let score = scored(&recording);
+        let summary = &score.summary;
+        assert!(
+            summary.fraud_score < 0.1 && !summary.suspicious_behavior,
+            "{name}: {} {:#?}",
+            summary.fraud_score,
+            score.evidence
+        );
+        let Some(wanted) = floors_change(&folder, &name) else {
+            continue;
+        };
+        known += 1;
+        let off = summary
+            .floors_climbed
+            .map(|floors| (f64::from(floors) - wanted).abs());
+        exact += u32::from(off.is_some_and(|off| off < 0.5));
+        near += u32::from(off.is_some_and(|off| off < 1.5));
+    }
+    // Storey heights are not told to it: 68 of 75 exact, 74 within one, when this was written.
+    assert!(
+        exact * 10 >= known * 8,
+        "{exact} of {known} floors are exact"
+    );
+    assert!(
+        near * 100 >= known * 95,
+        "{near} of {known} floors are within one"
+    );
+}
