@@ -7,6 +7,7 @@
 
 mod flow;
 mod hostile;
+mod http2;
 mod measure;
 mod receiver;
 #[path = "../it/server.rs"]

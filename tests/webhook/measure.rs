@@ -357,11 +357,87 @@ fn measure_a_quiet_customer_beside_one_that_hangs() {
         bench.paced(&webhooks, quiet_tenant, 20, 400).await;
         quiet.until(400).await;
         println!("quiet alone, 20/s: {}", quiet.percentiles());
-        let noise = bench.paced(&webhooks, hanging_tenant, 300, 6_000);
+        let busy = counting(Arc::clone(&bench.authority), bench.origin, false);
+        let busy_tenant = bench.tenant(3, &busy.url).await;
+        let noise = bench.paced(&webhooks, busy_tenant, 300, 6_000);
         let signal = bench.paced(&webhooks, quiet_tenant, 20, 400);
         tokio::join!(noise, signal);
         quiet.until(800).await;
+        println!("beside one that answers, 300/s: {}", quiet.percentiles());
+        let noise = bench.paced(&webhooks, hanging_tenant, 300, 6_000);
+        let signal = bench.paced(&webhooks, quiet_tenant, 20, 400);
+        tokio::join!(noise, signal);
+        quiet.until(1_200).await;
         println!("beside one that hangs, 300/s: {}", quiet.percentiles());
+        arbiter.stop();
+    });
+}
+
+/// Memory that the process holds, in MiB.
+fn resident_mib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib: u64 = line
+        .unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    kib / 1024
+}
+
+/// `PORCHLIGHT_OUTBOX=1000000` for more than the usual 200,000.
+#[test]
+#[ignore = "a measurement"]
+fn measure_a_long_outbox() {
+    run(async {
+        let count =
+            std::env::var("PORCHLIGHT_OUTBOX").map_or(200_000, |text| text.parse().unwrap());
+        let bench = Bench::new("outbox");
+        let hanging = counting(Arc::clone(&bench.authority), bench.origin, true);
+        let receiver = counting(Arc::clone(&bench.authority), bench.origin, false);
+        let tenant = bench.tenant(1, &hanging.url).await;
+        for _ in 0..count / 1_000 {
+            let enqueuing = (0..1_000).map(|_| bench.enqueue(tenant, 400));
+            futures_util::future::join_all(enqueuing).await;
+        }
+        println!(
+            "{count} wait for a receiver that hangs: {} MiB",
+            resident_mib()
+        );
+        let arbiter = Arbiter::new();
+        let webhooks = bench.webhooks(&arbiter);
+        for _ in 0..3 {
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            println!("  at work: {} MiB", resident_mib());
+        }
+        let mut endpoint = bench.store.endpoint(tenant).await.unwrap().unwrap();
+        endpoint.url = receiver.url.as_str().into();
+        endpoint.version += 1;
+        assert!(bench.store.replace_endpoint(endpoint).await.unwrap());
+        webhooks.endpoint_changed(tenant);
+        let begun = Instant::now();
+        receiver.until(1).await;
+        println!(
+            "  first delivery {} ms after the change",
+            begun.elapsed().as_millis()
+        );
+        receiver.until(count - 100).await;
+        let rate = count as f64 / begun.elapsed().as_secs_f64();
+        println!("  drained at {rate:.0}/s, {} MiB", resident_mib());
+        arbiter.stop();
+        let arbiter = Arbiter::new();
+        let begun = Instant::now();
+        let webhooks = bench.webhooks(&arbiter);
+        bench.enqueue(tenant, 400).await;
+        let before = receiver.seen.load(Ordering::SeqCst);
+        webhooks.poke(tenant);
+        receiver.until(before + 1).await;
+        println!(
+            "  after a restart on what was removed: first delivery after {} ms",
+            begun.elapsed().as_millis()
+        );
         arbiter.stop();
     });
 }

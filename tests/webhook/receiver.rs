@@ -52,7 +52,21 @@ impl Authority {
         Self { certificate, file }
     }
 
+    /// What accepts connections for [`HOST`], offering these protocols.
+    pub(crate) fn offering(&self, protocols: &[&str]) -> TlsAcceptor {
+        let mut config = self.config(Shown::Good);
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
+        Arc::new(config).into()
+    }
+
     fn acceptor(&self, shown: Shown) -> TlsAcceptor {
+        Arc::new(self.config(shown)).into()
+    }
+
+    fn config(&self, shown: Shown) -> ServerConfig {
         let hosts = match shown {
             Shown::OtherHost => ["other.example", "another.example"],
             _ => [HOST, "localhost"],
@@ -70,13 +84,12 @@ impl Authority {
         };
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
+        ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key)
-            .unwrap();
-        Arc::new(config).into()
+            .unwrap()
     }
 }
 
