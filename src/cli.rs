@@ -1,5 +1,10 @@
 //! The command line (contract section 8).
 
+/// Prints a line to standard output. That nobody reads it any more is an error, which [`run`] takes for the end.
+macro_rules! say {
+    ($($argument:tt)*) => { $crate::cli::write_line(format_args!($($argument)*)) };
+}
+
 mod client;
 mod demo;
 mod evaluate;
@@ -8,6 +13,7 @@ mod replay;
 mod serve;
 mod simulate;
 
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -76,6 +82,8 @@ struct BackupArguments {
 pub fn run(arguments: Arguments) -> ExitCode {
     match dispatch(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("porchlight: {error:#}");
             ExitCode::FAILURE
@@ -94,15 +102,13 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),
         Command::CheckConfig(arguments) => {
             arguments.load()?;
-            println!("good");
-            Ok(())
+            say!("good")
         }
         Command::PrintConfig(arguments) => {
             // It holds names of files, never secrets.
             let text = toml::to_string(&arguments.load()?)
                 .context("the configuration can't be written as TOML")?;
-            print!("{text}");
-            Ok(())
+            say!("{}", text.trim_end())
         }
         Command::Healthcheck(arguments) => serve::healthcheck(&arguments.load()?),
     }
@@ -114,4 +120,14 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
         .enable_all()
         .build()?
         .block_on(work)
+}
+
+fn write_line(line: std::fmt::Arguments<'_>) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stdout(), "{line}")?)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }

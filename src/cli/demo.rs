@@ -49,18 +49,19 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 async fn show_all(arguments: &Arguments, running: &Running) -> anyhow::Result<()> {
     let client = Client::new(&running.url, &running.secret_key)?;
-    introduce(running);
+    introduce(running)?;
     for (number, (kind, about)) in KINDS.into_iter().enumerate() {
         deliver(&client, kind, about, arguments.seed + number as u64).await?;
     }
     if arguments.once {
         return Ok(());
     }
-    println!("The service goes on, and so do the deliveries; stop it with Ctrl-C. To try by hand:");
-    println!(
+    say!("The service goes on, and so do the deliveries; stop it with Ctrl-C. To try by hand:")?;
+    say!(
         "  curl -H 'Service-Key: {}' {}/v1/sessions?limit=3\n",
-        running.secret_key, running.url
-    );
+        running.secret_key,
+        running.url
+    )?;
     let going_on = async {
         for number in KINDS.len().. {
             tokio::time::sleep(PAUSE).await;
@@ -75,16 +76,16 @@ async fn show_all(arguments: &Arguments, running: &Running) -> anyhow::Result<()
     }
 }
 
-fn introduce(running: &Running) {
-    println!(
+fn introduce(running: &Running) -> anyhow::Result<()> {
+    say!(
         "Porchlight {}, on the embedded store in {}",
         env!("CARGO_PKG_VERSION"),
         running.folder.display()
-    );
-    println!("  API        {}", running.url);
-    println!("  operators  {}/metrics", running.ops_url);
-    println!("  key        {}", running.secret_key);
-    println!();
+    )?;
+    say!("  API        {}", running.url)?;
+    say!("  operators  {}/metrics", running.ops_url)?;
+    say!("  key        {}", running.secret_key)?;
+    say!("")
 }
 
 /// Plays one delivery as fast as the service takes it, and shows what it detects meanwhile.
@@ -95,11 +96,11 @@ async fn deliver(client: &Client, kind: Kind, about: &str, seed: u64) -> anyhow:
     let mut start = delivery.start.clone();
     start["startedAt"] = json!(ended_at.plus_ms(-length_ms));
     let session = client.start(&start).await?;
-    println!("── {} ── {about}  ({})", kind.as_str(), session.session_id);
+    say!("── {} ── {about}  ({})", kind.as_str(), session.session_id)?;
     let mut shown = Shown::default();
     for batch in delivery.batches(BATCH_SEC) {
         client.send(&session, batch.json()?).await?;
-        shown.events(&client.insight(&session.session_id).await?);
+        shown.events(&client.insight(&session.session_id).await?)?;
     }
     if let Some(pod) = &delivery.pod {
         client.attach_pod(&session, pod).await?;
@@ -109,7 +110,6 @@ async fn deliver(client: &Client, kind: Kind, about: &str, seed: u64) -> anyhow:
     }
     client.stop(&session, Some(&ended_at.to_string())).await?;
     let insight = client.scored(&session.session_id).await?;
-    shown.events(&insight);
-    show::insight(&insight);
-    Ok(())
+    shown.events(&insight)?;
+    show::insight(&insight)
 }

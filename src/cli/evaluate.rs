@@ -48,9 +48,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             evaluation.add(&labels, &detected);
         }
         if arguments.json {
-            println!("{}", serde_json::to_string_pretty(&evaluation)?);
+            say!("{}", serde_json::to_string_pretty(&evaluation)?)?;
         } else {
-            println!("{} recordings\n\n{}", names.len(), text(&evaluation));
+            say!("{} recordings\n\n{}", names.len(), text(&evaluation))?;
         }
     }
     if let Some(per_kind) = arguments.simulated {
@@ -61,13 +61,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         let report = simulated::run(per_kind, set, 1)?;
         if arguments.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            say!("{}", serde_json::to_string_pretty(&report)?)?;
         } else {
-            println!(
+            say!(
                 "{per_kind} simulated deliveries of each kind\n\n{}",
                 text(&report.events)
-            );
-            println!("{}", simulated::text(&report));
+            )?;
+            say!("{}", simulated::text(&report))?;
         }
     }
     Ok(())

@@ -100,25 +100,25 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         } => {
             let made = create(&config.load()?, org, *env, *kind, *expires)?;
             if *json {
-                println!("{}", serde_json::to_string(&made)?);
+                say!("{}", serde_json::to_string(&made)?)?;
             } else {
-                println!("{}", made.key);
+                say!("{}", made.key)?;
             }
             Ok(())
         }
         Action::List { json, config } => {
             for key in list(&config.load()?)? {
                 if *json {
-                    println!("{}", serde_json::to_string(&key)?);
+                    say!("{}", serde_json::to_string(&key)?)?;
                 } else {
-                    println!("{key}");
+                    say!("{key}")?;
                 }
             }
             Ok(())
         }
         Action::Revoke { id, config } => {
             let key = revoke(&config.load()?, id)?;
-            println!("{key}");
+            say!("{key}")?;
             Ok(())
         }
     }

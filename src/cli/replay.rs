@@ -52,7 +52,7 @@ async fn replay_all(arguments: &Arguments, client: &Client) -> anyhow::Result<()
     let mut failed = 0;
     for file in &arguments.files {
         match replay(client, file, address).await {
-            Ok(insight) => println!("{insight}"),
+            Ok(insight) => say!("{insight}")?,
             Err(error) => {
                 eprintln!("{}: {error:#}", file.display());
                 failed += 1;

@@ -73,7 +73,7 @@ pub(super) fn healthcheck(config: &Config) -> anyhow::Result<()> {
         if !status.is_success() {
             bail!("not ready: {text}");
         }
-        println!("{text}");
+        say!("{text}")?;
         Ok(())
     })
 }

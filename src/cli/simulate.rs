@@ -80,7 +80,7 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn tell((kind, told): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
-    println!("{:20} {}", kind.as_str(), told?);
+    say!("{:20} {}", kind.as_str(), told?)?;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Shown {
 
 impl Shown {
     /// Shows what has opened or closed since the last time.
-    pub(super) fn events(&mut self, insight: &Value) {
+    pub(super) fn events(&mut self, insight: &Value) -> anyhow::Result<()> {
         for event in insight["events"].as_array().into_iter().flatten() {
             let name = event["type"].as_str().unwrap_or_default();
             let t_start = event["tStart"].as_f64().unwrap_or_default();
@@ -21,12 +21,13 @@ impl Shown {
             let is_over = t_end.is_some() || name == "GPS_RESTORED";
             let key = (name.to_owned(), (t_start * 1000.0) as u64);
             match self.events.insert(key, is_over) {
-                None if is_over => show("·", name, t_start, t_end, event),
-                None => show("┌", name, t_start, None, event),
-                Some(false) if is_over => show("└", name, t_start, t_end, event),
+                None if is_over => show("·", name, t_start, t_end, event)?,
+                None => show("┌", name, t_start, None, event)?,
+                Some(false) if is_over => show("└", name, t_start, t_end, event)?,
                 _ => {}
             }
         }
+        Ok(())
     }
 }
 
@@ -34,7 +35,13 @@ fn clock(t: f64) -> String {
     format!("{:02}:{:02}", t as u64 / 60, t as u64 % 60)
 }
 
-fn show(mark: &str, name: &str, t_start: f64, t_end: Option<f64>, event: &Value) {
+fn show(
+    mark: &str,
+    name: &str,
+    t_start: f64,
+    t_end: Option<f64>,
+    event: &Value,
+) -> anyhow::Result<()> {
     let mut line = format!("   {mark} {}", clock(t_start));
     match t_end {
         Some(t_end) => line.push_str(&format!(
@@ -56,7 +63,7 @@ fn show(mark: &str, name: &str, t_start: f64, t_end: Option<f64>, event: &Value)
                 .map_or_else(|| value.to_string(), str::to_owned)
         ));
     }
-    println!("{line}");
+    say!("{line}")
 }
 
 fn or_unknown(value: &Value) -> String {
@@ -68,23 +75,23 @@ fn or_unknown(value: &Value) -> String {
 }
 
 /// Shows a scored insight.
-pub(super) fn insight(insight: &Value) {
+pub(super) fn insight(insight: &Value) -> anyhow::Result<()> {
     let summary = &insight["summary"];
     let codes = insight["reasonCodes"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(Value::as_str);
-    println!("   ⇒ {}", codes.collect::<Vec<_>>().join(", "));
-    println!(
+    say!("   ⇒ {}", codes.collect::<Vec<_>>().join(", "))?;
+    say!(
         "     right doorstep {}, fraud {}, suspicious {}, friction {}, visibility {}",
         summary["rightDoorstep"],
         summary["fraudScore"],
         summary["suspiciousBehavior"],
         summary["frictionScore"],
         summary["visibilityScore"],
-    );
-    println!(
+    )?;
+    say!(
         "     floors {}, elevator {}, attempts {}, {} s in all{}\n",
         or_unknown(&summary["floorsClimbed"]),
         or_unknown(&summary["elevatorUsed"]),
@@ -94,5 +101,5 @@ pub(super) fn insight(insight: &Value) {
             Some(at_door) => format!(", {at_door:.0} s at the door"),
             None => String::new(),
         },
-    );
+    )
 }
