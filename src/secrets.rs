@@ -152,6 +152,8 @@ impl SecretSeal for SecretVault {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
@@ -162,7 +164,10 @@ mod tests {
         let files: Vec<_> = digits
             .iter()
             .map(|digits| {
-                let name = format!("vault-{digits}-{}", std::process::id());
+                // A file of its own: another test's would be half written now and then.
+                static NUMBER: AtomicU32 = AtomicU32::new(0);
+                let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+                let name = format!("porchlight-vault-{}-{number}", std::process::id());
                 let file = folder.join(name);
                 std::fs::write(&file, digits.repeat(32)).unwrap();
                 file

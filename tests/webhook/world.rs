@@ -1,7 +1,7 @@
 //! A tenant with its store, its clock and its webhooks at work.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix_rt::Arbiter;
@@ -52,9 +52,16 @@ impl World {
         let authority = Authority::new();
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let clock = Arc::new(Ahead::default());
-        let key = std::env::temp_dir().join(format!("flow-key-{}", std::process::id()));
+        // A file of its own: another test's would be half written now and then.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("porchlight-flow-key-{}-{number}", std::process::id());
+        let key = std::env::temp_dir().join(name);
         std::fs::write(&key, "ab".repeat(32)).unwrap();
-        let vault = Arc::new(SecretVault::new(&SecretKeys::load(&[key]).unwrap()));
+        let vault = Arc::new(SecretVault::new(
+            &SecretKeys::load(std::slice::from_ref(&key)).unwrap(),
+        ));
+        std::fs::remove_file(key).unwrap();
         let arbiter = Arbiter::new();
         let webhooks = start(&arbiter, &authority, &store, &clock, &vault);
         let tenant = Tenant {
