@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use porchlight_actors::ports::{Keys, Organization, StoreError};
+use porchlight_actors::ports::{Entropy, Keys, Organization, StoreError};
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::limits::TEXT_CHARS_MAX;
@@ -11,6 +11,8 @@ use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
+
+use crate::world::SystemEntropy;
 
 /// Makes, lists and revokes keys.
 #[derive(Clone)]
@@ -169,14 +171,14 @@ impl KeyDesk {
             return Err(invalid("expiresMs", "must be longer than 0"));
         }
         let candidate = Organization {
-            id: OrganizationId::new(now, random()),
+            id: OrganizationId::new(now, SystemEntropy.random()),
             name: name.to_owned(),
             created_at: now,
         };
         let organization = self.keys.organization(candidate).await?;
         let made = super::make(kind, env, crate::world::fill);
         let record = KeyRecord {
-            id: KeyId::new(now, random()),
+            id: KeyId::new(now, SystemEntropy.random()),
             tenant: Tenant {
                 organization_id: organization.id,
                 env,
@@ -254,10 +256,4 @@ fn kind_word(kind: KeyKind) -> &'static str {
         KeyKind::Secret => "secret",
         KeyKind::Client => "client",
     }
-}
-
-fn random() -> u128 {
-    let mut bytes = [0_u8; 16];
-    crate::world::fill(&mut bytes);
-    u128::from_be_bytes(bytes)
 }

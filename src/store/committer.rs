@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use porchlight_actors::observe::chain;
 use porchlight_actors::observe::store::{StoreMetrics, StoreOutcome};
 use porchlight_actors::ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -133,7 +134,7 @@ impl Committer {
             .spawn(move || {
                 let reason = match catch_unwind(AssertUnwindSafe(|| writer.run())) {
                     Ok(Ok(())) => return,
-                    Ok(Err(error)) => describe(&error),
+                    Ok(Err(error)) => chain(&error),
                     Err(panic) => format!("the writer panicked: {}", panic_text(panic.as_ref())),
                 };
                 refuse_all(&writer.shared, &reason);
@@ -314,7 +315,7 @@ impl Writer {
         if (is_idle_write || !self.group.is_empty())
             && let Err(error) = self.write(durability)
         {
-            let reason = Closed(describe(&error).into());
+            let reason = Closed(chain(&error).into());
             StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
             for operation in operations {
                 operation.complete(Some(&reason));
@@ -363,17 +364,6 @@ fn refuse_all(shared: &Shared, reason: &str) {
     for operation in waiting {
         operation.complete(Some(&closed));
     }
-}
-
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

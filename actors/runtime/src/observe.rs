@@ -35,7 +35,7 @@ use metrics::{Counter, Gauge, Histogram};
 
 pub use catalogue::{CATALOGUE, Definition, Instrument, describe};
 pub(crate) use catalogue::{counter, gauge, histogram};
-pub use fact::Fact;
+pub use fact::{Fact, chain};
 
 label! {
     /// A kind of actor.

@@ -89,7 +89,7 @@ impl ScoringPool {
             asked.insert(session_id, false);
             Metrics::get().scoring_waiting.set(asked.len() as f64);
         }
-        self.inner.tell(session_id);
+        self.inner.tell(session_id, PAUSE_FIRST);
     }
 
     /// Lets `told` know of each session whose insight stands; the first one who asks for it.
@@ -115,7 +115,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Inner {
-    fn tell(&self, session_id: SessionId) {
+    /// Tells the session's worker; after a failure `pause` is how long the next one waits.
+    fn tell(&self, session_id: SessionId, pause: Duration) {
         let workers = lock(&self.workers);
         let place = usize::from(session_id.shard().0) % workers.len().max(1);
         if let Some(worker) = workers.get(place) {
@@ -127,7 +128,7 @@ impl Inner {
                 worker,
                 Score {
                     session_id,
-                    pause: PAUSE_FIRST,
+                    pause,
                     queued_at: Instant::now(),
                 },
             );
@@ -212,7 +213,7 @@ impl Handler<Score> for ScoringActor {
                         on_scored(session_id);
                     }
                     if pool.done(session_id) {
-                        pool.tell(session_id);
+                        pool.tell(session_id, PAUSE_FIRST);
                     }
                     Outcome::Ok
                 }
@@ -254,23 +255,8 @@ fn come_back(pool: &Arc<Inner>, session_id: SessionId, pause: Duration) {
     let pool = Arc::downgrade(pool);
     actix_rt::spawn(async move {
         tokio::time::sleep(pause).await;
-        let Some(pool) = pool.upgrade() else { return };
-        let workers = lock(&pool.workers);
-        let place = usize::from(session_id.shard().0) % workers.len().max(1);
-        if let Some(worker) = workers.get(place) {
-            Metrics::get()
-                .actor(ActorKind::Scoring)
-                .mailbox
-                .increment(1.0);
-            let pause = (pause * 2).min(PAUSE_MAX);
-            admitted_send(
-                worker,
-                Score {
-                    session_id,
-                    pause,
-                    queued_at: Instant::now(),
-                },
-            );
+        if let Some(pool) = pool.upgrade() {
+            pool.tell(session_id, (pause * 2).min(PAUSE_MAX));
         }
     });
 }

@@ -89,7 +89,9 @@ pub enum Fact<'a> {
     },
 }
 
-fn chain(error: &(dyn Error + 'static)) -> String {
+/// An error and what caused it, in one line: for the log, never for a client.
+#[must_use]
+pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
