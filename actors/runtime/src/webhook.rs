@@ -4,7 +4,6 @@
 
 mod actor;
 mod desk;
-pub mod observe;
 mod request;
 mod sample;
 
@@ -28,9 +27,9 @@ use crate::observe::{ActorKind, Metrics};
 use crate::ports::{Answer, Clock, Entropy, Outbox, SecretSeal, StoreError, Transport};
 use crate::timers::Wheel;
 
+use crate::observe::webhook::WebhookMetrics;
 use actor::WebhookActor;
 pub use desk::{ConfigureError, Made};
-use observe::WebhookMetrics;
 pub use request::{Armed, Saying};
 
 /// How often the store is asked for what a lost poke missed, and for retries that have come near.
