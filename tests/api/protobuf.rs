@@ -121,9 +121,9 @@ async fn every_fault_is_a_problem() {
         encode(&json!({ "seq": 1, "samples": [{ "kind": "pressure", "t": 1, "hPa": 2_000 }] }));
     let many = json!({ "seq": 1, "samples": vec![json!({ "kind": "steps", "t": 1, "count": 1 }); 20_001] });
     let no_session = telemetry("ses_00000000000000000000000000");
-    let cases: [(&str, &str, &str, Vec<u8>, u16, &str); 8] = [
+    let cases = [
         (
-            &path,
+            path.as_str(),
             MEDIA_TYPE,
             "*/*",
             b"{}".to_vec(),
