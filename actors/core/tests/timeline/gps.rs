@@ -139,8 +139,8 @@ fn oracle_degraded(fixes: &[FixAt], lost: &[(u32, u32)]) -> (Vec<(u32, u32)>, Ve
 }
 
 fn oracle(fixes: &[FixAt], end_ms: u32) -> Vec<Found> {
-    let first_good = fixes.iter().position(|fix| fix.1 <= 35.0).unwrap();
-    let fixes = &fixes[first_good..];
+    let first_good = fixes.iter().position(|fix| fix.1 <= 35.0);
+    let fixes = first_good.map_or(&[][..], |first_good| &fixes[first_good..]);
     let lost = oracle_lost(fixes, end_ms);
     let (degraded, poor_ms) = oracle_degraded(fixes, &lost);
     let mut troubles: Vec<(u32, u32)> = lost.iter().chain(&degraded).copied().collect();
