@@ -290,6 +290,7 @@ mod tests {
             created_at: now,
             version: 1,
             secret: vault.seal(tenant, id, 2, "whsec_new").unwrap(),
+            secret_made_at: now,
             previous: Some(PreviousSecret {
                 secret: vault.seal(tenant, id, 1, "whsec_old").unwrap(),
                 expires_at: TimestampMs(9),

@@ -258,6 +258,7 @@ impl Bench {
             created_at: now,
             version: 1,
             secret: secret.unwrap(),
+            secret_made_at: now,
             previous: None,
         };
         assert!(self.store.create_endpoint(endpoint).await.unwrap());
