@@ -31,6 +31,7 @@ pub mod request_id;
 pub mod route;
 pub mod serve;
 
+mod format;
 mod insights;
 mod sessions;
 mod start;
@@ -159,7 +160,7 @@ pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
     }
 }
 
-fn resources() -> [Resource; 8] {
+fn resources() -> [Resource; 9] {
     // Paths are tried in this order: the one with nearly all of the traffic comes first.
     [
         resource(Route::SessionTelemetry, "GET, POST")
@@ -172,5 +173,6 @@ fn resources() -> [Resource; 8] {
         resource(Route::SessionInsights, "GET, HEAD").route(get().to(insights::insight)),
         resource(Route::SessionEvidence, "GET, HEAD").route(get().to(insights::evidence)),
         resource(Route::Session, "GET, HEAD").route(get().to(sessions::session)),
+        resource(Route::Schema, "GET, HEAD").route(get().to(format::schema)),
     ]
 }

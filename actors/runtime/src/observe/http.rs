@@ -47,6 +47,8 @@ label! {
         WebhookDeliveriesRetry = "/v1/webhooks/deliveries/retry",
         /// `GET /openapi.json`
         OpenApi = "/openapi.json",
+        /// `GET /porchlight.proto`
+        Schema = "/porchlight.proto",
         /// `GET /docs`
         Docs = "/docs",
         /// The console.
