@@ -306,8 +306,9 @@ fn clock(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
+/// Two sessions that one courier records at once, for two parcels of one stop, hold one trace and copy nothing.
 fn replay(scene: &Scene<'_>) -> Option<Signal> {
-    let replay = scene.input.known.replay?;
+    let replay = scene.input.known.replay.filter(|replay| !replay.together)?;
     let text = format!(
         "{:.0} % of the path is a copy, to the decimetre, of the one in session {}.",
         f64::from(replay.similarity) * 100.0,

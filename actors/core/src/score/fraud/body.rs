@@ -110,7 +110,9 @@ fn pieces(scene: &Scene<'_>) -> Vec<Piece> {
     let mut from_ms = first.t_ms;
     while from_ms < last.end_ms().min(super::super::END_MS_MAX) {
         let to_ms = from_ms.saturating_add(PIECE_MS);
-        match piece(scene, from_ms, to_ms).filter(|piece| piece.body != Rest::No && piece.way_m > 0.0) {
+        match piece(scene, from_ms, to_ms)
+            .filter(|piece| piece.body != Rest::No && piece.way_m > 0.0)
+        {
             Some(piece) => {
                 pieces.push(piece);
                 from_ms = to_ms;
@@ -193,7 +195,9 @@ fn rest(windows: &[Window]) -> (Rest, f32) {
     let median = spreads.get(spreads.len() / 2).copied();
     let gait = windows.iter().filter(has_gait).count();
     let counted = windows.iter().filter(|window| window.steps.is_some());
-    let moves = steps > STEPS_MOST || gait > FIDGETS_MOST || windows.iter().any(|window| in_vehicle(&window));
+    let moves = steps > STEPS_MOST
+        || gait > FIDGETS_MOST
+        || windows.iter().any(|window| in_vehicle(&window));
     let rest = match median {
         _ if moves => Rest::No,
         Some(median) if spreads.len() >= HEARD_LEAST && median < NO_GAIT_ACCEL_STD => Rest::Still,
@@ -214,8 +218,18 @@ fn has_gait(window: &&Window) -> bool {
 
 /// The position walks, and nothing of a walk is in the body.
 fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
-    let declared = scene.input.context.sensors.iter().any(|sensor| sensor == "steps");
-    let counts = declared || scene.input.windows.iter().any(|window| window.steps.is_some());
+    let declared = scene
+        .input
+        .context
+        .sensors
+        .iter()
+        .any(|sensor| sensor == "steps");
+    let counts = declared
+        || scene
+            .input
+            .windows
+            .iter()
+            .any(|window| window.steps.is_some());
     let on_foot = |piece: &&Piece| !piece.on_road && FOOT_MPS.contains(&piece.speed_mps);
     // A phone without a step counter may be carried so gently that nothing shows, but not as if it lay on a table.
     let still = |piece: &&Piece| {

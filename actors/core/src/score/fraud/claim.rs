@@ -59,9 +59,10 @@ fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
     let very = distance_m > VERY_FAR_M.max(VERY_FAR_SIGMAS * sigma_m);
     // Whoever taps late, or hands over round the corner, has been there; whoever never came has nothing to hand over.
     let never_near = very
-        && scene.fixes.iter().all(|fix| {
-            fix.place.distance_m(Place::default()) > VERY_FAR_M / 2.0 + fix.accuracy_m
-        });
+        && scene
+            .fixes
+            .iter()
+            .all(|fix| fix.place.distance_m(Place::default()) > VERY_FAR_M / 2.0 + fix.accuracy_m);
     let (name, points, never) = match (very, never_near) {
         (true, true) => (
             "claim_never_near",

@@ -12,6 +12,8 @@ use crate::window::Fix;
 /// Fixes that are looked at together, and how far apart they are.
 const PIECE: usize = 40;
 const STEP_SEC: core::ops::RangeInclusive<f32> = 0.5..=2.5;
+/// Changes of place that make a chord.
+const CHORD: usize = 10;
 /// The mean speed of a piece, on foot and in a vehicle.
 const FOOT_MPS: core::ops::RangeInclusive<f32> = 0.5..=3.0;
 const ROAD_MPS: core::ops::RangeInclusive<f32> = 3.0..=45.0;
@@ -86,7 +88,15 @@ fn pieces(scene: &Scene<'_>, fixes: &[Fix]) -> Vec<Piece> {
 
 fn piece(velocities: &[(f32, f32)], span: (u32, u32), is_driven: bool) -> Option<Piece> {
     let length = |(east, north): (f32, f32)| (east * east + north * north).sqrt();
-    let mean_mps = velocities.iter().map(|&one| length(one)).sum::<f32>() / PIECE as f32;
+    // The speed along the way: that of its chords, which noise hardly lengthens.
+    let chord_mps = |chord: &[(f32, f32)]| {
+        let sum = chord
+            .iter()
+            .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        length(sum) / chord.len() as f32
+    };
+    let chords = velocities.chunks_exact(CHORD);
+    let mean_mps = chords.clone().map(chord_mps).sum::<f32>() / chords.len().max(1) as f32;
     let on_road = is_driven || !FOOT_MPS.contains(&mean_mps);
     if on_road && !ROAD_MPS.contains(&mean_mps) {
         return None;
