@@ -1,0 +1,5 @@
+//! The management console: what it lets in, what it shows to whom, and how it does in a real browser.
+
+mod browser;
+mod pages;
+mod visitor;
