@@ -33,6 +33,8 @@ pub mod serve;
 
 mod format;
 mod insights;
+mod ndjson;
+mod pipeline;
 mod sessions;
 mod start;
 mod stop;
@@ -160,12 +162,13 @@ pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
     }
 }
 
-fn resources() -> [Resource; 9] {
+fn resources() -> [Resource; 10] {
     // Paths are tried in this order: the one with nearly all of the traffic comes first.
     [
         resource(Route::SessionTelemetry, "GET, POST")
             .route(web::post().to(telemetry::telemetry))
             .route(web::get().to(telemetry::upgrade)),
+        resource(Route::Telemetry, "POST").route(web::post().to(ndjson::telemetry)),
         resource(Route::SessionStart, "POST").route(web::post().to(start::start)),
         resource(Route::SessionStop, "POST").route(web::post().to(stop::stop)),
         resource(Route::Sessions, "GET, HEAD").route(get().to(sessions::list)),

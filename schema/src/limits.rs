@@ -27,6 +27,10 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const NDJSON_SENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Body of one NDJSON request after decompression (contract 9).
 pub const NDJSON_UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Lines of one NDJSON request between their reading and their answer.
+pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;
+/// A client that has not read what waits for it after this long is given up.
+pub const ANSWER_WRITTEN_MS_MAX: u64 = 10_000;
 /// A body in which nothing moves for this long is given up with 408 (contract 9).
 pub const BODY_SILENCE_MS_MAX: u64 = 10_000;
 /// A body that is not whole after this long is given up with 408 (contract 9).

@@ -87,12 +87,17 @@ pub(super) fn decode(format: Format, body: &[u8]) -> Result<DecodedBatch, Proble
     let decoded = format
         .decode(body)
         .map_err(|error| not_decoded(format, error))?;
-    if decoded.unknown_kinds > 0 {
+    count_unknown(&decoded);
+    Ok(decoded)
+}
+
+/// Counts what was skipped in a batch.
+pub(super) fn count_unknown(batch: &DecodedBatch) {
+    if batch.unknown_kinds > 0 {
         Metrics::get()
             .samples_unknown
-            .increment(u64::from(decoded.unknown_kinds));
+            .increment(u64::from(batch.unknown_kinds));
     }
-    Ok(decoded)
 }
 
 /// Why a batch could not be read.

@@ -15,6 +15,7 @@ mod fields;
 mod insights;
 mod lifecycle;
 mod lists;
+mod ndjson;
 mod operators;
 mod order;
 mod overload;
