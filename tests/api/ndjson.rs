@@ -5,7 +5,7 @@ use std::io::Write;
 use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::answer::Answer;
@@ -316,16 +316,24 @@ async fn lines_are_answered_as_they_arrive_and_overload_hits_single_ones() {
     assert_eq!(slow.answer().await, refused(None, None, 503, "overloaded"));
     slow.send(line(&id, 2).as_bytes()).await;
     assert_eq!(slow.answer().await, taken(&id, 2));
-    // What ends it early is told in a last line, and what was done stays done.
-    slow.stream.get_mut().write_all(b"zz\r\n").await.unwrap();
-    assert_eq!(
-        slow.answer().await,
-        refused(None, None, 400, "malformed_body")
-    );
-    let mut rest = Vec::new();
-    drop(slow.stream.read_to_end(&mut rest).await);
+    slow.stream.get_mut().write_all(b"0\r\n\r\n").await.unwrap();
+    server.stop().await;
+}
+
+#[actix::test]
+async fn what_ends_a_body_early_is_told_in_a_last_line() {
+    let server = Server::start().await;
+    let id = server.start_session().await.id;
+    let mut body = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    body.write_all(format!("{}{{\"sess", line(&id, 0)).as_bytes())
+        .unwrap();
+    let body = [&body.finish().unwrap()[..], b"and something else"].concat();
+    let request = request(&server, &server.keys.client, body).header("Content-Encoding", "gzip");
+    let expected = [taken(&id, 0), refused(None, None, 400, "malformed_body")];
+    assert_eq!(lines(request).await, expected);
+    // What was done stays done.
     let answer = server
-        .post(&telemetry(&id), &server.keys.client, &batch(2))
+        .post(&telemetry(&id), &server.keys.client, &batch(0))
         .await;
     assert_eq!(answer.status, 202);
     server.stop().await;
