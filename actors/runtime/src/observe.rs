@@ -309,6 +309,7 @@ pub fn install() {
     let store = store::StoreMetrics::get();
     store.queue.set(0.0);
     store.disk.set(0.0);
+    store.disk_free.set(0.0);
     runtime::RuntimeMetrics::get().tell();
     webhook::WebhookMetrics::get().reset();
     let metrics = Metrics::get();

@@ -190,6 +190,8 @@ catalogue! {
             [], "Write operations that wait for the committer.";
         STORE_DISK_BYTES = Gauge, Bytes, "porchlight_store_disk_bytes"
             [], "What the embedded store takes on its disk; looked at each minute.";
+        STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
+            [], "What is free on the disk of the embedded store; 0 where it can't be told.";
     }
     "Runtime" {
         BUILD_INFO = Gauge, Count, "porchlight_build_info"
