@@ -152,7 +152,7 @@ async fn whoever_comes_again_sees_what_one_sees_who_stays() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         send(&server, &session, [8, 9, 7, 10, 11, 12, 13, 16, 17, 18]).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
-        send(&server, &session, (19..24).chain([14, 15])).await;
+        send(&server, &session, [14, 15].into_iter().chain(19..24)).await;
         stop(&server, &session).await;
     };
     let (stayed, came_again, ()) =
