@@ -192,5 +192,5 @@ figure:target{outline:2px solid var(--trace)}figcaption{margin-bottom:.3rem}figc
 .ok{color:var(--good);font-weight:500}.no{color:var(--bad);font-weight:600}svg{display:block;width:100%;height:auto}\
 svg text{font:11px system-ui,sans-serif;fill:var(--soft)}svg text.on{fill:#fff;font-weight:600;pointer-events:none}\
 .base{fill:var(--out)}.out{fill:var(--out);opacity:.8}.grid{stroke:var(--line);stroke-width:1}.trace{fill:none;stroke:var(--trace);stroke-width:1.2;vector-effect:non-scaling-stroke}\
-.open{opacity:.45}.bad{stroke:var(--bad);stroke-width:2.5}.key{display:inline-block;width:.9em;height:.9em;border-radius:2px;margin:0 .25em 0 .8em;vertical-align:-.1em}\
+.open{opacity:.45}.bad{stroke:var(--bad);stroke-width:2.5}.legend{font-size:12px}.key{display:inline-block;width:.9em;height:.9em;border-radius:2px;margin:0 .25em 0 .8em;vertical-align:-.1em}\
 .key.red{border:2px solid var(--bad);background:none;box-sizing:border-box}";

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use porchlight_bench::sim::{Delivery, End, Kind, Loss, ParameterSet, Scenario};
 use porchlight_core::evaluate::{Evaluation, Fields, Labels, Recording, fields_text, text};
+use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::sample::json::decode_batch;
 use serde::Serialize;
 use serde_json::Value;
@@ -51,7 +52,8 @@ pub(super) fn run(
             if let Some(page) = page.as_deref_mut().filter(|_| seed <= DRAWN) {
                 page.add(&shown);
             }
-            if seed <= DRAWN {
+            // Where hardly anything is seen without a loss, nothing can be lost.
+            if seed <= DRAWN && is_seen_well(&delivery) {
                 visibility.extend(with_losses(&name, &delivery)?);
             }
         }
@@ -63,6 +65,13 @@ pub(super) fn run(
         by_kind,
         visibility,
     })
+}
+
+/// A phone that went along, and was heard to the end.
+fn is_seen_well(delivery: &Delivery) -> bool {
+    let outcome = delivery.truth.outcome;
+    delivery.truth.phone_carried
+        && outcome.is_some_and(|outcome| outcome != ReasonCode::InsufficientData)
 }
 
 fn with_losses(name: &str, delivery: &Delivery) -> anyhow::Result<Vec<(f64, f64)>> {

@@ -201,7 +201,14 @@ impl Fields {
 
     fn add_times(&mut self, facts: &Facts, scored: &Scored) {
         let sec = |t_ms: u32| f64::from(t_ms) / 1000.0;
-        // Where nothing is known of a stay at a door, the entrance is all that the source may hold.
+        // What is not true, or was hardly seen, has no times; where nothing is known of a door, the entrance is all that
+        // the source may hold.
+        let is_real = facts.fraudulent != Some(true)
+            && facts.outcome != Some(ReasonCode::InsufficientData)
+            && (facts.outcome.is_some() || facts.right_doorstep.is_none());
+        if !is_real {
+            return;
+        }
         let knows_all = facts.right_doorstep.is_some();
         match (facts.entrance_at_sec, scored.entrance_ms.map(sec)) {
             (Some(truth), Some(told)) => self.entrance.errors_sec.push((told - truth).abs()),

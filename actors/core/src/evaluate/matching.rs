@@ -36,6 +36,13 @@ const SAME_CLIMB_SEC: f64 = 3.0;
 /// matter of the boundary, seconds.
 const SLIVER_SEC: f64 = 5.0;
 
+/// A sliver that reaches into a span is a matter of the boundary, not a detection of its own.
+fn is_sliver(piece: Stretch, detected: &Detected) -> bool {
+    let event = &detected.event;
+    let whole_ms = event.t_end_ms.unwrap_or(event.t_start_ms) - event.t_start_ms;
+    piece.length() < (0.5 * f64::from(whole_ms) / 1000.0).min(SLIVER_SEC)
+}
+
 fn is_instant(event_type: EventType) -> bool {
     matches!(event_type, EventType::Gate | EventType::GpsRestored)
 }
@@ -153,13 +160,8 @@ pub(super) fn add(
             .iter()
             .filter(|segment| own.common(stretch_of(segment)) > 0.5 * stretch_of(segment).length());
         tally.merges += u32::try_from(run_together.count().saturating_sub(1)).unwrap_or(0);
-        // A sliver that reaches into a span is a matter of the boundary, not a detection of its own.
         let is_right = pairs.iter().any(|pair| pair.1 == place);
-        let whole =
-            f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms) - one.event.t_start_ms)
-                / 1000.0;
-        let most = (0.5 * whole).min(SLIVER_SEC);
-        if is_complete && (is_right || own.length() >= most) {
+        if is_complete && (is_right || !is_sliver(*own, one)) {
             tally.detections += 1;
             tally
                 .confidences
@@ -255,9 +257,12 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
                     .is_some_and(|(_, other)| core::ptr::eq(*other, *one))
                     || pair.1 == place
             });
+            let counts = own
+                .iter()
+                .any(|(piece, other)| core::ptr::eq(*other, *one) && !is_sliver(*piece, other));
             let verdict = match is_right {
                 true => Verdict::Right,
-                false if is_complete => Verdict::Wrong,
+                false if is_complete && counts => Verdict::Wrong,
                 false => Verdict::Open,
             };
             judged.push(of(one, verdict));

@@ -302,7 +302,13 @@ fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
     for &(_, value) in &signal.values {
         (low, high) = (low.min(value), high.max(value));
     }
-    let (low, high) = (low, high.max(low + signal.range_least));
+    // Adding 0 turns −0 into 0.
+    let low = if low.abs() < 0.5 && !signal.by_log {
+        low.min(0.0)
+    } else {
+        low
+    };
+    let high = high.max(low + signal.range_least);
     let (from, to) = (shape(low), shape(high));
     let place = |value: f64| {
         y + SIGNAL - 3.0 - (SIGNAL - 6.0) * (shape(value) - from) / (to - from).max(1e-9)
@@ -315,12 +321,14 @@ fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
         last_sec = sec;
     }
     format!(
-        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=end>{}</text><text x=\"{:.0}\" y=\"{:.0}\" text-anchor=end opacity=\".75\">{low:.0}…{high:.0} {}</text><path class=trace d=\"{path}\"/>",
+        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=end>{}</text><text x=\"{:.0}\" y=\"{:.0}\" text-anchor=end opacity=\".75\">{}…{} {}</text><path class=trace d=\"{path}\"/>",
         LEFT - 8.0,
         y + SIGNAL / 2.0,
         signal.name,
         LEFT - 8.0,
         y + SIGNAL / 2.0 + 13.0,
+        low.round() as i64,
+        high.round() as i64,
         signal.unit
     )
 }
