@@ -36,6 +36,7 @@ mod sessions;
 mod start;
 mod stop;
 mod telemetry;
+mod waking;
 mod webhooks;
 
 use std::time::Duration;

@@ -10,6 +10,8 @@ pub mod overload;
 pub mod process;
 pub mod ratio;
 pub mod report;
+pub mod restart;
+pub mod server;
 pub mod target;
 
 /// Nanoseconds since an instant, kept in 64 bits.

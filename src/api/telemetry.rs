@@ -14,6 +14,7 @@ use porchlight_schema::sample::json::{DecodeError, decode_batch};
 use super::body::{self, Limits};
 use super::call::{Call, session_not_found};
 use super::problem::{Code, Fault, Problem};
+use super::waking::{look_again, together};
 
 /// Takes one batch. 202 `{sessionId, ackSeq}` once it is durable and not before.
 ///
@@ -33,9 +34,14 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
     caller.still_good(target.end.as_ref(), service.now())?;
     call.accepts_json()?;
     let announced = body::json(call.headers(), Limits::BATCH)?;
-    let mut permit = service
-        .admit(&target, announced.bytes())
-        .map_err(not_admitted)?;
+    let mut permit = match service.admit(&target, announced.bytes()) {
+        Ok(permit) => permit,
+        Err(error) => {
+            // A body that has come along with its head is passed over; unread, it would cost its connection.
+            look_again().await;
+            return Err(not_admitted(error));
+        }
+    };
     let grow = |bytes| permit.grow(bytes).map_err(not_admitted);
     let body = announced
         .read(call.payload, call.state.config.body_deadlines, grow)
@@ -47,8 +53,7 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
             .samples_unknown
             .increment(u64::from(decoded.unknown_kinds));
     }
-    service
-        .ingest(&target, permit, decoded.seq, decoded.batch)
+    together(service.ingest(&target, permit, decoded.seq, decoded.batch))
         .await
         .map_err(not_taken)?;
     Ok(acknowledged(session_id, decoded.seq))

@@ -219,6 +219,8 @@ pub struct Metrics {
     pub bytes: Counter,
     /// Bytes of bodies in flight.
     pub in_flight_bytes: Gauge,
+    /// Batches that may be between their last byte and their acknowledgement.
+    pub ingest_limit: Gauge,
     /// Sessions that record.
     pub sessions_live: Gauge,
     /// Sessions that were started.
@@ -250,6 +252,7 @@ impl Metrics {
             samples_unknown: metrics::counter!("porchlight_ingest_samples_unknown_total"),
             bytes: metrics::counter!("porchlight_ingest_packed_bytes_total"),
             in_flight_bytes: metrics::gauge!("porchlight_ingest_in_flight_bytes"),
+            ingest_limit: metrics::gauge!("porchlight_ingest_limit_batches"),
             sessions_live: metrics::gauge!("porchlight_sessions_live"),
             sessions_started: metrics::counter!("porchlight_sessions_started_total"),
             holes_given_up: metrics::counter!("porchlight_session_holes_given_up_total"),
@@ -296,6 +299,9 @@ pub fn install() {
     let metrics = Metrics::get();
     metrics.sessions_live.set(0.0);
     metrics.in_flight_bytes.set(0.0);
+    metrics
+        .ingest_limit
+        .set(f64::from(porchlight_schema::limits::INGEST_BATCHES_START));
     metrics.scoring_waiting.set(0.0);
     for &actor in ActorKind::ALL {
         metrics.actor(actor).live.set(0.0);

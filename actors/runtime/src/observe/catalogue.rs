@@ -133,6 +133,11 @@ pub const CATALOGUE: &[Definition] = &[
         &[],
         "Bytes of request bodies that are admitted and not acknowledged.",
     ),
+    gauge(
+        "porchlight_ingest_limit_batches",
+        &[],
+        "Batches that may be between their last byte and their acknowledgement; more are refused.",
+    ),
     gauge("porchlight_sessions_live", &[], "Sessions that record."),
     counter(
         "porchlight_sessions_started_total",
