@@ -9,6 +9,7 @@ mod gate;
 mod handle;
 mod rest;
 mod send;
+mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +34,7 @@ use crate::timers::Wheel;
 
 pub use admission::{AdmitError, Permit};
 pub use handle::Handle;
+pub use watch::Watch;
 
 use gate::Gate;
 use handle::Slot;
@@ -88,6 +90,7 @@ pub(crate) struct Inner {
     gate: Gate,
     /// Batches in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
+    watched: watch::Watched,
 }
 
 impl std::fmt::Debug for Registry {
@@ -135,6 +138,7 @@ impl Registry {
             in_flight_bytes: AtomicUsize::new(0),
             gate: Gate::default(),
             mailboxes: Arc::default(),
+            watched: watch::Watched::default(),
         });
         let registry = Self { inner };
         let lanes = parts.arbiters.into_iter().map(|arbiter| {
@@ -311,6 +315,7 @@ impl Registry {
             Metrics::get().sessions_live.decrement(1.0);
             self.inner.ending.insert(session_id, handle);
         }
+        self.wake_watchers(session_id);
         self.inner.scoring.request(session_id);
     }
 
@@ -323,6 +328,7 @@ impl Registry {
     }
 
     fn on_scored(&self, session_id: SessionId) {
+        self.wake_watchers(session_id);
         if let Some((_, handle)) = self.inner.ending.remove(&session_id)
             && let Some(actor) = handle.slot().actor.take()
         {
@@ -409,6 +415,7 @@ impl Registry {
     /// No new work from now on.
     pub(crate) fn refuse(&self) {
         self.inner.draining.store(true, Ordering::SeqCst);
+        self.wake_all_watchers();
     }
 
     /// Whether new work is refused.

@@ -5,6 +5,7 @@
 //! other, never interleaved.
 
 mod running;
+mod watching;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::registry::{Handle, LiveEvents, Registry};
 
 pub(crate) use running::Frozen;
 use running::Running;
+pub(crate) use watching::ReadTold;
 
 /// Batches read from the journal at once.
 const READ_BATCHES: usize = 64;
@@ -219,7 +221,9 @@ impl SessionActor {
         // The machine is thrown away when it panics, so that nobody sees it half changed.
         match catch_unwind(AssertUnwindSafe(|| machine.arrive(context, seq, batch))) {
             Ok(step) => {
-                running.note_change(self.registry.inner().clock.now());
+                if running.note_change(self.registry.inner().clock.now()) {
+                    self.registry.wake_watchers(self.handle.session_id);
+                }
                 Some(step)
             }
             Err(_panic) => {

@@ -51,15 +51,18 @@ impl Running {
         }))
     }
 
-    pub(super) fn note_change(&mut self, now: TimestampMs) {
+    /// Notes what a batch changed; whether any event opened or closed.
+    pub(super) fn note_change(&mut self, now: TimestampMs) -> bool {
         let change_count = self.machine.change_count();
-        if self.seen != change_count {
+        let has_changed = self.seen != change_count;
+        if has_changed {
             self.seen = change_count;
             self.changed_at = Some(now);
         }
         if self.machine.has_unsnapshotted() {
             self.unsnapshotted_since.get_or_insert_with(Instant::now);
         }
+        has_changed
     }
 
     pub(super) fn snapshot_is_due(&self) -> bool {

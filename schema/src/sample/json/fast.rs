@@ -25,9 +25,31 @@ thread_local! {
 }
 
 pub(super) fn decode_batch(text: &[u8]) -> Option<DecodedBatch> {
+    decode(text, &mut |scanner, _| scanner.skip_scalar())
+}
+
+/// The same with the `sessionId` beside it, which must be there.
+pub(super) fn decode_line(text: &[u8]) -> Option<(&str, DecodedBatch)> {
+    let mut session_id = None;
+    let decoded = decode(text, &mut |scanner, key| match key {
+        b"sessionId" if session_id.is_none() => {
+            session_id = Some(scanner.text()?);
+            Some(())
+        }
+        b"sessionId" => None,
+        _ => scanner.skip_scalar(),
+    })?;
+    Some((session_id?, decoded))
+}
+
+/// `other` reads the values of what is not a batch's.
+fn decode<'a>(
+    text: &'a [u8],
+    other: &mut impl FnMut(&mut Scanner<'a>, &'a [u8]) -> Option<()>,
+) -> Option<DecodedBatch> {
     BUILDER.with_borrow_mut(|builder| {
         builder.clear();
-        let decoded = decode_into(text, builder);
+        let decoded = decode_into(text, builder, other);
         if text.len() > KEPT_TEXT_BYTES_MAX {
             *builder = BatchBuilder::default();
         }
@@ -35,7 +57,11 @@ pub(super) fn decode_batch(text: &[u8]) -> Option<DecodedBatch> {
     })
 }
 
-fn decode_into(text: &[u8], builder: &mut BatchBuilder) -> Option<DecodedBatch> {
+fn decode_into<'a>(
+    text: &'a [u8],
+    builder: &mut BatchBuilder,
+    other: &mut impl FnMut(&mut Scanner<'a>, &'a [u8]) -> Option<()>,
+) -> Option<DecodedBatch> {
     let mut scanner = Scanner::new(text);
     let mut seq = None;
     let mut unknown_kinds = None;
@@ -50,7 +76,7 @@ fn decode_into(text: &[u8], builder: &mut BatchBuilder) -> Option<DecodedBatch> 
             Some(())
         }
         b"seq" | b"samples" => None,
-        _ => scanner.skip_scalar(),
+        _ => other(scanner, key),
     })?;
     scanner.end()?;
     let seq = u32::try_from(seq?)
