@@ -22,3 +22,5 @@ mod receiver;
 mod server;
 #[cfg(test)]
 mod shutdown;
+#[cfg(test)]
+mod streams;
