@@ -29,6 +29,7 @@ macro_rules! label {
 mod catalogue;
 mod fact;
 pub mod http;
+pub mod quarantine;
 pub mod runtime;
 pub mod store;
 pub mod streams;
