@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod console;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod dashboards;
