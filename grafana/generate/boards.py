@@ -258,6 +258,14 @@ def ingest():
             panel("Refusals", "Requests refused, by the code of the problem.", "reqps",
                   [(rate("porchlight_http_problems_total", "code") + " > 0", "{{code}}")], width=24),
         ]),
+        ("Connections that stay", [
+            panel("Open", "Event streams, WebSockets, and NDJSON requests while their lines are answered.", "short",
+                  [("sum by (stream) (porchlight_streams_open{$$})", "{{stream}}")]),
+            panel("Messages", "Batches that came, taken or refused, and messages of event streams that went.", "ops",
+                  [(rate("porchlight_stream_messages_total", "stream, outcome"), "{{stream}} {{outcome}}")]),
+            panel("Ended", "By reason; full: not opened, for as many were open as may be.", "ops",
+                  [(rate("porchlight_streams_ended_total", "stream, reason"), "{{stream}} {{reason}}")]),
+        ]),
         ("Sessions", [
             panel("Recording", "Sessions that record, on each node.", "short",
                   [("sum by (instance) (porchlight_sessions_live{$$})", "{{instance}}")]),

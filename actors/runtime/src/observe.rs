@@ -93,6 +93,8 @@ label! {
         Score = "score",
         /// There is something to send, or to look at.
         Poke = "poke",
+        /// What was asked of the store or of a receiver is there.
+        Step = "step",
     }
 }
 
