@@ -114,7 +114,7 @@ fn readiness(checks: &[Check]) -> Markup {
                 @for check in checks {
                     tr {
                         th scope="row" { (check.name) }
-                        td.good[check.ok].bad[!check.ok] { (check.reason.as_deref().unwrap_or("yes")) }
+                        td.number.good[check.ok].bad[!check.ok] { (check.reason.as_deref().unwrap_or("yes")) }
                     }
                 }
             } }

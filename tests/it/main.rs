@@ -24,3 +24,5 @@ mod receiver;
 mod server;
 #[cfg(test)]
 mod shutdown;
+#[cfg(test)]
+mod streams;
