@@ -8,6 +8,7 @@
 //!   record.rs          a row's value: payload, number of its group, checksum
 //!   continuity.rs      group markers: whether anything that was acknowledged is missing
 //!   engine.rs          an ordered key-value engine: engine/memory.rs for tests, engine/fjall.rs on disk
+//! cql.rs               the ports on ScyllaDB or Cassandra (cql/*.rs), for several nodes
 //! embedded.rs          opening the store on disk, with every check;  backup.rs  copying it while it runs
 //! secrets.rs           the key files
 //! ```
@@ -49,6 +50,7 @@
 mod backup;
 mod committer;
 mod continuity;
+pub mod cql;
 pub mod embedded;
 pub mod engine;
 pub mod local;

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use porchlight::store::engine::Engine;
-use porchlight::store::local::LocalStore;
 use porchlight::store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions};
 use porchlight_actors::ports::{Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store};
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
@@ -27,7 +25,7 @@ pub trait Subject: Send + Sync {
     async fn put_endpoint(&self, tenant: Tenant, enabled: bool);
 }
 
-pub async fn put_endpoint<E: Engine>(store: &LocalStore<E>, tenant: Tenant, enabled: bool) {
+pub async fn put_endpoint(store: &dyn Outbox, tenant: Tenant, enabled: bool) {
     let stored = store.endpoint(tenant).await.unwrap();
     let version = stored.as_ref().map_or(0, |stored| stored.version) + 1;
     let endpoint = Endpoint {
@@ -67,7 +65,7 @@ impl Subject for Memory {
     }
 
     async fn put_endpoint(&self, tenant: Tenant, enabled: bool) {
-        put_endpoint(&self.0, tenant, enabled).await;
+        put_endpoint(&*self.0, tenant, enabled).await;
     }
 }
 
@@ -94,7 +92,7 @@ impl Subject for Embedded {
     }
 
     async fn put_endpoint(&self, tenant: Tenant, enabled: bool) {
-        put_endpoint(&self.store, tenant, enabled).await;
+        put_endpoint(&*self.store, tenant, enabled).await;
     }
 }
 

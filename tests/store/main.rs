@@ -12,6 +12,9 @@
 
 mod committing;
 mod conformance;
+mod cql;
+#[path = "../cql/server.rs"]
+mod cql_server;
 mod damage;
 mod fixtures;
 mod guards;
@@ -24,4 +27,11 @@ mod suite {
 
     conformance::suite!(memory, fixtures::Memory::make());
     conformance::suite!(embedded, fixtures::Embedded::make());
+    conformance::suite!(
+        cql,
+        match crate::cql::Cql::make().await {
+            Some(subject) => subject,
+            None => return,
+        }
+    );
 }
