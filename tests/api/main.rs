@@ -18,4 +18,5 @@ mod lists;
 mod operators;
 mod order;
 mod overload;
+mod protobuf;
 mod server;

@@ -39,6 +39,7 @@ pub async fn put_endpoint(store: &dyn Outbox, tenant: Tenant, enabled: bool) {
             number: 1,
             sealed: Vec::new(),
         },
+        secret_made_at: TimestampMs(1),
         previous: None,
     };
     let done = if stored.is_some() {
