@@ -39,6 +39,11 @@
 //! **Time to live instead of sweeps.** Rows go by themselves after the retention and the longest session, and a day;
 //! what is rewritten lives longer. A session is gone once its first row is.
 //!
+//! **One process serves, the newest.** As long as the shards of a keyspace have one owner, that is whoever took the last
+//! generation. The one before finds that out within seconds and ends itself; until then what it writes is either a set's
+//! (journal, messages), decided by a transaction, or sorts below (cursors, snapshots). It may send a message twice, under
+//! the same id.
+//!
 //! **Waiting is counted by walking**: how full outboxes are is read from their slots, and only up to a limit that keeps
 //! the walk short.
 
@@ -60,15 +65,16 @@ mod state;
 mod statements;
 mod tls;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use porchlight_actors::ports::{StoreError, StoreResult};
 
 pub use connect::{CqlOpenError, CqlOptions, CqlTls};
+pub use schema::is_keyspace;
 
-use super::committer::HandOver;
+use super::committer::{HandOver, OnFatal};
 use connect::Profiles;
 use db::{Db, Lwt};
 use memory::Memory;
@@ -82,6 +88,10 @@ const SNAPSHOTS: Duration = Duration::from_secs(2 * 86_400);
 const OUTBOX: Duration = Duration::from_secs(8 * 86_400);
 /// Threads that serve the cluster's connections.
 const THREADS: usize = 2;
+/// A close waits this long for what is under way: as long as a statement may take, and a little.
+const CLOSE_WITHIN: Duration = Duration::from_secs(6);
+/// How often a process that serves asks whether it still does.
+const WATCH_EVERY: Duration = Duration::from_secs(3);
 /// The row under which a process that is alone takes its generation.
 const ALONE: &str = "alone";
 
@@ -112,6 +122,19 @@ impl Lives {
     }
 }
 
+/// As what a process opens the store.
+pub enum Role {
+    /// It serves: it runs the sessions and sends the webhooks, and every process that served before ends itself.
+    Serving {
+        /// Called with each batch as soon as it is durable; it must never block.
+        hand_over: HandOver,
+        /// Called once when another process has taken over.
+        on_fatal: OnFatal,
+    },
+    /// It reads and writes beside those that serve, as commands do.
+    Beside,
+}
+
 /// The store on a CQL cluster.
 pub struct CqlStore {
     inner: Arc<Inner>,
@@ -127,6 +150,23 @@ struct Inner {
     generation: u64,
     hand_over: HandOver,
     closed: AtomicBool,
+    under_way: AtomicUsize,
+}
+
+/// Counts what is carried out.
+struct UnderWay(Arc<Inner>);
+
+impl UnderWay {
+    fn begin(inner: &Arc<Inner>) -> Self {
+        inner.under_way.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(inner))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl std::fmt::Debug for CqlStore {
@@ -138,13 +178,12 @@ impl std::fmt::Debug for CqlStore {
 }
 
 impl CqlStore {
-    /// Connects, brings the tables up to date, and takes the next generation. `hand_over` is called with each batch as
-    /// soon as it is durable; it must never block.
+    /// Connects, brings the tables up to date, and, to serve, takes the next generation.
     ///
     /// # Errors
     ///
     /// See [`CqlOpenError`].
-    pub async fn open(options: CqlOptions, hand_over: HandOver) -> Result<Arc<Self>, CqlOpenError> {
+    pub async fn open(options: CqlOptions, role: Role) -> Result<Arc<Self>, CqlOpenError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("store")
@@ -155,10 +194,14 @@ impl CqlStore {
         let Some(runtime) = &store.0 else {
             return Err(CqlOpenError::Thread);
         };
-        let opened = runtime.spawn(Inner::open(options, hand_over)).await;
-        let inner = opened.map_err(|_panic| CqlOpenError::Thread)??;
+        let opened = runtime.spawn(Inner::open(options, role)).await;
+        let (inner, on_fatal) = opened.map_err(|_panic| CqlOpenError::Thread)??;
+        let inner = Arc::new(inner);
+        if let Some(on_fatal) = on_fatal {
+            runtime.spawn(watch(Arc::downgrade(&inner), on_fatal));
+        }
         Ok(Arc::new(Self {
-            inner: Arc::new(inner),
+            inner,
             runtime: store.0.take(),
         }))
     }
@@ -180,12 +223,26 @@ impl CqlStore {
             return Err(StoreError::unavailable("the store has no threads"));
         };
         let work = work(Arc::clone(&self.inner));
+        let counted = UnderWay::begin(&self.inner);
+        let work = async move {
+            let done = work.await;
+            drop(counted);
+            done
+        };
         runtime.spawn(work).await.map_err(StoreError::unavailable)?
     }
 
-    /// Refuses every later call.
-    pub fn close(&self) {
+    /// Refuses every later call, and waits, a while, for what is under way.
+    pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
+        let ended = async {
+            while self.inner.under_way.load(Ordering::Acquire) > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(CLOSE_WITHIN, ended).await.is_err() {
+            tracing::warn!("the CQL store was closed before all of its writes were answered");
+        }
     }
 }
 
@@ -209,7 +266,10 @@ impl Drop for Opening {
 }
 
 impl Inner {
-    async fn open(options: CqlOptions, hand_over: HandOver) -> Result<Self, CqlOpenError> {
+    async fn open(
+        options: CqlOptions,
+        role: Role,
+    ) -> Result<(Self, Option<OnFatal>), CqlOpenError> {
         let session = connect::connect(&options).await?;
         schema::prepare(&session, &options).await?;
         let profiles = Profiles::new(options.ingest_within);
@@ -218,16 +278,27 @@ impl Inner {
             session,
             statements,
         };
-        let generation = next_generation(&db, ALONE).await?;
-        tracing::info!(generation, "the CQL store is open");
-        Ok(Self {
+        let (generation, hand_over, on_fatal) = match role {
+            Role::Serving {
+                hand_over,
+                on_fatal,
+            } => {
+                let generation = next_generation(&db, ALONE).await?;
+                tracing::info!(generation, "this process serves from the CQL store");
+                (generation, hand_over, Some(on_fatal))
+            }
+            Role::Beside => (0, Arc::new(|_, _, _| {}) as HandOver, None),
+        };
+        let inner = Self {
             db,
             lives: Lives::of(&options),
             memory: Memory::default(),
             generation,
             hand_over,
             closed: AtomicBool::new(false),
-        })
+            under_way: AtomicUsize::new(0),
+        };
+        Ok((inner, on_fatal))
     }
 
     fn check_open(&self) -> StoreResult<()> {
@@ -235,6 +306,25 @@ impl Inner {
             return Err(StoreError::unavailable("the store is closed"));
         }
         Ok(())
+    }
+}
+
+/// Asks from time to time whether another process has taken over. One that can't ask can't write either.
+async fn watch(inner: Weak<Inner>, on_fatal: OnFatal) {
+    loop {
+        tokio::time::sleep(WATCH_EVERY).await;
+        let Some(inner) = inner.upgrade().filter(|inner| inner.check_open().is_ok()) else {
+            return;
+        };
+        let statement = &inner.db.statements.generation_get;
+        match inner.db.row::<(i64,)>(statement, (ALONE,)).await {
+            Ok(Some((newest,))) if newest.unsigned_abs() > inner.generation => {
+                inner.closed.store(true, Ordering::Release);
+                return on_fatal("another process serves from this keyspace now");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "whether this process still serves can't be read"),
+        }
     }
 }
 

@@ -48,19 +48,33 @@ kill -9 "$server" 2>/dev/null
 wait "$server" 2>/dev/null
 rm -rf "$folder""#;
 
+/// A node that was started here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node<'s>(&'s Path);
+
+impl Node<'_> {
+    /// Sends it a signal, such as `-STOP`.
+    pub(crate) fn signal(self, signal: &str) {
+        let pid = std::fs::read_to_string(self.0.join("pid")).unwrap();
+        let sent = Command::new("kill").args([signal, pid.trim()]).status();
+        assert!(sent.unwrap().success());
+    }
+}
+
 /// A server that runs.
 #[derive(Debug)]
-pub struct CqlServer {
+pub(crate) struct CqlServer {
     /// Its nodes, each as `host:port`.
-    pub nodes: Vec<String>,
+    pub(crate) nodes: Vec<String>,
     /// The replication factor for keyspaces.
-    pub replication_factor: u32,
+    pub(crate) replication_factor: u32,
+    folders: Vec<PathBuf>,
     _keepers: Vec<Child>,
 }
 
 impl CqlServer {
     /// The server of this test binary; none where there is none to be had, which has been said then.
-    pub fn get() -> Option<&'static Self> {
+    pub(crate) fn get() -> Option<&'static Self> {
         static SERVER: OnceLock<Result<CqlServer, String>> = OnceLock::new();
         match SERVER.get_or_init(Self::find) {
             Ok(server) => Some(server),
@@ -76,11 +90,19 @@ impl CqlServer {
     }
 
     /// A name for a keyspace that no other run has.
-    pub fn fresh_keyspace() -> String {
+    pub(crate) fn fresh_keyspace() -> String {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         format!("test_{}_{}_{number}", now.as_secs(), std::process::id())
+    }
+
+    /// The node, if there is one only and it was started here.
+    pub(crate) fn only_node(&self) -> Option<Node<'_>> {
+        match self.folders.as_slice() {
+            [folder] => Some(Node(folder)),
+            _ => None,
+        }
     }
 
     fn find() -> Result<Self, String> {
@@ -89,6 +111,7 @@ impl CqlServer {
             return Ok(Self {
                 nodes: nodes.split(',').map(str::to_owned).collect(),
                 replication_factor: factor.map_or(1, |factor| factor.parse().unwrap()),
+                folders: Vec::new(),
                 _keepers: Vec::new(),
             });
         }
@@ -109,6 +132,7 @@ impl CqlServer {
         Ok(Self {
             nodes: nodes.iter().map(|node| format!("{node}:9042")).collect(),
             replication_factor: count,
+            folders,
             _keepers: keepers,
         })
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use porchlight::store::cql::{CqlOpenError, CqlOptions, CqlStore};
-use porchlight_actors::ports::Store;
+use porchlight::store::cql::{CqlOpenError, CqlOptions, CqlStore, Role};
+use porchlight_actors::ports::{Outbox, Store};
 use porchlight_schema::session::Tenant;
 use tokio::sync::OnceCell;
 
@@ -32,7 +32,11 @@ pub fn options(keyspace: String) -> Option<CqlOptions> {
 /// Opens a store with a keyspace of its own.
 pub async fn open(keyspace: String) -> Option<Result<Arc<CqlStore>, CqlOpenError>> {
     let options = options(keyspace)?;
-    Some(CqlStore::open(options, Arc::new(|_, _, _| {})).await)
+    let role = Role::Serving {
+        hand_over: Arc::new(|_, _, _| {}),
+        on_fatal: Arc::new(|_| {}),
+    };
+    Some(CqlStore::open(options, role).await)
 }
 
 /// The store that all checks of the suite share.
@@ -52,6 +56,10 @@ impl Cql {
 #[async_trait]
 impl Subject for Cql {
     fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.0) as _
+    }
+
+    fn outbox(&self) -> Arc<dyn Outbox> {
         Arc::clone(&self.0) as _
     }
 

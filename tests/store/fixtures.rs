@@ -21,6 +21,8 @@ use porchlight_schema::time::TimestampMs;
 pub trait Subject: Send + Sync {
     /// The store.
     fn store(&self) -> Arc<dyn Store>;
+    /// The same, as webhooks see it.
+    fn outbox(&self) -> Arc<dyn Outbox>;
     /// Gives the tenant an endpoint, enabled or not.
     async fn put_endpoint(&self, tenant: Tenant, enabled: bool);
 }
@@ -65,6 +67,10 @@ impl Subject for Memory {
         Arc::clone(&self.0) as _
     }
 
+    fn outbox(&self) -> Arc<dyn Outbox> {
+        Arc::clone(&self.0) as _
+    }
+
     async fn put_endpoint(&self, tenant: Tenant, enabled: bool) {
         put_endpoint(&*self.0, tenant, enabled).await;
     }
@@ -89,6 +95,10 @@ impl Embedded {
 #[async_trait]
 impl Subject for Embedded {
     fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store) as _
+    }
+
+    fn outbox(&self) -> Arc<dyn Outbox> {
         Arc::clone(&self.store) as _
     }
 

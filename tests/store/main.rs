@@ -14,6 +14,7 @@ mod committing;
 mod conformance;
 mod cql;
 #[path = "../cql/server.rs"]
+#[expect(dead_code, reason = "the black-box tests use all of it")]
 mod cql_server;
 mod damage;
 mod fixtures;
@@ -23,10 +24,10 @@ mod model;
 mod retention;
 
 mod suite {
-    use super::{conformance, fixtures};
+    use super::conformance;
 
-    conformance::suite!(memory, fixtures::Memory::make());
-    conformance::suite!(embedded, fixtures::Embedded::make());
+    conformance::suite!(memory, crate::fixtures::Memory::make());
+    conformance::suite!(embedded, crate::fixtures::Embedded::make());
     conformance::suite!(
         cql,
         match crate::cql::Cql::make().await {

@@ -106,11 +106,6 @@ struct Wanted {
     limit: usize,
 }
 
-fn now_slot() -> i64 {
-    // One ahead: another node's clock may be.
-    slot_of(SystemClock.now(), SLOT_MS) + 1
-}
-
 impl Inner {
     /// The hints of a slot that hold, at most `limit`, of which `takes` is true.
     async fn hints_in(
@@ -161,7 +156,7 @@ impl Inner {
         if wanted.limit == 0 {
             return Ok(found);
         }
-        let owner = Owner::Outbox(endpoint_id.to_bytes());
+        let owner = Owner::Outbox(endpoint_id, wanted.kind);
         let slots = self
             .slots(owner, wanted.from_slot, wanted.to_slot, Way::Up)
             .await?;
@@ -192,19 +187,22 @@ impl Inner {
     /// Moves the mark behind slots that are over and have nothing left.
     async fn advance(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
         let mark = self.mark(endpoint_id).await?;
-        let settled = slot_of(SystemClock.now().plus_ms(-SETTLED_MS), SLOT_MS) - 1;
-        let owner = Owner::Outbox(endpoint_id.to_bytes());
+        let settled = slot_of(SystemClock.now().plus_ms(-SETTLED_MS), SLOT_MS);
         let mut advanced = mark;
-        for slot in self.slots(owner, mark, settled, Way::Up).await? {
-            for kind in [OutboxKind::ByHand, OutboxKind::Ready, OutboxKind::Due] {
+        let mut first_left = settled;
+        for kind in [OutboxKind::ByHand, OutboxKind::Ready, OutboxKind::Due] {
+            let owner = Owner::Outbox(endpoint_id, kind);
+            for slot in self.slots(owner, mark, first_left - 1, Way::Up).await? {
+                advanced = settled;
                 let left = self.hints_in(endpoint_id, slot, kind, 1, |_| true).await?;
                 if !left.is_empty() {
-                    return self.put_mark(endpoint_id, mark, slot).await;
+                    first_left = slot;
+                    break;
                 }
             }
-            advanced = slot + 1;
         }
-        self.put_mark(endpoint_id, mark, advanced).await
+        self.put_mark(endpoint_id, mark, advanced.min(first_left))
+            .await
     }
 
     async fn put_mark(&self, endpoint_id: EndpointId, from: i64, to: i64) -> StoreResult<i64> {
@@ -232,7 +230,7 @@ impl Inner {
         let wanted = |kind, limit| Wanted {
             kind,
             from_slot: mark,
-            to_slot: now_slot(),
+            to_slot: i64::MAX,
             limit,
         };
         let mut listing = Listing::default();
@@ -250,8 +248,10 @@ impl Inner {
             listing.ready = Some(ready);
         }
         if let Some((until, limit)) = due {
+            // One that was due already when it was written lies in the slot of then.
+            let last = slot_of(until.max(SystemClock.now()), SLOT_MS);
             let wanted = Wanted {
-                to_slot: now_slot().max(slot_of(until, SLOT_MS)),
+                to_slot: last + 1,
                 ..wanted(OutboxKind::Due, limit)
             };
             let hints = self.hints(endpoint_id, wanted, |hint| hint.at < until);

@@ -132,8 +132,9 @@ impl Inner {
         data: &T,
     ) -> StoreResult<()> {
         let slot = slot_of(at.max(SystemClock.now()), SLOT_MS);
+        self.list_slots(&[(Owner::Outbox(endpoint_id, kind), slot)])
+            .await?;
         let endpoint = endpoint_id.to_bytes();
-        self.list_slots(&[(Owner::Outbox(endpoint), slot)]).await?;
         let (id, data) = (id.to_bytes(), encode(data)?);
         let (endpoint, id, data) = (endpoint.as_slice(), id.as_slice(), data.as_slice());
         let values = (

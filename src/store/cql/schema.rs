@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use scylla::client::session::Session;
+use scylla::errors::ExecutionError;
 use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
 use sha2::{Digest, Sha256};
@@ -18,13 +19,12 @@ use crate::world::fill;
 /// The migrations, in order. What has been released is never changed.
 const MIGRATIONS: [(i32, &str); 1] = [(1, include_str!("../../../schema/cql/0001_tables.cql"))];
 
-/// The two tables that migrations themselves need. Nodes that start at once make them at once: with a fixed id both
-/// make the same table, where the database would otherwise make two of one name and lose one.
+/// The two tables that migrations themselves need. Nodes that start at once make them at once: each has an id that
+/// follows from its name, so that all make the same table, where the database would otherwise make two of one name and
+/// lose one.
 const BOOTSTRAP: [&str; 2] = [
-    "CREATE TABLE IF NOT EXISTS schema_lock (name text PRIMARY KEY, holder blob) \
-     WITH id = 7e2c1f80-64c5-11f0-8f3a-0b6a6f6c0001",
-    "CREATE TABLE IF NOT EXISTS schema_migrations (number int PRIMARY KEY, hash blob) \
-     WITH id = 7e2c1f80-64c5-11f0-8f3a-0b6a6f6c0002",
+    "schema_lock (name text PRIMARY KEY, holder blob)",
+    "schema_migrations (number int PRIMARY KEY, hash blob)",
 ];
 
 /// The lock goes by itself after this long, in seconds; its holder renews it before each statement.
@@ -33,6 +33,8 @@ const LOCK_SEC: i32 = 120;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long somebody waits for the lock. Longer than the lock lives.
 const WAIT: Duration = Duration::from_secs(300);
+/// How often a change of the tables is tried.
+const RUN_TRIES_MAX: usize = 20;
 /// The largest keyspace name that both databases take.
 const KEYSPACE_CHARS_MAX: usize = 48;
 
@@ -41,7 +43,8 @@ fn failed(error: impl std::fmt::Display) -> CqlOpenError {
 }
 
 /// Whether a text can be a keyspace's name, which can't be bound as a value.
-pub(super) fn is_name(text: &str) -> bool {
+#[must_use]
+pub fn is_keyspace(text: &str) -> bool {
     let mut letters = text.chars();
     letters
         .next()
@@ -53,7 +56,7 @@ pub(super) fn is_name(text: &str) -> bool {
 
 /// Makes the keyspace when it is missing, uses it, and brings its tables up to date.
 pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenError> {
-    if !is_name(&options.keyspace) {
+    if !is_keyspace(&options.keyspace) {
         return Err(CqlOpenError::Keyspace);
     }
     let (keyspace, factor) = (&options.keyspace, options.replication_factor);
@@ -73,10 +76,20 @@ pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(
         .await
         .map_err(failed)?;
     for table in BOOTSTRAP {
-        run(session, table).await?;
+        let id = table_id(keyspace, table);
+        let text = format!("CREATE TABLE IF NOT EXISTS {table} WITH id = {id}");
+        run(session, &text).await?;
     }
-    session.await_schema_agreement().await.map_err(failed)?;
+    agree(session).await?;
     migrate(session).await
+}
+
+/// The id of a table of this keyspace: ids are unique in a cluster.
+fn table_id(keyspace: &str, table: &str) -> uuid::Uuid {
+    let hash = Sha256::digest(format!("{keyspace}.{table}"));
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(hash.get(..16).unwrap_or(&[0; 16]));
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
@@ -156,7 +169,7 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
             }
             run(session, &statement).await?;
         }
-        session.await_schema_agreement().await.map_err(failed)?;
+        agree(session).await?;
         let mut record =
             Statement::new("INSERT INTO schema_migrations (number, hash) VALUES (?, ?)");
         record.set_consistency(Consistency::LocalQuorum);
@@ -199,12 +212,41 @@ async fn lightweight(
     super::db::is_applied(&rows).map_err(failed)
 }
 
+/// A statement that may be repeated. Nodes that change tables at once keep each other from agreeing for a while.
 async fn run(session: &Session, text: &str) -> Result<(), CqlOpenError> {
-    session
-        .query_unpaged(text, ())
-        .await
-        .map(drop)
-        .map_err(|error| failed(format!("{error}: {text}")))
+    let mut tries = 0;
+    loop {
+        let Err(error) = session.query_unpaged(text, ()).await else {
+            return Ok(());
+        };
+        tries += 1;
+        let is_passing = matches!(
+            error,
+            ExecutionError::SchemaAgreementError(_)
+                | ExecutionError::MetadataError(_)
+                | ExecutionError::ConnectionPoolError(_)
+                | ExecutionError::RequestTimeout(_)
+        );
+        if !is_passing || tries >= RUN_TRIES_MAX {
+            return Err(failed(format!("{error}: {text}")));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Waits until all nodes have the same tables.
+async fn agree(session: &Session) -> Result<(), CqlOpenError> {
+    let mut tries = 0;
+    loop {
+        let Err(error) = session.await_schema_agreement().await else {
+            return Ok(());
+        };
+        tries += 1;
+        if tries >= RUN_TRIES_MAX {
+            return Err(failed(error));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 #[cfg(test)]
@@ -228,9 +270,9 @@ mod tests {
 
     #[test]
     fn a_keyspace_has_a_plain_name() {
-        assert!(is_name("porchlight") && is_name("p_2"));
+        assert!(is_keyspace("porchlight") && is_keyspace("p_2"));
         for text in ["", "2p", "p-2", "p;drop", "P", &"p".repeat(49)] {
-            assert!(!is_name(text), "{text}");
+            assert!(!is_keyspace(text), "{text}");
         }
     }
 }

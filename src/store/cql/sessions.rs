@@ -293,8 +293,7 @@ impl Inner {
                     day,
                     after.as_slice(),
                 );
-                let rows = self.db.rows::<(Vec<u8>,)>(statement, values, limit);
-                rows
+                self.db.rows::<(Vec<u8>,)>(statement, values, limit)
             });
             let reading: Vec<_> = reading.collect();
             let rows: Vec<_> = stream::iter(reading)

@@ -2,11 +2,12 @@
 
 use futures_util::future::try_join_all;
 use porchlight_actors::ports::StoreResult;
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
+use super::outbox::OutboxKind;
 
 /// A slot of an outbox or a list of deliveries: ten minutes.
 pub(super) const SLOT_MS: i64 = 600_000;
@@ -22,8 +23,8 @@ pub(super) const AT_ONCE: usize = 32;
 /// Whose slots.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Owner {
-    /// An endpoint's outbox, by its id.
-    Outbox([u8; 16]),
+    /// An endpoint's outbox, and of which kind.
+    Outbox(EndpointId, OutboxKind),
     /// A tenant's deliveries.
     Deliveries(Tenant),
     /// A tenant's deliveries that failed.
@@ -45,7 +46,11 @@ pub(super) enum Owner {
 impl Owner {
     fn key(self) -> Vec<u8> {
         let (letter, rest) = match self {
-            Self::Outbox(endpoint) => (b'O', endpoint.to_vec()),
+            Self::Outbox(endpoint, kind) => {
+                let mut key = vec![kind as u8];
+                key.extend(endpoint.to_bytes());
+                (b'O', key)
+            }
             Self::Deliveries(tenant) => (b'D', tenant_key(tenant)),
             Self::Failed(tenant) => (b'F', tenant_key(tenant)),
             Self::Sessions(tenant) => (b'S', tenant_key(tenant)),

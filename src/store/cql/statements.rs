@@ -116,5 +116,6 @@ statements! {
     key_id_get: Read = "SELECT hash FROM api_key_ids WHERE id = ?";
     generation_make: Lwt = "INSERT INTO generations (name, generation) VALUES (?, 1) IF NOT EXISTS";
     generation_raise: Lwt = "UPDATE generations SET generation = ? WHERE name = ? IF generation = ?";
+    generation_get: Read = "SELECT generation FROM generations WHERE name = ?";
     generation_serial: Serial = "SELECT generation FROM generations WHERE name = ?";
 }
