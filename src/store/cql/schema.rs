@@ -14,6 +14,7 @@ use scylla::statement::{Consistency, SerialConsistency};
 use sha2::{Digest, Sha256};
 
 use super::connect::{CqlOpenError, CqlOptions};
+use super::state::pause;
 use crate::world::fill;
 
 /// The migrations, in order. What has been released is never changed.
@@ -59,6 +60,20 @@ pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(
     if !is_keyspace(&options.keyspace) {
         return Err(CqlOpenError::Keyspace);
     }
+    // Nodes that make a keyspace at once see it, and see it go, and see it again.
+    let mut tries = 0;
+    while let Err(error) = begin(session, options).await {
+        tries += 1;
+        if tries >= RUN_TRIES_MAX {
+            return Err(error);
+        }
+        pause().await;
+    }
+    migrate(session).await
+}
+
+/// Makes the keyspace and the tables that migrations need.
+async fn begin(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenError> {
     let (keyspace, factor) = (&options.keyspace, options.replication_factor);
     let known = session.get_cluster_state().get_keyspace(keyspace).is_some();
     if !known {
@@ -80,8 +95,7 @@ pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(
         let text = format!("CREATE TABLE IF NOT EXISTS {table} WITH id = {id}");
         run(session, &text).await?;
     }
-    agree(session).await?;
-    migrate(session).await
+    agree(session).await
 }
 
 /// The id of a table of this keyspace: ids are unique in a cluster.
