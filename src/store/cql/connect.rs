@@ -188,7 +188,9 @@ pub(super) async fn connect(options: &CqlOptions) -> Result<Session, CqlOpenErro
         .known_nodes(&options.nodes)
         .connection_timeout(CONTROL_WITHIN)
         .default_execution_profile_handle(Profiles::new(options.ingest_within).scan)
-        .fetch_schema_metadata(true);
+        .fetch_schema_metadata(true)
+        // Tables are made one after the other; that all nodes have them is waited for once, at the end.
+        .auto_await_schema_agreement(false);
     if let Some(datacenter) = &options.datacenter {
         builder = builder.prefer_datacenter(datacenter.clone());
     }

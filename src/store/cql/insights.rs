@@ -154,15 +154,17 @@ impl Insights for CqlStore {
     }
 
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
-        self.inner.check_open()?;
-        self.inner.insight(session_id).await
+        self.read(|inner| async move { inner.insight(session_id).await })
+            .await
     }
 
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {
-        self.inner.check_open()?;
-        let db = &self.inner.db;
-        let statement = &db.statements.learned_get;
-        let row: Option<(Vec<u8>,)> = db.row(statement, (key.as_slice(),)).await?;
-        Ok(row.map(|(data,)| data))
+        self.read(|inner| async move {
+            let db = &inner.db;
+            let statement = &db.statements.learned_get;
+            let row: Option<(Vec<u8>,)> = db.row(statement, (key.as_slice(),)).await?;
+            Ok(row.map(|(data,)| data))
+        })
+        .await
     }
 }

@@ -338,8 +338,8 @@ impl Journal for CqlStore {
     }
 
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {
-        self.inner.check_open()?;
-        self.inner.newest(session_id).await
+        self.read(|inner| async move { inner.newest(session_id).await })
+            .await
     }
 
     async fn read(
@@ -348,63 +348,71 @@ impl Journal for CqlStore {
         from_seq: u32,
         limit: usize,
     ) -> StoreResult<Vec<JournalEntry>> {
-        self.inner.check_open()?;
-        self.inner.read(session_id, from_seq, limit).await
+        self.read(|inner| async move { inner.read(session_id, from_seq, limit).await })
+            .await
     }
 
     async fn count(&self, session_id: SessionId) -> StoreResult<u32> {
-        self.inner.check_open()?;
-        self.inner.count(session_id).await
+        self.read(|inner| async move { inner.count(session_id).await })
+            .await
     }
 
     async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()> {
-        self.inner.check_open()?;
-        let (key, note) = (session_id.to_bytes(), note_bytes(note));
-        let values = (key.as_slice(), note.as_slice(), self.inner.lives.retained);
-        let db = &self.inner.db;
-        db.write(&db.statements.note_put, values).await
+        self.read(|inner| async move {
+            let (key, note) = (session_id.to_bytes(), note_bytes(note));
+            let values = (key.as_slice(), note.as_slice(), inner.lives.retained);
+            let db = &inner.db;
+            db.write(&db.statements.note_put, values).await
+        })
+        .await
     }
 
     async fn notes(&self, session_id: SessionId) -> StoreResult<Vec<Note>> {
-        self.inner.check_open()?;
-        let (key, db) = (session_id.to_bytes(), &self.inner.db);
-        let statement = &db.statements.notes_get;
-        let rows: Vec<(Vec<u8>,)> = db.rows(statement, (key.as_slice(),), NOTES_MAX).await?;
-        let corrupt = || StoreError::Corrupt("notes: not a note".to_owned());
-        rows.iter()
-            .map(|(bytes,)| note_of(bytes).ok_or_else(corrupt))
-            .collect()
+        self.read(|inner| async move {
+            let (key, db) = (session_id.to_bytes(), &inner.db);
+            let statement = &db.statements.notes_get;
+            let rows: Vec<(Vec<u8>,)> = db.rows(statement, (key.as_slice(),), NOTES_MAX).await?;
+            let corrupt = || StoreError::Corrupt("notes: not a note".to_owned());
+            rows.iter()
+                .map(|(bytes,)| note_of(bytes).ok_or_else(corrupt))
+                .collect()
+        })
+        .await
     }
 }
 
 #[async_trait]
 impl Snapshots for CqlStore {
     async fn put_snapshot(&self, session_id: SessionId, snapshot: Snapshot) -> StoreResult<()> {
-        self.inner.check_open()?;
-        let (key, db) = (session_id.to_bytes(), &self.inner.db);
-        let values = (
-            key.as_slice(),
-            i64::try_from(snapshot.generation).unwrap_or(i64::MAX),
-            cell(snapshot.next_seq),
-            snapshot.state.as_slice(),
-            self.inner.lives.snapshots,
-        );
-        db.write(&db.statements.snapshot_put, values).await
+        self.read(|inner| async move {
+            let (key, db) = (session_id.to_bytes(), &inner.db);
+            let values = (
+                key.as_slice(),
+                i64::try_from(snapshot.generation).unwrap_or(i64::MAX),
+                cell(snapshot.next_seq),
+                snapshot.state.as_slice(),
+                inner.lives.snapshots,
+            );
+            db.write(&db.statements.snapshot_put, values).await
+        })
+        .await
     }
 
     async fn newest_snapshot(&self, session_id: SessionId) -> StoreResult<Option<Snapshot>> {
-        self.inner.check_open()?;
-        let (key, db) = (session_id.to_bytes(), &self.inner.db);
-        let statement = &db.statements.snapshot_get;
-        let row: Option<(i64, i32, Vec<u8>)> = db.row(statement, (key.as_slice(),)).await?;
-        Ok(match row {
-            Some((generation, next_seq, state)) => Some(Snapshot {
-                generation: generation.unsigned_abs(),
-                next_seq: number(next_seq)?,
-                state,
-            }),
-            None => None,
+        self.read(|inner| async move {
+            let (key, db) = (session_id.to_bytes(), &inner.db);
+            let statement = &db.statements.snapshot_get;
+            let row: Option<(i64, i32, Vec<u8>)> = db.row(statement, (key.as_slice(),)).await?;
+            Ok(match row {
+                Some((generation, next_seq, state)) => Some(Snapshot {
+                    generation: generation.unsigned_abs(),
+                    next_seq: number(next_seq)?,
+                    state,
+                }),
+                None => None,
+            })
         })
+        .await
     }
 }
 

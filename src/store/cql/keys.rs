@@ -106,14 +106,16 @@ impl Keys for CqlStore {
     }
 
     async fn organizations(&self) -> StoreResult<Vec<Organization>> {
-        self.inner.check_open()?;
-        let db = &self.inner.db;
-        let statement = &db.statements.organizations_get;
-        let rows: Vec<(Vec<u8>,)> = db.rows(statement, (), usize::MAX).await?;
-        let decoded = rows.iter().map(|(data,)| decode("organizations", data));
-        let mut organizations: Vec<Organization> = decoded.collect::<StoreResult<_>>()?;
-        organizations.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(organizations)
+        self.read(|inner| async move {
+            let db = &inner.db;
+            let statement = &db.statements.organizations_get;
+            let rows: Vec<(Vec<u8>,)> = db.rows(statement, (), usize::MAX).await?;
+            let decoded = rows.iter().map(|(data,)| decode("organizations", data));
+            let mut organizations: Vec<Organization> = decoded.collect::<StoreResult<_>>()?;
+            organizations.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(organizations)
+        })
+        .await
     }
 
     async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()> {
@@ -122,19 +124,21 @@ impl Keys for CqlStore {
     }
 
     async fn find_key(&self, hash: [u8; 32]) -> StoreResult<Option<KeyRecord>> {
-        self.inner.check_open()?;
-        let db = &self.inner.db;
-        let statement = &db.statements.key_get;
-        let row: Option<(Vec<u8>,)> = db.row(statement, (hash.as_slice(),)).await?;
-        row.map(|(data,)| decode("api_keys", &data)).transpose()
+        self.read(|inner| async move {
+            let db = &inner.db;
+            let statement = &db.statements.key_get;
+            let row: Option<(Vec<u8>,)> = db.row(statement, (hash.as_slice(),)).await?;
+            row.map(|(data,)| decode("api_keys", &data)).transpose()
+        })
+        .await
     }
 
     async fn list_keys(
         &self,
         organization_id: Option<OrganizationId>,
     ) -> StoreResult<Vec<KeyRecord>> {
-        self.inner.check_open()?;
-        self.inner.list_keys(organization_id).await
+        self.read(|inner| async move { inner.list_keys(organization_id).await })
+            .await
     }
 
     async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>> {

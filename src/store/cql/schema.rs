@@ -85,6 +85,7 @@ async fn begin(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenErr
             ),
         )
         .await?;
+        agree(session).await?;
     }
     session
         .use_keyspace(keyspace, false)

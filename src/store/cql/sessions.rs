@@ -414,8 +414,8 @@ impl Sessions for CqlStore {
     }
 
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
-        self.inner.check_open()?;
-        self.inner.find(session_id).await
+        self.read(|inner| async move { inner.find(session_id).await })
+            .await
     }
 
     async fn end(
@@ -435,8 +435,8 @@ impl Sessions for CqlStore {
     }
 
     async fn pod(&self, session_id: SessionId) -> StoreResult<Option<PodRow>> {
-        self.inner.check_open()?;
-        self.inner.pod(session_id).await
+        self.read(|inner| async move { inner.pod(session_id).await })
+            .await
     }
 
     async fn list(
@@ -451,20 +451,20 @@ impl Sessions for CqlStore {
     }
 
     async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
-        self.carry_out(|inner| inner.live(after, limit)).await
+        self.carry_out_all(|inner| inner.live(after, limit)).await
     }
 
     async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
-        self.carry_out(|inner| inner.behind(after, limit)).await
+        self.carry_out_all(|inner| inner.behind(after, limit)).await
     }
 
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {
-        self.inner.check_open()?;
-        self.inner.messages(session_id).await
+        self.read(|inner| async move { inner.messages(session_id).await })
+            .await
     }
 
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
-        self.inner.check_open()?;
-        self.inner.message(id).await
+        self.read(|inner| async move { inner.message(id).await })
+            .await
     }
 }

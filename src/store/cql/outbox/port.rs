@@ -143,8 +143,8 @@ impl Inner {
 #[async_trait]
 impl Outbox for CqlStore {
     async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
-        self.inner.check_open()?;
-        self.inner.endpoint(tenant).await
+        self.read(|inner| async move { inner.endpoint(tenant).await })
+            .await
     }
 
     async fn create_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool> {
@@ -163,8 +163,8 @@ impl Outbox for CqlStore {
     }
 
     async fn endpoints(&self) -> StoreResult<Vec<Endpoint>> {
-        self.inner.check_open()?;
-        self.inner.endpoints().await
+        self.read(|inner| async move { inner.endpoints().await })
+            .await
     }
 
     async fn listing(
@@ -174,8 +174,10 @@ impl Outbox for CqlStore {
         due: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> StoreResult<Listing> {
-        self.inner.check_open()?;
-        self.inner.listing(endpoint_id, ready, due, by_hand).await
+        self.carry_out_all(
+            |inner| async move { inner.listing(endpoint_id, ready, due, by_hand).await },
+        )
+        .await
     }
 
     async fn lane(
@@ -185,14 +187,16 @@ impl Outbox for CqlStore {
         session_id: SessionId,
         hand: Option<HandRequest>,
     ) -> StoreResult<Lane> {
-        self.inner.check_open()?;
-        self.inner.lane(tenant, endpoint_id, session_id, hand).await
+        self.read(|inner| async move { inner.lane(tenant, endpoint_id, session_id, hand).await })
+            .await
     }
 
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>> {
-        self.inner.check_open()?;
-        let found = self.inner.message_at(session_id, number).await?;
-        Ok(found.map(|(_, body)| body))
+        self.read(|inner| async move {
+            let found = inner.message_at(session_id, number).await?;
+            Ok(found.map(|(_, body)| body))
+        })
+        .await
     }
 
     async fn commit(
@@ -213,15 +217,17 @@ impl Outbox for CqlStore {
         limit: u32,
         after: Option<MessageId>,
     ) -> StoreResult<Page<DeliveryRow, MessageId>> {
-        self.inner.check_open()?;
-        self.inner
-            .deliveries(tenant, filter, limit as usize, after)
-            .await
+        self.read(|inner| async move {
+            inner
+                .deliveries(tenant, filter, limit as usize, after)
+                .await
+        })
+        .await
     }
 
     async fn delivery(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
-        self.inner.check_open()?;
-        self.inner.delivery(tenant, id).await
+        self.read(|inner| async move { inner.delivery(tenant, id).await })
+            .await
     }
 
     async fn ask_by_hand(
@@ -242,15 +248,15 @@ impl Outbox for CqlStore {
         dry_run: bool,
     ) -> StoreResult<AskedMany> {
         let filter = filter.clone();
-        self.carry_out(|inner| inner.ask_many(tenant, filter, at, dry_run))
+        self.carry_out_all(|inner| inner.ask_many(tenant, filter, at, dry_run))
             .await
     }
 
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth> {
-        self.carry_out(|inner| inner.depth(now)).await
+        self.carry_out_all(|inner| inner.depth(now)).await
     }
 
     async fn work(&self, until: TimestampMs) -> StoreResult<Vec<Work>> {
-        self.carry_out(|inner| inner.work(until)).await
+        self.carry_out_all(|inner| inner.work(until)).await
     }
 }
