@@ -21,10 +21,10 @@ use crate::config::Config;
 use crate::ops::client::OpsClient;
 use crate::secrets::SecretVault;
 use crate::store::secrets::SecretKeys;
-use crate::store::{EmbeddedStore, OpenStore};
+use crate::store::{EmbeddedStore, OpenStore, StoreOpenError};
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::world::{SystemClock, SystemEntropy};
-use crate::{api, ops, telemetry};
+use crate::{api, notify, ops, telemetry};
 
 /// Exit code when the store can't go on: what was acknowledged is safe, a new start recovers.
 const EXIT_STORE_FATAL: i32 = 70;
@@ -72,8 +72,10 @@ pub fn run(
         let app = App::build(config).await?;
         let bound = app.bound;
         tracing::info!(api = %bound.api, ops = %bound.ops, "ready");
+        notify::tell(notify::READY);
         ready(&bound);
         shutdown.wait().await?;
+        notify::tell(notify::STOPPING);
         app.drain().await
     })
 }
@@ -201,7 +203,11 @@ async fn open_store(
             std::process::exit(EXIT_STORE_FATAL);
         }),
     );
-    Ok(opened.await?)
+    match opened.await {
+        // As itself: whoever starts the service looks at why.
+        Err(StoreOpenError::Embedded(error)) => Err(error).context("the store can't be opened"),
+        opened => Ok(opened?),
+    }
 }
 
 async fn build_service(

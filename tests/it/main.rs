@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod console;
+#[cfg(test)]
 mod cql;
 #[cfg(test)]
 #[path = "../cql/process.rs"]
@@ -15,12 +17,20 @@ mod cql_server;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod dashboards;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod overload;
 #[cfg(test)]
 mod phone;
 #[cfg(test)]
+#[path = "../webhook/receiver.rs"]
+#[expect(dead_code, reason = "the tests of webhooks use all of it")]
+mod receiver;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod shutdown;
+#[cfg(test)]
+mod streams;
