@@ -52,8 +52,12 @@ pub(super) const SHAKE_STD_MPS2: f32 = 8.5;
 pub(super) const STEPS_LOG_ODDS: f32 = 0.6;
 /// … and where not. Counters run up to 10 s late (research 2), so both are small beside acceleration.
 pub(super) const STEPS_SILENT_LOG_ODDS: f32 = -0.4;
-/// How long a rise of the counter is lately.
+/// How long a rise of the counter is lately, at most …
 pub(super) const STEPS_WITHIN_MS: u32 = 4_000;
+/// … and at least, where it speaks on change.
+pub(super) const STEPS_WITHIN_MS_MIN: u32 = 2_000;
+/// Seconds running without a rise by which a counter shows that it speaks each second.
+pub(super) const STEPS_IDLE_SEC_MIN: u8 = 3;
 /// Log-odds of the phone's recogniser at full confidence. It lags by tens of seconds (research 2): a hint.
 pub(super) const ACTIVITY_WEIGHT: f32 = 0.3;
 
@@ -170,6 +174,9 @@ pub(super) const LANDING_MS_MAX: u32 = 10_000;
 /// A ride is an event from this height on, metres: less than the lowest storey (2.7 m), more than a door's pressure
 /// step.
 pub(super) const RIDE_HEIGHT_M_MIN: f32 = 1.8;
+/// The same where the body is measured and no push was felt, metres: phones that reduce their motion smooth it away,
+/// and only a storm moves the air of a building by as much as a storey (research 2.0: drift of 0.1 hPa in 10 min).
+pub(super) const RIDE_UNFELT_HEIGHT_M_MIN: f32 = 2.3;
 /// A ride told by acceleration alone is an event from here on.
 pub(super) const RIDE_ALONE_MS_MIN: u32 = 4_000;
 /// A session that begins in a vehicle shows no speed until its first fix: time to it under open sky with some margin

@@ -98,6 +98,7 @@ impl PositionTrack {
         match (fix.speed_mps, by_displacement) {
             (Some(speed_mps), _) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
                 let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
+                // It holds for the moment: half of the time to the neighbours.
                 let apart_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
                 // Good enough for that, the phone's own speed tells walking from rest at once.
                 let by_speed = (GAIT_BY_SPEED_SLOPE * (speed_mps - GAIT_BY_SPEED_MPS))
