@@ -242,8 +242,16 @@ pub(super) const GATE_PAUSE_MS_MIN: u32 = 3_000;
 pub(super) const GATE_PAUSE_MS_MAX: u32 = 90_000;
 /// Seconds of walking before it, so that it is on the way.
 pub(super) const GATE_WALK_SEC: u8 = 5;
-/// Seconds of walking after which it has gone on.
-pub(super) const GATE_RESUME_SEC: u8 = 3;
+/// Evidence for rest that adds up to a pause: three seconds at rest.
+pub(super) const GATE_PAUSE_EVIDENCE: f32 = 2.8;
+/// Evidence for gait after which it has gone on: three seconds of a clear walk; who fidgets has not.
+pub(super) const GATE_RESUME_EVIDENCE: f32 = 4.0;
+/// Evidence of a second that counts as walking.
+pub(super) const GATE_GAIT_LOG_ODDS: f32 = 0.3;
+/// From the end of the wait for an elevator to its start, at most: into the cabin, and the doors.
+pub(super) const GATE_TO_CABIN_MS: u32 = 16_000;
+/// From a gate to the foot of the stairs, at least: less is their landing.
+pub(super) const GATE_TO_STAIRS_MS: u32 = 3_000;
 /// The decision is taken this long after the pause: the position decays some seconds behind a door (research 3: 12 s).
 pub(super) const GATE_DECIDE_MS: u32 = 20_000;
 /// A pause on foot with nothing else known.
@@ -275,7 +283,7 @@ pub(super) const GATE_FIELD_LOG_ODDS: f32 = 0.4;
 /// By this much, µT: a steel frame at arm's length.
 pub(super) const GATE_FIELD_UT: f32 = 12.0;
 /// Near the address …
-pub(super) const GATE_NEAR_LOG_ODDS: f32 = 0.8;
+pub(super) const GATE_NEAR_LOG_ODDS: f32 = 1.4;
 /// … within this, metres.
 pub(super) const GATE_NEAR_M: f32 = 60.0;
 /// Far from it …
@@ -283,7 +291,7 @@ pub(super) const GATE_AWAY_LOG_ODDS: f32 = -1.5;
 /// … beyond this, metres.
 pub(super) const GATE_AWAY_M: f32 = 150.0;
 /// A short pause is a glance at the phone as often.
-pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.4;
+pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.8;
 /// Shorter than this, milliseconds.
 pub(super) const GATE_SHORT_MS: u32 = 5_000;
 /// After a climb or ride the doors are those of flats.
@@ -296,6 +304,8 @@ pub(super) const GATE_CABIN_SEC: u8 = 9;
 pub(super) const GATE_INSIDE_ACCURACY_M: f32 = 40.0;
 /// A turn between this and its mirror, radians, is turning back: 180° less a third of a right angle.
 pub(super) const GATE_BACK_RAD: f32 = 2.4;
+/// By positions: the cosine between the way there and the way on is at most this.
+pub(super) const GATE_BACK_COSINE: f32 = -0.5;
 /// Ways shorter than this have no direction, metres.
 pub(super) const GATE_LEG_M: f32 = 8.0;
 /// The most without a door's pressure and without a known gate: a confidence of 0.6 (research 2.6).
