@@ -319,8 +319,18 @@ pub(super) const CRUMB_M: f32 = 5.0;
 pub(super) const CRUMB_ACCURACY_M_MAX: f32 = 25.0;
 /// Weight of a new fix in the smoothed place.
 pub(super) const CRUMB_NEW: f32 = 0.4;
-/// The way back runs within this of the way there, metres, or within the accuracy.
+/// The way back runs within this of the way there, metres …
 pub(super) const RETRACE_NEAR_M: f32 = 8.0;
+/// … or within so many times the accuracy, of which each of the two ways has its own …
+pub(super) const RETRACE_ACCURACIES: f32 = 1.4;
+/// … but no more than this: the other side of the street.
+pub(super) const RETRACE_NEAR_M_MAX: f32 = 18.0;
+/// Where no body is measured it is an event from this length on, metres: positions wander.
+pub(super) const RETRACE_UNSEEN_M_MIN: f32 = 25.0;
+/// Evidence of a second that counts as walking, or against it as rest.
+pub(super) const REST_LOG_ODDS: f32 = 0.3;
+/// Seconds at rest from which on the path stands still.
+pub(super) const REST_SEC_MIN: u8 = 3;
 /// It runs against it: the cosine is at most this.
 pub(super) const RETRACE_COSINE_MAX: f32 = -0.6;
 /// It is gone within this of the way there.
@@ -328,9 +338,9 @@ pub(super) const RETRACE_WITHIN_MS: u32 = 180_000;
 /// It is an event from this length on, metres, or from the accuracy on.
 pub(super) const RETRACE_M_MIN: f32 = 15.0;
 /// Crumbs running that do not lie on the way there end it.
-pub(super) const RETRACE_MISSES_MAX: u8 = 2;
+pub(super) const RETRACE_MISSES_MAX: u8 = 3;
 /// A stay of this length at the turn makes it a visit to a door, and the way after it the way to the vehicle.
-pub(super) const VISIT_MS_MIN: u32 = 10_000;
+pub(super) const VISIT_MS_MIN: u32 = 14_000;
 /// Walking from one crumb to the next takes about this: longer is staying.
 pub(super) const VISIT_STRIDE_MS: u32 = 5_000;
 /// The stay may end this long before the turn, and begin this long after it, as the path has it.
