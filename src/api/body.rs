@@ -4,6 +4,8 @@
 //! It reads the raw payload: the framework's own readers know neither a limit as sent beside one as unpacked, nor a
 //! deadline (it cuts a slow head off, but a body sent a byte at a time would hold a connection for ever).
 
+mod inflate;
+pub(super) mod stream;
 mod unpack;
 
 use std::time::Duration;
@@ -15,12 +17,17 @@ use actix_web::http::header::{
 use actix_web::web::{Bytes, BytesMut};
 use futures_util::{FutureExt, Stream, StreamExt};
 use porchlight_schema::limits::{
-    BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX, REQUEST_BODY_BYTES_MAX,
+    BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX, NDJSON_SENT_BYTES_MAX,
+    NDJSON_UNPACKED_BYTES_MAX, REQUEST_BODY_BYTES_MAX,
 };
 use tokio::time::Instant;
 
 use super::problem::{Code, Problem};
+use super::waking::look_again;
 use unpack::Coding;
+
+/// Room that is made for a body that comes in pieces, to begin with; it doubles as needed.
+const ROOM_BYTES_FIRST: usize = 64 * 1024;
 
 /// How large a body may be.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +43,11 @@ impl Limits {
     pub const BATCH: Self = Self {
         sent_bytes: BATCH_SENT_BYTES_MAX,
         unpacked_bytes: BATCH_UNPACKED_BYTES_MAX,
+    };
+    /// Of a request of many batches (contract 9).
+    pub const NDJSON: Self = Self {
+        sent_bytes: NDJSON_SENT_BYTES_MAX,
+        unpacked_bytes: NDJSON_UNPACKED_BYTES_MAX,
     };
     /// Of anything else.
     pub const REQUEST: Self = Self {
@@ -67,12 +79,25 @@ pub struct Announced {
 ///
 /// 415, then 413.
 pub fn json(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
-    if !is_json(headers) {
+    media(headers, "application/json", limits)
+}
+
+/// Checks the head of a request whose body must be of one media type: that type, coding, announced length.
+///
+/// # Errors
+///
+/// 415, then 413.
+pub fn media(
+    headers: &HeaderMap,
+    media: &'static str,
+    limits: Limits,
+) -> Result<Announced, Problem> {
+    if !is_media(headers, media) {
         let problem = Problem::new(
             Code::UnsupportedMediaType,
-            "This takes application/json in UTF-8.",
+            format!("This takes {media} in UTF-8."),
         );
-        return Err(problem.with_header(ACCEPT, HeaderValue::from_static("application/json")));
+        return Err(problem.with_header(ACCEPT, HeaderValue::from_static(media)));
     }
     announced(headers, limits)
 }
@@ -148,11 +173,7 @@ impl Announced {
     where
         S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
     {
-        let mut chunks = Chunks {
-            payload,
-            deadlines,
-            ends_at: None,
-        };
+        let mut chunks = Chunks::new(payload, deadlines);
         let Some(first) = chunks.next().await? else {
             return Ok(Bytes::new());
         };
@@ -161,7 +182,9 @@ impl Announced {
             return Ok(first);
         }
         let mut admitted = self.bytes();
-        let mut body = BytesMut::with_capacity(admitted.max(first.len()));
+        // What was announced is admitted, and yet takes no memory before it comes.
+        let room = admitted.min(ROOM_BYTES_FIRST).max(first.len());
+        let mut body = BytesMut::with_capacity(room);
         let mut next = Some(first);
         while let Some(chunk) = next {
             let length = body.len() + chunk.len();
@@ -183,12 +206,29 @@ impl Announced {
 struct Chunks<S> {
     payload: S,
     deadlines: Deadlines,
+    has_waited: bool,
     ends_at: Option<Instant>,
 }
 
 impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
+    fn new(payload: S, deadlines: Deadlines) -> Self {
+        Self {
+            payload,
+            deadlines,
+            has_waited: false,
+            ends_at: None,
+        }
+    }
+
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
-        let item = match self.payload.next().now_or_never() {
+        let mut item = self.payload.next().now_or_never();
+        // The framework feeds the body after it has called the handler once: most often there is nothing to wait for.
+        if item.is_none() && !self.has_waited {
+            self.has_waited = true;
+            look_again().await;
+            item = self.payload.next().now_or_never();
+        }
+        let item = match item {
             Some(item) => item,
             None => {
                 let now = Instant::now();

@@ -2,7 +2,6 @@
 //! too, so that overload is refused at the least cost; the body is held once, and a batch exists only packed.
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{HeaderValue, UPGRADE};
 use porchlight_actors::observe::{BatchOutcome, Metrics};
 use porchlight_actors::service::{AdmitError, IngestError};
 use porchlight_schema::limits::BATCH_SAMPLES_MAX;
@@ -11,6 +10,7 @@ use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
 use super::call::{Call, session_not_found};
 use super::format::{Format, Negotiated};
 use super::problem::{Code, Fault, Problem};
+use super::waking::{look_again, together};
 
 /// Takes one batch. 202 `{sessionId, ackSeq}`, in the form that was sent, once it is durable and not before.
 ///
@@ -33,35 +33,25 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
         answer,
         announced,
     } = Format::negotiate(call.headers())?;
-    let mut permit = service
-        .admit(&target, announced.bytes())
-        .map_err(not_admitted)?;
+    let mut permit = match service.admit(&target, announced.bytes()) {
+        Ok(permit) => permit,
+        Err(error) => {
+            // A body that has come along with its head is passed over; unread, it would cost its connection.
+            look_again().await;
+            return Err(not_admitted(error));
+        }
+    };
     let grow = |bytes| permit.grow(bytes).map_err(not_admitted);
     let body = announced
         .read(call.payload, call.state.config.body_deadlines, grow)
         .await?;
     let decoded = decode(sent, &body)?;
     drop(body);
-    service
-        .ingest(&target, permit, decoded.seq, decoded.batch)
+    together(service.ingest(&target, permit, decoded.seq, decoded.batch))
         .await
         .map_err(not_taken)?;
     let body = answer.acknowledge(session_id, decoded.seq);
     Ok(answer.respond(HttpResponse::Accepted(), body))
-}
-
-/// A GET here is for a WebSocket; this one does not ask for it.
-///
-/// # Errors
-///
-/// Always: 426, after the checks of credential and session.
-pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
-    let caller = call.caller().await?;
-    let session_id = call.session_id();
-    caller.may_act_on(session_id)?;
-    call.session(&caller, session_id).await?;
-    let problem = Problem::new(Code::UpgradeRequired, "Telemetry is sent with POST.");
-    Err(problem.with_header(UPGRADE, HeaderValue::from_static("websocket")))
 }
 
 /// Why a batch was not admitted.
@@ -87,12 +77,17 @@ pub(super) fn decode(format: Format, body: &[u8]) -> Result<DecodedBatch, Proble
     let decoded = format
         .decode(body)
         .map_err(|error| not_decoded(format, error))?;
-    if decoded.unknown_kinds > 0 {
+    count_unknown(&decoded);
+    Ok(decoded)
+}
+
+/// Counts what was skipped in a batch.
+pub(super) fn count_unknown(batch: &DecodedBatch) {
+    if batch.unknown_kinds > 0 {
         Metrics::get()
             .samples_unknown
-            .increment(u64::from(decoded.unknown_kinds));
+            .increment(u64::from(batch.unknown_kinds));
     }
-    Ok(decoded)
 }
 
 /// Why a batch could not be read.

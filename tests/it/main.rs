@@ -5,7 +5,11 @@
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod console;
+#[cfg(test)]
 mod crash;
+#[cfg(test)]
+mod dashboards;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
@@ -13,6 +17,12 @@ mod overload;
 #[cfg(test)]
 mod phone;
 #[cfg(test)]
+#[path = "../webhook/receiver.rs"]
+#[expect(dead_code, reason = "the tests of webhooks use all of it")]
+mod receiver;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod shutdown;
+#[cfg(test)]
+mod streams;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::SessionContext;
 use crate::detect::Detection;
 use crate::intake::{Intake, IntakeCounts};
+use crate::window::Window;
 
 /// Something that happened to an event. Numbers run from 0 without holes, in the order in which it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +25,25 @@ pub struct Change {
 /// How many events [`EventLog::newest_event`] looks back.
 const NEWEST_EVENTS: usize = 6;
 
+/// A change as it is told to whoever watches: numbers run from 0 without holes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// The running number.
+    pub number: u32,
+    /// The event's place among all: by it the opening and the closing of one event find each other.
+    pub place: u32,
+    /// The event as it was then.
+    pub event: Event,
+}
+
 /// The events that were emitted, with the numbers of the changes that opened and closed them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EventLog {
     events: Vec<Event>,
     /// Of each event: the change that opened it, and the one that closed it.
     numbers: Vec<(u32, Option<u32>)>,
+    /// What was known of each event when it was opened.
+    as_opened: Vec<(Confidence, Metadata)>,
     next_number: u32,
     /// Of each type the place of its open event, plus one; 0 where none is open.
     open: [u16; EventType::ALL.len()],
@@ -119,6 +133,7 @@ impl EventLog {
             self.dropped = self.dropped.saturating_add(1);
             return None;
         }
+        self.as_opened.push((event.confidence, event.metadata));
         self.events.push(event);
         self.numbers.push((self.next_number, None));
         self.next_number += 1;
@@ -151,13 +166,24 @@ impl Timeline {
 
     /// Takes the next sample, in the order of `seq` and of its place in its batch.
     pub fn push(&mut self, context: &SessionContext, sample: Sample<'_>) {
+        self.push_seen(context, sample, &mut |_| {});
+    }
+
+    /// The same; `see` gets each window that the detectors get, before them.
+    pub fn push_seen(
+        &mut self,
+        context: &SessionContext,
+        sample: Sample<'_>,
+        see: &mut impl FnMut(&Window),
+    ) {
         let Self {
             intake,
             detection,
             log,
         } = self;
         intake.push(context, sample, &mut |window| {
-            detection.observe(context, window, log)
+            see(window);
+            detection.observe(context, window, log);
         });
     }
 
@@ -180,12 +206,20 @@ impl Timeline {
 
     /// The session is over: what is held back is looked at, and what is open ends at the last sample.
     pub fn finish(&mut self, context: &SessionContext) {
+        self.finish_seen(context, &mut |_| {});
+    }
+
+    /// The same; `see` gets each window that the detectors get, before them.
+    pub fn finish_seen(&mut self, context: &SessionContext, see: &mut impl FnMut(&Window)) {
         let Self {
             intake,
             detection,
             log,
         } = self;
-        intake.finish(&mut |window| detection.observe(context, window, log));
+        intake.finish(&mut |window| {
+            see(window);
+            detection.observe(context, window, log);
+        });
         detection.finish(context, log);
     }
 
@@ -225,6 +259,27 @@ impl Timeline {
         }
         changes.sort_by_key(|change| change.number);
         changes
+    }
+
+    /// The changes numbered `number` and up, at most `limit` of them, each with its event as it was told then: what
+    /// has closed since is open in the change that opened it.
+    #[must_use]
+    pub fn told_since(&self, number: u32, limit: usize) -> Vec<Told> {
+        let changes = self.changes_since(number).into_iter().take(limit);
+        changes.filter_map(|change| self.told(change)).collect()
+    }
+
+    fn told(&self, change: Change) -> Option<Told> {
+        let mut event = *self.log.events.get(change.place)?;
+        if !change.is_closed {
+            event.t_end_ms = None;
+            (event.confidence, event.metadata) = *self.log.as_opened.get(change.place)?;
+        }
+        Some(Told {
+            number: change.number,
+            place: u32::try_from(change.place).ok()?,
+            event,
+        })
     }
 
     /// What the intake took and dropped.

@@ -29,8 +29,10 @@ macro_rules! label {
 mod catalogue;
 mod fact;
 pub mod http;
+pub mod quarantine;
 pub mod runtime;
 pub mod store;
+pub mod streams;
 pub mod webhook;
 
 use std::sync::LazyLock;
@@ -91,6 +93,8 @@ label! {
         Score = "score",
         /// There is something to send, or to look at.
         Poke = "poke",
+        /// What was asked of the store or of a receiver is there.
+        Step = "step",
     }
 }
 
@@ -232,6 +236,8 @@ pub struct Metrics {
     pub bytes: Counter,
     /// Bytes of bodies in flight.
     pub in_flight_bytes: Gauge,
+    /// Batches that may be between their last byte and their acknowledgement.
+    pub ingest_limit: Gauge,
     /// Sessions that record.
     pub sessions_live: Gauge,
     /// Sessions that were started.
@@ -263,6 +269,7 @@ impl Metrics {
             samples_unknown: metrics::counter!(name::INGEST_SAMPLES_UNKNOWN_TOTAL),
             bytes: metrics::counter!(name::INGEST_PACKED_BYTES_TOTAL),
             in_flight_bytes: metrics::gauge!(name::INGEST_IN_FLIGHT_BYTES),
+            ingest_limit: metrics::gauge!(name::INGEST_LIMIT_BATCHES),
             sessions_live: metrics::gauge!(name::SESSIONS_LIVE),
             sessions_started: metrics::counter!(name::SESSIONS_STARTED_TOTAL),
             holes_given_up: metrics::counter!(name::SESSION_HOLES_GIVEN_UP_TOTAL),
@@ -303,15 +310,20 @@ impl Metrics {
 /// the recorder is installed.
 pub fn install() {
     describe();
+    streams::StreamMetrics::get().reset();
     http::HttpMetrics::get().in_flight.set(0.0);
     let store = store::StoreMetrics::get();
     store.queue.set(0.0);
     store.disk.set(0.0);
+    store.disk_free.set(0.0);
     runtime::RuntimeMetrics::get().tell();
     webhook::WebhookMetrics::get().reset();
     let metrics = Metrics::get();
     metrics.sessions_live.set(0.0);
     metrics.in_flight_bytes.set(0.0);
+    metrics
+        .ingest_limit
+        .set(f64::from(porchlight_schema::limits::INGEST_BATCHES_START));
     metrics.scoring_waiting.set(0.0);
     for &actor in ActorKind::ALL {
         metrics.actor(actor).live.set(0.0);
