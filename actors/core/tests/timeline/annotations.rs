@@ -159,7 +159,7 @@ fn fixes_that_wander_at_rest_are_no_way() {
             && location.t_ms > 45_000
         {
             let phase = f64::from(location.t_ms) / 1_000.0 / 60.0 * std::f64::consts::TAU;
-            location.lat += 25.0 / 111_195.0 * phase.sin();
+            location.lat += 25.0 / 111_195.0 * libm::sin(phase);
             location.speed_mps = None;
         }
     }
