@@ -25,6 +25,7 @@ pub mod call;
 pub mod edge;
 pub mod fields;
 pub mod observe;
+pub mod openapi;
 pub mod problem;
 pub mod query;
 pub mod request_id;
