@@ -137,6 +137,7 @@ pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
         for resource in resources().into_iter().chain(webhooks::resources()) {
             config.service(resource);
         }
+        config.service(openapi::resource());
         config.default_service(web::to(|| async {
             Err::<HttpResponse, _>(Problem::not_found())
         }));

@@ -20,6 +20,9 @@ mod tests;
 
 use std::sync::LazyLock;
 
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
+use actix_web::{HttpRequest, HttpResponse, Resource};
+use porchlight_actors::observe::http::Route;
 use serde_json::{Map, Value, json};
 
 /// The version of OpenAPI (contract section 10).
@@ -76,6 +79,34 @@ pub fn document() -> Value {
         "webhooks": webhooks::events(),
         "components": components::all(),
     })
+}
+
+/// The route.
+pub(super) fn resource() -> Resource {
+    super::route::resource(Route::OpenApi, "GET, HEAD").route(super::route::get().to(serve))
+}
+
+/// Gives the document, or 304 to who has it.
+async fn serve(request: HttpRequest) -> HttpResponse {
+    static TAG: LazyLock<HeaderValue> = LazyLock::new(|| {
+        let tag = format!("\"{:08x}\"", crc32fast::hash(text().as_bytes()));
+        HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"0\""))
+    });
+    let is_known = request.headers().get(IF_NONE_MATCH) == Some(&*TAG);
+    let mut response = if is_known {
+        HttpResponse::NotModified()
+    } else {
+        HttpResponse::Ok()
+    };
+    response
+        .insert_header((ETAG, TAG.clone()))
+        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-cache")));
+    if is_known {
+        return response.finish();
+    }
+    response
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
+        .body(text())
 }
 
 /// The document as text, made once: indented, with a line's end.

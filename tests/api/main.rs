@@ -10,6 +10,7 @@ mod answer;
 mod bodies;
 mod checks;
 mod credentials;
+mod document;
 mod edge;
 mod fields;
 mod insights;

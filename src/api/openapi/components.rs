@@ -65,7 +65,8 @@ fn parameters() -> Value {
 }
 
 fn headers() -> Value {
-    let header = |description: &str, schema: Value| json!({ "description": description, "schema": schema });
+    let header =
+        |description: &str, schema: Value| json!({ "description": description, "schema": schema });
     let text = || json!({ "type": "string" });
     let seconds = |least: u32| json!({ "type": "integer", "minimum": least });
     json!({

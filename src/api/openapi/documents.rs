@@ -8,8 +8,6 @@ use super::operation::{Operation, Who};
 pub(super) fn paths() -> Value {
     json!({
         "/openapi.json": { "get": openapi() },
-        "/docs": { "get": page("getDocs", "The documentation", "This document to read and to try, as a page.") },
-        "/docs/errors": { "get": page("getErrors", "The errors", "Every code of a problem and what it means: where `type` leads to.") },
     })
 }
 
@@ -22,13 +20,13 @@ fn openapi() -> Value {
         "This document",
         "OpenAPI 3.1.0.",
     )
+    .parameter("If-None-Match")
     .answer(200, "The document.", &["ETag", "Cache-Control"], content)
+    .answer(
+        304,
+        "Nothing has changed.",
+        &["ETag", "Cache-Control"],
+        Value::Null,
+    )
     .done()
-}
-
-fn page(id: &str, summary: &str, description: &str) -> Value {
-    let content = json!({ "text/html": { "schema": { "type": "string" } } });
-    Operation::new(id, "Documents", Who::Anyone, summary, description)
-        .answer(200, "The page.", &["Cache-Control"], content)
-        .done()
 }

@@ -64,7 +64,11 @@ fn change() -> Value {
         "Change the webhook",
         "Changes URL and pause; what is left out stays. A changed URL applies to what waits.",
     )
-    .json_body("WebhookChange", true, one("pause", json!({ "enabled": false })))
+    .json_body(
+        "WebhookChange",
+        true,
+        one("pause", json!({ "enabled": false })),
+    )
     .json_answer(
         200,
         "The configuration.",
@@ -262,9 +266,7 @@ fn message(event: MessageEvent) -> Value {
 }
 
 fn headers(event: &str) -> Value {
-    let header = |name: &str, description: &str, schema: Value| {
-        json!({ "name": name, "in": "header", "required": true, "description": description, "schema": schema })
-    };
+    let header = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "header", "required": true, "description": description, "schema": schema });
     let text = || json!({ "type": "string" });
     let hex = || json!({ "type": "string", "pattern": "^sha256=[0-9a-f]{64}$" });
     let mut previous = header(

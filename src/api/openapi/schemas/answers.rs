@@ -246,9 +246,9 @@ fn webhooks() -> Value {
     let row = delivery_fields();
     let mut detail = row.clone();
     detail["payload"] = json!({ "type": "string", "description": "The exact body." });
-    detail["url"] =
-        json!({ "type": ["string", "null"], "description": "Where it goes; null without a webhook." });
-    detail["attemptLog"] = json!({ "type": "array", "items": schema("Attempt"), "description": "Every try." });
+    detail["url"] = json!({ "type": ["string", "null"], "description": "Where it goes; null without a webhook." });
+    detail["attemptLog"] =
+        json!({ "type": "array", "items": schema("Attempt"), "description": "Every try." });
     json!({
         "Webhook": webhook("A webhook configuration.", json!({})),
         "NewWebhook": webhook("A webhook configuration with its secret.", json!({ "secret": secret() })),

@@ -158,7 +158,11 @@ fn location() -> Parts {
         "mock": { "type": ["boolean", "null"], "description": "Whether the platform says that the fix is simulated." },
         "provider": or_null(words(Provider::ALL.iter().map(|one| one.as_str()), "Where the fix came from.")),
     });
-    ("A position fix; usually 1 Hz.", vec!["lat", "lng"], properties)
+    (
+        "A position fix; usually 1 Hz.",
+        vec!["lat", "lng"],
+        properties,
+    )
 }
 
 fn imu() -> Parts {
