@@ -32,6 +32,7 @@ pub mod request_id;
 pub mod route;
 pub mod serve;
 
+mod format;
 mod insights;
 mod sessions;
 mod start;
@@ -48,6 +49,7 @@ use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REMEMBERED_MS_MAX};
 
+use crate::console::{self, Console};
 use crate::keys::SessionTokens;
 use auth::Authenticator;
 use body::Deadlines;
@@ -93,6 +95,8 @@ pub struct ApiState {
     pub config: ApiConfig,
     /// Webhooks, where this process sends them.
     pub webhooks: Option<Webhooks>,
+    /// The management console, where this process serves it.
+    pub console: Option<Console>,
 }
 
 impl ApiState {
@@ -111,6 +115,7 @@ impl ApiState {
             auth,
             config,
             webhooks: None,
+            console: None,
         }
     }
 
@@ -120,6 +125,13 @@ impl ApiState {
         self.webhooks = Some(webhooks);
         self
     }
+
+    /// The same, with the console.
+    #[must_use]
+    pub fn with_console(mut self, console: Console) -> Self {
+        self.console = Some(console);
+        self
+    }
 }
 
 /// Lets go of what is remembered of silent callers, for ever. Spawn it once.
@@ -127,12 +139,18 @@ pub async fn keep_tidy(state: Data<ApiState>) {
     loop {
         tokio::time::sleep(TIDY_EVERY).await;
         state.auth.tidy();
+        if let Some(console) = &state.console {
+            console.tidy(state.service.now());
+        }
     }
 }
 
 /// The routes of the API, and 404 for all others. The middleware [`edge::edge`] belongs around the application.
 pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
     move |config| {
+        if state.console.is_some() {
+            console::configure(config);
+        }
         config.app_data(state);
         for resource in resources().into_iter().chain(webhooks::resources()) {
             config.service(resource);
@@ -144,7 +162,7 @@ pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
     }
 }
 
-fn resources() -> [Resource; 8] {
+fn resources() -> [Resource; 9] {
     // Paths are tried in this order: the one with nearly all of the traffic comes first.
     [
         resource(Route::SessionTelemetry, "GET, POST")
@@ -157,5 +175,6 @@ fn resources() -> [Resource; 8] {
         resource(Route::SessionInsights, "GET, HEAD").route(get().to(insights::insight)),
         resource(Route::SessionEvidence, "GET, HEAD").route(get().to(insights::evidence)),
         resource(Route::Session, "GET, HEAD").route(get().to(sessions::session)),
+        resource(Route::Schema, "GET, HEAD").route(get().to(format::schema)),
     ]
 }

@@ -116,7 +116,7 @@ impl App {
             .map(|_| Arbiter::new())
             .collect();
         let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
-        let secrets = secret_keys(&config)?;
+        let secrets = SecretKeys::of(&config)?;
         let (store, service, webhooks) =
             build_service(&config, &handles[..cores], &handles[cores..], &secrets)?;
         let sessions = service
@@ -124,6 +124,7 @@ impl App {
             .await
             .context("what a former process left can't be read")?;
         tracing::info!(sessions, "recovered");
+        telemetry::watch(&handles, &config.store.path);
 
         let workers = if config.server.workers == 0 {
             cores
@@ -146,6 +147,7 @@ impl App {
             service.clone(),
             Arc::clone(&store),
             metrics,
+            &secrets,
             Arc::new(move || api.auth.forget()),
         )?;
         let bound = Bound {
@@ -177,15 +179,6 @@ impl App {
         }
         self.store.close().await;
         Ok(())
-    }
-}
-
-/// The keys that seal secrets and sign session tokens.
-fn secret_keys(config: &Config) -> anyhow::Result<SecretKeys> {
-    if config.secrets.key_files.is_empty() {
-        Ok(SecretKeys::beside_store(&config.store.path)?)
-    } else {
-        Ok(SecretKeys::load(&config.secrets.key_files)?)
     }
 }
 
@@ -289,11 +282,25 @@ pub struct Running {
     pub secret_key: String,
     /// Where its store is; gone afterwards.
     pub folder: PathBuf,
+    config: Config,
 }
 
-/// Runs `work` against a service of its own on an empty store in a temporary folder.
+impl Running {
+    /// A secret key of another organization, in the sandbox. Must be called outside of any runtime.
+    ///
+    /// # Errors
+    ///
+    /// What the service says.
+    pub fn key_of(&self, organization: &str) -> anyhow::Result<String> {
+        make_key(&self.config, organization)
+    }
+}
+
+/// Runs `work` against a service of its own on an empty store in a temporary folder, with a configuration that
+/// `configure` may change.
 pub fn with_temporary<T>(
     quiet: Quiet,
+    configure: impl FnOnce(&mut Config) -> anyhow::Result<()>,
     work: impl FnOnce(&Running) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let mut suffix = [0_u8; 8];
@@ -305,6 +312,7 @@ pub fn with_temporary<T>(
     config.server.listen.set_port(0);
     config.server.ops_listen.set_port(0);
     config.server.rate_limit_per_second = 0;
+    configure(&mut config)?;
 
     let (stop, word) = oneshot::channel();
     let (ready, is_ready) = mpsc::channel();
@@ -318,14 +326,18 @@ pub fn with_temporary<T>(
             })
         })?;
     let outcome = match is_ready.recv() {
-        Ok(bound) => make_key(&config, bound).and_then(|secret_key| {
-            work(&Running {
-                url: format!("http://{}", bound.api),
-                ops_url: format!("http://{}", bound.ops),
-                secret_key,
-                folder: config.store.path.clone(),
+        Ok(bound) => {
+            config.server.ops_listen = bound.ops;
+            make_key(&config, "demo").and_then(|secret_key| {
+                work(&Running {
+                    url: format!("http://{}", bound.api),
+                    ops_url: format!("http://{}", bound.ops),
+                    secret_key,
+                    folder: config.store.path.clone(),
+                    config,
+                })
             })
-        }),
+        }
         Err(_ended) => Err(anyhow!("the service did not start")),
     };
     drop(stop);
@@ -337,13 +349,11 @@ pub fn with_temporary<T>(
     outcome.and_then(|value| served.map(|()| value))
 }
 
-fn make_key(config: &Config, bound: Bound) -> anyhow::Result<String> {
-    let mut config = config.clone();
-    config.server.ops_listen = bound.ops;
-    let server = OpsClient::of(&config)?.context("the service has no token for its operators")?;
+fn make_key(config: &Config, organization: &str) -> anyhow::Result<String> {
+    let server = OpsClient::of(config)?.context("the service has no token for its operators")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let made = runtime.block_on(server.create_key("demo", "sandbox", "secret", None))?;
+    let made = runtime.block_on(server.create_key(organization, "sandbox", "secret", None))?;
     Ok(made.key)
 }

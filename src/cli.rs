@@ -10,6 +10,7 @@ mod demo;
 mod evaluate;
 mod keys;
 mod replay;
+mod secrets;
 mod serve;
 mod simulate;
 
@@ -38,6 +39,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Makes, lists and revokes keys; works while the server runs.
     Keys(keys::Arguments),
+    /// Seals what is kept with another key.
+    Secrets(secrets::Arguments),
     /// Streams recordings as sessions and prints each insight as JSON, one a line.
     Replay(replay::Arguments),
     /// A fleet of simulated phones against a running service.
@@ -98,6 +101,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Keys(arguments) => keys::run(&arguments),
+        Command::Secrets(arguments) => secrets::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Evaluate(arguments) => evaluate::run(&arguments),

@@ -2,7 +2,9 @@
 //! that is not known is an error, whoever says it. `porchlight print-config` shows what it came to.
 
 mod duration;
+mod environment;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -10,9 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::transport::address::Cidr;
 pub use duration::HumanDuration;
-
-/// What every variable begins with.
-const ENVIRONMENT_PREFIX: &str = "PORCHLIGHT";
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -223,26 +222,20 @@ pub enum ConfigError {
 impl Config {
     /// Reads the file, if one is named, and the environment, and checks what they come to.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
-        let environment = config::Environment::with_prefix(ENVIRONMENT_PREFIX)
-            .prefix_separator("__")
-            .separator("__")
-            .try_parsing(true)
-            .list_separator(",")
-            .with_list_parse_key("webhook.allow_addresses")
-            .with_list_parse_key("store.cql.nodes")
-            .with_list_parse_key("secrets.key_files");
-        Self::load_from(file, environment)
+        Self::load_from(file, std::env::vars_os())
     }
 
     fn load_from(
         file: Option<&Path>,
-        environment: config::Environment,
+        variables: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
         let mut builder = config::Config::builder();
         if let Some(file) = file {
             builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
         }
-        let config: Self = builder.add_source(environment).build()?.try_deserialize()?;
+        let config: Self = environment::over(builder, variables)?
+            .build()?
+            .try_deserialize()?;
         config.check()?;
         Ok(config)
     }
@@ -289,24 +282,33 @@ mod tests {
     use super::*;
 
     fn load(toml: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
-        let environment = config::Environment::with_prefix(ENVIRONMENT_PREFIX)
-            .prefix_separator("__")
-            .separator("__")
-            .try_parsing(true)
-            .list_separator(",")
-            .with_list_parse_key("webhook.allow_addresses")
-            .source(Some(
-                variables
-                    .iter()
-                    .map(|&(key, value)| (key.to_owned(), value.to_owned()))
-                    .collect(),
-            ));
         let file = std::env::temp_dir().join(format!(
             "porchlight-config-{:?}.toml",
             std::thread::current().id()
         ));
         std::fs::write(&file, toml).unwrap();
-        Config::load_from(Some(&file), environment)
+        let variables = variables.iter().map(|&(k, v)| (k.into(), v.into()));
+        Config::load_from(Some(&file), variables)
+    }
+
+    #[test]
+    fn a_list_in_a_variable_is_separated_by_commas_or_written_as_in_the_file() {
+        for value in [
+            "127.0.0.0/8,::1/128",
+            "127.0.0.0/8, ::1/128",
+            "[\"127.0.0.0/8\", \"::1/128\"]",
+        ] {
+            let config = load("", &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", value)]).unwrap();
+            assert_eq!(
+                config.webhook.allow_addresses,
+                ["127.0.0.0/8", "::1/128"],
+                "{value}"
+            );
+        }
+        for value in ["", "[]"] {
+            let config = load("", &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", value)]).unwrap();
+            assert!(config.webhook.allow_addresses.is_empty(), "{value:?}");
+        }
     }
 
     #[test]

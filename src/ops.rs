@@ -10,6 +10,7 @@
 //! | GET `/admin/keys` | 200 `{data: [`[`crate::keys::ListedKey`]`]}` |
 //! | POST `/admin/keys/{id}/revoke` | 200 [`crate::keys::ListedKey`] |
 //! | POST `/admin/backup` | `{folder}` → 200 `{rows, bytes}` |
+//! | POST `/admin/secrets/rewrap` | 200 [`crate::secrets::Rewrapped`] |
 //!
 //! What lies under `/admin` takes `Authorization: Bearer TOKEN`, with the token that the server writes beside its store
 //! at each start, readable by its owner only ([`token`]): who can read the store may work on it.
@@ -27,6 +28,7 @@ use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{App, HttpResponse, HttpServer};
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
+use porchlight_actors::ports::Outbox;
 use porchlight_actors::service::Service;
 
 use crate::api::edge::plain_edge;
@@ -35,7 +37,9 @@ use crate::api::route::{at, get};
 use crate::api::serve::Served;
 use crate::config::Config;
 use crate::keys::KeyDesk;
+use crate::secrets::SecretVault;
 use crate::store::EmbeddedStore;
+use crate::store::secrets::SecretKeys;
 use token::TokenFile;
 
 /// Told after a key was revoked here: who remembers keys forgets them.
@@ -50,6 +54,13 @@ pub struct OpsState {
     process: metrics_process::Collector,
     token: TokenFile,
     on_revoked: OnRevoked,
+    sealing: Option<Sealing>,
+}
+
+/// What seals customers' secrets, and where they are kept.
+struct Sealing {
+    vault: SecretVault,
+    outbox: Arc<dyn Outbox>,
 }
 
 impl std::fmt::Debug for OpsState {
@@ -78,7 +89,15 @@ impl OpsState {
             process,
             token,
             on_revoked: Arc::new(|| {}),
+            sealing: None,
         }
+    }
+
+    /// The same, with secrets that can be sealed anew.
+    #[must_use]
+    pub fn sealing(mut self, vault: SecretVault, outbox: Arc<dyn Outbox>) -> Self {
+        self.sealing = Some(Sealing { vault, outbox });
+        self
     }
 
     /// The same, with somebody to tell when a key was revoked here.
@@ -99,6 +118,7 @@ pub fn serve(
     service: Service,
     store: Arc<EmbeddedStore>,
     metrics: PrometheusHandle,
+    secrets: &SecretKeys,
     on_revoked: OnRevoked,
 ) -> anyhow::Result<Served> {
     let listener = std::net::TcpListener::bind(config.server.ops_listen).with_context(|| {
@@ -109,7 +129,10 @@ pub fn serve(
     })?;
     let address = listener.local_addr()?;
     let token = TokenFile::write(&config.store.path, address)?;
-    let state = OpsState::new(service, Some(store), metrics, token).on_revoked(on_revoked);
+    let outbox = Arc::clone(&store) as _;
+    let state = OpsState::new(service, Some(store), metrics, token)
+        .on_revoked(on_revoked)
+        .sealing(SecretVault::new(secrets), outbox);
     let state = Data::new(state);
     let server = HttpServer::new(move || {
         App::new()
@@ -140,6 +163,7 @@ pub fn configure(state: Data<OpsState>) -> impl FnOnce(&mut ServiceConfig) {
             )
             .service(at("/admin/keys/{id}/revoke", "POST").route(web::post().to(admin::revoke_key)))
             .service(at("/admin/backup", "POST").route(web::post().to(admin::backup)))
+            .service(at("/admin/secrets/rewrap", "POST").route(web::post().to(admin::rewrap)))
             .default_service(web::to(|| async {
                 Err::<HttpResponse, _>(Problem::not_found())
             }));

@@ -3,9 +3,10 @@
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use porchlight_actors::ports::{Outbox, SealedSecret, SecretSeal, StoreError};
+use porchlight_actors::ports::{Endpoint, Outbox, SealedSecret, SecretSeal, StoreError};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::store::secrets::{SecretKey, SecretKeys};
@@ -37,14 +38,8 @@ impl SecretVault {
         }
     }
 
-    /// Whether a secret is sealed with the key that writes now; when not, `secrets rewrap` has to seal it anew.
-    #[must_use]
-    pub fn is_current(
-        &self,
-        tenant: Tenant,
-        endpoint_id: EndpointId,
-        sealed: &SealedSecret,
-    ) -> bool {
+    /// Whether a secret is sealed with the key that writes now.
+    fn is_current(&self, tenant: Tenant, endpoint_id: EndpointId, sealed: &SealedSecret) -> bool {
         let bound = bound(tenant, endpoint_id, sealed.number);
         open_with(&self.writing, &bound, &sealed.sealed).is_some()
     }
@@ -70,48 +65,99 @@ fn open_with(key: &SecretKey, bound: &[u8], sealed: &[u8]) -> Option<Zeroizing<V
     Some(Zeroizing::new(opened))
 }
 
-/// A secret could not be sealed anew.
-#[derive(Debug, thiserror::Error)]
-pub enum RewrapError {
-    /// The store can't.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// No key opens it: the file of the key that sealed it must stay configured until this is done.
-    #[error("a secret of {0} cannot be opened with the keys that are configured")]
-    Unopened(EndpointId),
+/// What sealing everything anew came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rewrapped {
+    /// Which key writes, by [`SecretVault::fingerprint`].
+    pub key: String,
+    /// Secrets that were sealed anew.
+    pub rewrapped: u64,
+    /// Secrets that were sealed with that key already.
+    pub current: u64,
+    /// Endpoints with a secret that none of the keys opens: the file of the key that sealed it is missing.
+    pub unopened: Vec<String>,
+}
+
+/// How one endpoint stands.
+enum Standing {
+    /// All its secrets are sealed with the key that writes.
+    Current,
+    /// So many of its secrets have been sealed anew.
+    Anew(u64),
+    /// None of the keys opens one of them.
+    Unopened,
 }
 
 impl SecretVault {
-    /// Seals every secret that another key has sealed with the key that writes now; afterwards the files of the
-    /// other keys can go. Gives how many endpoints were changed. One that is changed by somebody else meanwhile is
-    /// left as they made it, and is counted by the next run.
+    /// Eight digits by which a person tells which key writes. They say nothing of the key.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let derived = self.writing.derive("fingerprint");
+        let digits = derived.bytes().iter().take(4);
+        digits.map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Seals every secret that another key has sealed with the key that writes now; afterwards the files of the other
+    /// keys can go, unless something was left unopened. What was done stays done, so that it can be broken off and run
+    /// again at any time; an endpoint that its customer changes meanwhile is looked at again.
     ///
     /// # Errors
     ///
-    /// See [`RewrapError`]; what was done until then stays.
-    pub async fn rewrap(&self, outbox: &dyn Outbox) -> Result<u64, RewrapError> {
-        let mut changed = 0;
-        for mut endpoint in outbox.endpoints().await? {
-            let (tenant, id) = (endpoint.tenant, endpoint.id);
-            let previous = endpoint
-                .previous
-                .as_mut()
-                .map(|previous| &mut previous.secret);
-            let mut anew = false;
-            for secret in std::iter::once(&mut endpoint.secret).chain(previous) {
-                if !self.is_current(tenant, id, secret) {
-                    let text = self.open(tenant, id, secret);
-                    let sealed = text.and_then(|text| self.seal(tenant, id, secret.number, &text));
-                    *secret = sealed.ok_or(RewrapError::Unopened(id))?;
-                    anew = true;
+    /// The store's.
+    pub async fn rewrap(&self, outbox: &dyn Outbox) -> Result<Rewrapped, StoreError> {
+        let mut report = Rewrapped {
+            key: self.fingerprint(),
+            ..Rewrapped::default()
+        };
+        for listed in outbox.endpoints().await? {
+            let (id, tenant) = (listed.id, listed.tenant);
+            let mut next = Some(listed);
+            while let Some(mut endpoint) = next.take() {
+                let secrets = 1 + u64::from(endpoint.previous.is_some());
+                match self.seal_anew(&mut endpoint) {
+                    Standing::Current => report.current += secrets,
+                    Standing::Unopened => report.unopened.push(id.to_string()),
+                    Standing::Anew(count) => {
+                        endpoint.version += 1;
+                        if outbox.replace_endpoint(endpoint).await? {
+                            report.rewrapped += count;
+                            report.current += secrets - count;
+                        } else {
+                            // It has changed, or is gone. One that was made anew meanwhile is sealed well.
+                            let stored = outbox.endpoint(tenant).await?;
+                            next = stored.filter(|stored| stored.id == id);
+                        }
+                    }
                 }
             }
-            endpoint.version += 1;
-            if anew && outbox.replace_endpoint(endpoint).await? {
-                changed += 1;
-            }
         }
-        Ok(changed)
+        Ok(report)
+    }
+
+    fn seal_anew(&self, endpoint: &mut Endpoint) -> Standing {
+        let (tenant, id, mut count) = (endpoint.tenant, endpoint.id, 0);
+        let previous = endpoint
+            .previous
+            .as_mut()
+            .map(|previous| &mut previous.secret);
+        for secret in std::iter::once(&mut endpoint.secret).chain(previous) {
+            if self.is_current(tenant, id, secret) {
+                continue;
+            }
+            let text = self.open(tenant, id, secret);
+            let Some(sealed) = text.and_then(|text| self.seal(tenant, id, secret.number, &text))
+            else {
+                return Standing::Unopened;
+            };
+            *secret = sealed;
+            count += 1;
+        }
+        if count == 0 {
+            Standing::Current
+        } else {
+            Standing::Anew(count)
+        }
     }
 }
 
@@ -152,9 +198,12 @@ impl SecretSeal for SecretVault {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::store::MemoryStore;
+    use porchlight_actors::ports::PreviousSecret;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
     use porchlight_schema::time::TimestampMs;
@@ -224,5 +273,57 @@ mod tests {
             SecretVault::new(&keys(&["ef"])).open(tenant, id, &sealed),
             None
         );
+    }
+
+    async fn endpoint(store: &dyn Outbox, vault: &SecretVault, number: u128) -> Endpoint {
+        let now = TimestampMs(1);
+        let tenant = Tenant {
+            organization_id: OrganizationId::new(now, number),
+            env: Env::Sandbox,
+        };
+        let id = EndpointId::new(now, number);
+        let endpoint = Endpoint {
+            enabled: true,
+            id,
+            tenant,
+            url: "https://a.example/".into(),
+            created_at: now,
+            version: 1,
+            secret: vault.seal(tenant, id, 2, "whsec_new").unwrap(),
+            secret_made_at: now,
+            previous: Some(PreviousSecret {
+                secret: vault.seal(tenant, id, 1, "whsec_old").unwrap(),
+                expires_at: TimestampMs(9),
+            }),
+        };
+        assert!(store.create_endpoint(endpoint.clone()).await.unwrap());
+        endpoint
+    }
+
+    #[tokio::test]
+    async fn what_is_sealed_anew_opens_without_the_old_key() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let (old, both, new) = (["cd"].as_slice(), ["ef", "cd"].as_slice(), ["ef"]);
+        let old = SecretVault::new(&keys(old));
+        let made = endpoint(store.as_ref(), &old, 1).await;
+        endpoint(store.as_ref(), &SecretVault::new(&keys(&["01"])), 2).await;
+        let both = SecretVault::new(&keys(both));
+        endpoint(store.as_ref(), &both, 3).await;
+        let lost = EndpointId::new(TimestampMs(1), 2).to_string();
+        let mut report = both.rewrap(store.as_ref()).await.unwrap();
+        assert_eq!((report.rewrapped, report.current), (2, 2));
+        assert_eq!(report.unopened, [lost]);
+        let new = SecretVault::new(&keys(&new));
+        assert_eq!(report.key, new.fingerprint());
+        assert_ne!(report.key, old.fingerprint());
+        report = new.rewrap(store.as_ref()).await.unwrap();
+        assert_eq!((report.rewrapped, report.current), (0, 4), "once is enough");
+        let stored = store.endpoint(made.tenant).await.unwrap().unwrap();
+        assert_eq!(stored.version, made.version + 1);
+        let opened = |sealed| new.open(made.tenant, made.id, sealed).unwrap();
+        assert_eq!(*opened(&stored.secret), "whsec_new");
+        let previous = stored.previous.unwrap();
+        assert_eq!(*opened(&previous.secret), "whsec_old");
+        assert_eq!(previous.expires_at, TimestampMs(9));
     }
 }

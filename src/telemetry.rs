@@ -1,9 +1,14 @@
 //! Logs to standard output as JSON, metrics to the operators' listener.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use actix_rt::ArbiterHandle;
 use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use porchlight_actors::observe::runtime::watch_lag;
+use porchlight_actors::observe::store::StoreMetrics;
+use porchlight_actors::observe::{RuntimeKind, name};
 use tracing_subscriber::EnvFilter;
 
 /// Buckets of the time that a message waits or is handled: 50 µs to 5 s.
@@ -22,6 +27,8 @@ const AGE_SECONDS: [f64; 12] = [
 ];
 /// How often histograms are drained: between two scrapes, so that a scrape finds little to do.
 const UPKEEP: Duration = Duration::from_secs(5);
+/// How often the store's folder is measured.
+const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
 /// Logs from now on, one JSON object a line, by this filter.
 pub fn install_logs(filter: &str) -> anyhow::Result<()> {
@@ -46,7 +53,7 @@ pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
     let recorder = PrometheusBuilder::new()
         .set_buckets(&ACTOR_SECONDS)?
         .set_buckets_for_metric(
-            Matcher::Full("porchlight_http_request_seconds".into()),
+            Matcher::Full(name::HTTP_REQUEST_SECONDS.into()),
             &HTTP_SECONDS,
         )?
         .set_buckets_for_metric(Matcher::Suffix("_age_seconds".into()), &AGE_SECONDS)?
@@ -63,4 +70,36 @@ pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
         }
     });
     Ok(handle)
+}
+
+/// Watches the threads, and the folder of the embedded store, for as long as they live.
+pub fn watch(actors: &[ArbiterHandle], store: &Path) {
+    for arbiter in actors {
+        // An arbiter that is gone has nothing to be watched for.
+        let _watching = arbiter.spawn(watch_lag(RuntimeKind::Actors));
+    }
+    actix_rt::spawn(watch_lag(RuntimeKind::Main));
+    actix_rt::spawn(measure_folder(store.to_owned()));
+}
+
+async fn measure_folder(folder: PathBuf) {
+    loop {
+        let measured = folder.clone();
+        let bytes = actix_rt::task::spawn_blocking(move || bytes_below(&measured));
+        if let Ok(bytes) = bytes.await {
+            StoreMetrics::get().disk.set(bytes as f64);
+        }
+        actix_rt::time::sleep(MEASURE_EVERY).await;
+    }
+}
+
+/// Bytes of the files below a folder. What is removed meanwhile, or can't be read, counts nothing.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(data) if data.is_dir() => bytes_below(&entry.path()),
+        Ok(data) => data.len(),
+        Err(_) => 0,
+    });
+    bytes.sum()
 }

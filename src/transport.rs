@@ -51,8 +51,6 @@ const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
 const HTTP2_PING_MS: u64 = 2_000;
 /// Names being looked up at once; each holds a thread as long as the system's resolver takes.
 const LOOK_UPS_MAX: usize = 64;
-/// How long a verdict on a name counts; see [`Guard::new`].
-const NAME_FRESH_MS: u64 = 250;
 /// Probes of one node at once.
 const PROBES_MAX: usize = 128;
 /// How long an attempt waits for a socket before it is given up as a fault of ours.
@@ -66,8 +64,6 @@ pub struct TransportSettings {
     pub extra_ca_file: Option<PathBuf>,
     /// What looks names up.
     pub resolver: Arc<dyn Resolver>,
-    /// How long a verdict on a name counts.
-    pub name_fresh_for: Duration,
     /// Threads that send.
     pub threads: usize,
 }
@@ -88,7 +84,6 @@ impl Default for TransportSettings {
             allow_addresses: Vec::new(),
             extra_ca_file: None,
             resolver: Arc::new(SystemResolver),
-            name_fresh_for: Duration::from_millis(NAME_FRESH_MS),
             threads: 1,
         }
     }
@@ -138,7 +133,6 @@ impl HttpTransport {
         let guard = Arc::new(Guard::new(
             settings.resolver,
             settings.allow_addresses.into(),
-            settings.name_fresh_for,
         ));
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(config.clone())

@@ -6,6 +6,7 @@
 
 pub mod json;
 pub mod packed;
+pub mod proto;
 
 mod check;
 

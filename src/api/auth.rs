@@ -185,24 +185,45 @@ impl Authenticator {
         }
     }
 
+    /// The key of this SHA-256, if it is still good: how the console knows again who signed in with it. Counted
+    /// against the key's rate as any other request of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Authenticator::caller`].
+    pub async fn signed_in(
+        &self,
+        hash: [u8; 32],
+        now: TimestampMs,
+    ) -> Result<Arc<KeyRecord>, Problem> {
+        let record = self.record(hash, now).await?;
+        self.limit(&Caller::Key(Arc::clone(&record)))?;
+        Ok(record)
+    }
+
     async fn key(&self, credential: &str, now: TimestampMs) -> Result<Caller, Problem> {
         let read = keys::read(credential).ok_or_else(unknown)?;
-        let found = match self.cache.get(&read.hash) {
+        let record = self.record(read.hash, now).await?;
+        if record.kind != read.kind || record.tenant.env != read.env {
+            return Err(unknown());
+        }
+        Ok(Caller::Key(record))
+    }
+
+    async fn record(&self, hash: [u8; 32], now: TimestampMs) -> Result<Arc<KeyRecord>, Problem> {
+        let found = match self.cache.get(&hash) {
             Some(found) => found,
             None => {
-                let found = self.store.find_key(read.hash).await?.map(Arc::new);
-                self.cache.put(read.hash, found.clone());
+                let found = self.store.find_key(hash).await?.map(Arc::new);
+                self.cache.put(hash, found.clone());
                 found
             }
         };
         let record = found.ok_or_else(unknown)?;
-        if record.kind != read.kind || record.tenant.env != read.env {
-            return Err(unknown());
-        }
         if !record.is_live(now) {
             return Err(invalid("The key was revoked, or has expired."));
         }
-        Ok(Caller::Key(record))
+        Ok(record)
     }
 
     fn limit(&self, caller: &Caller) -> Result<(), Problem> {

@@ -231,12 +231,17 @@ fn too_large(bytes_max: usize, when: &str) -> Problem {
 }
 
 /// Whether the one `Content-Type` is JSON, in UTF-8 where it says a charset.
-fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    is_media(headers, "application/json")
+}
+
+/// Whether the one `Content-Type` is `media`, in UTF-8 where it says a charset.
+pub(super) fn is_media(headers: &HeaderMap, media: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE);
     let (Some(value), None) = (values.next(), values.next()) else {
         return false;
     };
-    if value == "application/json" {
+    if value == media {
         return true;
     }
     let Ok(text) = value.to_str() else {
@@ -245,7 +250,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     let mut parts = text.split(';');
     let is_media = parts
         .next()
-        .is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"));
+        .is_some_and(|given| given.trim().eq_ignore_ascii_case(media));
     is_media
         && parts.all(|parameter| match parameter.split_once('=') {
             Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {

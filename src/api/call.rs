@@ -152,7 +152,7 @@ pub fn json(
 
 /// Whether `Accept` allows a media type: the most specific range that matches it decides (RFC 9110, section 12.5.1).
 /// What can't be read there is passed over; no header, or nothing readable in it, allows all.
-fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
+pub(super) fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
     let mut best: Option<(u8, bool)> = None;
     let mut is_readable = false;
     for value in headers.get_all(ACCEPT) {

@@ -73,8 +73,11 @@ fn finish(
     request_id: &RequestId,
 ) -> ServiceResponse<BoxBody> {
     let Some(problem) = problem_in(&response) else {
+        // A page that tells a person the id has set it itself.
         let headers = response.headers_mut();
-        headers.insert(REQUEST_ID, request_id.header());
+        if !headers.contains_key(REQUEST_ID) {
+            headers.insert(REQUEST_ID, request_id.header());
+        }
         return response;
     };
     on_problem(&problem, request_id, route_of(&response).as_str());

@@ -116,6 +116,12 @@ impl Problem {
         .with_faults(faults)
     }
 
+    /// The body can be read, but is not a batch.
+    #[must_use]
+    pub fn invalid_batch(faults: Vec<Fault>) -> Self {
+        Self::new(Code::InvalidBody, "The body is not a batch; see errors.").with_faults(faults)
+    }
+
     /// One field of the body is wrong.
     #[must_use]
     pub fn invalid_field(pointer: &str, detail: impl Into<String>) -> Self {

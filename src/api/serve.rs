@@ -13,6 +13,7 @@ use porchlight_actors::webhook::Webhooks;
 
 use super::{ApiConfig, ApiState, configure, edge, keep_tidy, observe};
 use crate::config::Config;
+use crate::console::Console;
 use crate::keys::SessionTokens;
 use crate::store::secrets::SecretKeys;
 
@@ -50,7 +51,10 @@ pub fn serve(
         rate_limit_per_second: config.server.rate_limit_per_second,
         ..ApiConfig::default()
     };
-    let state = ApiState::new(service, SessionTokens::of(secrets), api).with_webhooks(webhooks);
+    let console = Console::new(secrets);
+    let state = ApiState::new(service, SessionTokens::of(secrets), api)
+        .with_webhooks(webhooks)
+        .with_console(console);
     let state = Data::new(state);
     observe::install();
     actix_rt::spawn(keep_tidy(state.clone()));

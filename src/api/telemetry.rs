@@ -1,21 +1,18 @@
 //! `POST /v1/sessions/{id}/telemetry`: the hot path. The checks that need no body come before it is read, admission
 //! too, so that overload is refused at the least cost; the body is held once, and a batch exists only packed.
 
-use std::fmt::Write;
-
 use actix_web::HttpResponse;
-use actix_web::http::header::{CONTENT_TYPE, HeaderValue, UPGRADE};
+use actix_web::http::header::{HeaderValue, UPGRADE};
 use porchlight_actors::observe::{BatchOutcome, Metrics};
 use porchlight_actors::service::{AdmitError, IngestError};
-use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::BATCH_SAMPLES_MAX;
-use porchlight_schema::sample::json::{DecodeError, decode_batch};
+use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
 
-use super::body::{self, Limits};
 use super::call::{Call, session_not_found};
+use super::format::{Format, Negotiated};
 use super::problem::{Code, Fault, Problem};
 
-/// Takes one batch. 202 `{sessionId, ackSeq}` once it is durable and not before.
+/// Takes one batch. 202 `{sessionId, ackSeq}`, in the form that was sent, once it is durable and not before.
 ///
 /// # Errors
 ///
@@ -31,8 +28,11 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
         .filter(|target| caller.sees(target.tenant))
         .ok_or_else(session_not_found)?;
     caller.still_good(target.end.as_ref(), service.now())?;
-    call.accepts_json()?;
-    let announced = body::json(call.headers(), Limits::BATCH)?;
+    let Negotiated {
+        sent,
+        answer,
+        announced,
+    } = Format::negotiate(call.headers())?;
     let mut permit = service
         .admit(&target, announced.bytes())
         .map_err(not_admitted)?;
@@ -40,18 +40,14 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
     let body = announced
         .read(call.payload, call.state.config.body_deadlines, grow)
         .await?;
-    let decoded = decode_batch(&body).map_err(not_decoded)?;
+    let decoded = decode(sent, &body)?;
     drop(body);
-    if decoded.unknown_kinds > 0 {
-        Metrics::get()
-            .samples_unknown
-            .increment(u64::from(decoded.unknown_kinds));
-    }
     service
         .ingest(&target, permit, decoded.seq, decoded.batch)
         .await
         .map_err(not_taken)?;
-    Ok(acknowledged(session_id, decoded.seq))
+    let body = answer.acknowledge(session_id, decoded.seq);
+    Ok(answer.respond(HttpResponse::Accepted(), body))
 }
 
 /// A GET here is for a WebSocket; this one does not ask for it.
@@ -68,16 +64,8 @@ pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
     Err(problem.with_header(UPGRADE, HeaderValue::from_static("websocket")))
 }
 
-fn acknowledged(session_id: SessionId, seq: u32) -> HttpResponse {
-    let mut body = String::with_capacity(72);
-    // Writing to a string can't fail.
-    let _ = write!(body, r#"{{"sessionId":"{session_id}","ackSeq":{seq}}}"#);
-    HttpResponse::Accepted()
-        .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
-        .body(body)
-}
-
-fn not_admitted(error: AdmitError) -> Problem {
+/// Why a batch was not admitted.
+pub(super) fn not_admitted(error: AdmitError) -> Problem {
     match error {
         AdmitError::SessionFull => Problem::new(
             Code::SessionBusy,
@@ -90,14 +78,30 @@ fn not_admitted(error: AdmitError) -> Problem {
     }
 }
 
-fn not_decoded(error: DecodeError) -> Problem {
+/// Reads one batch and counts what was skipped in it.
+///
+/// # Errors
+///
+/// 400, 413, 422.
+pub(super) fn decode(format: Format, body: &[u8]) -> Result<DecodedBatch, Problem> {
+    let decoded = format
+        .decode(body)
+        .map_err(|error| not_decoded(format, error))?;
+    if decoded.unknown_kinds > 0 {
+        Metrics::get()
+            .samples_unknown
+            .increment(u64::from(decoded.unknown_kinds));
+    }
+    Ok(decoded)
+}
+
+/// Why a batch could not be read.
+pub(super) fn not_decoded(format: Format, error: DecodeError) -> Problem {
     Metrics::get().on_batch(BatchOutcome::Invalid);
     match error {
-        DecodeError::Syntax(detail) => {
-            Problem::new(Code::MalformedJson, format!("The body is {detail}."))
-        }
+        DecodeError::Syntax(detail) => format.malformed(&detail),
         DecodeError::Invalid(faults) => {
-            Problem::invalid_body(faults.into_iter().map(Fault::from).collect())
+            Problem::invalid_batch(faults.into_iter().map(Fault::from).collect())
         }
         DecodeError::TooManySamples => Problem::new(
             Code::TooManySamples,
@@ -106,7 +110,8 @@ fn not_decoded(error: DecodeError) -> Problem {
     }
 }
 
-fn not_taken(error: IngestError) -> Problem {
+/// Why a batch was not taken.
+pub(super) fn not_taken(error: IngestError) -> Problem {
     match error {
         IngestError::Conflict => Problem::new(
             Code::SeqConflict,

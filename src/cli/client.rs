@@ -175,4 +175,28 @@ impl Client {
         }
         bail!("session {session_id} was not scored within a minute")
     }
+
+    /// Registers the webhook and gives its secret.
+    pub(crate) async fn register_webhook(&self, url: &str) -> anyhow::Result<String> {
+        let body = json!({ "url": url }).to_string();
+        let made = self.json(Method::POST, "/v1/webhooks", &self.key, Some(body));
+        let made = made.await?;
+        let secret = made["secret"].as_str().context("no secret")?;
+        Ok(secret.to_owned())
+    }
+
+    /// The messages of one session, newest first.
+    pub(crate) async fn messages(&self, session_id: &str) -> anyhow::Result<Vec<Value>> {
+        let path = format!("/v1/webhooks/deliveries?sessionId={session_id}");
+        let mut page = self.json(Method::GET, &path, &self.key, None).await?;
+        Ok(serde_json::from_value(page["data"].take())?)
+    }
+
+    /// Asks for a try at once.
+    pub(crate) async fn retry(&self, message_id: &str) -> anyhow::Result<()> {
+        let path = format!("/v1/webhooks/deliveries/{message_id}/retry");
+        self.json(Method::POST, &path, &self.key, None)
+            .await
+            .map(drop)
+    }
 }

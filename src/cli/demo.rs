@@ -1,15 +1,21 @@
-//! `porchlight demo`: the whole job in one command on an empty machine, shown as it happens.
+//! `porchlight demo`: the whole job in one command on an empty machine, shown as it happens. Two customers with a
+//! receiver each: one that works, and one that refuses its first message.
 
+mod receiver;
 mod show;
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
+use anyhow::Context;
 use porchlight_bench::sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use porchlight_schema::time::TimestampMs;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::{Client, Started};
 use crate::app::{self, Running};
+use crate::config::Config;
+use receiver::{Authority, Receiver};
 use show::Shown;
 
 /// What is shown, in this order, and why it is of interest.
@@ -30,6 +36,8 @@ const KINDS: [(Kind, &str); 8] = [
 const BATCH_SEC: f64 = 10.0;
 /// Pause between deliveries when the demo goes on.
 const PAUSE: Duration = Duration::from_secs(5);
+/// The customer whose receiver fails at first.
+const FAILING: &str = "second";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -42,31 +50,82 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    app::with_temporary(app::Quiet::Yes, |running| {
-        super::block_on(show_all(arguments, running))
+    let authority = OnceCell::new();
+    let configure = |config: &mut Config| {
+        let folder = config.store.path.clone();
+        std::fs::create_dir_all(&folder)?;
+        let file = folder.with_file_name("receivers.pem");
+        // It is called once.
+        let _first = authority.set(Authority::new(&file)?);
+        config.webhook.extra_ca_file = file;
+        // The receivers are on this machine: a private address, which must be allowed.
+        config.webhook.allow_addresses = vec!["127.0.0.0/8".into()];
+        Ok(())
+    };
+    app::with_temporary(app::Quiet::Yes, configure, |running| {
+        let authority = authority.get().context("no authority was made")?;
+        let failing_key = running.key_of(FAILING)?;
+        super::block_on(async move {
+            let customer =
+                Customer::new(running, &running.secret_key, authority, "demo", 0).await?;
+            let failing = Customer::new(running, &failing_key, authority, FAILING, 1).await?;
+            show_all(arguments, running, customer, failing).await
+        })
     })
 }
 
-async fn show_all(arguments: &Arguments, running: &Running) -> anyhow::Result<()> {
-    let client = Client::new(&running.url, &running.secret_key)?;
-    introduce(running)?;
-    for (number, (kind, about)) in KINDS.into_iter().enumerate() {
-        deliver(&client, kind, about, arguments.seed + number as u64).await?;
+/// A customer of the service: a key, and a receiver that is registered with it.
+struct Customer {
+    client: Client,
+    receiver: Receiver,
+}
+
+impl Customer {
+    async fn new(
+        running: &Running,
+        key: &str,
+        authority: &Authority,
+        name: &'static str,
+        failing: usize,
+    ) -> anyhow::Result<Self> {
+        let client = Client::new(&running.url, key)?;
+        let receiver = Receiver::start(authority, name, failing).await?;
+        receiver.trust(client.register_webhook(&receiver.url).await?);
+        Ok(Self { client, receiver })
     }
+}
+
+async fn show_all(
+    arguments: &Arguments,
+    running: &Running,
+    mut customer: Customer,
+    mut failing: Customer,
+) -> anyhow::Result<()> {
+    introduce(running, &customer.receiver.url)?;
+    for (number, (kind, about)) in KINDS.into_iter().enumerate() {
+        let played = Played::new(kind, arguments.seed + number as u64);
+        customer.deliver(&played, about).await?;
+    }
+    let played = Played::new(Kind::House, arguments.seed);
+    failing.deliver_to_one_that_fails(&played).await?;
     if arguments.once {
         return Ok(());
     }
     say!("The service goes on, and so do the deliveries; stop it with Ctrl-C. To try by hand:")?;
-    say!(
-        "  curl -H 'Service-Key: {}' {}/v1/sessions?limit=3\n",
-        running.secret_key,
-        running.url
-    )?;
+    for path in ["sessions?limit=3", "webhooks/deliveries?limit=3"] {
+        say!(
+            "  curl -H 'Service-Key: {}' '{}/v1/{path}'",
+            running.secret_key,
+            running.url
+        )?;
+    }
+    say!("")?;
     let going_on = async {
         for number in KINDS.len().. {
             tokio::time::sleep(PAUSE).await;
             let (kind, about) = KINDS[number % KINDS.len()];
-            deliver(&client, kind, about, arguments.seed + number as u64).await?;
+            let played = Played::new(kind, arguments.seed + number as u64);
+            customer.deliver(&played, about).await?;
         }
         Ok(())
     };
@@ -76,7 +135,7 @@ async fn show_all(arguments: &Arguments, running: &Running) -> anyhow::Result<()
     }
 }
 
-fn introduce(running: &Running) -> anyhow::Result<()> {
+fn introduce(running: &Running, receiver: &str) -> anyhow::Result<()> {
     say!(
         "Porchlight {}, on the embedded store in {}",
         env!("CARGO_PKG_VERSION"),
@@ -84,32 +143,100 @@ fn introduce(running: &Running) -> anyhow::Result<()> {
     )?;
     say!("  API        {}", running.url)?;
     say!("  operators  {}/metrics", running.ops_url)?;
+    say!("  webhooks   to {receiver}, a receiver of this demo")?;
     say!("  key        {}", running.secret_key)?;
     say!("")
 }
 
-/// Plays one delivery as fast as the service takes it, and shows what it detects meanwhile.
-async fn deliver(client: &Client, kind: Kind, about: &str, seed: u64) -> anyhow::Result<()> {
-    let delivery: Delivery = Scenario::new(kind, ParameterSet::Tuning, seed).deliver();
-    let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
-    let ended_at = TimestampMs(jiff::Timestamp::now().as_millisecond());
-    let mut start = delivery.start.clone();
-    start["startedAt"] = json!(ended_at.plus_ms(-length_ms));
-    let session = client.start(&start).await?;
-    say!("── {} ── {about}  ({})", kind.as_str(), session.session_id)?;
-    let mut shown = Shown::default();
-    for batch in delivery.batches(BATCH_SEC) {
-        client.send(&session, batch.json()?).await?;
-        shown.events(&client.insight(&session.session_id).await?)?;
+/// A delivery that never happened, as if it had ended just now.
+struct Played {
+    kind: Kind,
+    delivery: Delivery,
+    start: Value,
+    ended_at: TimestampMs,
+}
+
+impl Played {
+    fn new(kind: Kind, seed: u64) -> Self {
+        let delivery = Scenario::new(kind, ParameterSet::Tuning, seed).deliver();
+        let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
+        let ended_at = TimestampMs(jiff::Timestamp::now().as_millisecond());
+        let mut start = delivery.start.clone();
+        start["startedAt"] = json!(ended_at.plus_ms(-length_ms));
+        Self {
+            kind,
+            delivery,
+            start,
+            ended_at,
+        }
     }
-    if let Some(pod) = &delivery.pod {
-        client.attach_pod(&session, pod).await?;
+}
+
+impl Customer {
+    async fn start(&self, played: &Played, about: &str) -> anyhow::Result<Started> {
+        // The first message may come before the answer, and is shown after it.
+        let _turn = self.receiver.turn.lock().await;
+        let session = self.client.start(&played.start).await?;
+        let (kind, id) = (played.kind.as_str(), &session.session_id);
+        say!("── {kind} ── {about}  ({id})")?;
+        Ok(session)
     }
-    if delivery.end == End::TimeOut {
-        return Ok(());
+
+    /// Plays one delivery as fast as the service takes it, and shows what it detects meanwhile, and what it sends.
+    async fn deliver(&mut self, played: &Played, about: &str) -> anyhow::Result<()> {
+        let session = self.start(played, about).await?;
+        self.finish(played, &session).await
     }
-    client.stop(&session, Some(&ended_at.to_string())).await?;
-    let insight = client.scored(&session.session_id).await?;
-    shown.events(&insight)?;
-    show::insight(&insight)
+
+    async fn finish(&mut self, played: &Played, session: &Started) -> anyhow::Result<()> {
+        let (client, delivery) = (&self.client, &played.delivery);
+        let mut shown = Shown::default();
+        for batch in delivery.batches(BATCH_SEC) {
+            client.send(session, batch.json()?).await?;
+            shown.events(&client.insight(&session.session_id).await?)?;
+        }
+        if let Some(pod) = &delivery.pod {
+            client.attach_pod(session, pod).await?;
+        }
+        if delivery.end == End::TimeOut {
+            return Ok(());
+        }
+        let ended_at = played.ended_at.to_string();
+        client.stop(session, Some(&ended_at)).await?;
+        let insight = client.scored(&session.session_id).await?;
+        shown.events(&insight)?;
+        self.receiver
+            .wait(&session.session_id, "insight.updated")
+            .await?;
+        show::insight(&insight)
+    }
+
+    /// The same, where the receiver refuses the first message: how that is seen, and how it is mended.
+    async fn deliver_to_one_that_fails(&mut self, played: &Played) -> anyhow::Result<()> {
+        let about = "for another customer, whose receiver fails at first";
+        let session = self.start(played, about).await?;
+        let id = &session.session_id;
+        let first = self.receiver.wait(id, "session.started").await?;
+        anyhow::ensure!(first.status == 503, "the receiver did not fail");
+        let waiting = self.retrying(id).await?;
+        show::retrying(&waiting)?;
+        let message_id = waiting["id"].as_str().context("a message has no id")?;
+        self.client.retry(message_id).await?;
+        let second = self.receiver.wait(id, "session.started").await?;
+        anyhow::ensure!(second.status == 200, "the retry failed");
+        self.finish(played, &session).await
+    }
+
+    /// The session's message that waits for its retry, once the failure is committed.
+    async fn retrying(&self, session_id: &str) -> anyhow::Result<Value> {
+        for _ in 0..250 {
+            let messages = self.client.messages(session_id).await?;
+            let mut messages = messages.into_iter();
+            if let Some(message) = messages.find(|message| message["status"] == "retrying") {
+                return Ok(message);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        anyhow::bail!("the failure was not seen within 5 s")
+    }
 }

@@ -34,12 +34,16 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match (&arguments.url, &arguments.key) {
         (Some(url), Some(key)) => super::block_on(replay_all(arguments, &Client::new(url, key)?)),
-        _ => app::with_temporary(app::Quiet::Yes, |running| {
-            super::block_on(replay_all(
-                arguments,
-                &Client::new(&running.url, &running.secret_key)?,
-            ))
-        }),
+        _ => app::with_temporary(
+            app::Quiet::Yes,
+            |_config| Ok(()),
+            |running| {
+                super::block_on(replay_all(
+                    arguments,
+                    &Client::new(&running.url, &running.secret_key)?,
+                ))
+            },
+        ),
     }
 }
 

@@ -152,6 +152,18 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
     )
 }
 
+pub(super) async fn rewrap(order: Order) -> Result<HttpResponse, Problem> {
+    let sealing = order.state.sealing.as_ref();
+    let sealing = sealing.ok_or_else(|| {
+        Problem::new(
+            Code::Conflict,
+            "This server has no secrets to seal.".to_owned(),
+        )
+    })?;
+    let report = sealing.vault.rewrap(sealing.outbox.as_ref()).await?;
+    call::json(HttpResponse::Ok(), &report)
+}
+
 fn refused(error: DeskError) -> Problem {
     match error {
         DeskError::Invalid { field, detail } => Problem::invalid_body(vec![Fault::Field {

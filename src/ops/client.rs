@@ -14,6 +14,7 @@ use super::admin::BackupOrder;
 use super::token;
 use crate::config::Config;
 use crate::keys::{CreatedKey, KeyOrder, ListedKey};
+use crate::secrets::Rewrapped;
 
 /// Whether somebody listens is known after this long: it is this machine.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -123,6 +124,16 @@ impl OpsClient {
             .ask(Method::POST, "/admin/backup", Some(&order))
             .await?;
         Ok(())
+    }
+
+    /// Lets the server seal its customers' secrets anew, with the key that it writes with.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn rewrap(&self) -> anyhow::Result<Rewrapped> {
+        self.ask(Method::POST, "/admin/secrets/rewrap", None::<&()>)
+            .await
     }
 
     async fn ask<T: DeserializeOwned>(

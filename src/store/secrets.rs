@@ -11,6 +11,7 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::engine::fjall::acknowledged::sync_folder;
+use crate::config::Config;
 
 /// The file's name beside the embedded store.
 pub(crate) const NAME: &str = "secret.key";
@@ -97,6 +98,20 @@ impl SecretKeys {
             make(folder, &file).map_err(io)?;
         }
         Self::load(&[file])
+    }
+
+    /// Loads the keys that a configuration names: its files, or, when there are none, the key beside the embedded
+    /// store.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretsError`].
+    pub fn of(config: &Config) -> Result<Self, SecretsError> {
+        if config.secrets.key_files.is_empty() {
+            Self::beside_store(&config.store.path)
+        } else {
+            Self::load(&config.secrets.key_files)
+        }
     }
 
     /// The key that writes.

@@ -4,15 +4,11 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
 use super::address::{Cidr, Origin, is_permitted};
-
-/// Names whose last answer is remembered; beyond, all that is no longer fresh is forgotten.
-const NAMES_MAX: usize = 1_024;
 
 /// Looks names up.
 #[async_trait]
@@ -50,27 +46,16 @@ pub enum NameRefused {
 
 type Verdict = Result<Arc<[IpAddr]>, NameRefused>;
 
-struct LookUp {
-    ended: watch::Receiver<Option<(Instant, Verdict)>>,
-}
+/// Where the verdict of a look-up that is under way appears.
+type UnderWay = watch::Receiver<Option<Verdict>>;
 
-impl LookUp {
-    fn is_usable(&self, fresh_for: Duration) -> bool {
-        match &*self.ended.borrow() {
-            Some((at, _)) => at.elapsed() < fresh_for,
-            // Under way; or its task is gone, which only happens when all ends.
-            None => self.ended.has_changed().is_ok(),
-        }
-    }
-}
-
-/// Resolves and checks. All attempts that ask for the same name at once share one look-up, so that a name whose
-/// look-up hangs holds one thread and no more.
+/// Resolves and checks. No verdict outlives its look-up: each attempt has the name looked up and checked anew. Those
+/// who ask while a look-up of the same name is under way share it, so that a name whose look-up hangs holds one thread
+/// and no more.
 pub struct Guard {
     resolver: Arc<dyn Resolver>,
     allowed: Arc<[Cidr]>,
-    fresh_for: Duration,
-    look_ups: Mutex<HashMap<String, LookUp>>,
+    look_ups: Arc<Mutex<HashMap<String, UnderWay>>>,
 }
 
 impl std::fmt::Debug for Guard {
@@ -80,15 +65,13 @@ impl std::fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// A guard that lets through what is public and what is `allowed`. A verdict counts for `fresh_for`: long enough
-    /// to be shared by the attempts of a burst, too short to be of use to who changes a name between them.
+    /// A guard that lets through what is public and what is `allowed`.
     #[must_use]
-    pub fn new(resolver: Arc<dyn Resolver>, allowed: Arc<[Cidr]>, fresh_for: Duration) -> Self {
+    pub fn new(resolver: Arc<dyn Resolver>, allowed: Arc<[Cidr]>) -> Self {
         Self {
             resolver,
             allowed,
-            fresh_for,
-            look_ups: Mutex::default(),
+            look_ups: Arc::default(),
         }
     }
 
@@ -107,35 +90,37 @@ impl Guard {
         let mut ended = self.look_up(name);
         let result = ended.wait_for(Option::is_some).await;
         match result.as_deref() {
-            Ok(Some((_, verdict))) => verdict.clone(),
+            Ok(Some(verdict)) => verdict.clone(),
             // The task that looks up is gone: the runtime is ending.
             Ok(None) | Err(_) => Err(NameRefused::Unresolved),
         }
     }
 
-    fn look_up(&self, name: &str) -> watch::Receiver<Option<(Instant, Verdict)>> {
-        let mut look_ups = self.look_ups.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(look_up) = look_ups.get(name)
-            && look_up.is_usable(self.fresh_for)
+    fn look_up(&self, name: &str) -> UnderWay {
+        let mut look_ups = lock(&self.look_ups);
+        if let Some(ended) = look_ups.get(name)
+            && ended.has_changed().is_ok()
         {
-            return look_up.ended.clone();
-        }
-        if look_ups.len() >= NAMES_MAX {
-            look_ups.retain(|_, look_up| look_up.is_usable(self.fresh_for));
+            return ended.clone();
         }
         let (end, ended) = watch::channel(None);
+        look_ups.insert(name.to_owned(), ended.clone());
         let (resolver, allowed) = (Arc::clone(&self.resolver), Arc::clone(&self.allowed));
-        let owned = name.to_owned();
+        let (known, owned) = (Arc::clone(&self.look_ups), name.to_owned());
         tokio::spawn(async move {
             let verdict = judge(resolver.look_up(&owned).await, &allowed);
-            end.send_replace(Some((Instant::now(), verdict)));
+            // Forgotten before it is told: who asks from now on asks anew.
+            lock(&known).remove(&owned);
+            end.send_replace(Some(verdict));
         });
-        let look_up = LookUp {
-            ended: ended.clone(),
-        };
-        look_ups.insert(name.to_owned(), look_up);
         ended
     }
+}
+
+fn lock(
+    look_ups: &Mutex<HashMap<String, UnderWay>>,
+) -> std::sync::MutexGuard<'_, HashMap<String, UnderWay>> {
+    look_ups.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn judge(addresses: io::Result<Vec<IpAddr>>, allowed: &[Cidr]) -> Verdict {
@@ -191,23 +176,20 @@ mod tests {
         }
     }
 
-    fn guard(answers: Vec<&'static [&'static str]>, fresh_for: Duration) -> Guard {
+    fn guard(answers: Vec<&'static [&'static str]>) -> Guard {
         let asked = AtomicUsize::new(0);
         let allowed = Arc::new(["127.0.0.0/8".parse().unwrap()]);
-        Guard::new(Arc::new(Scripted { answers, asked }), allowed, fresh_for)
+        Guard::new(Arc::new(Scripted { answers, asked }), allowed)
     }
 
     #[tokio::test]
     async fn one_address_that_is_refused_refuses_the_name() {
-        let guard = guard(
-            vec![
-                &["1.1.1.1", "127.0.0.1"],
-                &["1.1.1.1", "10.0.0.1"],
-                &["::ffff:1.1.1.1"],
-                &[],
-            ],
-            Duration::ZERO,
-        );
+        let guard = guard(vec![
+            &["1.1.1.1", "127.0.0.1"],
+            &["1.1.1.1", "10.0.0.1"],
+            &["::ffff:1.1.1.1"],
+            &[],
+        ]);
         assert_eq!(guard.addresses("a.example").await.unwrap().len(), 2);
         assert_eq!(
             guard.addresses("a.example").await,
@@ -229,7 +211,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_ask_at_once_share_a_look_up() {
-        let guard = guard(vec![&["1.1.1.1"], &["10.0.0.1"]], Duration::ZERO);
+        let guard = guard(vec![&["1.1.1.1"], &["10.0.0.1"]]);
         let (one, two) = tokio::join!(guard.addresses("a.example"), guard.addresses("a.example"));
         assert!(one.is_ok() && two.is_ok());
         assert_eq!(
@@ -239,11 +221,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_verdict_is_used_again_while_it_is_fresh() {
-        let guard = guard(vec![&["1.1.1.1"]], Duration::from_secs(3600));
-        for _ in 0..3 {
+    async fn no_verdict_is_used_again_and_none_is_kept() {
+        let guard = guard(vec![&["1.1.1.1"], &["1.1.1.1"], &["10.0.0.1"]]);
+        for _ in 0..2 {
             assert!(guard.addresses("a.example").await.is_ok());
         }
-        assert!(guard.addresses("b.example").await.is_err());
+        assert_eq!(
+            guard.addresses("a.example").await,
+            Err(NameRefused::Address),
+            "a name that was changed counts at the next attempt"
+        );
+        assert!(lock(&guard.look_ups).is_empty());
     }
 }

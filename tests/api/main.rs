@@ -19,4 +19,5 @@ mod lists;
 mod operators;
 mod order;
 mod overload;
+mod protobuf;
 mod server;

@@ -194,6 +194,14 @@ fn the_demo_shows_its_deliveries_and_ends() {
     ] {
         assert!(shown.contains(word), "{word} in:\n{shown}");
     }
+    let hooks: Vec<_> = shown.lines().filter(|line| line.contains("⇐")).collect();
+    // Three of each of eight deliveries, and of the ninth three and the one that failed.
+    assert_eq!(hooks.len(), 28, "{hooks:#?}");
+    assert!(hooks.iter().all(|line| line.contains("signature good")));
+    let failed = shown.find("answered 503").unwrap();
+    let waits = shown.find("is retrying: cause status, status 503").unwrap();
+    let again = shown.find("try 2").unwrap();
+    assert!(failed < waits && waits < again, "{shown}");
 }
 
 /// One simulated delivery as a recording: one sample a line.

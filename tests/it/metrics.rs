@@ -39,8 +39,8 @@ fn every_series_of_the_catalogue_is_there_from_the_start() {
         let series: Vec<&str> = text.lines().filter(is_series).collect();
         assert!(!series.is_empty(), "{name} has no series");
         for label in definition.labels {
-            let has_label = |line: &&str| line.contains(&format!("{label}=\""));
-            assert!(series.iter().all(has_label), "{name}: {label}");
+            let has_label = |line: &&str| line.contains(&format!("{}=\"", label.name));
+            assert!(series.iter().all(has_label), "{name}: {}", label.name);
         }
     }
     for name in [

@@ -166,6 +166,7 @@ impl Node<'_> {
                 number: 1,
                 sealed: Vec::new(),
             },
+            secret_made_at: self.world.clock.now(),
             previous: None,
         });
         // A disk that fails at once is a fate like any other.

@@ -41,6 +41,7 @@ pub async fn put_endpoint<E: Engine>(store: &LocalStore<E>, tenant: Tenant, enab
             number: 1,
             sealed: Vec::new(),
         },
+        secret_made_at: TimestampMs(1),
         previous: None,
     };
     let done = if stored.is_some() {

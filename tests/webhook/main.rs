@@ -9,6 +9,7 @@ mod flow;
 mod hostile;
 mod http2;
 mod measure;
+mod process;
 mod receiver;
 #[path = "../it/server.rs"]
 #[expect(dead_code, reason = "the other black-box tests use all of it")]

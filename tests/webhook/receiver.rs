@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use porchlight::transport::guard::Resolver;
@@ -232,7 +231,6 @@ pub(crate) fn transport_with(authority: &Authority, resolver: Arc<dyn Resolver>)
         allow_addresses: vec!["127.0.0.0/8".parse().unwrap()],
         extra_ca_file: Some(authority.file.clone()),
         resolver,
-        name_fresh_for: Duration::ZERO,
         threads: 1,
     })
     .unwrap()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use porchlight_core::webhook::signature::service_signature;
 use serde_json::{Value, json};
@@ -15,14 +15,14 @@ use crate::world::BAD;
 
 /// A customer with a key.
 #[derive(Clone)]
-struct Customer {
-    api: String,
-    key: String,
-    http: reqwest::Client,
+pub(crate) struct Customer {
+    pub(crate) api: String,
+    pub(crate) key: String,
+    pub(crate) http: reqwest::Client,
 }
 
 impl Customer {
-    async fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+    pub(crate) async fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let method = method.parse().unwrap();
         let request = self
             .http
@@ -42,16 +42,16 @@ impl Customer {
         (status, serde_json::from_str(&text).unwrap_or_default())
     }
 
-    async fn get(&self, path: &str) -> (u16, Value) {
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
         self.call("GET", path, None).await
     }
 
-    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         self.call("POST", path, Some(body)).await
     }
 
     /// Starts a session; its id if that was acknowledged.
-    async fn start(&self) -> Option<String> {
+    pub(crate) async fn start(&self) -> Option<String> {
         let address = json!({"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0});
         let body = json!({"deliveryId": "d", "externalRiderId": "r", "address": address});
         let (status, session) = self.post("/v1/sessions/start", body).await;
@@ -64,7 +64,7 @@ impl Customer {
     }
 
     /// The only row of the list, once it stands so.
-    async fn row(&self, path: &str, status: &str) -> Value {
+    pub(crate) async fn row(&self, path: &str, status: &str) -> Value {
         let mut page = Value::Null;
         for _ in 0..400 {
             page = self.get(path).await.1;
@@ -77,7 +77,12 @@ impl Customer {
     }
 }
 
-fn serve(folder: &Folder, authority: &Authority) -> Server {
+pub(crate) fn serve(folder: &Folder, authority: &Authority) -> Server {
+    serve_with(folder, authority, &[])
+}
+
+/// The same, with these variables beside.
+pub(crate) fn serve_with(folder: &Folder, authority: &Authority, more: &[(&str, &str)]) -> Server {
     let file = authority.file.to_str().unwrap();
     let variables = [
         (
@@ -87,10 +92,10 @@ fn serve(folder: &Folder, authority: &Authority) -> Server {
         ("PORCHLIGHT__WEBHOOK__EXTRA_CA_FILE", file),
         ("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0"),
     ];
-    Server::start(folder, &variables)
+    Server::start(folder, &[&variables, more].concat())
 }
 
-fn customer(server: &Server) -> Customer {
+pub(crate) fn customer(server: &Server) -> Customer {
     Customer {
         api: server.api.clone(),
         key: server.key("secret"),
@@ -382,11 +387,19 @@ async fn kills_lose_nothing_and_keep_the_order() {
             ))
         })
         .collect();
+    let mut back_after = Vec::new();
     for crash in 0..crashes {
         tokio::time::sleep(Duration::from_millis(300 + 137 * (crash % 7))).await;
         server.kill();
+        // What lies in the sockets' buffers is still read.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let (before, begun) = (receiver.seen(), Instant::now());
         server = tokio::task::block_in_place(|| serve(&folder, &authority));
         server.api.clone_into(&mut api.write().unwrap());
+        while receiver.seen() == before {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        back_after.push(begun.elapsed().as_millis());
     }
     enough.store(true, Ordering::Relaxed);
     let mut acknowledged = BTreeMap::new();
@@ -412,26 +425,33 @@ async fn kills_lose_nothing_and_keep_the_order() {
         seen = arrivals(&receiver);
     }
     assert_eq!(missing(&seen), 0, "lost of {}", acknowledged.len());
-    let mut repeats = 0;
-    for (session_id, numbers) in &seen {
-        let mut highest = None;
-        for number in numbers {
-            // One that was seen may come again, as it was under way when the server was killed; none may be skipped.
-            let next = highest.map_or(0, |highest| highest + 1);
-            assert!(*number <= next, "{session_id}: {numbers:?}");
-            repeats += usize::from(*number < next);
-            highest = highest.max(Some(*number));
-        }
-    }
+    let repeats = repeats_in_order(&seen);
     println!(
         "{crashes} kills, {} sessions, {repeats} messages twice",
         acknowledged.len()
     );
+    back_after.sort_unstable();
+    println!("first message after the start of the new process, in ms: {back_after:?}");
     assert!(
         repeats as u64 <= crashes * 32,
         "{repeats} messages came twice"
     );
     server.stop();
+}
+
+/// How many messages came again; none may be skipped.
+fn repeats_in_order(seen: &BTreeMap<String, Vec<u32>>) -> usize {
+    let mut repeats = 0;
+    for (session_id, numbers) in seen {
+        let mut next = 0;
+        for number in numbers {
+            // One that was seen may come again, as it was under way when the server was killed.
+            assert!(*number <= next, "{session_id}: {numbers:?}");
+            repeats += usize::from(*number < next);
+            next = next.max(*number + 1);
+        }
+    }
+    repeats
 }
 
 /// The sequence numbers of each session, in the order in which they came.

@@ -106,6 +106,7 @@ impl World {
             created_at: self.clock.now(),
             version: 1,
             secret,
+            secret_made_at: self.clock.now(),
             previous: None,
         };
         assert!(self.store.create_endpoint(endpoint.clone()).await.unwrap());

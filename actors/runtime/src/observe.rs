@@ -14,6 +14,8 @@ macro_rules! label {
         impl $name {
             /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// What each of them is called, in the same order.
+            pub const VALUES: &'static [&'static str] = &[$($text),+];
 
             /// The label's value.
             #[must_use]
@@ -27,14 +29,15 @@ macro_rules! label {
 mod catalogue;
 mod fact;
 pub mod http;
+pub mod runtime;
 pub mod store;
+pub mod webhook;
 
 use std::sync::LazyLock;
 
 use metrics::{Counter, Gauge, Histogram};
 
-pub use catalogue::{CATALOGUE, Definition, Instrument, describe};
-pub(crate) use catalogue::{counter, gauge, histogram};
+pub use catalogue::{CATALOGUE, Definition, Instrument, Label, describe, name};
 pub use fact::{Fact, chain};
 
 label! {
@@ -46,6 +49,16 @@ label! {
         Scoring = "scoring",
         /// One tenant's webhooks.
         Webhook = "webhook",
+    }
+}
+
+label! {
+    /// What a thread with a tick of its own does.
+    RuntimeKind {
+        /// It runs actors.
+        Actors = "actors",
+        /// It accepts connections and does what is done from time to time.
+        Main = "main",
     }
 }
 
@@ -162,23 +175,23 @@ pub struct ActorMetrics {
 impl ActorMetrics {
     fn new(actor: ActorKind) -> Self {
         let actor = actor.as_str();
-        let stopped = |reason: &StopReason| metrics::counter!("porchlight_actor_stopped_total", "actor" => actor, "reason" => reason.as_str());
+        let stopped = |reason: &StopReason| metrics::counter!(name::ACTOR_STOPPED_TOTAL, "actor" => actor, "reason" => reason.as_str());
         let handled = |message: &MessageKind| {
             let (message, all) = (message.as_str(), Outcome::ALL.iter());
             all.map(|outcome| {
                 let outcome = outcome.as_str();
-                metrics::counter!("porchlight_actor_messages_total", "actor" => actor, "message" => message, "outcome" => outcome)
+                metrics::counter!(name::ACTOR_MESSAGES_TOTAL, "actor" => actor, "message" => message, "outcome" => outcome)
             })
             .collect()
         };
-        let handling = |message: &MessageKind| metrics::histogram!("porchlight_actor_handle_seconds", "actor" => actor, "message" => message.as_str());
+        let handling = |message: &MessageKind| metrics::histogram!(name::ACTOR_HANDLE_SECONDS, "actor" => actor, "message" => message.as_str());
         Self {
-            live: metrics::gauge!("porchlight_actor_live", "actor" => actor),
-            started: metrics::counter!("porchlight_actor_started_total", "actor" => actor),
-            restarts: metrics::counter!("porchlight_actor_restarts_total", "actor" => actor),
-            mailbox: metrics::gauge!("porchlight_actor_mailbox_messages", "actor" => actor),
-            wait: metrics::histogram!("porchlight_actor_mailbox_wait_seconds", "actor" => actor),
-            rejected: metrics::counter!("porchlight_actor_rejected_total", "actor" => actor),
+            live: metrics::gauge!(name::ACTOR_LIVE, "actor" => actor),
+            started: metrics::counter!(name::ACTOR_STARTED_TOTAL, "actor" => actor),
+            restarts: metrics::counter!(name::ACTOR_RESTARTS_TOTAL, "actor" => actor),
+            mailbox: metrics::gauge!(name::ACTOR_MAILBOX_MESSAGES, "actor" => actor),
+            wait: metrics::histogram!(name::ACTOR_MAILBOX_WAIT_SECONDS, "actor" => actor),
+            rejected: metrics::counter!(name::ACTOR_REJECTED_TOTAL, "actor" => actor),
             stopped: StopReason::ALL.iter().map(stopped).collect(),
             handled: MessageKind::ALL.iter().map(handled).collect(),
             handling: MessageKind::ALL.iter().map(handling).collect(),
@@ -235,9 +248,9 @@ pub struct Metrics {
 
 impl Metrics {
     fn new() -> Self {
-        let batch = |outcome: &BatchOutcome| metrics::counter!("porchlight_ingest_batches_total", "outcome" => outcome.as_str());
-        let ended = |reason: &SessionEnded| metrics::counter!("porchlight_sessions_ended_total", "reason" => reason.as_str());
-        let insight = |outcome: &InsightOutcome| metrics::counter!("porchlight_insights_total", "outcome" => outcome.as_str());
+        let batch = |outcome: &BatchOutcome| metrics::counter!(name::INGEST_BATCHES_TOTAL, "outcome" => outcome.as_str());
+        let ended = |reason: &SessionEnded| metrics::counter!(name::SESSIONS_ENDED_TOTAL, "reason" => reason.as_str());
+        let insight = |outcome: &InsightOutcome| metrics::counter!(name::INSIGHTS_TOTAL, "outcome" => outcome.as_str());
         Self {
             actors: ActorKind::ALL
                 .iter()
@@ -246,16 +259,16 @@ impl Metrics {
             batches: BatchOutcome::ALL.iter().map(batch).collect(),
             sessions_ended: SessionEnded::ALL.iter().map(ended).collect(),
             insights: InsightOutcome::ALL.iter().map(insight).collect(),
-            samples: metrics::counter!("porchlight_ingest_samples_total"),
-            samples_unknown: metrics::counter!("porchlight_ingest_samples_unknown_total"),
-            bytes: metrics::counter!("porchlight_ingest_packed_bytes_total"),
-            in_flight_bytes: metrics::gauge!("porchlight_ingest_in_flight_bytes"),
-            sessions_live: metrics::gauge!("porchlight_sessions_live"),
-            sessions_started: metrics::counter!("porchlight_sessions_started_total"),
-            holes_given_up: metrics::counter!("porchlight_session_holes_given_up_total"),
-            hand_overs_lost: metrics::counter!("porchlight_session_hand_overs_lost_total"),
-            quarantined: metrics::counter!("porchlight_session_batches_quarantined_total"),
-            scoring_waiting: metrics::gauge!("porchlight_scoring_waiting_sessions"),
+            samples: metrics::counter!(name::INGEST_SAMPLES_TOTAL),
+            samples_unknown: metrics::counter!(name::INGEST_SAMPLES_UNKNOWN_TOTAL),
+            bytes: metrics::counter!(name::INGEST_PACKED_BYTES_TOTAL),
+            in_flight_bytes: metrics::gauge!(name::INGEST_IN_FLIGHT_BYTES),
+            sessions_live: metrics::gauge!(name::SESSIONS_LIVE),
+            sessions_started: metrics::counter!(name::SESSIONS_STARTED_TOTAL),
+            holes_given_up: metrics::counter!(name::SESSION_HOLES_GIVEN_UP_TOTAL),
+            hand_overs_lost: metrics::counter!(name::SESSION_HAND_OVERS_LOST_TOTAL),
+            quarantined: metrics::counter!(name::SESSION_BATCHES_QUARANTINED_TOTAL),
+            scoring_waiting: metrics::gauge!(name::SCORING_WAITING_SESSIONS),
         }
     }
 
@@ -291,8 +304,11 @@ impl Metrics {
 pub fn install() {
     describe();
     http::HttpMetrics::get().in_flight.set(0.0);
-    store::StoreMetrics::get().queue.set(0.0);
-    crate::webhook::observe::WebhookMetrics::get().reset();
+    let store = store::StoreMetrics::get();
+    store.queue.set(0.0);
+    store.disk.set(0.0);
+    runtime::RuntimeMetrics::get().tell();
+    webhook::WebhookMetrics::get().reset();
     let metrics = Metrics::get();
     metrics.sessions_live.set(0.0);
     metrics.in_flight_bytes.set(0.0);

@@ -4,7 +4,6 @@
 
 mod actor;
 mod desk;
-pub mod observe;
 mod request;
 mod sample;
 
@@ -25,12 +24,14 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use crate::observe::{ActorKind, Metrics};
-use crate::ports::{Answer, Clock, Entropy, Outbox, SecretSeal, StoreError, Transport};
+use crate::ports::{
+    Answer, Clock, Entropy, OutboundRequest, Outbox, SecretSeal, StoreError, Transport,
+};
 use crate::timers::Wheel;
 
+use crate::observe::webhook::WebhookMetrics;
 use actor::WebhookActor;
 pub use desk::{ConfigureError, Made};
-use observe::WebhookMetrics;
 pub use request::{Armed, Saying};
 
 /// How often the store is asked for what a lost poke missed, and for retries that have come near.
@@ -133,6 +134,8 @@ enum Tell {
 pub struct Tested {
     /// The message's id; it is not listed.
     pub id: MessageId,
+    /// What was sent, signatures included.
+    pub request: OutboundRequest,
     /// How it went.
     pub answer: Answer,
 }
@@ -240,11 +243,15 @@ impl Webhooks {
             body: sample::body(tenant, event, now),
         };
         let request = armed.sign(&saying, now).map_err(|_| TestError::Secret)?;
-        let answer = inner.transport.send(request).await;
+        let answer = inner.transport.send(request.clone()).await;
         if let Some(ends_at) = answer.certificate_ends_at {
             inner.certificate_ends(tenant, ends_at);
         }
-        Ok(Tested { id, answer })
+        Ok(Tested {
+            id,
+            request,
+            answer,
+        })
     }
 
     /// Begins nothing more, and waits until what is under way is committed, or the deadline has come. Whether all

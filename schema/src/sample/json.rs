@@ -69,7 +69,7 @@ fn parse(text: &[u8]) -> Result<Value, DecodeError> {
 }
 
 /// A sample's fields as they came, before it is known which of them its kind needs.
-trait Fields {
+pub(super) trait Fields {
     /// The number in `name`; none where it is absent or null.
     fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError>;
     /// The text in `name`.
@@ -133,7 +133,7 @@ fn closed<F: Fields, T>(
 }
 
 /// Checks the fields and appends the sample that they make. False: its kind is not known.
-fn push<F: Fields>(
+pub(super) fn push<F: Fields>(
     fields: &F,
     buffer: &mut Vec<f32>,
     builder: &mut BatchBuilder,

@@ -46,6 +46,8 @@ codes! {
     MalformedBody = BAD_REQUEST, "malformed_body", "Malformed body";
     /// A body that is not JSON.
     MalformedJson = BAD_REQUEST, "malformed_json", "Malformed JSON";
+    /// A body that is not protobuf of the published schema.
+    MalformedProtobuf = BAD_REQUEST, "malformed_protobuf", "Malformed protobuf";
     /// No credential.
     CredentialMissing = UNAUTHORIZED, "credential_missing", "Credential missing";
     /// A credential that is malformed, unknown, expired or revoked.

@@ -103,3 +103,21 @@ pub(super) fn insight(insight: &Value) -> anyhow::Result<()> {
         },
     )
 }
+
+/// Shows a message that waits for its retry, as the API lists it.
+pub(super) fn retrying(message: &Value) -> anyhow::Result<()> {
+    let text = |name: &str| message[name].as_str().unwrap_or("unknown");
+    say!(
+        "   ! {} is {}: cause {}, status {}, tries {}; it would be tried again at {}.",
+        text("id"),
+        text("status"),
+        text("cause"),
+        or_unknown(&message["statusCode"]),
+        or_unknown(&message["attempts"]),
+        text("nextAttemptAt"),
+    )?;
+    say!(
+        "     Until then the session's later messages wait behind it. Not to wait, the customer asks for a try now:"
+    )?;
+    say!("     POST /v1/webhooks/deliveries/{}/retry", text("id"))
+}

@@ -1,6 +1,15 @@
-//! The metric catalogue: every name, what it measures, and its labels.
+//! The metric catalogue: every name, what it measures, its unit and its labels. What moves a metric takes its name from
+//! [`name`]; the page `docs/metrics.md` and the tests of the dashboards are made from [`CATALOGUE`].
 
 use metrics::Unit;
+
+use super::http::{Method, Route, StatusClass};
+use super::store::StoreOutcome;
+use super::webhook::{AttemptOutcome, Finished, Kept};
+use super::{
+    ActorKind, BatchOutcome, InsightOutcome, MessageKind, Outcome, RuntimeKind, SessionEnded,
+    StopReason,
+};
 
 /// What kind of metric it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,217 +22,182 @@ pub enum Instrument {
     Histogram,
 }
 
+impl Instrument {
+    /// The word in `# TYPE` and on the page.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// One label of a metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Label {
+    /// Its name.
+    pub name: &'static str,
+    /// All that it can say; empty where the root package has the list.
+    pub values: &'static [&'static str],
+}
+
 /// One metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
+    /// What it belongs to, as a heading.
+    pub section: &'static str,
     /// The full name, as it is exposed.
     pub name: &'static str,
     /// What kind.
     pub instrument: Instrument,
+    /// In what it is counted.
+    pub unit: Unit,
     /// Its labels.
-    pub labels: &'static [&'static str],
+    pub labels: &'static [Label],
     /// What it measures.
     pub help: &'static str,
 }
 
-pub(crate) const fn counter(
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Definition {
-    Definition {
-        name,
-        instrument: Instrument::Counter,
-        labels,
-        help,
-    }
+/// Writes down each metric once: as a constant of its name, and as a line of the catalogue.
+macro_rules! catalogue {
+    ($($section:literal {$(
+        $id:ident = $instrument:ident, $unit:ident, $name:literal
+            [$($label:literal: $values:expr),*], $help:literal;
+    )+})+) => {
+        /// The metrics' names.
+        pub mod name {
+            $($(#[doc = $help] pub const $id: &str = $name;)+)+
+        }
+
+        /// Every metric of the service.
+        pub const CATALOGUE: &[Definition] = &[$($(Definition {
+            section: $section,
+            name: $name,
+            instrument: Instrument::$instrument,
+            unit: Unit::$unit,
+            labels: &[$(Label { name: $label, values: $values }),*],
+            help: $help,
+        }),+),+];
+    };
 }
 
-pub(crate) const fn gauge(
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Definition {
-    Definition {
-        name,
-        instrument: Instrument::Gauge,
-        labels,
-        help,
+catalogue! {
+    "Actors" {
+        ACTOR_LIVE = Gauge, Count, "porchlight_actor_live"
+            ["actor": ActorKind::VALUES], "Actors that live.";
+        ACTOR_STARTED_TOTAL = Counter, Count, "porchlight_actor_started_total"
+            ["actor": ActorKind::VALUES], "Actors that were started.";
+        ACTOR_STOPPED_TOTAL = Counter, Count, "porchlight_actor_stopped_total"
+            ["actor": ActorKind::VALUES, "reason": StopReason::VALUES], "Actors that stopped, by reason.";
+        ACTOR_RESTARTS_TOTAL = Counter, Count, "porchlight_actor_restarts_total"
+            ["actor": ActorKind::VALUES], "Actors that were rebuilt from the store after a panic.";
+        ACTOR_MAILBOX_MESSAGES = Gauge, Count, "porchlight_actor_mailbox_messages"
+            ["actor": ActorKind::VALUES], "Messages that wait in mailboxes.";
+        ACTOR_MAILBOX_WAIT_SECONDS = Histogram, Seconds, "porchlight_actor_mailbox_wait_seconds"
+            ["actor": ActorKind::VALUES], "Time that messages wait in a mailbox.";
+        ACTOR_HANDLE_SECONDS = Histogram, Seconds, "porchlight_actor_handle_seconds"
+            ["actor": ActorKind::VALUES, "message": MessageKind::VALUES], "Time that handling a message takes.";
+        ACTOR_MESSAGES_TOTAL = Counter, Count, "porchlight_actor_messages_total"
+            ["actor": ActorKind::VALUES, "message": MessageKind::VALUES, "outcome": Outcome::VALUES], "Messages handled, by outcome.";
+        ACTOR_REJECTED_TOTAL = Counter, Count, "porchlight_actor_rejected_total"
+            ["actor": ActorKind::VALUES], "Messages that were not accepted, for want of room.";
+    }
+    "Ingest" {
+        INGEST_BATCHES_TOTAL = Counter, Count, "porchlight_ingest_batches_total"
+            ["outcome": BatchOutcome::VALUES], "Batches of telemetry, by outcome.";
+        INGEST_SAMPLES_TOTAL = Counter, Count, "porchlight_ingest_samples_total"
+            [], "Samples that were taken.";
+        INGEST_SAMPLES_UNKNOWN_TOTAL = Counter, Count, "porchlight_ingest_samples_unknown_total"
+            [], "Samples of unknown kinds, which were skipped.";
+        INGEST_PACKED_BYTES_TOTAL = Counter, Bytes, "porchlight_ingest_packed_bytes_total"
+            [], "Bytes of packed batches that were taken.";
+        INGEST_IN_FLIGHT_BYTES = Gauge, Bytes, "porchlight_ingest_in_flight_bytes"
+            [], "Bytes of request bodies that are admitted and not acknowledged.";
+    }
+    "Sessions and insights" {
+        SESSIONS_LIVE = Gauge, Count, "porchlight_sessions_live"
+            [], "Sessions that record.";
+        SESSIONS_STARTED_TOTAL = Counter, Count, "porchlight_sessions_started_total"
+            [], "Sessions that were started.";
+        SESSIONS_ENDED_TOTAL = Counter, Count, "porchlight_sessions_ended_total"
+            ["reason": SessionEnded::VALUES], "Sessions that ended, by reason.";
+        SESSION_HOLES_GIVEN_UP_TOTAL = Counter, Count, "porchlight_session_holes_given_up_total"
+            [], "Holes in seq that live sessions gave up.";
+        SESSION_HAND_OVERS_LOST_TOTAL = Counter, Count, "porchlight_session_hand_overs_lost_total"
+            [], "Batches that a busy session reads from the journal later.";
+        SESSION_BATCHES_QUARANTINED_TOTAL = Counter, Count, "porchlight_session_batches_quarantined_total"
+            [], "Batches that were left out because they made a detector panic.";
+        INSIGHTS_TOTAL = Counter, Count, "porchlight_insights_total"
+            ["outcome": InsightOutcome::VALUES], "Insights that were committed, by outcome.";
+        SCORING_WAITING_SESSIONS = Gauge, Count, "porchlight_scoring_waiting_sessions"
+            [], "Sessions that wait to be scored.";
+    }
+    "HTTP" {
+        HTTP_REQUESTS_TOTAL = Counter, Count, "porchlight_http_requests_total"
+            ["route": Route::VALUES, "method": Method::VALUES, "status": StatusClass::VALUES], "Requests answered, by route, method and class of status.";
+        HTTP_REQUEST_SECONDS = Histogram, Seconds, "porchlight_http_request_seconds"
+            ["route": Route::VALUES], "Time from a request's head to its answer.";
+        HTTP_IN_FLIGHT_REQUESTS = Gauge, Count, "porchlight_http_in_flight_requests"
+            [], "Requests that are being answered.";
+        HTTP_PROBLEMS_TOTAL = Counter, Count, "porchlight_http_problems_total"
+            ["code": &[]], "Requests refused, by the code of the problem.";
+    }
+    "Webhooks" {
+        WEBHOOK_ATTEMPTS_TOTAL = Counter, Count, "porchlight_webhook_attempts_total"
+            ["outcome": AttemptOutcome::VALUES], "Tries, by outcome: delivered, or the cause.";
+        WEBHOOK_ATTEMPT_SECONDS = Histogram, Seconds, "porchlight_webhook_attempt_seconds"
+            [], "A try, from its start to the head or the failure.";
+        WEBHOOK_FIRST_ATTEMPT_AGE_SECONDS = Histogram, Seconds, "porchlight_webhook_first_attempt_age_seconds"
+            [], "From a message's commit to its first try.";
+        WEBHOOK_DELIVERY_AGE_SECONDS = Histogram, Seconds, "porchlight_webhook_delivery_age_seconds"
+            [], "From a message's commit to its delivery.";
+        WEBHOOK_FINISHED_TOTAL = Counter, Count, "porchlight_webhook_finished_total"
+            ["state": Finished::VALUES], "Messages that came to an end, by state.";
+        WEBHOOK_IN_FLIGHT = Gauge, Count, "porchlight_webhook_in_flight"
+            [], "Tries under way.";
+        WEBHOOK_WINDOW_LANES = Gauge, Count, "porchlight_webhook_window_lanes"
+            [], "Lanes in memory.";
+        WEBHOOK_LANES_BLOCKED = Gauge, Count, "porchlight_webhook_lanes_blocked"
+            [], "Lanes in memory that wait for a retry.";
+        WEBHOOK_OLDEST_DUE_TIMESTAMP_SECONDS = Gauge, Seconds, "porchlight_webhook_oldest_due_timestamp_seconds"
+            [], "Since when the oldest message waits that could be sent; 0 when none does.";
+        WEBHOOK_MESSAGES = Gauge, Count, "porchlight_webhook_messages"
+            ["state": Kept::VALUES], "Messages kept that wait for a first try or a retry, or failed for good; counted each minute.";
+        WEBHOOK_OVERLAPS = Gauge, Count, "porchlight_webhook_overlaps"
+            [], "Endpoints whose previous secret still signs.";
+        WEBHOOK_STORE_FAILURES_TOTAL = Counter, Count, "porchlight_webhook_store_failures_total"
+            [], "Calls that the store failed; tried again after a pause.";
+    }
+    "Store" {
+        STORE_COMMIT_SECONDS = Histogram, Seconds, "porchlight_store_commit_seconds"
+            [], "Time that writing and syncing one group takes.";
+        STORE_GROUPS_TOTAL = Counter, Count, "porchlight_store_groups_total"
+            [], "Groups that were committed.";
+        STORE_OPERATIONS_TOTAL = Counter, Count, "porchlight_store_operations_total"
+            ["outcome": StoreOutcome::VALUES], "Write operations, by outcome.";
+        STORE_QUEUE_OPERATIONS = Gauge, Count, "porchlight_store_queue_operations"
+            [], "Write operations that wait for the committer.";
+        STORE_DISK_BYTES = Gauge, Bytes, "porchlight_store_disk_bytes"
+            [], "What the embedded store takes on its disk; looked at each minute.";
+    }
+    "Runtime" {
+        BUILD_INFO = Gauge, Count, "porchlight_build_info"
+            ["version": &[env!("CARGO_PKG_VERSION")]], "1, with the version that runs.";
+        RUNTIME_LAG_SECONDS = Histogram, Seconds, "porchlight_runtime_lag_seconds"
+            ["runtime": RuntimeKind::VALUES], "How late a thread's regular tick is: how long something keeps the thread.";
     }
 }
-
-pub(crate) const fn histogram(
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Definition {
-    Definition {
-        name,
-        instrument: Instrument::Histogram,
-        labels,
-        help,
-    }
-}
-
-/// Every metric of the service but those of webhooks, which stand in [`crate::webhook::observe::CATALOGUE`].
-pub const CATALOGUE: &[Definition] = &[
-    gauge("porchlight_actor_live", &["actor"], "Actors that live."),
-    counter(
-        "porchlight_actor_started_total",
-        &["actor"],
-        "Actors that were started.",
-    ),
-    counter(
-        "porchlight_actor_stopped_total",
-        &["actor", "reason"],
-        "Actors that stopped, by reason.",
-    ),
-    counter(
-        "porchlight_actor_restarts_total",
-        &["actor"],
-        "Actors that were rebuilt from the store after a panic.",
-    ),
-    gauge(
-        "porchlight_actor_mailbox_messages",
-        &["actor"],
-        "Messages that wait in mailboxes.",
-    ),
-    histogram(
-        "porchlight_actor_mailbox_wait_seconds",
-        &["actor"],
-        "Time that messages wait in a mailbox.",
-    ),
-    histogram(
-        "porchlight_actor_handle_seconds",
-        &["actor", "message"],
-        "Time that handling a message takes.",
-    ),
-    counter(
-        "porchlight_actor_messages_total",
-        &["actor", "message", "outcome"],
-        "Messages handled, by outcome.",
-    ),
-    counter(
-        "porchlight_actor_rejected_total",
-        &["actor"],
-        "Messages that were not accepted, for want of room.",
-    ),
-    counter(
-        "porchlight_ingest_batches_total",
-        &["outcome"],
-        "Batches of telemetry, by outcome.",
-    ),
-    counter(
-        "porchlight_ingest_samples_total",
-        &[],
-        "Samples that were taken.",
-    ),
-    counter(
-        "porchlight_ingest_samples_unknown_total",
-        &[],
-        "Samples of unknown kinds, which were skipped.",
-    ),
-    counter(
-        "porchlight_ingest_packed_bytes_total",
-        &[],
-        "Bytes of packed batches that were taken.",
-    ),
-    gauge(
-        "porchlight_ingest_in_flight_bytes",
-        &[],
-        "Bytes of request bodies that are admitted and not acknowledged.",
-    ),
-    gauge("porchlight_sessions_live", &[], "Sessions that record."),
-    counter(
-        "porchlight_sessions_started_total",
-        &[],
-        "Sessions that were started.",
-    ),
-    counter(
-        "porchlight_sessions_ended_total",
-        &["reason"],
-        "Sessions that ended, by reason.",
-    ),
-    counter(
-        "porchlight_session_holes_given_up_total",
-        &[],
-        "Holes in seq that live sessions gave up.",
-    ),
-    counter(
-        "porchlight_session_hand_overs_lost_total",
-        &[],
-        "Batches that a busy session reads from the journal later.",
-    ),
-    counter(
-        "porchlight_session_batches_quarantined_total",
-        &[],
-        "Batches that were left out because they made a detector panic.",
-    ),
-    counter(
-        "porchlight_insights_total",
-        &["outcome"],
-        "Insights that were committed, by outcome.",
-    ),
-    counter(
-        "porchlight_http_requests_total",
-        &["route", "method", "status"],
-        "Requests answered, by route, method and class of status.",
-    ),
-    histogram(
-        "porchlight_http_request_seconds",
-        &["route"],
-        "Time from a request's head to its answer.",
-    ),
-    gauge(
-        "porchlight_http_in_flight_requests",
-        &[],
-        "Requests that are being answered.",
-    ),
-    histogram(
-        "porchlight_store_commit_seconds",
-        &[],
-        "Time that writing and syncing one group takes.",
-    ),
-    counter(
-        "porchlight_store_groups_total",
-        &[],
-        "Groups that were committed.",
-    ),
-    counter(
-        "porchlight_store_operations_total",
-        &["outcome"],
-        "Write operations, by outcome.",
-    ),
-    gauge(
-        "porchlight_store_queue_operations",
-        &[],
-        "Write operations that wait for the committer.",
-    ),
-    gauge(
-        "porchlight_scoring_waiting_sessions",
-        &[],
-        "Sessions that wait to be scored.",
-    ),
-];
 
 /// Tells the recorder what each metric is.
 pub fn describe() {
-    for definition in CATALOGUE.iter().chain(crate::webhook::observe::CATALOGUE) {
-        let unit = if definition.name.ends_with("_seconds") {
-            Unit::Seconds
-        } else if definition.name.contains("_bytes") {
-            Unit::Bytes
-        } else {
-            Unit::Count
-        };
+    for definition in CATALOGUE {
+        let (name, unit, help) = (definition.name, definition.unit, definition.help);
         match definition.instrument {
-            Instrument::Counter => {
-                metrics::describe_counter!(definition.name, unit, definition.help)
-            }
-            Instrument::Gauge => metrics::describe_gauge!(definition.name, unit, definition.help),
-            Instrument::Histogram => {
-                metrics::describe_histogram!(definition.name, unit, definition.help)
-            }
+            Instrument::Counter => metrics::describe_counter!(name, unit, help),
+            Instrument::Gauge => metrics::describe_gauge!(name, unit, help),
+            Instrument::Histogram => metrics::describe_histogram!(name, unit, help),
         }
     }
 }

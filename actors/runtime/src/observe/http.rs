@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use metrics::{Counter, Gauge, Histogram};
 
+use super::name;
+
 label! {
     /// A route of the public API; what matches none is one value, so that no caller can make series.
     Route {
@@ -45,6 +47,8 @@ label! {
         WebhookDeliveriesRetry = "/v1/webhooks/deliveries/retry",
         /// `GET /openapi.json`
         OpenApi = "/openapi.json",
+        /// `GET /porchlight.proto`
+        Schema = "/porchlight.proto",
         /// `GET /docs`
         Docs = "/docs",
         /// The console.
@@ -125,16 +129,16 @@ impl HttpMetrics {
                     let (route, method, status) =
                         (route.as_str(), method.as_str(), status.as_str());
                     requests.push(metrics::counter!(
-                        "porchlight_http_requests_total", "route" => route, "method" => method, "status" => status
+                        name::HTTP_REQUESTS_TOTAL, "route" => route, "method" => method, "status" => status
                     ));
                 }
             }
         }
-        let seconds = |route: &Route| metrics::histogram!("porchlight_http_request_seconds", "route" => route.as_str());
+        let seconds = |route: &Route| metrics::histogram!(name::HTTP_REQUEST_SECONDS, "route" => route.as_str());
         Self {
             requests,
             seconds: Route::ALL.iter().map(seconds).collect(),
-            in_flight: metrics::gauge!("porchlight_http_in_flight_requests"),
+            in_flight: metrics::gauge!(name::HTTP_IN_FLIGHT_REQUESTS),
         }
     }
 

@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use metrics::{Counter, Gauge, Histogram};
 
+use super::name;
+
 label! {
     /// How a write operation went.
     StoreOutcome {
@@ -25,6 +27,8 @@ pub struct StoreMetrics {
     pub groups: Counter,
     /// Write operations that wait.
     pub queue: Gauge,
+    /// Bytes that the embedded store takes on its disk.
+    pub disk: Gauge,
     operations: Vec<Counter>,
 }
 
@@ -37,11 +41,12 @@ impl StoreMetrics {
     }
 
     fn new() -> Self {
-        let operations = |outcome: &StoreOutcome| metrics::counter!("porchlight_store_operations_total", "outcome" => outcome.as_str());
+        let operations = |outcome: &StoreOutcome| metrics::counter!(name::STORE_OPERATIONS_TOTAL, "outcome" => outcome.as_str());
         Self {
-            commit: metrics::histogram!("porchlight_store_commit_seconds"),
-            groups: metrics::counter!("porchlight_store_groups_total"),
-            queue: metrics::gauge!("porchlight_store_queue_operations"),
+            commit: metrics::histogram!(name::STORE_COMMIT_SECONDS),
+            groups: metrics::counter!(name::STORE_GROUPS_TOTAL),
+            queue: metrics::gauge!(name::STORE_QUEUE_OPERATIONS),
+            disk: metrics::gauge!(name::STORE_DISK_BYTES),
             operations: StoreOutcome::ALL.iter().map(operations).collect(),
         }
     }

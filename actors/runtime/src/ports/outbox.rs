@@ -49,6 +49,8 @@ pub struct Endpoint {
     pub version: u64,
     /// What signs.
     pub secret: SealedSecret,
+    /// When that secret was made.
+    pub secret_made_at: TimestampMs,
     /// What signs too, while an overlap runs.
     pub previous: Option<PreviousSecret>,
 }

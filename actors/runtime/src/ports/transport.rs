@@ -7,7 +7,7 @@ use porchlight_core::webhook::Cause;
 use porchlight_schema::time::TimestampMs;
 
 /// One request, ready to be sent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboundRequest {
     /// Where to; it is checked again.
     pub url: Arc<str>,

@@ -12,9 +12,9 @@ use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::observe::WebhookMetrics;
 use super::request::{Armed, Saying};
 use super::{Inner, Presence, Tell};
+use crate::observe::webhook::WebhookMetrics;
 use crate::observe::{ActorKind, Metrics, StopReason};
 use crate::ports::{Endpoint, StoreResult};
 

@@ -98,6 +98,7 @@ impl Webhooks {
             created_at: now,
             version: 1,
             secret: sealed,
+            secret_made_at: now,
             previous: None,
         };
         if !self.inner.outbox.create_endpoint(endpoint.clone()).await? {
@@ -150,6 +151,7 @@ impl Webhooks {
                 let number = endpoint.secret.number.saturating_add(1);
                 let (secret, sealed) = self.new_secret(tenant, endpoint.id, number)?;
                 let replaced = std::mem::replace(&mut endpoint.secret, sealed);
+                endpoint.secret_made_at = now;
                 endpoint.previous = (overlap_sec > 0).then(|| PreviousSecret {
                     secret: replaced,
                     expires_at: now.plus_ms(i64::from(overlap_sec) * 1000),

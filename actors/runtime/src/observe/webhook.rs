@@ -1,0 +1,217 @@
+//! What webhooks tell of themselves. Labels are closed enums; who it was stands in the log.
+
+use std::sync::LazyLock;
+
+use metrics::{Counter, Gauge, Histogram};
+use porchlight_core::webhook::{Cause, Report, State, Update};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::name;
+use crate::ports::{Depth, StoreError};
+
+label! {
+    /// How a try ended: delivered, or its cause.
+    AttemptOutcome {
+        /// With a 2xx.
+        Delivered = "delivered",
+        /// See [`Cause::Dns`].
+        Dns = "dns",
+        /// See [`Cause::Connect`].
+        Connect = "connect",
+        /// See [`Cause::Tls`].
+        Tls = "tls",
+        /// See [`Cause::BlockedAddress`].
+        BlockedAddress = "blocked_address",
+        /// See [`Cause::Timeout`].
+        Timeout = "timeout",
+        /// See [`Cause::Status`].
+        Status = "status",
+        /// See [`Cause::Redirect`].
+        Redirect = "redirect",
+        /// See [`Cause::Protocol`].
+        Protocol = "protocol",
+        /// See [`Cause::Internal`].
+        Internal = "internal",
+    }
+}
+
+impl AttemptOutcome {
+    /// Of a try that ended with this cause; none: it was delivered.
+    #[must_use]
+    pub const fn of(cause: Option<Cause>) -> Self {
+        match cause {
+            None => Self::Delivered,
+            Some(Cause::Dns) => Self::Dns,
+            Some(Cause::Connect) => Self::Connect,
+            Some(Cause::Tls) => Self::Tls,
+            Some(Cause::BlockedAddress) => Self::BlockedAddress,
+            Some(Cause::Timeout) => Self::Timeout,
+            Some(Cause::Status) => Self::Status,
+            Some(Cause::Redirect) => Self::Redirect,
+            Some(Cause::Protocol) => Self::Protocol,
+            Some(Cause::Internal) => Self::Internal,
+        }
+    }
+}
+
+label! {
+    /// How a message came to an end.
+    Finished {
+        /// A try succeeded.
+        Delivered = "delivered",
+        /// The schedule is used up.
+        Failed = "failed",
+        /// A newer one took its place.
+        Superseded = "superseded",
+    }
+}
+
+label! {
+    /// A message that is kept and not delivered.
+    Kept {
+        /// It waits for its first try.
+        Pending = "pending",
+        /// It waits for a retry.
+        Retrying = "retrying",
+        /// It failed for good.
+        Failed = "failed",
+    }
+}
+
+/// The handles.
+#[derive(Debug)]
+pub struct WebhookMetrics {
+    attempts: Vec<Counter>,
+    attempt: Histogram,
+    first_attempt: Histogram,
+    delivery: Histogram,
+    finished: Vec<Counter>,
+    /// Tries under way.
+    pub in_flight: Gauge,
+    /// Lanes in memory.
+    pub window: Gauge,
+    /// Lanes in memory that wait for a retry.
+    pub blocked: Gauge,
+    /// Since when the oldest message waits that could be sent.
+    pub oldest_due: Gauge,
+    overlaps: Gauge,
+    messages: Vec<Gauge>,
+    store_failures: Counter,
+}
+
+fn seconds(ms: i64) -> f64 {
+    ms.max(0) as f64 / 1000.0
+}
+
+impl WebhookMetrics {
+    fn new() -> Self {
+        let attempts = |outcome: &AttemptOutcome| metrics::counter!(name::WEBHOOK_ATTEMPTS_TOTAL, "outcome" => outcome.as_str());
+        let finished = |state: &Finished| metrics::counter!(name::WEBHOOK_FINISHED_TOTAL, "state" => state.as_str());
+        let kept =
+            |state: &Kept| metrics::gauge!(name::WEBHOOK_MESSAGES, "state" => state.as_str());
+        Self {
+            attempts: AttemptOutcome::ALL.iter().map(attempts).collect(),
+            attempt: metrics::histogram!(name::WEBHOOK_ATTEMPT_SECONDS),
+            first_attempt: metrics::histogram!(name::WEBHOOK_FIRST_ATTEMPT_AGE_SECONDS),
+            delivery: metrics::histogram!(name::WEBHOOK_DELIVERY_AGE_SECONDS),
+            finished: Finished::ALL.iter().map(finished).collect(),
+            in_flight: metrics::gauge!(name::WEBHOOK_IN_FLIGHT),
+            window: metrics::gauge!(name::WEBHOOK_WINDOW_LANES),
+            blocked: metrics::gauge!(name::WEBHOOK_LANES_BLOCKED),
+            oldest_due: metrics::gauge!(name::WEBHOOK_OLDEST_DUE_TIMESTAMP_SECONDS),
+            overlaps: metrics::gauge!(name::WEBHOOK_OVERLAPS),
+            messages: Kept::ALL.iter().map(kept).collect(),
+            store_failures: metrics::counter!(name::WEBHOOK_STORE_FAILURES_TOTAL),
+        }
+    }
+
+    /// The handles; resolved at the first call, which must come after the recorder was installed.
+    #[must_use]
+    pub fn get() -> &'static Self {
+        static METRICS: LazyLock<WebhookMetrics> = LazyLock::new(WebhookMetrics::new);
+        &METRICS
+    }
+
+    /// All gauges at 0.
+    pub(crate) fn reset(&self) {
+        for gauge in [
+            &self.in_flight,
+            &self.window,
+            &self.blocked,
+            &self.oldest_due,
+        ] {
+            gauge.set(0.0);
+        }
+        self.set_depth(&Depth::default());
+    }
+
+    /// The outboxes were counted.
+    pub(crate) fn set_depth(&self, depth: &Depth) {
+        for (kept, gauge) in Kept::ALL.iter().zip(&self.messages) {
+            gauge.set(match kept {
+                Kept::Pending => depth.pending,
+                Kept::Retrying => depth.retrying,
+                Kept::Failed => depth.failed,
+            } as f64);
+        }
+        self.overlaps.set(depth.overlaps as f64);
+    }
+
+    /// A try ended.
+    pub(crate) fn on_attempt(&self, report: &Report, attempt: u32, created_at: TimestampMs) {
+        self.attempts[AttemptOutcome::of(report.cause) as usize].increment(1);
+        self.attempt.record(seconds(i64::from(report.duration_ms)));
+        if attempt == 1 {
+            self.first_attempt
+                .record(seconds(report.at.since_ms(created_at)));
+        }
+    }
+
+    /// A message was changed.
+    pub(crate) fn on_update(&self, tenant: Tenant, update: &Update) {
+        let (before, after) = (&update.before, &update.after);
+        if before.state == after.state {
+            return;
+        }
+        let finished = |state: Finished| self.finished[state as usize].increment(1);
+        match after.state {
+            State::Waiting => {}
+            State::Delivered => {
+                finished(Finished::Delivered);
+                if let Some(report) = &update.report {
+                    let waited_ms = report.ended_at().since_ms(after.id.made_at());
+                    self.delivery.record(seconds(waited_ms));
+                }
+            }
+            State::Failed => {
+                finished(Finished::Failed);
+                let cause = update.report.as_ref().and_then(|report| report.cause);
+                tracing::warn!(organization = %tenant.organization_id, env = tenant.env.as_str(),
+                    session = %after.session_id, message = %after.id, attempts = after.attempts,
+                    cause = cause.map(Cause::as_str), "webhook failed for good");
+            }
+            State::Superseded => finished(Finished::Superseded),
+        }
+    }
+
+    /// The store failed a tenant's webhooks, which will try again.
+    pub(crate) fn on_store_failure(&self, tenant: Tenant, doing: &'static str, error: &StoreError) {
+        self.store_failures.increment(1);
+        tracing::warn!(organization = %tenant.organization_id, env = tenant.env.as_str(), doing, %error,
+            "the store failed a webhook");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_says_what_the_api_says() {
+        for cause in Cause::ALL {
+            assert_eq!(AttemptOutcome::of(Some(cause)).as_str(), cause.as_str());
+        }
+        assert_eq!(AttemptOutcome::ALL.len(), Cause::ALL.len() + 1);
+    }
+}

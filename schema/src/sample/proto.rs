@@ -1,0 +1,270 @@
+//! Batches as protobuf: `schema/porchlight.proto`, read by hand straight into columns.
+//!
+//! A generated decoder would make a struct for every sample, with a vector for every array in it. Here a sample is read
+//! into slots that stay where they are, one for each field number, and goes through the checks that JSON goes through
+//! ([`super::json`]): so a batch is the same, bit for bit, whichever way it came.
+
+mod wire;
+
+use std::borrow::Cow;
+
+use super::json::{DecodeError, DecodedBatch, FIELD_ERRORS_MAX, Fields, push};
+use super::packed::BatchBuilder;
+use super::{ActivityType, FieldError, Kind, Provider};
+use crate::ids::SessionId;
+use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
+use wire::{Malformed, Value, Wire};
+
+/// The schema, as it is published.
+pub const SCHEMA: &str = include_str!("../../porchlight.proto");
+
+/// Reads a `Batch`.
+///
+/// # Errors
+///
+/// What is wrong, with the pointers that the same batch would get as JSON.
+pub fn decode_batch(bytes: &[u8]) -> Result<DecodedBatch, DecodeError> {
+    let mut reading = Reading::default();
+    let mut wire = Wire::new(bytes);
+    while let Some((number, value)) = wire.next_field().map_err(not_protobuf)? {
+        match (number, value) {
+            (1, Value::Varint(seq)) => reading.seq = Some(seq as u32),
+            (2, Value::Bytes(sample)) => reading.sample(sample).map_err(not_protobuf)?,
+            (1 | 2, _) => return Err(not_protobuf(Malformed)),
+            _ => {}
+        }
+    }
+    reading.finish()
+}
+
+/// Writes an `AckSeq`; `session_id` is left out where the connection belongs to one session.
+#[must_use]
+pub fn encode_ack(session_id: Option<SessionId>, seq: u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(40);
+    if let Some(session_id) = session_id {
+        let text = session_id.to_string();
+        wire::put_bytes(&mut out, 1, text.as_bytes());
+    }
+    wire::put_varint_field(&mut out, 2, u64::from(seq));
+    out
+}
+
+fn not_protobuf(_: Malformed) -> DecodeError {
+    DecodeError::Syntax("not a Batch of porchlight.proto".into())
+}
+
+/// What was read of a batch so far.
+#[derive(Default)]
+struct Reading<'a> {
+    seq: Option<u32>,
+    builder: BatchBuilder,
+    sample: WireSample<'a>,
+    buffer: Vec<f32>,
+    count: usize,
+    unknown_kinds: u32,
+    errors: Vec<FieldError>,
+}
+
+impl<'a> Reading<'a> {
+    fn sample(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
+        self.count += 1;
+        // The rest is still read, for what is malformed is told first.
+        self.sample.read(bytes)?;
+        if self.count > BATCH_SAMPLES_MAX || self.errors.len() == FIELD_ERRORS_MAX {
+            return Ok(());
+        }
+        match push(&self.sample, &mut self.buffer, &mut self.builder) {
+            Ok(is_known) => self.unknown_kinds += u32::from(!is_known),
+            Err(error) => self.errors.push(FieldError {
+                pointer: format!("/samples/{}{}", self.count - 1, error.pointer),
+                detail: error.detail,
+            }),
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<DecodedBatch, DecodeError> {
+        let invalid = |detail: String| {
+            let pointer = "/seq".to_owned();
+            DecodeError::Invalid(vec![FieldError { pointer, detail }])
+        };
+        let seq = self.seq.ok_or_else(|| invalid("is required".into()))?;
+        if seq > BATCH_SEQ_MAX {
+            return Err(invalid(format!(
+                "must be a whole number between 0 and {BATCH_SEQ_MAX}"
+            )));
+        }
+        if self.count > BATCH_SAMPLES_MAX {
+            return Err(DecodeError::TooManySamples);
+        }
+        if !self.errors.is_empty() {
+            return Err(DecodeError::Invalid(self.errors));
+        }
+        Ok(DecodedBatch {
+            seq,
+            batch: self.builder.pack(),
+            unknown_kinds: self.unknown_kinds,
+        })
+    }
+}
+
+/// Field numbers are slots; 0 is none.
+const SLOTS: usize = 31;
+const AXES: usize = 6;
+const FIRST_AXIS: usize = 14;
+/// A name that no enum has: of a number that is not known.
+const UNKNOWN: &str = "?";
+
+/// Every field of every kind, as it came: by field number, of which a set says what is there.
+#[derive(Default)]
+struct WireSample<'a> {
+    present: u32,
+    numbers: [f64; SLOTS],
+    name: &'a str,
+    axes: [Vec<f32>; AXES],
+}
+
+impl<'a> WireSample<'a> {
+    fn read(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
+        self.present = 0;
+        let mut wire = Wire::new(bytes);
+        while let Some((number, value)) = wire.next_field()? {
+            let number = number as usize;
+            if number >= SLOTS {
+                continue;
+            }
+            match (number, value) {
+                (14..=19, value) => self.read_axis(number, value)?,
+                (30, Value::Bytes(text)) => {
+                    self.name = std::str::from_utf8(text).map_err(|_| Malformed)?;
+                }
+                (2..=4, Value::Fixed64(bits)) => self.keep(number, f64::from_bits(bits))?,
+                (5..=8 | 11 | 13 | 20..=27 | 29, Value::Fixed32(bits)) => {
+                    self.keep(number, f64::from(f32::from_bits(bits)))?;
+                }
+                // Enums are 32 bits wide, sign-extended; so is a count.
+                (1 | 9 | 10 | 12 | 28, Value::Varint(value)) => {
+                    self.keep(number, f64::from(value as u32))?;
+                }
+                _ => return Err(Malformed),
+            }
+            self.present |= 1 << number;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, number: usize, value: f64) -> Result<(), Malformed> {
+        *self.numbers.get_mut(number).ok_or(Malformed)? = value;
+        Ok(())
+    }
+
+    /// The values of an array, packed or one by one; what came before of this sample stays (both are allowed).
+    fn read_axis(&mut self, number: usize, value: Value<'a>) -> Result<(), Malformed> {
+        let is_first = self.present & (1 << number) == 0;
+        let axis = self.axes.get_mut(number - FIRST_AXIS).ok_or(Malformed)?;
+        if is_first {
+            axis.clear();
+        }
+        match value {
+            Value::Fixed32(bits) => axis.push(f32::from_bits(bits)),
+            Value::Bytes(packed) => {
+                let (values, rest) = packed.as_chunks::<4>();
+                if !rest.is_empty() {
+                    return Err(Malformed);
+                }
+                axis.extend(values.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+            }
+            _ => return Err(Malformed),
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn at(&self, number: usize) -> Option<f64> {
+        if self.present & (1 << number) == 0 {
+            return None;
+        }
+        self.numbers.get(number).copied()
+    }
+
+    /// The name of an enum's number; none where it is absent or unspecified.
+    #[inline(always)]
+    fn name_of<T: Copy>(
+        &self,
+        number: usize,
+        all: &[T],
+        as_str: fn(T) -> &'static str,
+    ) -> Option<&'static str> {
+        match self.at(number).map(|value| value as usize) {
+            None | Some(0) => None,
+            Some(value) => Some(all.get(value - 1).map_or(UNKNOWN, |one| as_str(*one))),
+        }
+    }
+}
+
+impl Fields for WireSample<'_> {
+    #[inline(always)]
+    fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError> {
+        Ok(match name.as_bytes() {
+            b"t" => self.at(2),
+            b"lat" => self.at(3),
+            b"lng" => self.at(4),
+            b"accuracyM" => self.at(5),
+            b"altitudeM" => self.at(6),
+            b"speedMps" => self.at(7),
+            b"bearingDeg" => self.at(8),
+            b"hPa" => self.at(11),
+            b"count" => self.at(12),
+            b"hz" => self.at(13),
+            b"accelMean" => self.at(20),
+            b"accelStd" => self.at(21),
+            b"verticalMean" => self.at(22),
+            b"cadenceHz" => self.at(23),
+            b"yawRad" => self.at(24),
+            b"x" => self.at(25),
+            b"y" => self.at(26),
+            b"z" => self.at(27),
+            b"confidence" => self.at(29),
+            _ => None,
+        })
+    }
+
+    #[inline(always)]
+    fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError> {
+        Ok(match name.as_bytes() {
+            b"kind" => self.name_of(1, &Kind::ALL, Kind::as_str),
+            b"provider" => self.name_of(10, Provider::ALL, Provider::as_str),
+            b"type" => self.name_of(28, ActivityType::ALL, ActivityType::as_str),
+            b"name" if self.present & (1 << 30) != 0 => Some(self.name),
+            _ => None,
+        }
+        .map(Cow::Borrowed))
+    }
+
+    fn flag(&self, _name: &'static str) -> Result<Option<bool>, FieldError> {
+        Ok(self.at(9).map(|value| value != 0.0))
+    }
+
+    fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError> {
+        let number = FIRST_AXIS
+            + match name.as_bytes() {
+                b"ax" => 0,
+                b"ay" => 1,
+                b"az" => 2,
+                b"gx" => 3,
+                b"gy" => 4,
+                b"gz" => 5,
+                _ => return Ok(false),
+            };
+        // An array without a value can't be told from one that is absent.
+        let present = self.present & (1 << number) != 0;
+        if let Some(axis) = self.axes.get(number - FIRST_AXIS).filter(|_| present) {
+            values.extend_from_slice(axis);
+        }
+        Ok(present)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! In what form a batch comes, and in what form it is acknowledged: in the one that was sent, unless `Accept` excludes it.
+
+use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use actix_web::{HttpResponse, HttpResponseBuilder};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::sample::json::{self, DecodeError, DecodedBatch};
+use porchlight_schema::sample::proto;
+
+use super::body::{self, Announced, Limits};
+use super::call::accepts;
+use super::problem::{Code, Problem};
+
+/// The form of one batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// `application/json`
+    Json,
+    /// `application/x-protobuf`, by `schema/porchlight.proto`.
+    Protobuf,
+}
+
+/// How a request for one batch is to be read and answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Negotiated {
+    /// The form of the body.
+    pub(super) sent: Format,
+    /// The form of the answer.
+    pub(super) answer: Format,
+    /// What the head says of the body.
+    pub(super) announced: Announced,
+}
+
+impl Format {
+    fn media_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/x-protobuf",
+        })
+    }
+
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        if body::is_json(headers) {
+            Some(Self::Json)
+        } else {
+            body::is_media(headers, "application/x-protobuf").then_some(Self::Protobuf)
+        }
+    }
+
+    fn is_accepted(self, headers: &HeaderMap) -> bool {
+        match self {
+            Self::Json => accepts(headers, "application", "json"),
+            Self::Protobuf => accepts(headers, "application", "x-protobuf"),
+        }
+    }
+
+    /// Checks the head of a request that carries one batch: `Accept`, media type, coding, announced length.
+    ///
+    /// # Errors
+    ///
+    /// 406, 415, 413.
+    pub(super) fn negotiate(headers: &HeaderMap) -> Result<Negotiated, Problem> {
+        let sent = Self::of(headers);
+        let preferred = sent.unwrap_or(Self::Json);
+        let other = match preferred {
+            Self::Json => Self::Protobuf,
+            Self::Protobuf => Self::Json,
+        };
+        let answer = [preferred, other]
+            .into_iter()
+            .find(|format| format.is_accepted(headers));
+        let answer = answer.ok_or_else(|| {
+            Problem::new(
+                Code::NotAcceptable,
+                "This path gives application/json, or application/x-protobuf.",
+            )
+        })?;
+        let sent = sent.ok_or_else(unsupported)?;
+        Ok(Negotiated {
+            sent,
+            answer,
+            announced: body::announced(headers, Limits::BATCH)?,
+        })
+    }
+
+    /// Reads a batch.
+    pub(super) fn decode(self, body: &[u8]) -> Result<DecodedBatch, DecodeError> {
+        match self {
+            Self::Json => json::decode_batch(body),
+            Self::Protobuf => proto::decode_batch(body),
+        }
+    }
+
+    /// What a body that is not of this form is told.
+    pub(super) fn malformed(self, detail: &str) -> Problem {
+        let code = match self {
+            Self::Json => Code::MalformedJson,
+            Self::Protobuf => Code::MalformedProtobuf,
+        };
+        Problem::new(code, format!("The body is {detail}."))
+    }
+
+    /// An answer of this form.
+    pub(super) fn respond(
+        self,
+        mut response: HttpResponseBuilder,
+        body: impl Into<Vec<u8>>,
+    ) -> HttpResponse {
+        response
+            .insert_header((CONTENT_TYPE, self.media_type()))
+            .body(body.into())
+    }
+
+    /// The acknowledgement of a batch that is durable.
+    pub(super) fn acknowledge(self, session_id: SessionId, seq: u32) -> Vec<u8> {
+        match self {
+            Self::Json => format!(r#"{{"sessionId":"{session_id}","ackSeq":{seq}}}"#).into_bytes(),
+            Self::Protobuf => proto::encode_ack(Some(session_id), seq),
+        }
+    }
+}
+
+/// `GET /porchlight.proto`: the schema of what protobuf is sent, for everybody.
+pub(super) async fn schema() -> HttpResponse {
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, text))
+        .body(proto::SCHEMA)
+}
+
+fn unsupported() -> Problem {
+    let problem = Problem::new(
+        Code::UnsupportedMediaType,
+        "This takes application/json in UTF-8, or application/x-protobuf.",
+    );
+    problem.with_header(
+        ACCEPT,
+        HeaderValue::from_static("application/json, application/x-protobuf"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn negotiated(content_type: &str, accept: Option<&str>) -> Result<(Format, Format), u16> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
+        if let Some(accept) = accept {
+            headers.insert(ACCEPT, accept.parse().unwrap());
+        }
+        Format::negotiate(&headers)
+            .map(|negotiated| (negotiated.sent, negotiated.answer))
+            .map_err(|problem| problem.code().status().as_u16())
+    }
+
+    #[test]
+    fn the_answer_has_the_form_of_the_batch_if_it_may() {
+        use Format::{Json, Protobuf};
+        let (json, protobuf) = ("application/json", "application/x-protobuf");
+        for (sent, accept, expected) in [
+            (json, None, Ok((Json, Json))),
+            (protobuf, None, Ok((Protobuf, Protobuf))),
+            (
+                "Application/X-Protobuf; messageType=\"porchlight.v1.Batch\"",
+                None,
+                Ok((Protobuf, Protobuf)),
+            ),
+            (
+                "application/json; charset=UTF-8",
+                Some("*/*"),
+                Ok((Json, Json)),
+            ),
+            (protobuf, Some(json), Ok((Protobuf, Json))),
+            (json, Some(protobuf), Ok((Json, Protobuf))),
+            (protobuf, Some("application/*"), Ok((Protobuf, Protobuf))),
+            (protobuf, Some("text/html"), Err(406)),
+            ("text/plain", Some("text/html"), Err(406)),
+            ("text/plain", None, Err(415)),
+            ("application/json; charset=latin1", None, Err(415)),
+            ("application/x-protobufs", None, Err(415)),
+        ] {
+            assert_eq!(negotiated(sent, accept), expected, "{sent} {accept:?}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `porchlight secrets`: by the server that has the store, or, when none runs, on the store itself.
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+
+use super::ConfigArguments;
+use crate::config::Config;
+use crate::ops::client::OpsClient;
+use crate::secrets::{Rewrapped, SecretVault};
+use crate::store::EmbeddedStore;
+use crate::store::secrets::SecretKeys;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Seals every webhook's secret with the first of `secrets.key_files`; afterwards the other files can go.
+    Rewrap {
+        /// `{key, rewrapped, current, unopened}` instead of a sentence.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        config: ConfigArguments,
+    },
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let Action::Rewrap { json, config } = &arguments.action;
+    let report = rewrap(&config.load()?)?;
+    if *json {
+        say!("{}", serde_json::to_string(&report)?)?;
+    } else {
+        say!(
+            "{} rewrapped, {} were sealed with key {} already",
+            report.rewrapped,
+            report.current,
+            report.key
+        )?;
+    }
+    if !report.unopened.is_empty() {
+        bail!(
+            "no configured key opens the secrets of {}: name the file of the key that sealed them",
+            report.unopened.join(", ")
+        );
+    }
+    Ok(())
+}
+
+fn rewrap(config: &Config) -> anyhow::Result<Rewrapped> {
+    let vault = SecretVault::new(&SecretKeys::of(config)?);
+    let Some(server) = OpsClient::of(config)? else {
+        let store =
+            EmbeddedStore::open_alone(&config.store.path).context("the store can't be opened")?;
+        return super::block_on(async move {
+            let report = vault.rewrap(store.as_ref()).await;
+            store.close().await;
+            Ok(report?)
+        });
+    };
+    let report = super::block_on(async move { server.rewrap().await })?;
+    if report.key != vault.fingerprint() {
+        // The server read its key files when it started.
+        bail!(
+            "the running server writes with key {}, and this configuration with key {}: restart the server first",
+            report.key,
+            vault.fingerprint()
+        );
+    }
+    Ok(report)
+}

@@ -1,0 +1,61 @@
+//! The configuration that variables give: `PORCHLIGHT__SECTION__KEY`.
+
+use std::ffi::OsString;
+
+use config::builder::DefaultState;
+use config::{ConfigBuilder, ConfigError};
+
+/// What every variable begins with.
+const PREFIX: &str = "PORCHLIGHT";
+
+/// The keys that hold lists, as the file spells them.
+const LISTS: [&str; 3] = [
+    "webhook.allow_addresses",
+    "store.cql.nodes",
+    "secrets.key_files",
+];
+
+/// Puts what the variables say over what is there. A list is written with commas between its items, or as the file has
+/// it (`["a", "b"]`): people copy the one from the other. Variables that are not Unicode are none of ours.
+pub(super) fn over(
+    builder: ConfigBuilder<DefaultState>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<ConfigBuilder<DefaultState>, ConfigError> {
+    let (lists, plain): (Vec<_>, Vec<_>) = variables
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .partition(|(variable, _)| list_key(variable).is_some());
+    let environment = config::Environment::with_prefix(PREFIX)
+        .prefix_separator("__")
+        .separator("__")
+        .try_parsing(true)
+        .source(Some(plain.into_iter().collect()));
+    lists
+        .iter()
+        .filter_map(|(variable, value)| Some((list_key(variable)?, items(value))))
+        .try_fold(builder.add_source(environment), |builder, (key, items)| {
+            builder.set_override(key, items)
+        })
+}
+
+/// The key of a list that this variable names.
+fn list_key(variable: &str) -> Option<&'static str> {
+    let key = variable.strip_prefix(PREFIX)?.strip_prefix("__")?;
+    let key = key.replace("__", ".").to_lowercase();
+    LISTS.into_iter().find(|list| *list == key)
+}
+
+/// The items of a list in either writing.
+fn items(value: &str) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct AsInTheFile {
+        list: Vec<String>,
+    }
+    if let Ok(AsInTheFile { list }) = toml::from_str(&format!("list = {value}")) {
+        return list;
+    }
+    let items = value.split(',').map(str::trim);
+    items
+        .filter(|item| !item.is_empty())
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,116 @@
+//! The management console at `/console` on the public listener (contract section 10): what a customer's people look
+//! at. Pages are rendered here, work as plain links and forms, and have one small script of their own for what moves.
+//!
+//! **It has no powers of its own.** A page calls the functions that the API's handlers call, for the tenant of the key
+//! that signed in, and answers 404 for what is another's.
+//!
+//! **Signing in.** A secret key is exchanged for a cookie that holds a sealed [`ticket`]: which key it was (its hash,
+//! encrypted), and since when. At every request the key is looked up again, by the same short-lived memory as the API's,
+//! so that a revocation ends the console's sessions as it ends everything else.
+//!
+//! **What comes in.** [`guard`] refuses unsafe methods from another origin before anything else is done, and every form
+//! carries a word that only this session's pages know. [`guard`] also puts the security headers on every answer, and
+//! turns an error into a page.
+
+mod assets;
+mod deliveries;
+mod form;
+mod guard;
+mod layout;
+mod names;
+mod sign_in;
+mod throttle;
+mod ticket;
+mod visit;
+mod webhook;
+mod words;
+
+use std::fmt;
+
+use actix_web::middleware::from_fn;
+use actix_web::web::{self, ServiceConfig};
+use porchlight_actors::observe::http::Route;
+use porchlight_schema::time::TimestampMs;
+
+use crate::api::problem::Problem;
+use crate::api::route::get;
+use crate::store::secrets::SecretKeys;
+use names::Names;
+use throttle::Throttle;
+use ticket::Tickets;
+
+/// Where the console is.
+pub const ROOT: &str = "/console";
+
+/// What the console keeps beside the API's state.
+pub struct Console {
+    tickets: Tickets,
+    throttle: Throttle,
+    names: Names,
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}
+
+impl Console {
+    /// A console whose tickets are sealed under keys derived from these.
+    #[must_use]
+    pub fn new(secrets: &SecretKeys) -> Self {
+        Self {
+            tickets: Tickets::new(secrets),
+            throttle: Throttle::new(),
+            names: Names::default(),
+        }
+    }
+
+    /// Lets go of what is too old to matter. Called from time to time.
+    pub fn tidy(&self, now: TimestampMs) {
+        self.tickets.tidy(now);
+        self.throttle.tidy();
+    }
+}
+
+/// Adds the console's routes. It answers from the [`crate::api::ApiState`] of the application, which must have a console.
+pub fn configure(config: &mut ServiceConfig) {
+    let scope = web::scope(ROOT)
+        .app_data(Route::Console)
+        .wrap(from_fn(guard::guard))
+        .service(crate::api::route::at("", "GET, HEAD").route(get().to(home)))
+        .configure(assets::routes)
+        .configure(sign_in::routes)
+        .configure(webhook::routes)
+        .configure(deliveries::routes)
+        .default_service(web::to(|| async {
+            Err::<actix_web::HttpResponse, _>(Problem::not_found())
+        }));
+    config.service(scope);
+}
+
+/// A page at `path` below the console's root that is only looked at.
+fn page<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
+where
+    F: actix_web::Handler<Args>,
+    Args: actix_web::FromRequest + 'static,
+    F::Output: actix_web::Responder + 'static,
+{
+    let allowed = crate::api::route::at(path, "GET, HEAD");
+    config.service(allowed.route(get().to(handler)));
+}
+
+/// Something at `path` below the console's root that is only done.
+fn act<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
+where
+    F: actix_web::Handler<Args>,
+    Args: actix_web::FromRequest + 'static,
+    F::Output: actix_web::Responder + 'static,
+{
+    let allowed = crate::api::route::at(path, "POST");
+    config.service(allowed.route(web::post().to(handler)));
+}
+
+async fn home(_visit: visit::Visit) -> actix_web::HttpResponse {
+    guard::see(&format!("{ROOT}/deliveries"))
+}

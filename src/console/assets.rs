@@ -1,0 +1,73 @@
+//! The style sheet and the script: in the binary, under names that change with what is in them, so that a browser may
+//! keep them for ever.
+
+use std::sync::LazyLock;
+
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use actix_web::web::{Bytes, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
+use sha2::{Digest, Sha256};
+
+use super::ROOT;
+use crate::api::problem::Problem;
+
+/// A file of ours.
+pub(super) struct Asset {
+    name: String,
+    media: &'static str,
+    bytes: &'static [u8],
+}
+
+impl Asset {
+    fn new(name: &str, ending: &str, media: &'static str, bytes: &'static [u8]) -> Self {
+        let hash = Sha256::digest(bytes);
+        let mark: String = hash
+            .iter()
+            .take(6)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Self {
+            name: format!("{name}-{mark}.{ending}"),
+            media,
+            bytes,
+        }
+    }
+
+    /// Where it is served.
+    pub(super) fn address(&self) -> String {
+        format!("{ROOT}/assets/{}", self.name)
+    }
+}
+
+/// The style sheet.
+pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    let bytes = include_bytes!("assets/console.css");
+    Asset::new("console", "css", "text/css; charset=utf-8", bytes)
+});
+
+/// The script.
+pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    let bytes = include_bytes!("assets/console.js");
+    Asset::new("console", "js", "text/javascript; charset=utf-8", bytes)
+});
+
+/// The mark in the browser's tab.
+pub(super) static ICON: LazyLock<Asset> = LazyLock::new(|| {
+    let bytes = include_bytes!("assets/icon.svg");
+    Asset::new("icon", "svg", "image/svg+xml", bytes)
+});
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    super::page(config, "/assets/{name}", serve);
+}
+
+async fn serve(http: HttpRequest) -> Result<HttpResponse, Problem> {
+    let name = http.match_info().get("name").unwrap_or_default();
+    let all = [&*STYLE, &*SCRIPT, &*ICON];
+    let asset = all.into_iter().find(|asset| asset.name == name);
+    let asset = asset.ok_or_else(Problem::not_found)?;
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, asset.media))
+        .insert_header((CACHE_CONTROL, "public, max-age=31536000, immutable"))
+        .body(Bytes::from_static(asset.bytes)))
+}

@@ -1,0 +1,219 @@
+//! Webhook deliveries: the list, one of them, and trying again. The same reads and requests as the API's.
+
+mod curl;
+mod detail;
+mod filter;
+mod retry;
+
+use actix_web::HttpResponse;
+use actix_web::web::ServiceConfig;
+use maud::{Markup, html};
+use porchlight_actors::ports::{DeliveryRow, DeliveryStatus, Page};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::message::MessageEvent;
+
+use super::layout::{self, Frame, Here, Notice, ago, clock, empty, icon, next_page, notice};
+use super::visit::Visit;
+use super::{ROOT, act, guard, page, words};
+use crate::api::problem::Problem;
+use crate::api::query;
+use filter::Asked;
+
+/// Rows of one page.
+const ROWS: u32 = 50;
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    page(config, "/deliveries", list);
+    let both = crate::api::route::at("/deliveries/retry", "GET, HEAD, POST");
+    config.service(
+        both.route(crate::api::route::get().to(retry::preview))
+            .route(actix_web::web::post().to(retry::run)),
+    );
+    page(config, "/deliveries/retry/progress", retry::progress);
+    page(config, "/deliveries/{id}", detail::show);
+    act(config, "/deliveries/{id}/retry", detail::retry);
+}
+
+async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
+    let webhooks = visit.webhooks()?;
+    let asked = Asked::of(visit.http.query_string());
+    let outbox = webhooks.outbox();
+    let current = outbox
+        .endpoint(visit.tenant())
+        .await?
+        .map(|endpoint| endpoint.id);
+    let rows = match asked.filter() {
+        Ok(filter) => {
+            let after = asked.after().map(|id| MessageId::from_bytes(id.to_bytes()));
+            Ok(outbox
+                .deliveries(visit.tenant(), &filter, ROWS, after)
+                .await?)
+        }
+        Err(fault) => Err(fault),
+    };
+    let frame = visit.frame();
+    let body = html! {
+        header.title {
+            h1 { "Webhook deliveries" }
+            @if asked.may_be_retried() && rows.as_ref().is_ok_and(|page| !page.rows.is_empty()) && current.is_some() {
+                a.button href={ (ROOT) "/deliveries/retry?" (asked.retry_query()) } { (icon(layout::Icon::Again)) "Retry all that match…" }
+            }
+        }
+        (tabs(&asked))
+        (form(&asked))
+        @match &rows {
+            Ok(page) => (table(&frame, page, current, &asked)),
+            Err(fault) => (notice(Notice::Bad, fault)),
+        }
+    };
+    Ok(guard::ok(frame.page(
+        Here::Deliveries,
+        "Webhook deliveries",
+        body,
+    )))
+}
+
+/// The states, each one click away.
+fn tabs(asked: &Asked) -> Markup {
+    let first = [
+        DeliveryStatus::Failed,
+        DeliveryStatus::Retrying,
+        DeliveryStatus::Pending,
+    ];
+    let rest = [
+        DeliveryStatus::Delivered,
+        DeliveryStatus::Superseded,
+        DeliveryStatus::Cancelled,
+    ];
+    let chosen = asked.get("status");
+    html! {
+        nav.tabs aria-label="Status" {
+            a href={ (ROOT) "/deliveries?" (asked.with("status", "")) } aria-current=[chosen.is_empty().then_some("true")] { "all" }
+            @for status in first.into_iter().chain(rest) {
+                a href={ (ROOT) "/deliveries?" (asked.with("status", status.as_str())) } aria-current=[(chosen == status.as_str()).then_some("true")] { (layout::status(status)) }
+            }
+        }
+    }
+}
+
+fn form(asked: &Asked) -> Markup {
+    html! {
+        form.filters method="get" action={ (ROOT) "/deliveries" } role="search" aria-label="Deliveries" {
+            @if !asked.get("status").is_empty() { input type="hidden" name="status" value=(asked.get("status")); }
+            div { label for="event" { "Event" }
+                select #event name="event" {
+                    option value="" { "any" }
+                    @for event in MessageEvent::ALL {
+                        option value=(event.as_str()) selected[asked.get("event") == event.as_str()] { (event.as_str()) }
+                    }
+                }
+            }
+            div.grow { label for="session" { "Session" } input #session.mono name="sessionId" value=(asked.get("sessionId")) placeholder="ses_…" spellcheck="false" autocomplete="off"; }
+            div { label for="from" { "From (UTC)" } input #from type="datetime-local" name="from" value=(asked.local("from")); }
+            div { label for="to" { "Before (UTC)" } input #to type="datetime-local" name="to" value=(asked.local("to")); }
+            button { "Filter" }
+            @if asked.is_narrowed() { a.clear href={ (ROOT) "/deliveries" } { "Clear" } }
+        }
+    }
+}
+
+fn table(
+    frame: &Frame<'_>,
+    page: &Page<DeliveryRow, MessageId>,
+    current: Option<EndpointId>,
+    asked: &Asked,
+) -> Markup {
+    let next = page
+        .next
+        .map(|id| query::cursor(SessionId::from_bytes(id.to_bytes())));
+    let next = next.map(|cursor| format!("{ROOT}/deliveries?{}", asked.with("cursor", &cursor)));
+    let first = asked
+        .after()
+        .map(|_| format!("{ROOT}/deliveries?{}", asked.with("cursor", "")));
+    html! {
+        @if page.rows.is_empty() { (nothing(asked, current, next.is_some())) } @else {
+            div.table { table {
+                caption.hidden { "Webhook deliveries, newest first" }
+                thead { tr {
+                    th scope="col" { "Status" } th scope="col" { "Message" } th.opt scope="col" { "Made (UTC)" }
+                    th.num.opt scope="col" { "Tries" } th scope="col" { "Last result" } th.opt scope="col" { "Next try" }
+                } }
+                tbody { @for row in &page.rows { (line(frame, row, current)) } }
+            } }
+        }
+        (next_page(next, first))
+    }
+}
+
+fn line(frame: &Frame<'_>, row: &DeliveryRow, current: Option<EndpointId>) -> Markup {
+    let (queued, status) = (&row.queued, row.status(current));
+    let waits = matches!(status, DeliveryStatus::Pending | DeliveryStatus::Retrying);
+    html! { tr {
+        td { (layout::status(status)) }
+        td { a.main href={ (ROOT) "/deliveries/" (queued.id) } { (queued.event.as_str()) }
+            span.sub.mono { (queued.session_id) }
+            span.sub.narrow { (ago(row.created_at(), frame.now)) } }
+        td.opt { (clock(row.created_at())) span.sub { (ago(row.created_at(), frame.now)) } }
+        td.num.opt { (queued.attempts) }
+        td { (result(row)) }
+        td.opt { @match queued.due_at.filter(|_| waits) {
+            Some(due_at) => { (ago(due_at, frame.now)) }
+            None => { span.faint { "–" } }
+        } }
+    } }
+}
+
+/// How the last try went.
+fn result(row: &DeliveryRow) -> Markup {
+    html! {
+        @match (row.cause, row.status_code) {
+            (Some(_), Some(code)) => { span.bad { "status " (code) } }
+            (Some(cause), None) => { span.bad { (layout::cause(cause)) } }
+            (None, Some(code)) => { "status " (code) }
+            (None, None) => { span.faint { "–" } }
+        }
+    }
+}
+
+fn nothing(asked: &Asked, current: Option<EndpointId>, more: bool) -> Markup {
+    if more {
+        return empty(
+            "None among the newest",
+            html! { "Many deliveries were looked at, and none of them matches. There are older ones." },
+        );
+    }
+    if asked.get("status") == DeliveryStatus::Failed.as_str() && !asked.is_narrowed_beyond_status()
+    {
+        return empty(
+            "Nothing has failed",
+            html! { "No delivery failed for good." },
+        );
+    }
+    if asked.is_narrowed() || !asked.get("status").is_empty() {
+        return empty(
+            "No delivery matches",
+            html! { "Widen the filter, or " a href={ (ROOT) "/deliveries" } { "see all" } "." },
+        );
+    }
+    match current {
+        Some(_) => empty(
+            "No deliveries yet",
+            html! { "They appear here when sessions start and end. " a href={ (ROOT) "/webhook" } { "Send a sample" } " to try the receiver." },
+        ),
+        None => empty(
+            "There is no webhook",
+            html! { a href={ (ROOT) "/webhook" } { "Register a URL" } ", and the messages to it are listed here." },
+        ),
+    }
+}
+
+/// What went wrong, and what to do about it, large.
+fn explained(cause: porchlight_core::webhook::Cause, status_code: Option<u16>) -> Markup {
+    let (what, advice) = words::cause(cause);
+    html! {
+        div.notice.bad { (icon(layout::Icon::Cross)) div {
+            strong { (what) @if let Some(code) = status_code { " (" (code) ")" } }
+            p { (advice) }
+        } }
+    }
+}

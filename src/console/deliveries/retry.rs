@@ -1,0 +1,176 @@
+//! Trying all again that match: first how many that are, then doing it, then how far it is.
+
+use actix_web::HttpResponse;
+use maud::{Markup, PreEscaped, html};
+use porchlight_actors::ports::{AskedMany, DeliveryFilter, DeliveryStatus};
+use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
+
+use super::super::layout::{Here, Notice, notice};
+use super::super::visit::Visit;
+use super::super::{ROOT, guard};
+use super::filter::Asked;
+use crate::api::problem::{Code, Problem};
+use crate::api::query::Query;
+
+fn filter(asked: &Asked) -> Result<DeliveryFilter, Problem> {
+    let filter = asked
+        .filter()
+        .map_err(|fault| Problem::new(Code::InvalidParameter, fault))?;
+    Ok(DeliveryFilter {
+        status: filter.status.or(Some(DeliveryStatus::Failed)),
+        session_id: None,
+        ..filter
+    })
+}
+
+/// The filter in words.
+fn described(filter: &DeliveryFilter) -> Markup {
+    html! {
+        dl.facts {
+            dt { "Status" } dd { @if let Some(status) = filter.status { (super::layout::status(status)) } }
+            dt { "Event" } dd { (filter.event.map_or("any", |event| event.as_str())) }
+            dt { "Made from" } dd { @match filter.from { Some(from) => (super::clock(from)), None => "the beginning" } }
+            dt { "Made before" } dd { @match filter.to { Some(to) => (super::clock(to)), None => "now" } }
+        }
+    }
+}
+
+fn count(asked: AskedMany) -> String {
+    let count = thousands(asked.count);
+    if asked.truncated {
+        format!("more than {count}")
+    } else {
+        count
+    }
+}
+
+fn thousands(count: usize) -> String {
+    let digits = count.to_string();
+    let mut written = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            written.push(',');
+        }
+        written.push(digit);
+    }
+    written
+}
+
+pub(super) async fn preview(visit: Visit) -> Result<HttpResponse, Problem> {
+    let asked = Asked::of(visit.http.query_string());
+    let filter = filter(&asked)?;
+    let webhooks = visit.webhooks()?;
+    let counted = webhooks
+        .outbox()
+        .ask_many_by_hand(visit.tenant(), &filter, visit.now(), true)
+        .await?;
+    let back = format!("{ROOT}/deliveries?{}", asked.retry_query());
+    let frame = visit.frame();
+    let body = html! {
+        p.crumbs { a href=(back) { "Webhook deliveries" } }
+        header.title { h1 { "Retry all that match" } }
+        section.card {
+            p.figure { strong { (count(counted)) } " " (if counted.count == 1 { "delivery matches" } else { "deliveries match" }) }
+            (described(&filter))
+            @if counted.truncated {
+                (notice(Notice::Note, &format!("The oldest {} go now. Ask again for the rest when they are done.", thousands(RETRY_BY_FILTER_MAX))))
+            }
+            p.help { "Each is tried once, at once, beside its schedule. One that fails again stays as it is." }
+            form.buttons method="post" action={ (ROOT) "/deliveries/retry" } {
+                (frame.field())
+                @for name in ["status", "event", "from", "to"] {
+                    @if !asked.get(name).is_empty() { input type="hidden" name=(name) value=(asked.get(name)); }
+                }
+                @if counted.count > 0 { button.primary { "Retry " (thousands(counted.count)) " now" } }
+                a.button.quiet href=(back) { "Back" }
+            }
+        }
+    };
+    Ok(guard::ok(frame.page(
+        Here::Deliveries,
+        "Retry all that match",
+        body,
+    )))
+}
+
+pub(super) async fn run(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    let asked = Asked::of(&visit.form().await?.query());
+    let filter = filter(&asked)?;
+    let webhooks = visit.webhooks()?;
+    let done = webhooks
+        .outbox()
+        .ask_many_by_hand(visit.tenant(), &filter, visit.now(), false)
+        .await?;
+    if done.count > 0 {
+        webhooks.poke(visit.tenant());
+    }
+    let query = asked.retry_query();
+    Ok(guard::see(&format!(
+        "{ROOT}/deliveries/retry/progress?{query}&count={}",
+        done.count
+    )))
+}
+
+pub(super) async fn progress(visit: Visit) -> Result<HttpResponse, Problem> {
+    let mut query = Query::of(visit.http.query_string());
+    let asked_for: usize = query
+        .read("count", "", |text| text.parse().ok())
+        .unwrap_or_default();
+    let asked = Asked::of(visit.http.query_string());
+    let filter = filter(&asked)?;
+    let webhooks = visit.webhooks()?;
+    let outbox = webhooks.outbox();
+    let endpoint = outbox.endpoint(visit.tenant()).await?;
+    let waiting = match &endpoint {
+        Some(endpoint) => outbox
+            .listing(endpoint.id, None, None, RETRY_BY_FILTER_MAX)
+            .await?
+            .by_hand
+            .len(),
+        None => 0,
+    };
+    let is_paused = endpoint.is_some_and(|endpoint| !endpoint.enabled);
+    let still = outbox
+        .ask_many_by_hand(visit.tenant(), &filter, visit.now(), true)
+        .await?;
+    let (asked_for, tried) = (
+        asked_for.min(RETRY_BY_FILTER_MAX),
+        asked_for.saturating_sub(waiting),
+    );
+    let list = format!("{ROOT}/deliveries?{}", asked.retry_query());
+    let goes_on = waiting > 0 && !is_paused;
+    let frame = visit.frame();
+    let body = html! {
+        p.crumbs { a href=(list) { "Webhook deliveries" } }
+        header.title { h1 { @if goes_on { "Retrying" } @else if waiting > 0 { "Waiting" } @else { "Done" } } }
+        section.card data-refresh=[goes_on.then_some("1000")] {
+            p.figure { strong { (thousands(tried)) } " of " (thousands(asked_for)) " tried" }
+            progress max=(asked_for.max(1)) value=(tried) aria-label="Deliveries tried" {}
+            p aria-live="polite" { (count(still)) " still " (if still.count == 1 { "matches" } else { "match" }) " the filter: they failed again, or wait." }
+            @if is_paused && waiting > 0 { (notice(Notice::Note, "The webhook is paused: the rest goes out when it is on again.")) }
+            p { a href=(list) { "See what still matches" } " · " a href={ (ROOT) "/deliveries" } { "All deliveries" } }
+        }
+    };
+    let head = html! { @if goes_on { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="3">"#)) } } };
+    Ok(guard::ok(frame.page_with(
+        Here::Deliveries,
+        "Retrying",
+        head,
+        body,
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn large_numbers_can_be_read() {
+        for (count, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(super::thousands(count), text);
+        }
+    }
+}

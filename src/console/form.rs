@@ -1,0 +1,116 @@
+//! What a form sent.
+
+use actix_web::HttpRequest;
+use actix_web::dev::Payload;
+use actix_web::http::header::CONTENT_TYPE;
+
+use crate::api::ApiState;
+use crate::api::body::{self, Limits};
+use crate::api::problem::{Code, Problem};
+
+/// The field of the word by which a form is known as one of ours.
+pub(super) const WORD: &str = "word";
+
+/// The fields of a form.
+pub(super) struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// A field; empty where it is not there.
+    pub(super) fn get(&self, name: &str) -> &str {
+        let field = self.0.iter().find(|(field, _)| field == name);
+        field.map_or("", |(_, value)| value)
+    }
+
+    /// The fields as a query, without the word.
+    pub(super) fn query(&self) -> String {
+        let fields = self
+            .0
+            .iter()
+            .filter(|(name, value)| name != WORD && !value.is_empty());
+        encode(fields.map(|(name, value)| (name.as_str(), value.as_str())))
+    }
+}
+
+/// Fields as a query, or as a form sends them.
+pub(super) fn encode<'f>(fields: impl Iterator<Item = (&'f str, &'f str)>) -> String {
+    let mut query = String::new();
+    for (name, value) in fields {
+        if !query.is_empty() {
+            query.push('&');
+        }
+        percent(&mut query, name);
+        query.push('=');
+        percent(&mut query, value);
+    }
+    query
+}
+
+/// All but what RFC 3986 leaves unreserved.
+fn percent(query: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            query.push(char::from(byte));
+        } else {
+            query.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                let digit = char::from_digit(u32::from(digit), 16).unwrap_or('0');
+                query.push(digit.to_ascii_uppercase());
+            }
+        }
+    }
+}
+
+/// Reads a form.
+///
+/// # Errors
+///
+/// 415, 413, 408, 400.
+pub(super) async fn read(
+    http: &HttpRequest,
+    payload: Payload,
+    state: &ApiState,
+) -> Result<Form, Problem> {
+    let media = http.headers().get(CONTENT_TYPE);
+    let media = media
+        .and_then(|media| media.to_str().ok())
+        .unwrap_or_default();
+    let media = media.split(';').next().unwrap_or_default().trim();
+    if !media.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        return Err(Problem::new(
+            Code::UnsupportedMediaType,
+            "This takes what a form sends.",
+        ));
+    }
+    let announced = body::announced(http.headers(), Limits::REQUEST)?;
+    let body = announced
+        .read(payload, state.config.body_deadlines, |_| Ok(()))
+        .await?;
+    let text = std::str::from_utf8(&body)
+        .map_err(|_| Problem::new(Code::MalformedBody, "The form is not UTF-8."))?;
+    let fields = actix_web::web::Query::<Vec<(String, String)>>::from_query(text)
+        .map_err(|_| Problem::new(Code::MalformedBody, "The form can't be read."))?;
+    Ok(Form(fields.into_inner()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_reads_the_same() {
+        let fields = [
+            ("from", "2026-11-20T10:55+01:00"),
+            ("a&b", "ä =%\u{0}"),
+            ("e", ""),
+        ];
+        let query = encode(fields.into_iter());
+        assert!(query.bytes().all(|byte| byte.is_ascii_graphic()));
+        let read = actix_web::web::Query::<Vec<(String, String)>>::from_query(&query).unwrap();
+        let read = read.into_inner();
+        let read: Vec<_> = read
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(read, fields);
+    }
+}

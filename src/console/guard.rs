@@ -1,0 +1,216 @@
+//! What every request to the console passes: the same origin for unsafe methods, errors as pages, security headers.
+
+use actix_web::body::BoxBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::StatusCode;
+use actix_web::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+};
+use actix_web::middleware::Next;
+use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
+use porchlight_actors::observe::http::Route;
+
+use super::visit::Renewed;
+use super::{layout, sign_in};
+use crate::api::edge::Report;
+use crate::api::observe::on_problem;
+use crate::api::problem::{Code, MEDIA_TYPE, Problem, REQUEST_ID};
+use crate::api::request_id::RequestId;
+
+/// Where a browser says that a request comes from (Fetch Metadata).
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Nothing but our own files; no plugin, no frame, no form to elsewhere, and no script or style within a page.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+);
+
+/// The middleware around the console's routes.
+///
+/// # Errors
+///
+/// Only what the server itself can't answer.
+pub(super) async fn guard(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let is_safe = request.method().is_safe();
+    let mut answer = if is_safe || is_same_origin(request.headers()) {
+        next.call(request).await?
+    } else {
+        let problem = Problem::new(
+            Code::Forbidden,
+            "The request comes from another site, or does not say from which, so nothing was done.",
+        );
+        request.into_response(HttpResponse::from_error(problem))
+    };
+    if let Some(problem) = problem_in(&answer) {
+        let (http, _) = answer.into_parts();
+        let response = as_page(&http, &problem);
+        answer = ServiceResponse::new(http, response);
+    }
+    let renewed = answer.request().extensions().get::<Renewed>().cloned();
+    let headers = answer.headers_mut();
+    if let Some(Renewed(cookie)) = renewed
+        && !headers.contains_key(SET_COOKIE)
+    {
+        headers.insert(SET_COOKIE, cookie);
+    }
+    secure(headers);
+    Ok(answer)
+}
+
+/// Whether an unsafe request comes from a page of this very origin. Browsers say so in `Sec-Fetch-Site`; where that is
+/// missing (an old one, or plain HTTP on another host than this machine), `Origin` must name the host that was asked.
+/// A request that says neither is refused: there is nothing but a browser that has a cookie of ours.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get(SEC_FETCH_SITE) {
+        return site == "same-origin";
+    }
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+    };
+    let (Some(origin), Some(host)) = (text(ORIGIN), text(HOST)) else {
+        return false;
+    };
+    let authority = ["https://", "http://"]
+        .into_iter()
+        .find_map(|scheme| origin.strip_prefix(scheme));
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+}
+
+/// The problem that an answer is.
+fn problem_in(answer: &ServiceResponse<BoxBody>) -> Option<Problem> {
+    let status = answer.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return None;
+    }
+    if let Some(problem) = answer
+        .response()
+        .error()
+        .and_then(Error::as_error::<Problem>)
+    {
+        return Some(problem.clone());
+    }
+    let is_page = answer.response().extensions().get::<Report>().is_some();
+    (!is_page).then(|| Problem::new(Code::of_status(status), "The request was refused."))
+}
+
+/// An error as a person is told it. Who has to sign in is sent there.
+fn as_page(http: &HttpRequest, problem: &Problem) -> HttpResponse {
+    if problem.code().status() == StatusCode::UNAUTHORIZED {
+        return HttpResponse::SeeOther()
+            .insert_header((LOCATION, sign_in::address(http)))
+            .finish();
+    }
+    let request_id = RequestId::of(http.headers());
+    on_problem(problem, &request_id, Route::Console.as_str());
+    let page = layout::error(problem, &request_id);
+    let mut response = html(problem.code().status(), page);
+    for (name, value) in problem.error_response().headers() {
+        if name != CONTENT_TYPE && name != CACHE_CONTROL {
+            response.headers_mut().insert(name.clone(), value.clone());
+        }
+    }
+    response
+        .headers_mut()
+        .insert(REQUEST_ID, request_id.header());
+    response
+}
+
+/// A page with a status. An error that comes as a page is left as it is by the edge.
+pub(super) fn html(status: StatusCode, page: maud::Markup) -> HttpResponse {
+    let mut response = HttpResponse::build(status)
+        .content_type("text/html; charset=utf-8")
+        .body(page.into_string());
+    response.extensions_mut().insert(Report);
+    response
+}
+
+/// A page.
+pub(super) fn ok(page: maud::Markup) -> HttpResponse {
+    html(StatusCode::OK, page)
+}
+
+/// Sends the browser to another page, which it then gets: after an act, so that reloading repeats nothing.
+pub(super) fn see(address: &str) -> HttpResponse {
+    HttpResponse::SeeOther()
+        .insert_header((LOCATION, address))
+        .finish()
+}
+
+fn secure(headers: &mut HeaderMap) {
+    let fixed = |value| HeaderValue::from_static(value);
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));
+    // With `no-referrer` browsers would send `Origin: null` with our own forms.
+    headers.insert(REFERRER_POLICY, fixed("same-origin"));
+    for (name, value) in [
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        (
+            "permissions-policy",
+            "geolocation=(), camera=(), microphone=()",
+        ),
+    ] {
+        headers.insert(HeaderName::from_static(name), fixed(value));
+    }
+    let is_problem = headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|media| media == MEDIA_TYPE);
+    if is_problem || !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, fixed("no-store"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(headers: &[(&'static str, &'static str)]) -> bool {
+        let mut map = HeaderMap::new();
+        for &(name, value) in headers {
+            map.insert(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
+        }
+        is_same_origin(&map)
+    }
+
+    #[test]
+    fn only_this_origin_may_act() {
+        let host = ("host", "console.example:8080");
+        for headers in [
+            &[("sec-fetch-site", "same-origin")][..],
+            &[host, ("origin", "https://console.example:8080")],
+            &[host, ("origin", "http://Console.Example:8080")],
+        ] {
+            assert!(allowed(headers), "{headers:?}");
+        }
+        for headers in [
+            &[][..],
+            &[host],
+            &[("sec-fetch-site", "same-site")],
+            &[("sec-fetch-site", "cross-site")],
+            &[("sec-fetch-site", "none")],
+            &[
+                ("sec-fetch-site", "cross-site"),
+                host,
+                ("origin", "https://console.example:8080"),
+            ],
+            &[host, ("origin", "null")],
+            &[host, ("origin", "https://console.example")],
+            &[
+                host,
+                ("origin", "https://console.example:8080.evil.example"),
+            ],
+            &[host, ("origin", "https://evil.example")],
+        ] {
+            assert!(!allowed(headers), "{headers:?}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What is around every page, and the small parts that pages are made of.
+
+mod parts;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use porchlight_schema::session::Env;
+use porchlight_schema::time::TimestampMs;
+
+use super::assets::{ICON, SCRIPT, STYLE};
+use super::form::WORD;
+use super::{ROOT, words};
+use crate::api::problem::Problem;
+use crate::api::request_id::RequestId;
+pub(super) use parts::{Icon, ago, clock, copy, duration, empty, icon, next_page, status, time};
+
+/// Which entry of the navigation a page belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Here {
+    Overview,
+    Sessions,
+    Deliveries,
+    Webhook,
+    Keys,
+}
+
+impl Here {
+    const ALL: [(Self, &'static str, &'static str, Icon); 5] = [
+        (Self::Overview, "", "Overview", Icon::Overview),
+        (Self::Sessions, "/sessions", "Sessions", Icon::Sessions),
+        (
+            Self::Deliveries,
+            "/deliveries",
+            "Webhook deliveries",
+            Icon::Deliveries,
+        ),
+        (Self::Webhook, "/webhook", "Webhook", Icon::Webhook),
+        (Self::Keys, "/keys", "Keys", Icon::Keys),
+    ];
+}
+
+/// What is known of the visitor on every page.
+pub(super) struct Frame<'a> {
+    /// The environment.
+    pub(super) env: Env,
+    /// The organization's name.
+    pub(super) organization: &'a str,
+    /// What may be shown of the key.
+    pub(super) key: String,
+    /// The word of this session's forms.
+    pub(super) word: String,
+    /// The time.
+    pub(super) now: TimestampMs,
+}
+
+impl Frame<'_> {
+    /// The field that every form of a page carries.
+    pub(super) fn field(&self) -> Markup {
+        html! { input type="hidden" name=(WORD) value=(self.word); }
+    }
+
+    /// A whole page.
+    pub(super) fn page(&self, here: Here, title: &str, body: Markup) -> Markup {
+        self.page_with(here, title, html! {}, body)
+    }
+
+    /// A whole page, with more in its head.
+    pub(super) fn page_with(&self, here: Here, title: &str, head: Markup, body: Markup) -> Markup {
+        let (class, name, meaning) = match self.env {
+            Env::Sandbox => ("sandbox", "Sandbox", "test data: no parcel here is real"),
+            Env::Production => ("live", "Live", "real deliveries, real receivers"),
+        };
+        document(
+            &format!("{title} · {name}"),
+            class,
+            head,
+            html! {
+                p.env { strong { (name) } span { (meaning) } }
+                div.shell {
+                    header.side {
+                        a.brand href=(ROOT) { (mark()) span { "Porchlight" } }
+                        nav aria-label="Main" {
+                            ul {
+                                @for (entry, path, label, glyph) in Here::ALL {
+                                    li { a href={ (ROOT) (path) } aria-current=[(entry == here).then_some("page")] { (icon(glyph)) (label) } }
+                                }
+                            }
+                        }
+                        div.who {
+                            p.org title="Organization" { (self.organization) }
+                            p.mono.faint title="The key that you are signed in with" { (self.key) }
+                            form method="post" action={ (ROOT) "/sign-out" } {
+                                (self.field())
+                                button.quiet { "Sign out" }
+                            }
+                        }
+                    }
+                    main #main tabindex="-1" { (body) }
+                }
+            },
+        )
+    }
+}
+
+/// A page for who is not signed in.
+pub(super) fn bare(title: &str, body: Markup) -> Markup {
+    document(
+        title,
+        "out",
+        html! {},
+        html! {
+            main.gate #main tabindex="-1" {
+                p.brand { (mark()) span { "Porchlight" } }
+                div.card { (body) }
+            }
+        },
+    )
+}
+
+/// An error.
+pub(super) fn error(problem: &Problem, request_id: &RequestId) -> Markup {
+    let status = problem.code().status();
+    bare(
+        problem.code().title(),
+        html! {
+            h1 { (problem.code().title()) }
+            p.lead { (problem.detail()) }
+            @if status.is_server_error() {
+                p { "It may help to try again in a moment. If it stays, tell your operator this reference:" }
+            }
+            p.faint.mono { (status.as_u16()) " · " (problem.code().as_str()) " · " (request_id.as_str()) }
+            p { a.button href=(ROOT) { "To the overview" } }
+        },
+    )
+}
+
+fn document(title: &str, class: &str, head: Markup, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Porchlight" }
+                link rel="stylesheet" href=(STYLE.address());
+                link rel="icon" type="image/svg+xml" href=(ICON.address());
+                script type="module" src=(SCRIPT.address()) {}
+                (head)
+            }
+            body class=(class) {
+                a.skip href="#main" { "Skip to content" }
+                (body)
+            }
+        }
+    }
+}
+
+/// The lamp.
+fn mark() -> Markup {
+    PreEscaped(
+        r#"<svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><rect width="32" height="32" rx="7"/><path class="cone" d="M12 17.500h8l5 9.500H7z"/><path class="lamp" d="M16 4.500v4.500M9 15.500a7 7 0 0 1 14 0z"/></svg>"#
+            .to_owned(),
+    )
+}
+
+/// A sentence that something was done, or was not.
+pub(super) fn notice(kind: Notice, words: &str) -> Markup {
+    let (class, glyph) = match kind {
+        Notice::Good => ("notice good", Icon::Check),
+        Notice::Bad => ("notice bad", Icon::Cross),
+        Notice::Note => ("notice note", Icon::Info),
+    };
+    html! { p class=(class) role="status" { (icon(glyph)) span { (words) } } }
+}
+
+/// What a [`notice`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notice {
+    Good,
+    Bad,
+    Note,
+}
+
+/// A cause, in words.
+pub(super) fn cause(cause: porchlight_core::webhook::Cause) -> Markup {
+    html! { span title=(cause.as_str()) { (words::cause(cause).0) } }
+}

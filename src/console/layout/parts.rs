@@ -1,0 +1,180 @@
+//! Times, states, icons: what pages say again and again.
+
+use maud::{Markup, PreEscaped, html};
+use porchlight_actors::ports::DeliveryStatus;
+use porchlight_schema::time::TimestampMs;
+
+const SECOND_MS: i64 = 1_000;
+const MINUTE_MS: i64 = 60 * SECOND_MS;
+const HOUR_MS: i64 = 60 * MINUTE_MS;
+const DAY_MS: i64 = 24 * HOUR_MS;
+
+/// A drawing of 16 by 16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Icon {
+    Overview,
+    Sessions,
+    Deliveries,
+    Webhook,
+    Keys,
+    Check,
+    Cross,
+    Info,
+    Wait,
+    Again,
+    Skip,
+    Minus,
+}
+
+impl Icon {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Overview => {
+                "M2.5 2.5h4.500v4.500h-4.500zM9 2.500h4.500v4.500h-4.500zM2.500 9h4.500v4.500h-4.500zM9 9h4.500v4.500h-4.500z"
+            }
+            Self::Sessions => {
+                "M4 13.500a1.500 1.500 0 1 0 0-3 1.500 1.500 0 0 0 0 3zM12 5.500a1.500 1.500 0 1 0 0-3 1.500 1.500 0 0 0 0 3zM5.500 12h4.500a2 2 0 0 0 0-4h-4a2 2 0 0 1 0-4h4.500"
+            }
+            Self::Deliveries => "M2.500 4h11M2.500 8h11M2.500 12h7",
+            Self::Webhook => {
+                "M8 2.500v7M5 6.500l3 3 3-3M2.500 10.500v2a1 1 0 0 0 1 1h9a1 1 0 0 0 1-1v-2"
+            }
+            Self::Keys => {
+                "M5.500 13a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5zM7.500 8.500l5.500-5.500M10.500 5.500l2 2"
+            }
+            Self::Check => "M3 8.500l3.200 3.200L13 5",
+            Self::Cross => "M4 4l8 8M12 4l-8 8",
+            Self::Info => {
+                "M8 7.500v4M8 4.800v.1M8 14.200a6.200 6.200 0 1 0 0-12.400 6.200 6.200 0 0 0 0 12.400z"
+            }
+            Self::Wait => {
+                "M8 14.200a6.200 6.200 0 1 0 0-12.400 6.200 6.200 0 0 0 0 12.400zM8 4.500V8l2.500 1.500"
+            }
+            Self::Again => "M13 8a5 5 0 1 1-1.600-3.700M13 2.500v3h-3",
+            Self::Skip => "M3 4l5 4-5 4zM12.500 4v8",
+            Self::Minus => "M3.500 8h9",
+        }
+    }
+}
+
+/// The drawing; it says nothing to who does not see it, so words stand beside it.
+pub(crate) fn icon(glyph: Icon) -> Markup {
+    html! { svg.icon viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" { path d=(glyph.path()) {} } }
+}
+
+/// Where a delivery stands: a shape, a colour and a word.
+pub(crate) fn status(status: DeliveryStatus) -> Markup {
+    let (class, glyph) = match status {
+        DeliveryStatus::Pending => ("wait", Icon::Wait),
+        DeliveryStatus::Retrying => ("again", Icon::Again),
+        DeliveryStatus::Delivered => ("good", Icon::Check),
+        DeliveryStatus::Failed => ("bad", Icon::Cross),
+        DeliveryStatus::Superseded => ("dim", Icon::Skip),
+        DeliveryStatus::Cancelled => ("dim", Icon::Minus),
+    };
+    html! { span class={ "state " (class) } { (icon(glyph)) (status.as_str()) } }
+}
+
+/// A time, UTC, to the second.
+pub(crate) fn clock(time: TimestampMs) -> Markup {
+    html! { time datetime=(time) title=(time) { (written(time, "%d %b %H:%M:%S")) } }
+}
+
+/// A time, UTC, and how long ago that is, or how long until then.
+pub(crate) fn time(at: TimestampMs, now: TimestampMs) -> Markup {
+    html! { time datetime=(at) title=(at) { (written(at, "%d %b %H:%M:%S")) } " " span.faint.nobr { (ago(at, now)) } }
+}
+
+fn written(time: TimestampMs, format: &str) -> String {
+    let time = jiff::Timestamp::from_millisecond(time.0).unwrap_or(jiff::Timestamp::MAX);
+    time.strftime(format).to_string()
+}
+
+/// How long ago a time is, or how long until then.
+pub(crate) fn ago(at: TimestampMs, now: TimestampMs) -> String {
+    let since_ms = now.since_ms(at);
+    if since_ms.abs() < SECOND_MS {
+        return "now".into();
+    }
+    let length = duration(since_ms.abs());
+    if since_ms > 0 {
+        format!("{length} ago")
+    } else {
+        format!("in {length}")
+    }
+}
+
+/// A length of time, in its largest unit or two.
+pub(crate) fn duration(length_ms: i64) -> String {
+    let two = |large: i64, large_name, small: i64, small_name| {
+        let (whole, rest) = (length_ms / large, length_ms % large / small);
+        if rest == 0 {
+            format!("{whole} {large_name}")
+        } else {
+            format!("{whole} {large_name} {rest} {small_name}")
+        }
+    };
+    if length_ms < MINUTE_MS {
+        format!("{} s", length_ms / SECOND_MS)
+    } else if length_ms < HOUR_MS {
+        two(MINUTE_MS, "min", SECOND_MS, "s")
+    } else if length_ms < DAY_MS {
+        two(HOUR_MS, "h", MINUTE_MS, "min")
+    } else {
+        two(DAY_MS, "d", HOUR_MS, "h")
+    }
+}
+
+/// What is shown where there is nothing to show.
+pub(crate) fn empty(title: &str, words: Markup) -> Markup {
+    html! { div.empty { h2 { (title) } p { (words) } } }
+}
+
+/// A text to be copied, with a button that the script brings to life.
+pub(crate) fn copy(label: &str, text: &str) -> Markup {
+    html! {
+        div.copy {
+            pre tabindex="0" aria-label=(label) { code { (text) } }
+            button.quiet type="button" hidden data-copy="" { "Copy" }
+        }
+    }
+}
+
+/// The way to the next page of a list.
+pub(crate) fn next_page(address: Option<String>, first: Option<String>) -> Markup {
+    html! {
+        @if address.is_some() || first.is_some() {
+            nav.pages aria-label="Pages" {
+                @if let Some(first) = first { a.button.quiet href=(first) { "Newest" } }
+                @if let Some(address) = address { a.button.quiet href=(address) rel="next" { "Older" (PreEscaped("&nbsp;→")) } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_told_in_two_units_at_most() {
+        for (length_ms, words) in [
+            (0, "0 s"),
+            (59_999, "59 s"),
+            (60_000, "1 min"),
+            (61_000, "1 min 1 s"),
+            (3_600_000, "1 h"),
+            (90_060_000, "1 d 1 h"),
+        ] {
+            assert_eq!(duration(length_ms), words);
+        }
+        assert_eq!(ago(TimestampMs(0), TimestampMs(120_000)), "2 min ago");
+        assert_eq!(ago(TimestampMs(120_000), TimestampMs(0)), "in 2 min");
+    }
+
+    #[test]
+    fn a_text_stays_a_text() {
+        let shown = copy("a", "</code><script>alert(1)</script>").into_string();
+        assert!(!shown.contains("<script"));
+    }
+}

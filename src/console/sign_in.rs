@@ -1,0 +1,207 @@
+//! Coming in with a secret key, and going out.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{RETRY_AFTER, SET_COOKIE};
+use actix_web::web::{Payload, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
+use maud::{Markup, html};
+use porchlight_schema::key::KeyKind;
+
+use super::form::{self, encode};
+use super::visit::{self, Visit};
+use super::{ROOT, guard, layout};
+use crate::api::problem::{Code, Problem};
+use crate::api::query::Query;
+use crate::keys;
+
+/// Characters of an address to go back to.
+const NEXT_CHARS_MAX: usize = 2_048;
+
+/// Why somebody has to sign in, where there is something to say.
+#[derive(Clone, Copy)]
+enum Why {
+    Ended,
+    Out,
+    Mistyped,
+    Client,
+    Unknown,
+    TooOften,
+}
+
+impl Why {
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Ended => (
+                "note",
+                "Your session has ended, or its key was revoked. Sign in again.",
+            ),
+            Self::Out => ("note", "You are signed out."),
+            Self::Mistyped => (
+                "bad",
+                "That is not a whole key: a character is missing or wrong. Copy it again.",
+            ),
+            Self::Client => (
+                "bad",
+                "That is a client key, which is made for phones. The console takes a secret key.",
+            ),
+            Self::Unknown => (
+                "bad",
+                "No key like that is good here: it may be revoked, expired, or of another service.",
+            ),
+            Self::TooOften => (
+                "bad",
+                "Too many tries from your address. Wait a few seconds.",
+            ),
+        }
+    }
+}
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    let resource = crate::api::route::at("/sign-in", "GET, HEAD, POST");
+    config.service(
+        resource
+            .route(crate::api::route::get().to(show))
+            .route(actix_web::web::post().to(enter)),
+    );
+    super::act(config, "/sign-out", leave);
+}
+
+/// Where somebody is sent who has to sign in first, to come back afterwards.
+pub(super) fn address(http: &HttpRequest) -> String {
+    let had_cookie = visit::cookie(http).is_some();
+    let mut fields = Vec::new();
+    if had_cookie {
+        fields.push(("why", "ended"));
+    }
+    let asked = http
+        .uri()
+        .path_and_query()
+        .map_or("", |asked| asked.as_str());
+    if http.method().is_safe() && asked != ROOT && is_ours(asked) {
+        fields.push(("next", asked));
+    }
+    let query = encode(fields.into_iter());
+    let mark = if query.is_empty() { "" } else { "?" };
+    format!("{ROOT}/sign-in{mark}{query}")
+}
+
+/// Whether an address is a page of the console, so that nobody can be led elsewhere by signing in.
+fn is_ours(address: &str) -> bool {
+    let below = address.strip_prefix(ROOT).unwrap_or("x");
+    let is_below = below.is_empty() || below.starts_with(['/', '?']);
+    is_below
+        && address.len() <= NEXT_CHARS_MAX
+        && address
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+async fn show(http: HttpRequest) -> HttpResponse {
+    let mut query = Query::of(http.query_string());
+    let next = query.text("next", NEXT_CHARS_MAX).unwrap_or_default();
+    let why = query.closed("why", &[("ended", Why::Ended), ("out", Why::Out)]);
+    guard::ok(page(&next, why))
+}
+
+fn page(next: &str, why: Option<Why>) -> Markup {
+    layout::bare(
+        "Sign in",
+        html! {
+            h1 { "Sign in" }
+            p.lead { "With a secret key of your organization. The key decides whether you see the sandbox or what is live." }
+            @if let Some((kind, words)) = why.map(Why::words) {
+                p class={ "notice " (kind) } role="status" #why { (words) }
+            }
+            form.stack method="post" action={ (ROOT) "/sign-in" } {
+                @if is_ours(next) {
+                    input type="hidden" name="next" value=(next);
+                }
+                label for="key" { "Secret key" }
+                input #key.wide.mono type="password" name="key" required autofocus autocomplete="current-password"
+                    spellcheck="false" autocapitalize="off" placeholder="sk_sandbox_… or sk_live_…" aria-describedby="key-help";
+                p.help #key-help { "It is checked and then forgotten: neither this page nor your browser keeps it." }
+                button.primary { "Sign in" }
+            }
+        },
+    )
+}
+
+async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Problem> {
+    let state = visit::state(&http)?;
+    let console = visit::console(&state)?;
+    let form = form::read(&http, payload.into_inner(), &state).await?;
+    let next = form.get("next").to_owned();
+    if let Err(wait) = console
+        .throttle
+        .admit(http.peer_addr().map(|peer| peer.ip()))
+    {
+        let mut refused = guard::html(
+            StatusCode::TOO_MANY_REQUESTS,
+            page(&next, Some(Why::TooOften)),
+        );
+        refused.headers_mut().insert(RETRY_AFTER, wait.into());
+        return Ok(refused);
+    }
+    let again = |why| guard::html(StatusCode::UNPROCESSABLE_ENTITY, page(&next, Some(why)));
+    let Some(read) = keys::read(form.get("key").trim()) else {
+        return Ok(again(Why::Mistyped));
+    };
+    if read.kind != KeyKind::Secret {
+        return Ok(again(Why::Client));
+    }
+    let now = state.service.now();
+    let key = match state.auth.signed_in(read.hash, now).await {
+        Ok(key) => key,
+        Err(problem) if problem.code() == Code::CredentialInvalid => {
+            return Ok(again(Why::Unknown));
+        }
+        Err(problem) => return Err(problem),
+    };
+    if key.kind != read.kind || key.tenant.env != read.env {
+        return Ok(again(Why::Unknown));
+    }
+    let ticket = console.tickets.issue(read.hash, now);
+    let mut entered = guard::see(if is_ours(&next) { &next } else { ROOT });
+    let cookie = visit::set_cookie(&http, console, &ticket)?;
+    entered.headers_mut().insert(SET_COOKIE, cookie);
+    Ok(entered)
+}
+
+async fn leave(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    visit.form().await?;
+    visit::console(&visit.state)?
+        .tickets
+        .sign_out(&visit.ticket);
+    let mut left = guard::see(&format!("{ROOT}/sign-in?why=out"));
+    left.headers_mut()
+        .insert(SET_COOKIE, visit::unset_cookie(&visit.http)?);
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signing_in_leads_to_the_console_only() {
+        for address in [
+            "/console",
+            "/console/sessions?status=recording",
+            "/console?x",
+        ] {
+            assert!(is_ours(address), "{address}");
+        }
+        for address in [
+            "",
+            "/",
+            "//evil.example",
+            "https://evil.example/console",
+            "/consolex",
+            "/console\\evil",
+            "/console/\r\nx: y",
+            "/v1/sessions",
+        ] {
+            assert!(!is_ours(address), "{address}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! How often somebody may try to sign in. A key has 178 random bits, so that nobody guesses one; this keeps a mistake
+//! in a script, or a search, from costing look-ups.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
+
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+/// Tries of one address at once, and in a minute.
+const TRIES: NonZeroU32 = NonZeroU32::new(20).unwrap();
+
+/// Counts the tries, by address.
+pub(super) struct Throttle(DefaultKeyedRateLimiter<IpAddr>);
+
+impl Throttle {
+    pub(super) fn new() -> Self {
+        Self(RateLimiter::dashmap(Quota::per_minute(TRIES)))
+    }
+
+    /// A try of `address` begins. Err: how many seconds it has to wait.
+    pub(super) fn admit(&self, address: Option<IpAddr>) -> Result<(), u64> {
+        self.0.check_key(&network(address)).map_err(|not_until| {
+            let wait = not_until.wait_time_from(DefaultClock::default().now());
+            wait.as_secs_f64().ceil().max(1.0) as u64
+        })
+    }
+
+    /// Lets go of addresses that have not tried for a while.
+    pub(super) fn tidy(&self) {
+        self.0.retain_recent();
+        self.0.shrink_to_fit();
+    }
+}
+
+/// What is counted as one: an IPv4 address, or the /64 that one IPv6 customer has.
+fn network(address: Option<IpAddr>) -> IpAddr {
+    match address {
+        Some(IpAddr::V6(address)) => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            IpAddr::V6(network.into())
+        }
+        Some(address) => address,
+        None => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_is_held_back_and_another_is_not() {
+        let throttle = Throttle::new();
+        let one = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let admitted = (0..60).filter(|_| throttle.admit(one).is_ok()).count();
+        assert_eq!(admitted, 20);
+        assert!(
+            throttle
+                .admit(one)
+                .is_err_and(|wait| (1..=3).contains(&wait))
+        );
+        assert!(throttle.admit(Some("192.0.2.1".parse().unwrap())).is_ok());
+    }
+
+    #[test]
+    fn an_ipv6_customer_counts_once() {
+        let network = |text: &str| network(Some(text.parse().unwrap()));
+        assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1"));
+        assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
+    }
+}

@@ -1,0 +1,233 @@
+//! What a signed-in browser holds instead of a key: a sealed note of which key it was and since when. It is encrypted
+//! under a key of this purpose only, so that it says nothing to whoever has it, and every node can read it.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use dashmap::DashMap;
+use hmac::{Hmac, Mac};
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::store::secrets::{SecretKey, SecretKeys};
+
+/// What a key of a file is used for here, and nowhere else.
+const PURPOSE: &str = "console ticket, version 1";
+/// What the words in forms are derived for.
+const WORD_PURPOSE: &str = "console form word, version 1";
+/// How long a session in the console lasts at most.
+const LIFE_MS: i64 = 12 * 3_600_000;
+/// How long a session may be idle.
+const IDLE_MS: i64 = 30 * 60_000;
+/// A ticket is written anew when it was last written so long ago.
+const RENEWED_AFTER_MS: i64 = 60_000;
+/// Bytes of a nonce.
+const NONCE_BYTES: usize = 24;
+/// Characters of a sealed ticket: more is not looked at.
+const SEALED_CHARS_MAX: usize = 512;
+/// Sessions that were signed out and would still be good, remembered on this node.
+const SIGNED_OUT_MAX: usize = 65_536;
+
+/// Who signed in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ticket {
+    /// SHA-256 of the key.
+    pub(super) key_hash: [u8; 32],
+    /// The session's own random number.
+    session: [u8; 16],
+    issued_at: i64,
+    seen_at: i64,
+}
+
+/// Makes and reads tickets.
+pub(super) struct Tickets {
+    writing: SecretKey,
+    reading: Vec<SecretKey>,
+    words: Vec<SecretKey>,
+    signed_out: DashMap<[u8; 16], TimestampMs>,
+}
+
+impl Tickets {
+    pub(super) fn new(secrets: &SecretKeys) -> Self {
+        Self {
+            writing: secrets.writing().derive(PURPOSE),
+            reading: secrets.reading().map(|key| key.derive(PURPOSE)).collect(),
+            words: secrets
+                .reading()
+                .map(|key| key.derive(WORD_PURPOSE))
+                .collect(),
+            signed_out: DashMap::new(),
+        }
+    }
+
+    /// A ticket for who has just shown the key of this hash.
+    pub(super) fn issue(&self, key_hash: [u8; 32], now: TimestampMs) -> Ticket {
+        let mut session = [0; 16];
+        crate::world::fill(&mut session);
+        Ticket {
+            key_hash,
+            session,
+            issued_at: now.0,
+            seen_at: now.0,
+        }
+    }
+
+    /// The ticket as the browser keeps it.
+    pub(super) fn seal(&self, ticket: &Ticket) -> Option<String> {
+        let mut nonce = [0; NONCE_BYTES];
+        crate::world::fill(&mut nonce);
+        let plain = postcard::to_stdvec(ticket).ok()?;
+        let payload = Payload {
+            msg: &plain,
+            aad: PURPOSE.as_bytes(),
+        };
+        let encrypted = cipher(&self.writing).encrypt(&XNonce::from(nonce), payload);
+        let mut sealed = nonce.to_vec();
+        sealed.extend(encrypted.ok()?);
+        Some(URL_SAFE_NO_PAD.encode(sealed))
+    }
+
+    /// The ticket in a cookie, if it was made here and is still good at `now`.
+    pub(super) fn open(&self, text: &str, now: TimestampMs) -> Option<Ticket> {
+        if text.len() > SEALED_CHARS_MAX {
+            return None;
+        }
+        let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (nonce, msg) = sealed.split_first_chunk::<NONCE_BYTES>()?;
+        let aad = PURPOSE.as_bytes();
+        let plain = self.reading.iter().find_map(|key| {
+            let payload = Payload { msg, aad };
+            cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()
+        })?;
+        let ticket: Ticket = postcard::from_bytes(&plain).ok()?;
+        let is_good = now.0 - ticket.issued_at < LIFE_MS
+            && now.0 - ticket.seen_at < IDLE_MS
+            && !self.signed_out.contains_key(&ticket.session);
+        is_good.then_some(ticket)
+    }
+
+    /// The ticket to be kept from now on; none while the one there is is fresh.
+    pub(super) fn renewed(&self, ticket: &Ticket, now: TimestampMs) -> Option<Ticket> {
+        (now.0 - ticket.seen_at >= RENEWED_AFTER_MS).then(|| Ticket {
+            seen_at: now.0,
+            ..ticket.clone()
+        })
+    }
+
+    /// Ends a session: what is left of its ticket is refused on this node.
+    pub(super) fn sign_out(&self, ticket: &Ticket) {
+        // Full of sessions that somebody signed out of within twelve hours: the browser's own copy is gone anyway.
+        if self.signed_out.len() < SIGNED_OUT_MAX {
+            let until = TimestampMs(ticket.issued_at).plus_ms(LIFE_MS);
+            self.signed_out.insert(ticket.session, until);
+        }
+    }
+
+    /// Forgets sessions that are over anyway.
+    pub(super) fn tidy(&self, now: TimestampMs) {
+        self.signed_out.retain(|_, until| *until > now);
+    }
+
+    /// The word that this session's forms carry.
+    pub(super) fn word(&self, ticket: &Ticket) -> String {
+        let word = self.words.first().map(|key| word(key, ticket));
+        URL_SAFE_NO_PAD.encode(word.unwrap_or_default())
+    }
+
+    /// Whether `given` is the word of this session's forms.
+    pub(super) fn is_word(&self, ticket: &Ticket, given: &str) -> bool {
+        let Ok(given) = URL_SAFE_NO_PAD.decode(given) else {
+            return false;
+        };
+        let is = |key| subtle::ConstantTimeEq::ct_eq(given.as_slice(), &word(key, ticket)).into();
+        !given.is_empty() && self.words.iter().any(is)
+    }
+}
+
+fn cipher(key: &SecretKey) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&Key::from(*key.bytes()))
+}
+
+fn word(key: &SecretKey, ticket: &Ticket) -> Vec<u8> {
+    // A key of any length is good for HMAC (RFC 2104): this can't fail.
+    Hmac::<Sha256>::new_from_slice(key.bytes())
+        .map(|mac| mac.chain_update(ticket.session).finalize().into_bytes())
+        .map(|bytes| bytes.to_vec())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
+
+    fn tickets(digits: &str) -> Tickets {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("porchlight-ticket-{}-{number}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, digits.repeat(32)).unwrap();
+        let keys = SecretKeys::load(std::slice::from_ref(&file)).unwrap();
+        std::fs::remove_file(file).unwrap();
+        Tickets::new(&keys)
+    }
+
+    #[test]
+    fn a_ticket_is_read_where_it_was_made_and_shows_nothing() {
+        let (here, elsewhere) = (tickets("ab"), tickets("cd"));
+        let ticket = here.issue([7; 32], NOW);
+        let sealed = here.seal(&ticket).unwrap();
+        assert_eq!(here.open(&sealed, NOW), Some(ticket.clone()));
+        assert_eq!(elsewhere.open(&sealed, NOW), None);
+        assert_ne!(here.seal(&ticket).unwrap(), sealed);
+        let bytes = URL_SAFE_NO_PAD.decode(&sealed).unwrap();
+        assert!(!bytes.windows(4).any(|window| window == [7; 4]));
+        for place in 0..sealed.len() {
+            let mut broken = sealed.clone().into_bytes();
+            broken[place] = if broken[place] == b'A' { b'B' } else { b'A' };
+            let broken = String::from_utf8(broken).unwrap();
+            assert_eq!(here.open(&broken, NOW), None, "at {place}");
+        }
+        for text in ["", "A", &"A".repeat(10_000)] {
+            assert_eq!(here.open(text, NOW), None);
+        }
+    }
+
+    #[test]
+    fn a_session_ends_when_it_is_old_or_idle_or_signed_out() {
+        let tickets = tickets("ab");
+        let mut ticket = tickets.issue([7; 32], NOW);
+        let is_good = |ticket: &Ticket, now| {
+            let sealed = tickets.seal(ticket).unwrap();
+            tickets.open(&sealed, now).is_some()
+        };
+        assert!(is_good(&ticket, NOW.plus_ms(IDLE_MS - 1)));
+        assert!(!is_good(&ticket, NOW.plus_ms(IDLE_MS)));
+        let mut now = NOW;
+        while now.0 < NOW.0 + LIFE_MS {
+            assert!(is_good(&ticket, now));
+            ticket = tickets.renewed(&ticket, now).unwrap_or(ticket);
+            now = now.plus_ms(10 * 60_000);
+        }
+        assert!(!is_good(&ticket, now));
+
+        let other = tickets.issue([7; 32], NOW);
+        tickets.sign_out(&other);
+        assert!(!is_good(&other, NOW));
+        tickets.tidy(NOW.plus_ms(LIFE_MS));
+        assert!(tickets.signed_out.is_empty());
+    }
+
+    #[test]
+    fn a_word_is_good_for_its_own_session() {
+        let tickets = tickets("ab");
+        let (one, two) = (tickets.issue([7; 32], NOW), tickets.issue([7; 32], NOW));
+        assert!(tickets.is_word(&one, &tickets.word(&one)));
+        assert!(!tickets.is_word(&one, &tickets.word(&two)));
+        assert!(!tickets.is_word(&one, ""));
+    }
+}

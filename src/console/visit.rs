@@ -1,0 +1,191 @@
+//! A request of somebody who is signed in.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use actix_web::dev::Payload;
+use actix_web::http::header::{COOKIE, HeaderValue};
+use actix_web::web::Data;
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use porchlight_actors::webhook::Webhooks;
+use porchlight_schema::key::{KeyKind, KeyRecord};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::form::{self, Form};
+use super::layout::Frame;
+use super::ticket::Ticket;
+use super::{Console, ROOT};
+use crate::api::ApiState;
+use crate::api::problem::{Code, Problem};
+
+/// The cookie, where the browser came over TLS; the prefix has browsers refuse one that was set without.
+const SECURE_COOKIE: &str = "__Secure-porchlight-console";
+/// The cookie elsewhere: on the machine itself, mostly.
+const PLAIN_COOKIE: &str = "porchlight-console";
+
+/// In a request's extensions: the cookie that its answer sets.
+#[derive(Clone)]
+pub(super) struct Renewed(pub(super) HeaderValue);
+
+/// A request of somebody who is signed in with a secret key that is still good.
+pub(super) struct Visit {
+    /// The request's head.
+    pub(super) http: HttpRequest,
+    payload: Payload,
+    /// What the service is made of.
+    pub(super) state: Data<ApiState>,
+    /// The key.
+    pub(super) key: Arc<KeyRecord>,
+    /// What the browser holds.
+    pub(super) ticket: Ticket,
+    /// The organization's name.
+    pub(super) organization: String,
+}
+
+impl FromRequest for Visit {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(http: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (http, payload) = (http.clone(), payload.take());
+        Box::pin(async move {
+            let state = state(&http)?;
+            let now = state.service.now();
+            let console = console(&state)?;
+            let ticket = cookie(&http).and_then(|text| console.tickets.open(text, now));
+            let ticket = ticket.ok_or_else(|| {
+                Problem::new(Code::CredentialMissing, "Sign in with a secret key.")
+            })?;
+            let key = state.auth.signed_in(ticket.key_hash, now).await?;
+            if key.kind != KeyKind::Secret {
+                return Err(Problem::new(
+                    Code::SecretKeyRequired,
+                    "This takes a secret key.",
+                ));
+            }
+            if let Some(renewed) = console.tickets.renewed(&ticket, now) {
+                let cookie = set_cookie(&http, console, &renewed)?;
+                http.extensions_mut().insert(Renewed(cookie));
+            }
+            let id = key.tenant.organization_id;
+            let organization = console.names.of(state.service.store().as_ref(), id).await?;
+            Ok(Self {
+                http,
+                payload,
+                state,
+                key,
+                ticket,
+                organization,
+            })
+        })
+    }
+}
+
+impl Visit {
+    /// Whose data may be seen.
+    pub(super) fn tenant(&self) -> Tenant {
+        self.key.tenant
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> TimestampMs {
+        self.state.service.now()
+    }
+
+    /// What is around every page of this visitor.
+    pub(super) fn frame(&self) -> Frame<'_> {
+        let word = console(&self.state).map(|console| console.tickets.word(&self.ticket));
+        Frame {
+            env: self.key.tenant.env,
+            organization: &self.organization,
+            key: format!("{}…{}", self.key.shown_prefix(), self.key.last4),
+            word: word.unwrap_or_default(),
+            now: self.now(),
+        }
+    }
+
+    /// The form that was sent, which must be one of this session's own.
+    pub(super) async fn form(&mut self) -> Result<Form, Problem> {
+        let form = form::read(&self.http, self.payload.take(), &self.state).await?;
+        let console = console(&self.state)?;
+        if console.tickets.is_word(&self.ticket, form.get(form::WORD)) {
+            Ok(form)
+        } else {
+            Err(Problem::new(
+                Code::Forbidden,
+                "The form is not one of this session. Go back, reload the page, and send it again.",
+            ))
+        }
+    }
+
+    /// A part of the path.
+    pub(super) fn in_path(&self, name: &str) -> &str {
+        self.http.match_info().get(name).unwrap_or_default()
+    }
+
+    /// The webhooks of this process.
+    pub(super) fn webhooks(&self) -> Result<Webhooks, Problem> {
+        let webhooks = self.state.webhooks.clone();
+        webhooks.ok_or_else(|| Problem::internal("this process sends no webhooks"))
+    }
+}
+
+/// The application's state.
+pub(super) fn state(http: &HttpRequest) -> Result<Data<ApiState>, Problem> {
+    let state = http.app_data::<Data<ApiState>>().cloned();
+    state.ok_or_else(|| Problem::internal("the application has no state"))
+}
+
+/// The console of the application.
+pub(super) fn console(state: &ApiState) -> Result<&Console, Problem> {
+    let console = state.console.as_ref();
+    console.ok_or_else(|| Problem::internal("the application has no console"))
+}
+
+fn is_secure(http: &HttpRequest) -> bool {
+    // Whoever lies in a forwarded header makes his own cookie stricter, or loses it.
+    http.connection_info().scheme() == "https"
+}
+
+fn cookie_name(http: &HttpRequest) -> &'static str {
+    if is_secure(http) {
+        SECURE_COOKIE
+    } else {
+        PLAIN_COOKIE
+    }
+}
+
+/// What the browser holds for us, whatever it is.
+pub(super) fn cookie(http: &HttpRequest) -> Option<&str> {
+    let name = cookie_name(http);
+    let all = http.headers().get_all(COOKIE);
+    all.filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+/// The header that gives the browser this ticket.
+pub(super) fn set_cookie(
+    http: &HttpRequest,
+    console: &Console,
+    ticket: &Ticket,
+) -> Result<HeaderValue, Problem> {
+    let sealed = console.tickets.seal(ticket);
+    let sealed = sealed.ok_or_else(|| Problem::internal("a ticket can't be sealed"))?;
+    // Without an age: it goes when the browser is closed.
+    header(http, &sealed, "")
+}
+
+/// The header that takes it away.
+pub(super) fn unset_cookie(http: &HttpRequest) -> Result<HeaderValue, Problem> {
+    header(http, "", "; Max-Age=0")
+}
+
+fn header(http: &HttpRequest, value: &str, age: &str) -> Result<HeaderValue, Problem> {
+    let name = cookie_name(http);
+    let secure = if is_secure(http) { "; Secure" } else { "" };
+    let text = format!("{name}={value}; Path={ROOT}; HttpOnly; SameSite=Strict{secure}{age}");
+    HeaderValue::from_str(&text).map_err(Problem::internal)
+}

@@ -1,0 +1,232 @@
+//! The webhook's page: where messages go, and all that can be done to it. Each act is the API's own.
+
+mod show;
+
+use actix_web::HttpResponse;
+use actix_web::web::ServiceConfig;
+use porchlight_actors::ports::Endpoint;
+use porchlight_actors::webhook::{ConfigureError, Tested, Webhooks};
+use porchlight_schema::limits::{SECRET_OVERLAP_SEC_DEFAULT, SECRET_OVERLAP_SEC_MAX};
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::time::TimestampMs;
+
+use super::layout::{Here, Notice};
+use super::visit::Visit;
+use super::{ROOT, act, guard, page};
+use crate::api::problem::Problem;
+use crate::api::query::Query;
+
+/// What was done, as the address of the page after it says.
+#[derive(Clone, Copy)]
+enum Done {
+    Changed,
+    Paused,
+    Resumed,
+    Deleted,
+}
+
+impl Done {
+    const ALL: [(&'static str, Self); 4] = [
+        ("changed", Self::Changed),
+        ("paused", Self::Paused),
+        ("resumed", Self::Resumed),
+        ("deleted", Self::Deleted),
+    ];
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Changed => "The URL was changed. What waits goes to the new one.",
+            Self::Paused => "The webhook is paused. Nothing new is queued, and what waits stays.",
+            Self::Resumed => "The webhook is on again. What waited goes out now.",
+            Self::Deleted => "The webhook was deleted. What waited is cancelled.",
+        }
+    }
+}
+
+/// What the page has to say beside where things stand.
+#[derive(Default)]
+struct Said {
+    notice: Option<(Notice, String)>,
+    /// A secret that was made just now: shown this once.
+    secret: Option<(String, Option<TimestampMs>)>,
+    /// What was typed into the form for the URL, if it was not taken.
+    typed: Option<String>,
+    /// A sample that was sent just now.
+    tested: Option<(MessageEvent, Tested)>,
+}
+
+impl Said {
+    fn notice(kind: Notice, words: impl Into<String>) -> Self {
+        Self {
+            notice: Some((kind, words.into())),
+            ..Self::default()
+        }
+    }
+}
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    page(config, "/webhook", show);
+    act(config, "/webhook/register", register);
+    act(config, "/webhook/change", change);
+    act(config, "/webhook/pause", pause);
+    act(config, "/webhook/resume", resume);
+    act(config, "/webhook/rotate", rotate);
+    act(config, "/webhook/delete", delete);
+    act(config, "/webhook/test", test);
+}
+
+/// The endpoint, if there is one.
+pub(super) async fn endpoint(
+    visit: &Visit,
+    webhooks: &Webhooks,
+) -> Result<Option<Endpoint>, Problem> {
+    match webhooks.endpoint(visit.tenant()).await {
+        Ok(endpoint) => Ok(Some(endpoint)),
+        Err(ConfigureError::None) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn answer(visit: &Visit, said: Said) -> Result<HttpResponse, Problem> {
+    let webhooks = visit.webhooks()?;
+    let endpoint = endpoint(visit, &webhooks).await?;
+    let frame = visit.frame();
+    let body = match &endpoint {
+        Some(endpoint) => {
+            let ends_at = webhooks.certificate_ends_at(visit.tenant());
+            show::configured(&frame, endpoint, ends_at, &said)
+        }
+        None => show::none(&frame, &said),
+    };
+    Ok(guard::ok(frame.page(Here::Webhook, "Webhook", body)))
+}
+
+async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
+    let mut query = Query::of(visit.http.query_string());
+    let said = match query.closed("done", &Done::ALL) {
+        Some(done) => Said::notice(Notice::Good, done.words()),
+        None => Said::default(),
+    };
+    answer(&visit, said).await
+}
+
+/// What a person is told of an act that was refused; what is a fault of ours stays an error.
+fn refused(error: ConfigureError) -> Result<String, Problem> {
+    Ok(match error {
+        ConfigureError::Url(refused) => format!("The URL was not taken: {refused}."),
+        ConfigureError::Exists => "There is a webhook already.".into(),
+        ConfigureError::None => "There is no webhook any more.".into(),
+        ConfigureError::OverlapRuns => {
+            "The previous secret still signs. End it first: rotate with an overlap of none.".into()
+        }
+        ConfigureError::Busy => "Too many URLs of yours are being checked. Try again.".into(),
+        ConfigureError::Contended => {
+            "Others changed the webhook meanwhile. Look, and try again.".into()
+        }
+        other @ (ConfigureError::Store(_) | ConfigureError::Seal) => return Err(other.into()),
+    })
+}
+
+fn done(word: &str) -> HttpResponse {
+    guard::see(&format!("{ROOT}/webhook?done={word}"))
+}
+
+async fn register(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    let form = visit.form().await?;
+    let url = form.get("url").trim().to_owned();
+    let said = match visit.webhooks()?.register(visit.tenant(), &url).await {
+        Ok(made) => Said {
+            secret: Some((made.secret.to_string(), None)),
+            ..Said::notice(Notice::Good, "The webhook is registered.")
+        },
+        Err(error) => Said {
+            typed: Some(url),
+            ..Said::notice(Notice::Bad, refused(error)?)
+        },
+    };
+    answer(&visit, said).await
+}
+
+async fn change(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    let form = visit.form().await?;
+    let url = form.get("url").trim().to_owned();
+    match visit
+        .webhooks()?
+        .change(visit.tenant(), Some(&url), None)
+        .await
+    {
+        Ok(_) => Ok(done("changed")),
+        Err(error) => {
+            let said = Said {
+                typed: Some(url),
+                ..Said::notice(Notice::Bad, refused(error)?)
+            };
+            answer(&visit, said).await
+        }
+    }
+}
+
+async fn pause(visit: Visit) -> Result<HttpResponse, Problem> {
+    enable(visit, false).await
+}
+
+async fn resume(visit: Visit) -> Result<HttpResponse, Problem> {
+    enable(visit, true).await
+}
+
+async fn enable(mut visit: Visit, enabled: bool) -> Result<HttpResponse, Problem> {
+    visit.form().await?;
+    match visit
+        .webhooks()?
+        .change(visit.tenant(), None, Some(enabled))
+        .await
+    {
+        Ok(_) => Ok(done(if enabled { "resumed" } else { "paused" })),
+        Err(error) => answer(&visit, Said::notice(Notice::Bad, refused(error)?)).await,
+    }
+}
+
+async fn rotate(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    let form = visit.form().await?;
+    let overlap_sec = form
+        .get("overlapSec")
+        .parse()
+        .unwrap_or(SECRET_OVERLAP_SEC_DEFAULT);
+    let overlap_sec = overlap_sec.min(SECRET_OVERLAP_SEC_MAX);
+    let said = match visit.webhooks()?.rotate(visit.tenant(), overlap_sec).await {
+        Ok(made) => {
+            let previous = made.endpoint.previous.as_ref();
+            Said {
+                secret: Some((
+                    made.secret.to_string(),
+                    previous.map(|previous| previous.expires_at),
+                )),
+                ..Said::notice(Notice::Good, "The webhook has a new secret.")
+            }
+        }
+        Err(error) => Said::notice(Notice::Bad, refused(error)?),
+    };
+    answer(&visit, said).await
+}
+
+async fn delete(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    visit.form().await?;
+    match visit.webhooks()?.remove(visit.tenant()).await {
+        Ok(()) => Ok(done("deleted")),
+        Err(error) => answer(&visit, Said::notice(Notice::Bad, refused(error)?)).await,
+    }
+}
+
+async fn test(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    let form = visit.form().await?;
+    let event = MessageEvent::ALL
+        .into_iter()
+        .find(|event| event.as_str() == form.get("event"));
+    let event = event.unwrap_or(MessageEvent::InsightUpdated);
+    let tested = visit.webhooks()?.test(visit.tenant(), event).await?;
+    let said = Said {
+        tested: Some((event, tested)),
+        ..Said::default()
+    };
+    answer(&visit, said).await
+}

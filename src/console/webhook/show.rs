@@ -1,0 +1,236 @@
+//! How the webhook's page looks.
+
+use maud::{Markup, html};
+use porchlight_actors::ports::Endpoint;
+use porchlight_actors::webhook::Tested;
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::time::TimestampMs;
+
+use super::super::layout::{self, Frame, Icon, Notice, copy, duration, icon, notice, time};
+use super::super::{ROOT, words};
+use super::Said;
+use crate::transport::ends_soon;
+
+/// Overlaps to choose from: seconds, and what they are called.
+const OVERLAPS: [(u32, &str); 4] = [
+    (3_600, "1 hour"),
+    (86_400, "1 day"),
+    (604_800, "7 days"),
+    (0, "none: the old secret ends now"),
+];
+
+/// The page where there is no webhook.
+pub(super) fn none(frame: &Frame<'_>, said: &Said) -> Markup {
+    html! {
+        header.title { h1 { "Webhook" } }
+        (told(said))
+        section.card {
+            h2 { "No webhook yet" }
+            p { "Porchlight sends a signed message to one URL of yours when a session starts, when it ends, and when its insight is ready or changes." }
+            form.stack method="post" action={ (ROOT) "/webhook/register" } {
+                (frame.field())
+                (url_field(said.typed.as_deref().unwrap_or_default()))
+                p.help #url-help { "https, on a public host. The host and its certificate are checked when you register it." }
+                button.primary { "Register" }
+            }
+        }
+    }
+}
+
+fn url_field(value: &str) -> Markup {
+    html! {
+        label for="url" { "URL" }
+        input #url.wide.mono type="url" name="url" required value=(value) placeholder="https://example.com/porchlight"
+            autocomplete="off" spellcheck="false" aria-describedby="url-help";
+    }
+}
+
+fn told(said: &Said) -> Markup {
+    html! {
+        @if let Some((kind, words)) = &said.notice { (notice(*kind, words)) }
+        @if let Some((secret, previous)) = &said.secret {
+            section.card.once aria-labelledby="once" {
+                h2 #once { "The secret: copy it now" }
+                p { "It is shown this once. Your receiver checks every message's signature with it." }
+                (copy("The webhook's secret", secret))
+                @if let Some(previous) = previous {
+                    p.faint { "The secret before signs too until " (layout::clock(*previous)) " UTC." }
+                }
+            }
+        }
+    }
+}
+
+/// The page of a webhook.
+pub(super) fn configured(
+    frame: &Frame<'_>,
+    endpoint: &Endpoint,
+    certificate_ends_at: Option<TimestampMs>,
+    said: &Said,
+) -> Markup {
+    html! {
+        header.title {
+            h1 { "Webhook" }
+            @if endpoint.enabled {
+                span.state.good { (icon(Icon::Check)) "on" }
+            } @else {
+                span.state.again { (icon(Icon::Wait)) "paused" }
+            }
+        }
+        (told(said))
+        @if let Some((event, tested)) = &said.tested { (sample_sent(*event, tested)) }
+        div.columns {
+            (facts(frame, endpoint, certificate_ends_at))
+            (sample(frame))
+        }
+        (acts(frame, endpoint, said))
+    }
+}
+
+fn facts(
+    frame: &Frame<'_>,
+    endpoint: &Endpoint,
+    certificate_ends_at: Option<TimestampMs>,
+) -> Markup {
+    html! {
+        section.card aria-labelledby="where" {
+            h2 #where { "Where messages go" }
+            dl.facts {
+                dt { "URL" } dd.mono.break { (endpoint.url) }
+                dt { "Id" } dd.mono { (endpoint.id) }
+                dt { "Since" } dd { (time(endpoint.created_at, frame.now)) }
+                dt { "Secret" } dd {
+                    "number " (endpoint.secret.number) ", made " (time(endpoint.secret_made_at, frame.now))
+                    @match endpoint.overlap(frame.now) {
+                        Some(previous) => { br; "The one before signs too, for " (duration(previous.expires_at.since_ms(frame.now))) " more" }
+                        None => {}
+                    }
+                }
+                dt { "Certificate" } dd {
+                    @match certificate_ends_at {
+                        Some(ends_at) => {
+                            "ends " (time(ends_at, frame.now))
+                            @if ends_soon(ends_at, frame.now) { " " span.state.bad { (icon(Icon::Cross)) "renew it" } }
+                        }
+                        None => { span.faint { "not seen since the service started" } }
+                    }
+                }
+            }
+            p { a href={ (ROOT) "/deliveries" } { "All deliveries" } " · " a href={ (ROOT) "/deliveries?status=failed" } { "Failed ones" } }
+        }
+    }
+}
+
+fn sample(frame: &Frame<'_>) -> Markup {
+    html! {
+        section.card aria-labelledby="sample" {
+            h2 #sample { "Send a sample" }
+            p { "A made-up message, signed like a real one, sent once and at once. It says " code { "\"test\": true" } " and is not listed." }
+            form.stack method="post" action={ (ROOT) "/webhook/test" } {
+                (frame.field())
+                label for="event" { "Event" }
+                select #event name="event" {
+                    @for event in MessageEvent::ALL {
+                        option value=(event.as_str()) selected[event == MessageEvent::InsightUpdated] { (event.as_str()) }
+                    }
+                }
+                button.primary { "Send sample event" }
+            }
+        }
+    }
+}
+
+fn sample_sent(event: MessageEvent, tested: &Tested) -> Markup {
+    let answer = &tested.answer;
+    html! {
+        section.card aria-labelledby="sent" {
+            h2 #sent { "Sample sent: " (event.as_str()) }
+            @match answer.cause {
+                None => (notice(Notice::Good, &format!("The receiver took it: status {} after {} ms.", answer.status_code.unwrap_or_default(), answer.duration_ms))),
+                Some(cause) => {
+                    (notice(Notice::Bad, &failure(words::cause(cause).0, answer.status_code, answer.duration_ms)))
+                    p { (words::cause(cause).1) }
+                }
+            }
+            h3 { "Request" }
+            (copy("The request's head", &head(tested)))
+            (copy("The request's exact body", &tested.request.body))
+            h3 { "Answer" }
+            @match &answer.response {
+                Some(response) if !response.is_empty() => (copy("The beginning of the answer", response)),
+                _ => p.faint { "No body came back." },
+            }
+        }
+    }
+}
+
+fn failure(words: &str, status_code: Option<u16>, duration_ms: u32) -> String {
+    match status_code {
+        Some(code) => format!("{words}: {code} after {duration_ms} ms."),
+        None => format!("{words} ({duration_ms} ms)."),
+    }
+}
+
+fn head(tested: &Tested) -> String {
+    let request = &tested.request;
+    let mut head = format!("POST {}\ncontent-type: application/json\n", request.url);
+    for (name, value) in &request.headers {
+        head.push_str(&format!("{name}: {value}\n"));
+    }
+    head.truncate(head.trim_end().len());
+    head
+}
+
+fn acts(frame: &Frame<'_>, endpoint: &Endpoint, said: &Said) -> Markup {
+    html! {
+        section.card.acts aria-labelledby="change" {
+            h2 #change { "Change it" }
+            form.line method="post" action={ (ROOT) "/webhook/change" } {
+                (frame.field())
+                (url_field(said.typed.as_deref().unwrap_or(&endpoint.url)))
+                button { "Change URL" }
+            }
+            p.help #url-help { "What waits goes to the new URL." }
+            hr;
+            @if endpoint.enabled {
+                form.act method="post" action={ (ROOT) "/webhook/pause" } {
+                    (frame.field())
+                    div { strong { "Pause" } p.help { "Nothing new is queued, and what waits stays until you go on." } }
+                    button { "Pause" }
+                }
+            } @else {
+                form.act method="post" action={ (ROOT) "/webhook/resume" } {
+                    (frame.field())
+                    div { strong { "Go on" } p.help { "What waits goes out at once." } }
+                    button.primary { "Go on" }
+                }
+            }
+            hr;
+            form.act method="post" action={ (ROOT) "/webhook/rotate" } {
+                (frame.field())
+                div {
+                    strong { "Rotate the secret" }
+                    p.help { "The new secret is shown once. During the overlap both sign, so that you can change your receiver without a gap." }
+                }
+                div.with {
+                    label for="overlap" { "Overlap" }
+                    select #overlap name="overlapSec" {
+                        @for (seconds, words) in OVERLAPS {
+                            option value=(seconds) selected[seconds == 86_400] { (words) }
+                        }
+                    }
+                    button { "Rotate" }
+                }
+            }
+            hr;
+            details.danger {
+                summary { "Delete the webhook" }
+                form.act method="post" action={ (ROOT) "/webhook/delete" } {
+                    (frame.field())
+                    p { "Messages that wait are cancelled for good, and nothing is sent until you register another URL. This can't be undone." }
+                    button.bad { "Delete it" }
+                }
+            }
+        }
+    }
+}

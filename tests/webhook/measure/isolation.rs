@@ -1,0 +1,142 @@
+//! What one customer's receiver does to another customer, and one session's lane to the customer's other sessions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use actix_rt::Arbiter;
+use porchlight::world::SystemClock;
+use porchlight_actors::ports::{Clock, DeliveryFilter, Outbox};
+use porchlight_actors::webhook::Webhooks;
+use porchlight_schema::session::Tenant;
+
+use super::{Bench, Counting, Manner, counting, run};
+
+/// The quiet stream: so many a second, so many in all.
+const QUIET: (u32, u32) = (20, 400);
+/// The loud one.
+const LOUD: (u32, u32) = (300, 6_000);
+
+/// The quiet stream's percentiles while `noise` goes on.
+async fn quiet_beside(
+    bench: &Bench,
+    webhooks: &Webhooks,
+    tenant: Tenant,
+    receiver: &Counting,
+    noise: impl Future<Output = ()>,
+) -> (f64, f64) {
+    let before = receiver.seen.load(Ordering::SeqCst);
+    let signal = async {
+        bench.paced(webhooks, tenant, 400, QUIET.0, QUIET.1).await;
+        receiver.until(before + QUIET.1 as usize).await;
+        receiver.percentiles()
+    };
+    tokio::join!(noise, signal).1
+}
+
+fn tell(what: &str, alone: (f64, f64), (p50, p99): (f64, f64)) {
+    let ratio = p99 / alone.1;
+    println!("{what}: p50 {p50:.2} ms, p99 {p99:.2} ms; p99 {ratio:.2} times that alone");
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn measure_a_quiet_customer_beside_one_that_hangs() {
+    run(async {
+        let bench = Bench::new("isolation");
+        let receiver = |manner| counting(Arc::clone(&bench.authority), bench.origin, manner);
+        let quiet = receiver(Manner::Answers);
+        let (busy, hanging) = (receiver(Manner::Answers), receiver(Manner::Hangs));
+        let tenant = bench.tenant(1, &quiet.url).await;
+        let arbiter = Arbiter::new();
+        let webhooks = bench.webhooks(&arbiter);
+        let beside = async |noise| quiet_beside(&bench, &webhooks, tenant, &quiet, noise).await;
+        let silence: std::pin::Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {});
+        let alone = beside(silence).await;
+        tell("quiet alone, 20/s", alone, alone);
+        for (number, what, receiver) in [
+            (2, "beside one that answers, 300/s", &busy),
+            (3, "beside one that hangs, 300/s", &hanging),
+        ] {
+            let loud = bench.tenant(number, &receiver.url).await;
+            let noise = bench.paced(&webhooks, loud, 400, LOUD.0, LOUD.1);
+            tell(what, alone, beside(Box::pin(noise)).await);
+        }
+        arbiter.stop();
+    });
+}
+
+/// Sessions whose messages the receiver treats badly, 300 a second, or one whose message is tried by hand again as soon
+/// as it has failed.
+#[test]
+#[ignore = "a measurement"]
+fn measure_sessions_beside_a_lane_that_fails() {
+    for manner in [Manner::FailsOnBad, Manner::HangsOnBad] {
+        run(async {
+            let bench = Bench::new("lanes");
+            let receiver = counting(Arc::clone(&bench.authority), bench.origin, manner);
+            let tenant = bench.tenant(1, &receiver.url).await;
+            let arbiter = Arbiter::new();
+            let webhooks = bench.webhooks(&arbiter);
+            let beside =
+                async |noise| quiet_beside(&bench, &webhooks, tenant, &receiver, noise).await;
+            let silence: std::pin::Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {});
+            let alone = beside(silence).await;
+            tell(&format!("{manner:?}: sessions alone, 20/s"), alone, alone);
+            let enough = AtomicBool::new(false);
+            let one = async {
+                let (with, ()) = tokio::join!(
+                    async {
+                        let silence: std::pin::Pin<Box<dyn Future<Output = ()>>> =
+                            Box::pin(async {});
+                        let with = beside(silence).await;
+                        enough.store(true, Ordering::SeqCst);
+                        with
+                    },
+                    keep_failing(&bench, &webhooks, tenant, &enough)
+                );
+                with
+            };
+            tell(
+                "  beside one lane that is tried all the time",
+                alone,
+                one.await,
+            );
+            let noise = async {
+                let mut ticks = tokio::time::interval(Duration::from_secs(1) / LOUD.0);
+                for _ in 0..LOUD.1 {
+                    ticks.tick().await;
+                    bench.enqueue_body(tenant, bad(&bench)).await;
+                    webhooks.poke(tenant);
+                }
+            };
+            let with = beside(Box::pin(noise)).await;
+            tell("  beside 300 new lanes a second, each failing", alone, with);
+            arbiter.stop();
+        });
+    }
+}
+
+fn bad(bench: &Bench) -> String {
+    bench.body(400).replacen('{', r#"{"bad":1,"#, 1)
+}
+
+async fn keep_failing(bench: &Bench, webhooks: &Webhooks, tenant: Tenant, enough: &AtomicBool) {
+    let session_id = bench.enqueue_body(tenant, bad(bench)).await;
+    webhooks.poke(tenant);
+    let filter = DeliveryFilter {
+        session_id: Some(session_id),
+        ..DeliveryFilter::default()
+    };
+    while !enough.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let page = bench.store.deliveries(tenant, &filter, 1, None).await;
+        let id = page.unwrap().rows[0].queued.id;
+        bench
+            .store
+            .ask_by_hand(tenant, id, SystemClock.now())
+            .await
+            .unwrap();
+        webhooks.poke(tenant);
+    }
+}
