@@ -12,7 +12,6 @@ mod profile;
 pub mod svg;
 mod track;
 
-
 use porchlight_schema::insight::Score;
 
 use crate::context::SessionContext;

@@ -8,6 +8,7 @@ use super::operation::{Operation, Who};
 pub(super) fn paths() -> Value {
     json!({
         "/openapi.json": { "get": openapi() },
+        "/porchlight.proto": { "get": protobuf() },
     })
 }
 
@@ -28,5 +29,18 @@ fn openapi() -> Value {
         &["ETag", "Cache-Control"],
         Value::Null,
     )
+    .done()
+}
+
+fn protobuf() -> Value {
+    let content = json!({ "text/plain": { "schema": { "type": "string" } } });
+    Operation::new(
+        "getProtobufSchema",
+        "Documents",
+        Who::Anyone,
+        "The schema of protobuf bodies",
+        "What a batch and its acknowledgement are as `application/x-protobuf`.",
+    )
+    .answer(200, "The schema.", &[], content)
     .done()
 }

@@ -25,7 +25,7 @@ fn telemetry() -> Value {
     let answer = json!({
         "application/json": { "schema": schema("Acknowledgement"), "examples": one("durable", acknowledged) },
         "application/x-protobuf": { "schema": { "type": "string", "format": "binary",
-            "description": "`Ack` of `porchlight.proto`, where the batch came as such." } },
+            "description": "`AckSeq` of `porchlight.proto`, where the batch came as such." } },
     });
     Operation::new(
         "sendTelemetry",
@@ -51,6 +51,7 @@ fn telemetry() -> Value {
         Code::SeqConflict,
         Code::SessionCompleted,
         Code::TooManySamples,
+        Code::MalformedProtobuf,
         Code::SessionBusy,
         Code::Draining,
     ])
