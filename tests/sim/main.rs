@@ -5,6 +5,8 @@
 //!
 //! What must hold all the same is numbered in `judge.rs`.
 //!
+//! `ownership.rs` plays the ownership of shards among several nodes, with a judge of its own.
+//!
 //! `PORCHLIGHT_SIM_SEEDS=5000` plays more seeds than the usual 500, `PORCHLIGHT_SIM_SEED=17` one. A seed plays the
 //! same each time.
 
@@ -18,6 +20,8 @@ mod corpus;
 mod judge;
 #[cfg(test)]
 mod node;
+#[cfg(test)]
+mod ownership;
 #[cfg(test)]
 mod phone;
 #[cfg(test)]

@@ -5,6 +5,7 @@ pub mod detect;
 pub mod evaluate;
 pub mod geo;
 pub mod intake;
+pub mod ownership;
 pub mod picture;
 pub mod score;
 pub mod session;

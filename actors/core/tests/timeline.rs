@@ -3,6 +3,9 @@
 #[path = "timeline/signals.rs"]
 mod signals;
 
+#[path = "timeline/gps.rs"]
+mod gps;
+
 #[path = "timeline/fooled.rs"]
 mod fooled;
 

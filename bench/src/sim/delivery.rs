@@ -12,6 +12,9 @@ use super::stream::{Batches, Loss};
 use super::truth::{self, Truth, gps_events};
 use super::world::World;
 
+/// Nothing is interpolated over a silence of this length (contract 4).
+const GAP_S: f64 = 30.0;
+
 /// How a session ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum End {
@@ -162,6 +165,9 @@ fn truth_of(scenario: Scenario, kit: &Kit, plan: &Plan, samples: &[Sample], end_
     if scenario.kind != Kind::ThinData && kit.location {
         events.extend(gps_of(samples));
     }
+    for silence in silences(samples) {
+        events = truth::cut(&events, silence);
+    }
     events.sort_by_key(|event| (event.t_start_ms, event.event_type, event.t_end_ms));
     let dwell = script.visits.last().copied();
     let reached = dwell.and_then(|(from, _)| script.at(from + 0.5));
@@ -178,6 +184,14 @@ fn truth_of(scenario: Scenario, kit: &Kit, plan: &Plan, samples: &[Sample], end_
         fraudulent: plan.fraudulent,
         phone_carried: plan.carried,
     }
+}
+
+/// The times in which nothing was heard for so long that no event is told across them (contract 4).
+fn silences(samples: &[Sample]) -> Vec<(f64, f64)> {
+    let mut heard_t: Vec<f64> = samples.iter().map(|sample| sample.t).collect();
+    heard_t.sort_by(f64::total_cmp);
+    let pairs = heard_t.windows(2).map(|pair| (pair[0], pair[1]));
+    pairs.filter(|(from, to)| to - from >= GAP_S).collect()
 }
 
 fn gps_of(samples: &[Sample]) -> Vec<truth::TruthEvent> {

@@ -254,9 +254,7 @@ pub(super) fn cut(events: &[TruthEvent], (from, to): (f64, f64)) -> Vec<TruthEve
     let (from_ms, to_ms) = (ms(from), ms(to));
     let mut left = Vec::with_capacity(events.len());
     for event in events {
-        let Some(end_ms) = event.t_end_ms else {
-            continue;
-        };
+        let end_ms = event.t_end_ms.unwrap_or(event.t_start_ms);
         if end_ms <= from_ms || event.t_start_ms >= to_ms {
             left.push(*event);
             continue;

@@ -18,9 +18,11 @@ pub(super) const GOOD_ACCURACY_M: f32 = 35.0;
 /// Three good fixes within this restore (contract 4).
 pub(super) const RESTORED_WITHIN_MS: u32 = 15_000;
 /// The session's usual accuracy is the median of its usable fixes, in bins from this, metres …
-pub(super) const USUAL_BIN_M: f32 = 1.5;
+pub(super) const USUAL_BIN_M: f32 = 1.0;
 /// … each this much wider than the one before, so that the last reaches 50 m.
-pub(super) const USUAL_BIN_RATIO: f32 = 1.165;
+pub(super) const USUAL_BIN_RATIO: f32 = 1.064;
+/// Fixes before which nothing is usual.
+pub(super) const USUAL_FIXES_MIN: u16 = 8;
 /// Log-odds of the three: they follow from the fixes by rule.
 pub(super) const CONFIDENCE_GPS: f32 = 3.5;
 

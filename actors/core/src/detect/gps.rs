@@ -1,99 +1,196 @@
-//! `GPS_DEGRADED`, `GPS_LOST`, `GPS_RESTORED`: one state machine over the fixes.
+//! `GPS_DEGRADED`, `GPS_LOST`, `GPS_RESTORED`: the contract's rules over the fixes.
 
 use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, DEGRADED_RATIO, GOOD_ACCURACY_M,
-    LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_BIN_M, USUAL_BIN_RATIO,
+    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, DEGRADED_RATIO, FIRST_FIX_MS,
+    GOOD_ACCURACY_M, LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_BIN_M,
+    USUAL_BIN_RATIO, USUAL_FIXES_MIN,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
 use crate::window::Fix;
 
-/// Where the position stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-enum Quality {
-    /// No good fix yet: phones begin with stale and wild ones.
-    #[default]
-    Unknown,
-    /// Usable fixes.
-    Good,
-    /// Fixes of little use.
-    Degraded,
-    /// None, or useless ones.
-    Lost,
+/// Bins of the accuracies that were usable.
+const BINS: usize = 64;
+
+/// Upper edges of the bins, metres.
+const EDGES_M: [f32; BINS] = edges_m();
+
+const fn edges_m() -> [f32; BINS] {
+    let mut edges_m = [USUAL_BIN_M; BINS];
+    let mut place = 1;
+    while place < BINS {
+        edges_m[place] = edges_m[place - 1] * USUAL_BIN_RATIO;
+        place += 1;
+    }
+    edges_m
 }
 
-/// Fixes after which the median is taken anew.
-const USUAL_EVERY: u8 = 4;
-
-/// Bins of the accuracies that were usable.
-const BINS: usize = 24;
-
-/// The median of the session's usable accuracies, to the width of a bin: 8 % either way.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// The median of the session's usable accuracies, interpolated within a bin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Usual {
-    counts: [u16; BINS],
-    /// Fixes since the median was taken.
-    newer: u8,
-    /// Upper edge of the bin of the median, metres; 0 before the first.
-    median_m: f32,
+    #[serde(with = "counts")]
+    counts: [u8; BINS],
+    /// The bin of the median, and how many lie in those below it and in all.
+    bin: u8,
+    below: u16,
+    all: u16,
+    /// What the fixes in that bin say.
+    in_bin: InBin,
+}
+
+/// Many phones claim one of a few values: then the median is one of them, and not between two edges.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+enum InBin {
+    /// None since the median came into the bin.
+    #[default]
+    Unheard,
+    /// All the same, metres.
+    One(f32),
+    Several,
+}
+
+impl Default for Usual {
+    fn default() -> Self {
+        Self {
+            counts: [0; BINS],
+            bin: 0,
+            below: 0,
+            all: 0,
+            in_bin: InBin::default(),
+        }
+    }
+}
+
+/// serde's derive reads arrays up to 32 only.
+mod counts {
+    use super::BINS;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(
+        counts: &[u8; BINS],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        counts.as_slice().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<[u8; BINS], D::Error> {
+        let counts = Vec::<u8>::deserialize(deserializer)?;
+        counts
+            .try_into()
+            .map_err(|_| de::Error::custom("not the number of bins"))
+    }
 }
 
 impl Usual {
     fn take(&mut self, accuracy_m: f32) {
-        let mut edge_m = USUAL_BIN_M;
-        let mut place = 0;
-        while place + 1 < BINS && accuracy_m > edge_m {
-            edge_m *= USUAL_BIN_RATIO;
-            place += 1;
-        }
-        if let Some(count) = self.counts.get_mut(place) {
-            *count += 1;
-            if *count == u16::MAX {
-                // Old fixes count half: only their proportions matter.
-                self.counts = self.counts.map(|count| count / 2);
-            }
-        }
-        // The median of many moves slowly.
-        self.newer += 1;
-        if self.newer < USUAL_EVERY && self.median_m > 0.0 {
+        let place = EDGES_M
+            .partition_point(|&edge_m| edge_m < accuracy_m)
+            .min(BINS - 1);
+        let Some(count) = self.counts.get_mut(place) else {
             return;
+        };
+        *count += 1;
+        self.all += 1;
+        self.below += u16::from(place < usize::from(self.bin));
+        if *count == u8::MAX {
+            // Old fixes count half: only their proportions matter.
+            self.counts = self.counts.map(|count| count / 2);
+            self.all = self.counts.iter().map(|&count| u16::from(count)).sum();
+            (self.bin, self.below) = (0, 0);
         }
-        self.newer = 0;
-        let all: u32 = self.counts.iter().map(|&count| u32::from(count)).sum();
-        let (mut below, mut edge_m) = (0, USUAL_BIN_M);
-        for &count in &self.counts {
-            below += u32::from(count);
-            if below * 2 >= all {
-                break;
-            }
-            edge_m *= USUAL_BIN_RATIO;
+        let before = self.bin;
+        while self.below * 2 > self.all {
+            self.bin = self.bin.saturating_sub(1);
+            self.below -= self.count().min(self.below);
         }
-        self.median_m = edge_m;
+        while (self.below + self.count()) * 2 < self.all {
+            self.below += self.count();
+            self.bin += 1;
+        }
+        if self.bin != before {
+            self.in_bin = InBin::Unheard;
+        }
+        if place == usize::from(self.bin) {
+            self.in_bin = match self.in_bin {
+                InBin::Unheard => InBin::One(accuracy_m),
+                InBin::One(before_m) if before_m == accuracy_m => InBin::One(accuracy_m),
+                _ => InBin::Several,
+            };
+        }
+    }
+
+    fn count(&self) -> u16 {
+        self.counts
+            .get(usize::from(self.bin))
+            .map_or(self.all, |&count| u16::from(count))
     }
 
     fn is_far_below(&self, accuracy_m: f32) -> bool {
-        self.median_m > 0.0 && accuracy_m >= DEGRADED_RATIO * self.median_m
+        if self.all < USUAL_FIXES_MIN {
+            return false;
+        }
+        accuracy_m >= DEGRADED_RATIO * self.median_m()
+    }
+
+    fn median_m(&self) -> f32 {
+        if let InBin::One(accuracy_m) = self.in_bin {
+            return accuracy_m;
+        }
+        let edge_m = EDGES_M
+            .get(usize::from(self.bin))
+            .copied()
+            .unwrap_or(DEGRADED_ACCURACY_M);
+        let over = f32::from(self.all) * 0.5 - f32::from(self.below);
+        let share = over / f32::from(self.count().max(1));
+        let lower_m = edge_m / USUAL_BIN_RATIO;
+        lower_m + (edge_m - lower_m) * share
     }
 }
 
+/// Fixes of little use running.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct PoorRun {
+    since_ms: u32,
+    count: u8,
+    /// One of them was worse than what restores.
+    is_coarse: bool,
+}
+
 /// Tells the quality of the position.
+///
+/// Where the contract's rules leave room: a degradation is a run of fixes of little use, and ends with the first fix
+/// that is none; it ends where a loss begins. A loss begins with the last fix of some
+/// use, or with the useless one that follows at once. While one of the two goes
+/// on nothing is restored. What restores can't degrade: after a degradation beyond 35 m, or a loss, fixes of 35 m
+/// are of use until the usual accuracy is back, however good that is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GpsDetector {
-    quality: Quality,
     usual: Usual,
+    /// A good fix was seen: phones begin with stale and wild ones.
+    is_known: bool,
+    /// The first useful fix; since the last silence.
+    first_useful_ms: Option<u32>,
     last_useful_ms: Option<u32>,
-    /// First of the poor fixes running, and how many.
-    poor: Option<(u32, u8)>,
-    /// While degraded: the first fix that is no longer poor.
-    better_ms: Option<u32>,
+    /// From when on it may turn out to be lost: the newest useful fix, or the useless one that followed at once.
+    since_ms: Option<u32>,
+    /// Time since then in which the stream lived.
+    lived_ms: u32,
+    last_sample_ms: Option<u32>,
+    /// After a silence, if there was a useful fix before it: what was not lost before can be lost from now on.
+    is_resuming: bool,
+    is_lost: bool,
+    poor: Option<PoorRun>,
+    is_degraded: bool,
     /// After a degradation or a loss, until it is restored: the last two good fixes.
     good_ms: Option<[Option<u32>; 2]>,
-    /// What is to be restored was lost, and not only degraded.
-    was_lost: bool,
+    /// Since a coarse trouble no fix was as good as usual.
+    is_lenient: bool,
 }
 
 impl Detector for GpsDetector {
@@ -107,17 +204,94 @@ impl Detector for GpsDetector {
         for fix in window.fixes.iter().flatten() {
             self.see(fix, log);
         }
-        if !window.alive || !matches!(self.quality, Quality::Good | Quality::Degraded) {
+        if window.alive {
+            self.live_until(window.last_sample_ms, log);
+        }
+    }
+
+    fn finish(&mut self, _context: &SessionContext, t_ms: u32, log: &mut EventLog) {
+        self.end_degraded(t_ms, log);
+        self.end_lost(t_ms, log);
+        // What comes after a silence is judged anew; what was not restored before it can be restored after it.
+        *self = Self {
+            usual: self.usual.clone(),
+            is_known: self.is_known,
+            is_resuming: self.since_ms.is_some() || self.is_resuming,
+            good_ms: self.good_ms.map(|_| [None; 2]),
+            is_lenient: self.is_lenient,
+            ..Self::default()
+        };
+    }
+}
+
+impl GpsDetector {
+    fn see(&mut self, fix: &Fix, log: &mut EventLog) {
+        let (t_ms, accuracy_m) = (fix.t_ms, fix.accuracy_m);
+        let is_useful = accuracy_m <= USELESS_ACCURACY_M;
+        self.live_until(t_ms, log);
+        if is_useful {
+            self.first_useful_ms.get_or_insert(t_ms);
+            self.last_useful_ms = Some(t_ms);
+            (self.since_ms, self.lived_ms) = (Some(t_ms), 0);
+            self.is_resuming = false;
+            self.end_lost(t_ms, log);
+        } else if self.since_ms == self.last_useful_ms && self.lived_ms < LOST_AFTER_MS {
+            (self.since_ms, self.lived_ms) = (self.since_ms.map(|_| t_ms), 0);
+        } else if let Some(since_ms) = self.since_ms {
+            // Whoever sends useless fixes lives, however seldom they come.
+            self.lived_ms = self.lived_ms.max(t_ms.saturating_sub(since_ms));
+        }
+        let is_good = accuracy_m <= GOOD_ACCURACY_M;
+        self.is_known |= is_good;
+        // Useless fixes of a loss are no degradation.
+        if !self.is_known || self.is_lost {
             return;
         }
-        let Some(since_ms) = self.last_useful_ms else {
+        let is_unusual = self.usual.is_far_below(accuracy_m);
+        if is_good && !is_unusual {
+            self.is_lenient = false;
+        }
+        if accuracy_m >= DEGRADED_ACCURACY_M {
+            self.see_poor(t_ms, is_useful, true, log);
+            return;
+        }
+        self.usual.take(accuracy_m);
+        if is_unusual && !(self.is_lenient && is_good) {
+            self.see_poor(t_ms, is_useful, !is_good, log);
+            return;
+        }
+        self.see_usable(t_ms, log);
+        if is_good {
+            self.see_good(t_ms, log);
+        }
+    }
+
+    /// Counts how long the stream has lived without a useful fix.
+    fn live_until(&mut self, newest_ms: u32, log: &mut EventLog) {
+        if self.is_resuming {
+            self.is_resuming = false;
+            self.since_ms = Some(newest_ms);
+        }
+        let from_ms = self.last_sample_ms.unwrap_or(newest_ms);
+        self.last_sample_ms = Some(newest_ms.max(from_ms));
+        let Some(since_ms) = self.since_ms else {
             return;
         };
-        if window.last_sample_ms.saturating_sub(since_ms) >= LOST_AFTER_MS {
-            self.close(since_ms, log);
-            self.quality = Quality::Lost;
-            self.was_lost = true;
+        let pause_ms = newest_ms.saturating_sub(from_ms.max(since_ms));
+        // A silence of that length is a gap in the stream, be it ever so short of ending the events.
+        if pause_ms < LOST_AFTER_MS {
+            self.lived_ms = self.lived_ms.saturating_add(pause_ms);
+        }
+        // What was never had can't be lost.
+        let was_had = self.is_known
+            || self
+                .first_useful_ms
+                .is_some_and(|first_ms| since_ms.saturating_sub(first_ms) >= FIRST_FIX_MS);
+        if self.lived_ms >= LOST_AFTER_MS && was_had && !self.is_lost {
+            self.end_degraded(since_ms, log);
             self.poor = None;
+            self.is_lost = true;
+            self.is_lenient = true;
             self.good_ms = Some([None; 2]);
             log.open(
                 EventType::GpsLost,
@@ -128,131 +302,82 @@ impl Detector for GpsDetector {
         }
     }
 
-    fn finish(&mut self, _context: &SessionContext, t_ms: u32, log: &mut EventLog) {
-        self.close(t_ms, log);
-        // What comes after a silence is judged anew; what was not restored before it can be restored after it.
-        let quality = if self.quality == Quality::Unknown {
-            Quality::Unknown
-        } else {
-            Quality::Good
-        };
-        *self = Self {
-            quality,
-            usual: self.usual.clone(),
-            good_ms: self.good_ms.map(|_| [None; 2]),
-            was_lost: self.was_lost,
-            ..Self::default()
-        };
-    }
-}
-
-impl GpsDetector {
-    fn see(&mut self, fix: &Fix, log: &mut EventLog) {
-        let is_good = fix.accuracy_m <= GOOD_ACCURACY_M;
-        if self.quality == Quality::Unknown {
-            if !is_good {
-                return;
-            }
-            self.quality = Quality::Good;
-        }
-        if fix.accuracy_m <= USELESS_ACCURACY_M {
-            self.last_useful_ms = Some(fix.t_ms);
-            if self.quality == Quality::Lost {
-                log.close(
-                    EventType::GpsLost,
-                    fix.t_ms,
-                    logistic(CONFIDENCE_GPS),
-                    Metadata::None,
-                );
-                self.quality = Quality::Good;
-            }
-        }
-        // After a loss the first fixes are worse than usual, and still restore: they can't degrade at the same time.
-        let is_unusual = self.usual.is_far_below(fix.accuracy_m) && !(self.was_lost && is_good);
-        let is_poor = fix.accuracy_m >= DEGRADED_ACCURACY_M || is_unusual;
-        if is_poor {
-            self.see_poor(fix.t_ms, log);
-        } else {
-            self.see_usable(fix, log);
-        }
-        if self.good_ms.is_some() && is_good && !is_poor {
-            self.see_good(fix.t_ms, log);
-        }
-    }
-
-    fn see_poor(&mut self, t_ms: u32, log: &mut EventLog) {
-        self.better_ms = None;
-        let (since_ms, count) = self.poor.map_or((t_ms, 1), |(since_ms, count)| {
-            (since_ms, count.saturating_add(1))
+    fn see_poor(&mut self, t_ms: u32, is_useful: bool, is_coarse: bool, log: &mut EventLog) {
+        let run = self.poor.get_or_insert(PoorRun {
+            since_ms: t_ms,
+            count: 0,
+            is_coarse: false,
         });
-        self.poor = Some((since_ms, count));
-        if self.quality == Quality::Good && count >= DEGRADED_FIXES {
-            self.quality = Quality::Degraded;
-            self.good_ms = Some([None; 2]);
+        run.count = run.count.saturating_add(1);
+        run.is_coarse |= is_coarse;
+        let run = *run;
+        if run.count < DEGRADED_FIXES {
+            return;
+        }
+        self.is_lenient |= run.is_coarse;
+        // Useless fixes alone may turn out to be a loss that began with them.
+        if is_useful {
+            self.degrade(run, log);
+        }
+    }
+
+    fn degrade(&mut self, run: PoorRun, log: &mut EventLog) {
+        self.good_ms = Some([None; 2]);
+        if !self.is_degraded {
+            self.is_degraded = true;
             log.open(
                 EventType::GpsDegraded,
-                since_ms,
+                run.since_ms,
                 logistic(CONFIDENCE_GPS),
                 Metadata::None,
             );
         }
     }
 
-    /// A degradation ends with the first of two fixes running that are not poor.
-    fn see_usable(&mut self, fix: &Fix, log: &mut EventLog) {
-        self.poor = None;
-        self.usual.take(fix.accuracy_m);
-        if self.quality == Quality::Degraded {
-            match self.better_ms.take() {
-                None => self.better_ms = Some(fix.t_ms),
-                Some(better_ms) => {
-                    log.close(
-                        EventType::GpsDegraded,
-                        better_ms,
-                        logistic(CONFIDENCE_GPS),
-                        Metadata::None,
-                    );
-                    self.quality = Quality::Good;
-                }
+    fn see_usable(&mut self, t_ms: u32, log: &mut EventLog) {
+        let Some(run) = self.poor.take() else { return };
+        if run.count >= DEGRADED_FIXES {
+            if !self.is_degraded {
+                self.degrade(run, log);
             }
+            self.end_degraded(t_ms, log);
         }
     }
 
     fn see_good(&mut self, t_ms: u32, log: &mut EventLog) {
-        let Some([before_ms, last_ms]) = self.good_ms else {
+        let Some(good_ms) = self.good_ms else {
             return;
         };
-        match before_ms.filter(|before_ms| t_ms - before_ms <= RESTORED_WITHIN_MS) {
-            Some(first_ms) if last_ms.is_some() => {
-                self.close(first_ms, log);
-                self.quality = Quality::Good;
-                self.good_ms = None;
-                self.was_lost = false;
+        let within = |&before_ms: &u32| t_ms.saturating_sub(before_ms) <= RESTORED_WITHIN_MS;
+        self.good_ms = match good_ms.map(|good_ms| good_ms.filter(within)) {
+            [Some(first_ms), Some(_)] => {
                 log.instant(EventType::GpsRestored, first_ms, logistic(CONFIDENCE_GPS));
+                None
             }
-            _ => {
-                self.good_ms = Some(match (before_ms, last_ms) {
-                    (None, _) => [Some(t_ms), None],
-                    (Some(_), None) => [before_ms, Some(t_ms)],
-                    (Some(_), Some(_)) => [last_ms, Some(t_ms)],
-                });
-            }
+            [None, None] => Some([Some(t_ms), None]),
+            [first_ms, last_ms] => Some([last_ms.or(first_ms), Some(t_ms)]),
+        };
+    }
+
+    fn end_degraded(&mut self, t_ms: u32, log: &mut EventLog) {
+        if core::mem::take(&mut self.is_degraded) {
+            log.close(
+                EventType::GpsDegraded,
+                t_ms,
+                logistic(CONFIDENCE_GPS),
+                Metadata::None,
+            );
         }
     }
 
-    fn close(&mut self, t_ms: u32, log: &mut EventLog) {
-        self.better_ms = None;
-        log.close(
-            EventType::GpsDegraded,
-            t_ms,
-            logistic(CONFIDENCE_GPS),
-            Metadata::None,
-        );
-        log.close(
-            EventType::GpsLost,
-            t_ms,
-            logistic(CONFIDENCE_GPS),
-            Metadata::None,
-        );
+    fn end_lost(&mut self, t_ms: u32, log: &mut EventLog) {
+        if core::mem::take(&mut self.is_lost) {
+            log.close(
+                EventType::GpsLost,
+                t_ms,
+                logistic(CONFIDENCE_GPS),
+                Metadata::None,
+            );
+        }
     }
 }

@@ -8,6 +8,8 @@ use super::{TruthEvent, event, ms};
 const DEGRADED_M: f64 = 50.0;
 /// The same, as a multiple of the session's usual accuracy (contract 4).
 const DEGRADED_TIMES: f64 = 2.5;
+/// Fixes from which on there is something usual.
+const USUAL_FIXES: usize = 8;
 /// Accuracy beyond which a fix is none (contract 4).
 const LOST_M: f64 = 150.0;
 /// Time without a usable fix that makes it lost (contract 4).
@@ -39,25 +41,18 @@ pub(in crate::sim) fn gps_events(fixes: &[Fix], alive_t: &[f64]) -> Vec<TruthEve
     };
     events.extend(spans(&lost, EventType::GpsLost));
     events.extend(spans(&degraded, EventType::GpsDegraded));
-    let mut troubles: Vec<f64> = lost.iter().chain(&degraded).map(|span| span.0).collect();
-    troubles.sort_by(f64::total_cmp);
-    let mut restored_t = f64::NEG_INFINITY;
-    for trouble_t in troubles {
-        if trouble_t < restored_t {
-            continue;
-        }
-        let Some(t) = restored_after(fixes, trouble_t) else {
-            break;
-        };
-        restored_t = t;
-        let instant = TruthEvent {
-            event_type: EventType::GpsRestored,
-            t_start_ms: ms(t),
-            t_end_ms: None,
-            metadata: Metadata::None,
-        };
-        if !events.contains(&instant) {
-            events.push(instant);
+    let mut troubles: Vec<(f64, f64)> = lost.iter().chain(&degraded).copied().collect();
+    troubles.sort_by(|one, other| one.0.total_cmp(&other.0));
+    for (place, &(_, over_t)) in troubles.iter().enumerate() {
+        // Until the next one begins; a loss begins with a fix that was still good.
+        let next_t = troubles.get(place + 1).map_or(f64::INFINITY, |next| next.0);
+        if let Some(t) = restored_between(fixes, over_t, next_t) {
+            events.push(TruthEvent {
+                event_type: EventType::GpsRestored,
+                t_start_ms: ms(t),
+                t_end_ms: None,
+                metadata: Metadata::None,
+            });
         }
     }
     events
@@ -113,24 +108,49 @@ fn lived_s(fixes: &[Fix], alive_t: &[f64], from: f64, to: f64) -> f64 {
 
 /// Runs of two and more fixes of little use, outside the times when it is lost.
 fn degraded_spans(fixes: &[Fix], lost: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut sorted: Vec<f64> = Vec::new();
+    let is_lost = |&(t, accuracy_m): &Fix| {
+        let useless = accuracy_m.unwrap_or(UNKNOWN_M) > LOST_M;
+        lost.iter()
+            .any(|span| (t > span.0 && t < span.1) || (t == span.0 && useless))
+    };
+    let mut usable: Vec<f64> = Vec::new();
     let mut poor = Vec::with_capacity(fixes.len());
-    for fix in fixes {
-        let usual = sorted
-            .get(sorted.len() / 2)
-            .copied()
-            .unwrap_or(accuracy(fix));
-        let is_poor = accuracy(fix) >= DEGRADED_M.min(DEGRADED_TIMES * usual);
-        if !is_poor {
-            let place = sorted.partition_point(|&other| other < accuracy(fix));
-            sorted.insert(place, accuracy(fix));
+    // After a loss, or a degradation beyond what restores, fixes that restore are of use until one is as usual again.
+    let (mut is_lenient, mut run, mut is_coarse) = (false, 0, false);
+    for (place, fix) in fixes.iter().enumerate() {
+        let accuracy_m = accuracy(fix);
+        let came_back = place > 0 && lost.iter().any(|span| span.1 == fix.0);
+        is_lenient |= came_back;
+        let usual = (usable.len() >= USUAL_FIXES)
+            .then(|| usable.get(usable.len() / 2).copied())
+            .flatten();
+        let is_unusual = usual.is_some_and(|usual| accuracy_m >= DEGRADED_TIMES * usual);
+        is_lenient &= accuracy_m > GOOD_M || is_unusual;
+        let is_poor = !is_lost(fix)
+            && (accuracy_m >= DEGRADED_M || (is_unusual && !(is_lenient && accuracy_m <= GOOD_M)));
+        if accuracy_m < DEGRADED_M {
+            let place = usable.partition_point(|&other| other < accuracy_m);
+            usable.insert(place, accuracy_m);
         }
-        poor.push(is_poor && !lost.iter().any(|span| fix.0 >= span.0 && fix.0 < span.1));
+        (run, is_coarse) = if is_poor {
+            (run + 1, (run > 0 && is_coarse) || accuracy_m > GOOD_M)
+        } else {
+            (0, false)
+        };
+        is_lenient |= run >= 2 && is_coarse;
+        poor.push((is_poor, came_back));
     }
     let mut spans = Vec::new();
     let mut place = 0;
     while place < fixes.len() {
-        let length = poor[place..].iter().take_while(|&&is_poor| is_poor).count();
+        let goes_on = |&&(is_poor, comes_back): &&(bool, bool)| is_poor && !comes_back;
+        let length = usize::from(poor[place].0)
+            + poor[place..]
+                .iter()
+                .skip(1)
+                .take(if poor[place].0 { usize::MAX } else { 0 })
+                .take_while(goes_on)
+                .count();
         if length >= 2 {
             let from = fixes[place].0;
             let next = fixes
@@ -148,10 +168,11 @@ fn degraded_spans(fixes: &[Fix], lost: &[(f64, f64)]) -> Vec<(f64, f64)> {
     spans
 }
 
-fn restored_after(fixes: &[Fix], trouble_t: f64) -> Option<f64> {
+/// The first of three good fixes after a trouble is over and before the next begins.
+fn restored_between(fixes: &[Fix], over_t: f64, next_t: f64) -> Option<f64> {
     let good: Vec<f64> = fixes
         .iter()
-        .filter(|fix| fix.0 > trouble_t && accuracy(fix) <= GOOD_M)
+        .filter(|fix| fix.0 >= over_t && fix.0 < next_t && accuracy(fix) <= GOOD_M)
         .map(|fix| fix.0)
         .collect();
     good.windows(3)

@@ -1,0 +1,158 @@
+//! What one node knows of the others, by its own clock.
+
+use std::collections::BTreeMap;
+
+use super::{
+    GONE_MS, GONE_STAGGER_MS, Incarnation, Member, MemberRow, MonotonicMs, NodeName, SETTLE_MS,
+    Standing,
+};
+
+/// A member as observed.
+#[derive(Debug, Clone)]
+struct Seen {
+    row: MemberRow,
+    /// When its newest beat was first seen.
+    beat_at: MonotonicMs,
+    /// When this life of it was first seen.
+    life_at: MonotonicMs,
+}
+
+/// Whether a shard's holder may still act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It may.
+    Alive,
+    /// It can't: it was called gone, left, or lives again under a new incarnation.
+    Over,
+    /// It is newer than what was read of the members.
+    Unknown,
+}
+
+/// The members as observed. Rows only ever get newer: an older reading changes nothing.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Membership {
+    seen: BTreeMap<NodeName, Seen>,
+    /// Holders of shards of which no member's row tells, and since when.
+    nameless: BTreeMap<Member, MonotonicMs>,
+}
+
+impl Membership {
+    /// Takes a reading in; true where somebody came, went or changed standing.
+    pub(super) fn read(&mut self, now: MonotonicMs, rows: Vec<MemberRow>) -> bool {
+        let mut changed = false;
+        for row in rows {
+            self.nameless
+                .retain(|member, _| member.node != row.member.node);
+            match self.seen.get_mut(&row.member.node) {
+                None => {
+                    changed = true;
+                    self.seen
+                        .insert(row.member.node.clone(), Seen::first(now, row));
+                }
+                Some(seen) if row.member.incarnation > seen.row.member.incarnation => {
+                    changed = true;
+                    *seen = Seen::first(now, row);
+                }
+                Some(seen) if row.member.incarnation == seen.row.member.incarnation => {
+                    changed |= seen.newer(now, row);
+                }
+                Some(_) => {}
+            }
+        }
+        changed
+    }
+
+    /// The incarnation in a node's row.
+    pub(super) fn incarnation(&self, node: &NodeName) -> Option<Incarnation> {
+        Some(self.seen.get(node)?.row.member.incarnation)
+    }
+
+    /// A node's row.
+    pub(super) fn row(&self, node: &NodeName) -> Option<&MemberRow> {
+        Some(&self.seen.get(node)?.row)
+    }
+
+    /// Those that are up and heard of: they have shards, or soon will.
+    pub(super) fn up(&self, now: MonotonicMs) -> impl Iterator<Item = &NodeName> + Clone {
+        self.heard(now).map(|(node, _)| node)
+    }
+
+    /// Those of them that were there long enough to be known by all.
+    pub(super) fn settled(&self, now: MonotonicMs) -> impl Iterator<Item = &NodeName> + Clone {
+        self.heard(now)
+            .filter(move |(_, seen)| now.since_ms(seen.life_at) >= SETTLE_MS)
+            .map(|(node, _)| node)
+    }
+
+    fn heard(&self, now: MonotonicMs) -> impl Iterator<Item = (&NodeName, &Seen)> + Clone {
+        self.seen.iter().filter(move |(_, seen)| {
+            seen.row.standing == Standing::Up && now.since_ms(seen.beat_at) < GONE_MS
+        })
+    }
+
+    /// Whether this holder of a shard may still act. One of which no row tells is taken for alive for [`GONE_MS`].
+    pub(super) fn life(&mut self, now: MonotonicMs, holder: &Member) -> Life {
+        let Some(seen) = self.seen.get(&holder.node) else {
+            let since = *self.nameless.entry(holder.clone()).or_insert(now);
+            return if now.since_ms(since) >= GONE_MS {
+                Life::Over
+            } else {
+                Life::Unknown
+            };
+        };
+        let row = &seen.row;
+        if holder.incarnation > row.member.incarnation {
+            Life::Unknown
+        } else if holder.incarnation < row.member.incarnation || row.standing == Standing::Gone {
+            Life::Over
+        } else {
+            Life::Alive
+        }
+    }
+
+    /// Those of whom `me` should say that they are gone, with the beat that was last seen.
+    pub(super) fn overdue(&self, now: MonotonicMs, me: &NodeName) -> Vec<(Member, u64)> {
+        let rank = self.up(now).take_while(|node| *node < me).count();
+        let wait_ms =
+            GONE_MS + GONE_STAGGER_MS * u64::try_from(rank).unwrap_or(u64::MAX / GONE_STAGGER_MS);
+        self.seen
+            .iter()
+            .filter(|(node, seen)| {
+                *node != me
+                    && seen.row.standing != Standing::Gone
+                    && now.since_ms(seen.beat_at) >= wait_ms
+            })
+            .map(|(_, seen)| (seen.row.member.clone(), seen.row.beat))
+            .collect()
+    }
+
+    /// Members that are not gone.
+    pub(super) fn living(&self) -> usize {
+        let is_living = |seen: &&Seen| seen.row.standing != Standing::Gone;
+        self.seen.values().filter(is_living).count()
+    }
+}
+
+impl Seen {
+    fn first(now: MonotonicMs, row: MemberRow) -> Self {
+        Self {
+            row,
+            beat_at: now,
+            life_at: now,
+        }
+    }
+
+    /// Takes in another reading of the same life; true where its standing changed. What is gone stays gone in this life,
+    /// and what leaves does not come up again in it.
+    fn newer(&mut self, now: MonotonicMs, row: MemberRow) -> bool {
+        if row.beat > self.row.beat {
+            self.row.beat = row.beat;
+            self.beat_at = now;
+        }
+        let is_later = row.standing as u8 > self.row.standing as u8;
+        if is_later {
+            self.row.standing = row.standing;
+        }
+        is_later
+    }
+}

@@ -1,0 +1,135 @@
+//! Who should act for a shard: rendezvous hashing (Thaler and Ravishankar, 1998). A node that comes or goes moves only
+//! the shards that become its own, or were.
+
+use porchlight_schema::ids::Shard;
+
+use super::NodeName;
+
+/// The node of highest weight for the shard; none of none. All nodes must come to the same, so the hash is fixed for good.
+pub fn best<'a>(
+    shard: Shard,
+    nodes: impl IntoIterator<Item = &'a NodeName>,
+) -> Option<&'a NodeName> {
+    nodes
+        .into_iter()
+        .max_by_key(|node| (weight(shard, node), *node))
+}
+
+/// Where a shard belongs, as one node sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Place {
+    /// Here.
+    Mine,
+    /// At another node that is there to stay.
+    Anothers,
+    /// At one that has only just come: it stays where it is until that one has settled.
+    #[default]
+    Undecided,
+}
+
+/// Where all shards belong. Worked out when the members change, not each time that it is asked.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Placement {
+    up: Vec<NodeName>,
+    settled: Vec<NodeName>,
+    /// Indexed by shard.
+    places: Vec<Place>,
+}
+
+impl Placement {
+    /// Brings it up to date: with those that are up, and those of them that have settled.
+    pub(super) fn update<'a>(
+        &mut self,
+        me: &NodeName,
+        up: impl Iterator<Item = &'a NodeName> + Clone,
+        settled: impl Iterator<Item = &'a NodeName> + Clone,
+    ) {
+        if self.up.iter().eq(up.clone()) && self.settled.iter().eq(settled.clone()) {
+            return;
+        }
+        self.up = up.cloned().collect();
+        self.settled = settled.cloned().collect();
+        let i_am_settled = self.settled.contains(me);
+        let place = |shard| {
+            // A shard waits for a newcomer rather than be claimed now and moved in a moment; and it moves once, to
+            // where it will stay.
+            let target = best(Shard(shard), &self.up);
+            if target == Some(me) && i_am_settled {
+                Place::Mine
+            } else if target.is_some_and(|node| node != me)
+                && target == best(Shard(shard), &self.settled)
+            {
+                Place::Anothers
+            } else {
+                Place::Undecided
+            }
+        };
+        self.places = (0..=u8::MAX).map(place).collect();
+    }
+
+    /// Where this shard belongs.
+    pub(super) fn of(&self, shard: Shard) -> Place {
+        let place = self.places.get(usize::from(shard.0));
+        place.copied().unwrap_or_default()
+    }
+}
+
+fn weight(shard: Shard, node: &NodeName) -> u64 {
+    // FNV-1a over the name, then the finaliser of SplitMix64 over name and shard: the shards of a name are spread.
+    let name = node
+        .0
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    mixed(name ^ mixed(u64::from(shard.0).wrapping_add(0x9e37_79b9_7f4a_7c15)))
+}
+
+fn mixed(mut state: u64) -> u64 {
+    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn names(count: usize) -> Vec<NodeName> {
+        (0..count)
+            .map(|n| NodeName(format!("10.0.0.{n}:7000")))
+            .collect()
+    }
+
+    #[test]
+    fn shards_are_spread_and_only_what_must_move_moves() {
+        for count in 2..12 {
+            let nodes = names(count);
+            let mut of: BTreeMap<&NodeName, usize> = BTreeMap::new();
+            for shard in 0..=255 {
+                let before = best(Shard(shard), &nodes).unwrap();
+                *of.entry(before).or_default() += 1;
+                let without_last = best(Shard(shard), nodes.split_last().unwrap().1).unwrap();
+                assert!(before == without_last || Some(before) == nodes.last());
+            }
+            let fair = 256 / count;
+            assert_eq!(of.len(), count);
+            assert!(of.values().all(|&n| n * 2 > fair && n < fair * 2), "{of:?}");
+        }
+    }
+
+    #[test]
+    fn the_hash_is_fixed_for_good() {
+        let nodes = names(3);
+        let owners: Vec<usize> = (0..16)
+            .map(|shard| {
+                let best = best(Shard(shard), &nodes).unwrap();
+                nodes.iter().position(|node| node == best).unwrap()
+            })
+            .collect();
+        assert_eq!(owners, [2, 2, 2, 0, 0, 0, 1, 2, 2, 2, 2, 1, 0, 0, 1, 2]);
+        assert_eq!(best(Shard(0), []), None);
+    }
+}

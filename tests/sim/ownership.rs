@@ -1,0 +1,125 @@
+//! A seeded simulation of the ownership of shards: nodes that are killed, stopped and continued, restarted by plan, cut
+//! off from the store; conditional writes that time out and were applied, or were not, or are applied later; clocks of
+//! different rate. What must hold is in `judge.rs`.
+
+mod cluster;
+mod judge;
+mod store;
+
+use cluster::{Cluster, Fault};
+
+use crate::chance::Chance;
+
+/// How long faults are thrown.
+const TROUBLE_MS: u64 = 150_000;
+/// By then what was thrown has ended and everything has settled.
+const SETTLED_MS: u64 = 250_000;
+/// How long it is watched at rest.
+const REST_MS: u64 = 30_000;
+
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    match number("PORCHLIGHT_SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("PORCHLIGHT_SIM_SEEDS").unwrap_or(500),
+    }
+}
+
+fn faults(chance: &mut Chance, nodes: usize) -> Vec<(u64, Fault)> {
+    (0..chance.between(2, 12))
+        .map(|_| {
+            let at_ms = chance.between(0, TROUBLE_MS as i64) as u64;
+            let node = chance.between(0, nodes as i64 - 1) as usize;
+            let for_ms = chance.between(500, 40_000) as u64;
+            let fault = match chance.between(0, 4) {
+                0 => Fault::Kill { node, for_ms },
+                1 => Fault::Pause { node, for_ms },
+                2 => Fault::Leave { node, for_ms },
+                3 => Fault::CutOff { node, for_ms },
+                _ => Fault::Outage { for_ms: for_ms / 2 },
+            };
+            (at_ms, fault)
+        })
+        .collect()
+}
+
+fn play(seed: u64) {
+    let mut chance = Chance::of(&[seed, 0x0517]);
+    let nodes = chance.between(1, 5) as usize;
+    let unknown_permille = chance.choose(&[0, 0, 20, 100, 200]);
+    let mut cluster = Cluster::new(seed, nodes, unknown_permille);
+    for (at_ms, fault) in faults(&mut chance, nodes) {
+        cluster.plan(at_ms, fault);
+    }
+    cluster.run_until(TROUBLE_MS);
+    cluster.calm();
+    cluster.run_until(SETTLED_MS);
+    cluster.judge().is_at_rest(&cluster, "settled");
+    let moves = cluster.judge().moves();
+    let changes = cluster.changes();
+    cluster.run_until(SETTLED_MS + REST_MS);
+    cluster.judge().is_at_rest(&cluster, "rested");
+    assert_eq!(cluster.judge().moves(), moves, "something moves at rest");
+    // A heartbeat of each node every three of its own seconds, and nothing else (clocks run up to a tenth fast).
+    let beats = (nodes as u64) * (REST_MS / 3_000 + 2) * 11 / 10;
+    assert!(
+        cluster.changes() - changes <= beats,
+        "more than heartbeats at rest"
+    );
+}
+
+#[test]
+fn no_two_owners_whose_writes_both_count() {
+    for seed in seeds() {
+        let played = std::panic::catch_unwind(|| play(seed));
+        if let Err(panic) = played {
+            eprintln!("ownership failed with PORCHLIGHT_SIM_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn nodes_that_start_together_claim_each_shard_once() {
+    let mut cluster = Cluster::new(7, 3, 0);
+    cluster.run_until(15_000);
+    cluster.judge().is_at_rest(&cluster, "started");
+    assert_eq!(cluster.judge().moves(), 256);
+}
+
+#[test]
+fn a_planned_restart_moves_only_what_must_and_nothing_twice() {
+    let mut cluster = Cluster::new(8, 3, 0);
+    cluster.run_until(15_000);
+    let of_leaving = cluster.held(1) as u64;
+    let before = cluster.judge().moves();
+    cluster.plan(
+        16_000,
+        Fault::Leave {
+            node: 1,
+            for_ms: 30_000,
+        },
+    );
+    cluster.run_until(40_000);
+    assert_eq!(cluster.held(1), 0);
+    assert_eq!(cluster.judge().moves() - before, of_leaving, "away");
+    cluster.run_until(80_000);
+    cluster.judge().is_at_rest(&cluster, "back");
+    assert_eq!(cluster.judge().moves() - before, of_leaving * 2, "and back");
+}
+
+#[test]
+fn a_killed_node_s_shards_run_elsewhere_within_the_design_s_time() {
+    let mut cluster = Cluster::new(9, 3, 0);
+    cluster.run_until(15_000);
+    cluster.plan(
+        15_000,
+        Fault::Kill {
+            node: 2,
+            for_ms: 100_000,
+        },
+    );
+    // 20 s without a beat, counted from when the last one was read; a heartbeat's time to notice; the claims.
+    cluster.run_until(15_000 + 20_000 + 3_000 + 3_000);
+    assert_eq!(cluster.held(0) + cluster.held(1), 256);
+}

@@ -1,0 +1,445 @@
+//! Nodes around one store, in virtual time.
+
+use std::cell::{Ref, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use porchlight_core::ownership::{
+    Change, Effect, Input, Member, MonotonicMs, NodeName, Outcome, OwnershipMachine,
+};
+use porchlight_schema::ids::Shard;
+
+use super::judge::Judge;
+use super::store::{Row, Tables, row_of};
+use crate::chance::Chance;
+
+/// The store's deadline for a conditional write: then nobody can tell.
+const DEADLINE_MS: u64 = 5_000;
+
+/// Something bad.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fault {
+    /// `kill -9`, and a new process later.
+    Kill { node: usize, for_ms: u64 },
+    /// SIGSTOP, SIGCONT.
+    Pause { node: usize, for_ms: u64 },
+    /// SIGTERM, and a new process some time after it ended.
+    Leave { node: usize, for_ms: u64 },
+    /// The node can't reach the store.
+    CutOff { node: usize, for_ms: u64 },
+    /// Nobody can.
+    Outage { for_ms: u64 },
+}
+
+#[derive(Debug)]
+struct Node {
+    name: NodeName,
+    /// None while there is no process.
+    machine: Option<OwnershipMachine>,
+    /// Which process this is; what is meant for another does not arrive.
+    life: u64,
+    clock_permille: u64,
+    clock_from_ms: u64,
+    paused_until_ms: u64,
+    cut_off_until_ms: u64,
+    restart_after_ms: u64,
+    /// As whom it acts, as the judge knows it.
+    member: Option<Member>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Asked {
+    Change(Change),
+    Members { serial: bool },
+    Owners,
+    Owner(Shard),
+}
+
+#[derive(Debug)]
+enum Event {
+    Tick(usize, u64),
+    Begin(usize),
+    Fault(Fault),
+    /// The store does what was asked; then the answer goes out.
+    Store(usize, u64, u64),
+    Answer(usize, u64, Input),
+    Write(usize, u64, Shard),
+    Written(Shard, u64, Member),
+}
+
+/// A request on its way.
+#[derive(Debug)]
+struct Pending {
+    asked: Asked,
+    started: MonotonicMs,
+    /// The asker hears only that nobody can tell; what the store does happens all the same, unless it is overtaken.
+    is_unknown: bool,
+    /// A serial read of the row came first: what was still under way can't happen any more.
+    is_overtaken: bool,
+}
+
+pub(super) struct Cluster {
+    now_ms: u64,
+    nodes: Vec<Node>,
+    tables: Tables,
+    pending: std::collections::BTreeMap<u64, Pending>,
+    queue: BinaryHeap<Reverse<(u64, u64)>>,
+    events: std::collections::BTreeMap<u64, Event>,
+    next: u64,
+    chance: Chance,
+    unknown_permille: u64,
+    outage_until_ms: u64,
+    changes: u64,
+    judge: RefCell<Judge>,
+}
+
+impl Cluster {
+    pub(super) fn new(seed: u64, nodes: usize, unknown_permille: u64) -> Self {
+        let mut chance = Chance::of(&[seed, 0xc1]);
+        let nodes: Vec<Node> = (0..nodes)
+            .map(|n| Node {
+                name: NodeName(format!("node-{n}:7000")),
+                machine: None,
+                life: 0,
+                clock_permille: chance.between(900, 1_100) as u64,
+                clock_from_ms: chance.between(0, 1_000_000) as u64,
+                paused_until_ms: 0,
+                cut_off_until_ms: 0,
+                restart_after_ms: 0,
+                member: None,
+            })
+            .collect();
+        let mut cluster = Self {
+            now_ms: 0,
+            nodes,
+            tables: Tables::default(),
+            pending: std::collections::BTreeMap::new(),
+            queue: BinaryHeap::new(),
+            events: std::collections::BTreeMap::new(),
+            next: 0,
+            chance,
+            unknown_permille,
+            outage_until_ms: 0,
+            changes: 0,
+            judge: RefCell::default(),
+        };
+        for node in 0..cluster.len() {
+            let at_ms = cluster.chance.between(0, 2_000) as u64;
+            cluster.at(at_ms, Event::Begin(node));
+        }
+        cluster
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn name(&self, node: usize) -> NodeName {
+        self.nodes[node].name.clone()
+    }
+
+    pub(super) fn judge(&self) -> Ref<'_, Judge> {
+        self.judge.borrow()
+    }
+
+    /// Conditional writes asked for so far.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(super) fn plan(&mut self, at_ms: u64, fault: Fault) {
+        self.at(at_ms, Event::Fault(fault));
+    }
+
+    /// No more time-outs, nobody cut off or stopped; who is down comes back.
+    pub(super) fn calm(&mut self) {
+        self.unknown_permille = 0;
+        self.outage_until_ms = 0;
+        let now_ms = self.now_ms;
+        for node in 0..self.len() {
+            let one = &mut self.nodes[node];
+            one.cut_off_until_ms = 0;
+            one.paused_until_ms = one.paused_until_ms.min(now_ms);
+            one.restart_after_ms = one.restart_after_ms.min(1_000);
+            if one.machine.is_none() {
+                self.at(now_ms + 500, Event::Begin(node));
+            }
+        }
+    }
+
+    /// The generation in which a running node would act for the shard now.
+    pub(super) fn acts(&self, node: usize, shard: Shard) -> Option<u64> {
+        let one = &self.nodes[node];
+        if one.paused_until_ms > self.now_ms {
+            return None;
+        }
+        one.machine.as_ref()?.holds(shard, self.clock(node))
+    }
+
+    pub(super) fn held(&self, node: usize) -> usize {
+        (0..=255)
+            .filter(|&shard| self.acts(node, Shard(shard)).is_some())
+            .count()
+    }
+
+    fn clock(&self, node: usize) -> MonotonicMs {
+        let one = &self.nodes[node];
+        MonotonicMs(one.clock_from_ms + self.now_ms * one.clock_permille / 1_000)
+    }
+
+    fn at(&mut self, at_ms: u64, event: Event) {
+        self.next += 1;
+        self.queue.push(Reverse((at_ms, self.next)));
+        self.events.insert(self.next, event);
+    }
+
+    fn after(&mut self, low_ms: i64, high_ms: i64, event: Event) {
+        let at_ms = self.now_ms + self.chance.between(low_ms, high_ms) as u64;
+        self.at(at_ms, event);
+    }
+
+    pub(super) fn run_until(&mut self, until_ms: u64) {
+        while let Some(Reverse((at_ms, id))) = self.queue.peek().copied() {
+            if at_ms > until_ms {
+                break;
+            }
+            self.queue.pop();
+            self.now_ms = at_ms;
+            if let Some(event) = self.events.remove(&id) {
+                self.on_event(event);
+            }
+        }
+        self.now_ms = until_ms;
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Begin(node) => self.begin(node),
+            Event::Tick(node, life) if self.is_living(node, life) => {
+                if !self.postponed(node, Event::Tick(node, life)) {
+                    self.after(400, 600, Event::Tick(node, life));
+                    self.feed(node, Input::Tick);
+                }
+            }
+            Event::Answer(node, life, input) if self.is_living(node, life) => {
+                let paused = self.nodes[node].paused_until_ms > self.now_ms;
+                if paused {
+                    self.postponed(node, Event::Answer(node, life, input));
+                } else {
+                    self.feed(node, input);
+                }
+            }
+            Event::Store(node, life, id) => self.on_store(node, life, id),
+            Event::Fault(fault) => self.on_fault(fault),
+            Event::Write(node, life, shard) if self.is_living(node, life) => {
+                // Decided now; on its way for a while, or until the process is continued.
+                let generation = self.acts(node, shard);
+                if let (Some(generation), Some(member)) =
+                    (generation, self.nodes[node].member.clone())
+                {
+                    self.judge.borrow().is_alone(self, node, shard);
+                    self.after(0, 20_000, Event::Written(shard, generation, member));
+                }
+                self.after(2_000, 9_000, Event::Write(node, life, shard));
+            }
+            Event::Written(shard, generation, member) => {
+                self.judge.borrow().on_write(shard, generation, &member);
+            }
+            Event::Tick(..) | Event::Answer(..) | Event::Write(..) => {}
+        }
+    }
+
+    fn is_living(&self, node: usize, life: u64) -> bool {
+        let one = &self.nodes[node];
+        one.life == life && one.machine.is_some()
+    }
+
+    /// A stopped process gets everything when it is continued.
+    fn postponed(&mut self, node: usize, event: Event) -> bool {
+        let until_ms = self.nodes[node].paused_until_ms;
+        if until_ms > self.now_ms {
+            self.at(until_ms, event);
+            return true;
+        }
+        false
+    }
+
+    fn begin(&mut self, node: usize) {
+        if self.nodes[node].machine.is_some() {
+            return;
+        }
+        let salt = self.chance.draw();
+        let one = &mut self.nodes[node];
+        one.life += 1;
+        one.paused_until_ms = 0;
+        one.machine = Some(OwnershipMachine::new(one.name.clone(), salt));
+        let life = one.life;
+        self.after(0, 400, Event::Tick(node, life));
+        for _ in 0..8 {
+            let shard = Shard(self.chance.draw() as u8);
+            self.after(0, 9_000, Event::Write(node, life, shard));
+        }
+    }
+
+    fn on_fault(&mut self, fault: Fault) {
+        let now_ms = self.now_ms;
+        match fault {
+            Fault::Kill { node, for_ms } => {
+                if self.nodes[node].machine.take().is_some() {
+                    self.at(now_ms + for_ms, Event::Begin(node));
+                }
+            }
+            Fault::Pause { node, for_ms } => self.nodes[node].paused_until_ms = now_ms + for_ms,
+            Fault::Leave { node, for_ms } => {
+                self.nodes[node].restart_after_ms = for_ms;
+                let life = self.nodes[node].life;
+                self.at(now_ms, Event::Answer(node, life, Input::Leave));
+            }
+            Fault::CutOff { node, for_ms } => self.nodes[node].cut_off_until_ms = now_ms + for_ms,
+            Fault::Outage { for_ms } => self.outage_until_ms = now_ms + for_ms,
+        }
+    }
+
+    fn feed(&mut self, node: usize, input: Input) {
+        let now = self.clock(node);
+        if let Input::Changed {
+            change: Change::Claim { member, .. },
+            ..
+        } = &input
+        {
+            self.nodes[node].member = Some(member.clone());
+        }
+        let Some(machine) = &mut self.nodes[node].machine else {
+            return;
+        };
+        for effect in machine.handle(now, input) {
+            self.perform(node, effect);
+        }
+    }
+
+    fn perform(&mut self, node: usize, effect: Effect) {
+        let life = self.nodes[node].life;
+        match effect {
+            Effect::Change(change) => {
+                self.changes += 1;
+                self.ask(node, Asked::Change(change));
+            }
+            Effect::ReadMembers { serial } => self.ask(node, Asked::Members { serial }),
+            Effect::ReadOwners => self.ask(node, Asked::Owners),
+            Effect::ReadOwner(shard) => self.ask(node, Asked::Owner(shard)),
+            Effect::Start(shard, generation) => {
+                let (_, holder) = &self.tables.owners[&shard.0];
+                let member = holder
+                    .clone()
+                    .filter(|holder| holder.node == self.nodes[node].name);
+                let member = member.or_else(|| self.nodes[node].member.clone()).unwrap();
+                self.nodes[node].member = Some(member.clone());
+                self.judge.borrow_mut().on_start(shard, generation, &member);
+                self.judge.borrow().is_alone(self, node, shard);
+            }
+            Effect::Drain(shard, generation) => {
+                let drained = Input::Drained(shard, generation);
+                self.after(0, 1_000, Event::Answer(node, life, drained));
+            }
+            Effect::Drop(..) => {}
+            Effect::Replaced => panic!("node {node} was replaced by nobody"),
+            Effect::Left => {
+                self.nodes[node].machine = None;
+                let at_ms = self.now_ms + self.nodes[node].restart_after_ms;
+                self.at(at_ms, Event::Begin(node));
+            }
+        }
+    }
+
+    fn ask(&mut self, node: usize, asked: Asked) {
+        let is_change = matches!(asked, Asked::Change(_));
+        let is_unknown = is_change && self.chance.permille(self.unknown_permille);
+        self.next += 1;
+        let id = self.next;
+        let pending = Pending {
+            asked,
+            started: self.clock(node),
+            is_unknown,
+            is_overtaken: false,
+        };
+        self.pending.insert(id, pending);
+        let life = self.nodes[node].life;
+        // What times out may happen soon, later than the deadline, or never.
+        let latest_ms = if is_unknown {
+            2 * DEADLINE_MS as i64
+        } else {
+            60
+        };
+        self.after(1, latest_ms, Event::Store(node, life, id));
+        if is_unknown {
+            self.answer_unknown(node, life, id);
+        }
+    }
+
+    fn answer_unknown(&mut self, node: usize, life: u64, id: u64) {
+        let pending = &self.pending[&id];
+        if let Asked::Change(change) = &pending.asked {
+            let input = Input::Changed {
+                started: pending.started,
+                change: change.clone(),
+                outcome: Outcome::Unknown,
+            };
+            self.after(
+                DEADLINE_MS as i64,
+                DEADLINE_MS as i64 + 50,
+                Event::Answer(node, life, input),
+            );
+        }
+    }
+
+    fn on_store(&mut self, node: usize, life: u64, id: u64) {
+        let is_away =
+            self.outage_until_ms > self.now_ms || self.nodes[node].cut_off_until_ms > self.now_ms;
+        if is_away {
+            if !self.pending[&id].is_unknown {
+                self.answer_unknown(node, life, id);
+            }
+            self.pending.remove(&id);
+            return;
+        }
+        let Some(pending) = self.pending.remove(&id) else {
+            return;
+        };
+        let serial = match &pending.asked {
+            Asked::Members { serial: true } => Some(Row::Members),
+            Asked::Owner(shard) => Some(Row::Owner(*shard)),
+            _ => None,
+        };
+        if let Some(row) = serial {
+            for other in self.pending.values_mut().filter(|other| other.is_unknown) {
+                other.is_overtaken |=
+                    matches!(&other.asked, Asked::Change(change) if row_of(change) == row);
+            }
+        }
+        let input = match pending.asked {
+            Asked::Change(change) => {
+                let never =
+                    pending.is_overtaken || (pending.is_unknown && self.chance.permille(500));
+                let applied = !never && self.tables.apply(&change);
+                if pending.is_unknown {
+                    return;
+                }
+                Input::Changed {
+                    started: pending.started,
+                    change,
+                    outcome: if applied {
+                        Outcome::Applied
+                    } else {
+                        Outcome::Refused
+                    },
+                }
+            }
+            Asked::Members { .. } => Input::Members(self.tables.members()),
+            Asked::Owners => Input::Owners(self.tables.owners()),
+            Asked::Owner(shard) => Input::Owner(shard, self.tables.owner(shard)),
+        };
+        // Mostly soon; now and then an answer dawdles, so that what was read is old.
+        let slowest_ms = if self.chance.permille(20) { 4_000 } else { 60 };
+        self.after(1, slowest_ms, Event::Answer(node, life, input));
+    }
+}

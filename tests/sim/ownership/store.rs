@@ -1,0 +1,117 @@
+//! The two tables, linearizable, with conditional writes.
+
+use std::collections::BTreeMap;
+
+use porchlight_core::ownership::{Change, Member, MemberRow, NodeName, OwnerRow, Standing};
+use porchlight_schema::ids::Shard;
+
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) members: BTreeMap<NodeName, MemberRow>,
+    pub(super) owners: BTreeMap<u8, (u64, Option<Member>)>,
+}
+
+/// The row that a change is about: what a serial read settles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Row {
+    Members,
+    Owner(Shard),
+}
+
+pub(super) fn row_of(change: &Change) -> Row {
+    match change {
+        Change::Claim { shard, .. } | Change::Release { shard, .. } => Row::Owner(*shard),
+        _ => Row::Members,
+    }
+}
+
+impl Tables {
+    /// Does the change if its condition holds; whether it did.
+    pub(super) fn apply(&mut self, change: &Change) -> bool {
+        match change {
+            Change::Join { member, after } => {
+                let found = self.members.get(&member.node);
+                if found.map(|row| row.member.incarnation) != *after {
+                    return false;
+                }
+                self.members.insert(
+                    member.node.clone(),
+                    MemberRow {
+                        member: member.clone(),
+                        beat: 0,
+                        standing: Standing::Up,
+                    },
+                );
+                true
+            }
+            Change::Beat {
+                member,
+                beat,
+                standing,
+            } => self.of_life(member, |row| {
+                row.standing != Standing::Gone && {
+                    (row.beat, row.standing) = (*beat, *standing);
+                    true
+                }
+            }),
+            Change::MarkGone { member, beat } => self.of_life(member, |row| {
+                row.beat == *beat && {
+                    row.standing = Standing::Gone;
+                    true
+                }
+            }),
+            Change::Leave { member } => self.of_life(member, |row| {
+                row.standing = Standing::Gone;
+                true
+            }),
+            Change::Claim {
+                shard,
+                member,
+                from,
+            } => {
+                let row = self.owners.entry(shard.0).or_insert((0, None));
+                row.0 == *from && {
+                    *row = (from + 1, Some(member.clone()));
+                    true
+                }
+            }
+            Change::Release {
+                shard,
+                member,
+                generation,
+            } => {
+                let Some(row) = self.owners.get_mut(&shard.0) else {
+                    return false;
+                };
+                row.0 == *generation && row.1.as_ref() == Some(member) && {
+                    row.1 = None;
+                    true
+                }
+            }
+        }
+    }
+
+    fn of_life(&mut self, member: &Member, then: impl FnOnce(&mut MemberRow) -> bool) -> bool {
+        let row = self.members.get_mut(&member.node);
+        row.filter(|row| row.member == *member).is_some_and(then)
+    }
+
+    pub(super) fn members(&self) -> Vec<MemberRow> {
+        self.members.values().cloned().collect()
+    }
+
+    pub(super) fn owner(&self, shard: Shard) -> Option<OwnerRow> {
+        let (generation, holder) = self.owners.get(&shard.0).filter(|row| row.0 > 0)?;
+        Some(OwnerRow {
+            shard,
+            generation: *generation,
+            holder: holder.clone(),
+        })
+    }
+
+    pub(super) fn owners(&self) -> Vec<OwnerRow> {
+        (0..=255)
+            .filter_map(|shard| self.owner(Shard(shard)))
+            .collect()
+    }
+}
