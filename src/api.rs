@@ -26,12 +26,14 @@ pub mod edge;
 pub mod fields;
 pub mod observe;
 pub mod openapi;
+pub mod path_image;
 pub mod problem;
 pub mod query;
 pub mod request_id;
 pub mod route;
 pub mod serve;
 
+mod docs;
 mod format;
 mod insights;
 mod sessions;
@@ -53,6 +55,7 @@ use crate::console::{self, Console};
 use crate::keys::SessionTokens;
 use auth::Authenticator;
 use body::Deadlines;
+use path_image::PathImages;
 use problem::Problem;
 use route::{get, resource};
 pub use serve::{Served, serve};
@@ -97,6 +100,8 @@ pub struct ApiState {
     pub webhooks: Option<Webhooks>,
     /// The management console, where this process serves it.
     pub console: Option<Console>,
+    /// Path images, where this process signs links to them.
+    pub images: Option<PathImages>,
 }
 
 impl ApiState {
@@ -116,6 +121,7 @@ impl ApiState {
             config,
             webhooks: None,
             console: None,
+            images: None,
         }
     }
 
@@ -130,6 +136,13 @@ impl ApiState {
     #[must_use]
     pub fn with_console(mut self, console: Console) -> Self {
         self.console = Some(console);
+        self
+    }
+
+    /// The same, with path images.
+    #[must_use]
+    pub fn with_images(mut self, images: PathImages) -> Self {
+        self.images = Some(images);
         self
     }
 }
@@ -156,6 +169,9 @@ pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
             config.service(resource);
         }
         config.service(openapi::resource());
+        for resource in path_image::resources().into_iter().chain(docs::resources()) {
+            config.service(resource);
+        }
         config.default_service(web::to(|| async {
             Err::<HttpResponse, _>(Problem::not_found())
         }));

@@ -7,6 +7,7 @@ pub mod config;
 pub mod console;
 pub mod keys;
 pub mod ops;
+pub mod picture;
 pub mod secrets;
 pub mod store;
 pub mod telemetry;

@@ -19,5 +19,6 @@ mod lists;
 mod operators;
 mod order;
 mod overload;
+mod path_image;
 mod protobuf;
 mod server;

@@ -5,6 +5,7 @@
     reason = "all of it is tests, also what stands outside the test functions"
 )]
 
+mod examples;
 mod flow;
 mod hostile;
 mod http2;

@@ -12,6 +12,9 @@ mod profile;
 pub mod svg;
 mod track;
 
+#[cfg(test)]
+mod tests;
+
 use porchlight_schema::insight::Score;
 
 use crate::context::SessionContext;

@@ -2,6 +2,7 @@
 //! that it speaks of.
 
 mod lifecycle;
+mod path;
 mod telemetry;
 
 use std::sync::Arc;

@@ -36,7 +36,7 @@ fn parameters() -> Value {
             "type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX, "default": PAGE_ROWS_DEFAULT,
         })),
         "Cursor": query("cursor", "`nextCursor` of the page before. Any other text is refused.", json!({
-            "type": "string", "maxLength": CURSOR_CHARS_MAX,
+            "type": "string", "maxLength": CURSOR_CHARS_MAX, "pattern": "^[A-Za-z0-9_-]+$",
         })),
         "From": query("from", "From when, inclusive, on `createdAt`.", time.clone()),
         "To": query("to", "Until when, exclusive, on `createdAt`.", time),

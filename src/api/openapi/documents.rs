@@ -9,6 +9,8 @@ pub(super) fn paths() -> Value {
     json!({
         "/openapi.json": { "get": openapi() },
         "/porchlight.proto": { "get": protobuf() },
+        "/docs": { "get": page("getDocs", "The documentation", "This document to read and to try, as a page.") },
+        "/docs/errors": { "get": page("getErrors", "The errors", "Every code of a problem and what it means: where `type` leads to.") },
     })
 }
 
@@ -43,4 +45,11 @@ fn protobuf() -> Value {
     )
     .answer(200, "The schema.", &[], content)
     .done()
+}
+
+fn page(id: &str, summary: &str, description: &str) -> Value {
+    let content = json!({ "text/html": { "schema": { "type": "string" } } });
+    Operation::new(id, "Documents", Who::Anyone, summary, description)
+        .answer(200, "The page.", &["Cache-Control"], content)
+        .done()
 }

@@ -215,10 +215,11 @@ pub(super) fn duration(duration_ms: u32) -> String {
 pub(super) fn length(metres: f32) -> String {
     if metres >= 1_000.0 {
         let km = metres / 1_000.0;
-        if km >= 10.0 || km.fract() == 0.0 {
-            format!("{km:.0} km")
-        } else {
-            format!("{km:.1} km")
+        let text = format!("{km:.1}");
+        match text.strip_suffix(".0") {
+            Some(whole) => format!("{whole} km"),
+            None if km >= 10.0 => format!("{km:.0} km"),
+            None => format!("{text} km"),
         }
     } else if metres >= 1.0 {
         format!("{metres:.0} m")

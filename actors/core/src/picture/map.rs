@@ -1,11 +1,13 @@
 //! The map: the path, what stands on it, and how large it is.
 
-use super::layout::{Area, MAP, circle, duration, length, line, polygon, round_down, small};
+use super::layout::{
+    Area, MAP, PROFILE, circle, duration, length, line, polygon, round_down, small,
+};
 use super::marks::{
     Labels, climb_ink, climb_mark, cross, door_mark, end_mark, entrance_mark, stay_mark,
 };
 use super::track::{Halt, Leg, Track, Way, climb_words};
-use super::{Anchor, At, Ink, Pen, Picture, Shape};
+use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
 use crate::geo::Place;
 
 /// Space between what is to be seen and the map's edge, pixels.
@@ -22,6 +24,8 @@ const POINT_PX: f32 = 1.5;
 const ARROW_EVERY_PX: f32 = 110.0;
 /// Length of the scale bar at most.
 const BAR_PX: f32 = 130.0;
+/// A circle smaller than this is kept clear of its label.
+const CIRCLE_SMALL_PX: f32 = 40.0;
 /// Stays that are labelled, the longest ones.
 const STAYS_LABELLED: usize = 8;
 
@@ -114,6 +118,7 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
     for leg in &track.legs {
         draw_leg(&view, leg, shapes);
     }
+    margins(shapes);
     let mut labels = Labels::new();
     scale(bar_m, bar_m * view.px_per_m, &mut labels, shapes);
     marks(&view, track, address, &mut labels, shapes);
@@ -135,6 +140,25 @@ fn grid(view: &View, step_m: f32, shapes: &mut Vec<Shape>) {
         let (a, b) = (At { x: MAP.left, y }, At { x: MAP.right, y });
         shapes.push(line(vec![a, b], pen));
         y += step_px;
+    }
+}
+
+/// Broad lines end a little beyond the map: what is there is the page.
+fn margins(shapes: &mut Vec<Shape>) {
+    let sides = [
+        (0.0, 0.0, WIDTH_PX, MAP.top),
+        (0.0, MAP.bottom, WIDTH_PX, HEIGHT_PX),
+        (0.0, 0.0, MAP.left, HEIGHT_PX),
+        (MAP.right, 0.0, PROFILE.left, HEIGHT_PX),
+    ];
+    for (left, top, right, bottom) in sides {
+        let side = Area {
+            left,
+            top,
+            right,
+            bottom,
+        };
+        shapes.push(side.filled(Ink::Page));
     }
 }
 
@@ -207,17 +231,18 @@ fn arrows(run: &[At], way: Way, shapes: &mut Vec<Shape>) {
         }
         since_px = 0.0;
         let (ux, uy) = (dx / long, dy / long);
-        let reach = if way == Way::Drive { 4.5 } else { 6.5 };
+        let reach = if way == Way::Drive { 8.5 } else { 6.5 };
         let at = |along: f32, aside: f32| At {
             x: b.x + (ux * along - uy * aside) * reach,
             y: b.y + (uy * along + ux * aside) * reach,
         };
         let points = vec![at(1.0, 0.0), at(-0.7, 0.85), at(-0.3, 0.0), at(-0.7, -0.85)];
-        let (fill, edge) = match way {
-            Way::Drive => (Ink::Sheet, None),
-            _ => (Ink::Walk, Some(Ink::Sheet)),
+        let fill = if way == Way::Drive {
+            Ink::Drive
+        } else {
+            Ink::Walk
         };
-        shapes.push(polygon(points, fill, edge));
+        shapes.push(polygon(points, fill, Some(Ink::Sheet)));
     }
 }
 
@@ -242,10 +267,14 @@ fn marks(view: &View, track: &Track, address: At, labels: &mut Labels, shapes: &
             climb_mark(at, climb, shapes);
         }
     }
-    address_mark(address, track, labels, shapes);
+    address_mark(view, address, track, labels, shapes);
     if let Some(at) = door.filter(|at| MAP.holds(*at)) {
         door_mark(at, shapes);
-        labels.put(shapes, at, "door", Ink::Door, true);
+        let stay = track.stays.iter().find(|stay| is_door(track, stay));
+        let words = stay.map_or("door".to_owned(), |stay| {
+            format!("door, {}", duration(stay.duration_ms))
+        });
+        labels.put(shapes, at, &words, Ink::Door, true);
     }
     if let Some(at) = entrance.filter(|at| MAP.holds(*at)) {
         entrance_mark(at, shapes);
@@ -260,11 +289,17 @@ fn marks(view: &View, track: &Track, address: At, labels: &mut Labels, shapes: &
     }
 }
 
+/// Whether a stay is the one at the door, which has a mark of its own.
+fn is_door(track: &Track, stay: &Halt) -> bool {
+    let door = track.door.and_then(|door| door.place);
+    door == Some(stay.place)
+}
+
 fn stays(view: &View, track: &Track, labels: &mut Labels, shapes: &mut Vec<Shape>) {
     let mut stays: Vec<&Halt> = track
         .stays
         .iter()
-        .filter(|stay| MAP.holds(view.at(stay.place)))
+        .filter(|stay| MAP.holds(view.at(stay.place)) && !is_door(track, stay))
         .collect();
     for stay in &stays {
         stay_mark(view.at(stay.place), stay.duration_ms, shapes);
@@ -277,11 +312,20 @@ fn stays(view: &View, track: &Track, labels: &mut Labels, shapes: &mut Vec<Shape
 }
 
 /// The address, or where it lies beyond the map.
-fn address_mark(at: At, track: &Track, labels: &mut Labels, shapes: &mut Vec<Shape>) {
+fn address_mark(view: &View, at: At, track: &Track, labels: &mut Labels, shapes: &mut Vec<Shape>) {
     if MAP.holds(at) {
         cross(at, shapes);
         let words = format!("address ±{}", length(track.address_accuracy_m));
-        labels.put(shapes, at, &words, Ink::Address, true);
+        let radius = track.address_accuracy_m * view.px_per_m;
+        let beside = At {
+            x: if radius < CIRCLE_SMALL_PX {
+                at.x + (radius - 8.0).max(0.0)
+            } else {
+                at.x
+            },
+            y: at.y,
+        };
+        labels.put(shapes, beside, &words, Ink::Address, true);
         return;
     }
     let middle = MAP.middle();

@@ -62,7 +62,7 @@ pub(super) fn draw(scene: &Scene<'_>, track: &Track, picture: &mut Picture) {
     shapes.push(text(title, "Height on foot, metres", Ink::Text));
     let zero_m = scene
         .height
-        .level(from_ms, from_ms.saturating_add(ZERO_MS))
+        .level(track.foot.0, track.foot.0.saturating_add(ZERO_MS))
         .or(levels.first().copied())
         .map_or(0.0, |level| level.height_m);
     let heights = levels.iter().map(|level| level.height_m - zero_m);
@@ -79,7 +79,8 @@ pub(super) fn draw(scene: &Scene<'_>, track: &Track, picture: &mut Picture) {
         from_ms,
         to_ms,
         low_m: low_m - room_m,
-        high_m: high_m + room_m,
+        // Above the line there is room for words.
+        high_m: high_m + room_m + (high_m - low_m).max(SPAN_LEAST_M / 2.0) * 0.3,
     };
     climbs(&axes, track, shapes);
     scale(&axes, shapes);

@@ -5,6 +5,7 @@ use porchlight_schema::insight::Score;
 use porchlight_schema::limits::GAP_MS;
 
 use crate::geo::Place;
+use crate::score::position::mean_of;
 use crate::score::scene::{Scene, end_of};
 use crate::window::Fix;
 
@@ -12,6 +13,10 @@ use crate::window::Fix;
 const DRAWN_ACCURACY_M: f32 = 45.0;
 /// A foot part belongs to the picture when it comes this near to the address.
 const NEAR_ADDRESS_M: f32 = 250.0;
+/// A walk is smoothed over this much before and after each fix: a phone's error changes slower than a step is made.
+const SMOOTHED_MS: u32 = 3_500;
+/// Where reception is bad for longer than this, what the phone says of its position is not drawn as a path.
+const UNSEEN_MS: u32 = 8_000;
 /// Around an instant, what its position is taken from.
 const INSTANT_MS: u32 = 2_000;
 
@@ -77,6 +82,7 @@ impl Track {
         }
         let halts = halts(scene);
         let legs = legs(scene, &fixes, &halts);
+        let door = spot(scene, score, "timeAtDoorSec").map(|door| at_halt(door, &halts));
         let is_stay = |halt: &&Halt| halt.event.event_type == EventType::Stopped;
         let mut track = Self {
             legs,
@@ -89,7 +95,7 @@ impl Track {
             start: first.place,
             end: last.place,
             entrance: spot(scene, score, "timeFromEntranceToDoorSec"),
-            door: spot(scene, score, "timeAtDoorSec"),
+            door,
             focus: Vec::new(),
             foot: (0, scene.end_ms),
             address_accuracy_m: scene.input.context.accuracy_m,
@@ -169,6 +175,45 @@ fn spot(scene: &Scene<'_>, score: &Score, about: &str) -> Option<Spot> {
     })
 }
 
+/// The same time, where the stay is that it falls into.
+fn at_halt(spot: Spot, halts: &[Halt]) -> Spot {
+    let inside = |halt: &&Halt| {
+        let from_ms = halt.event.t_start_ms;
+        halt.event.event_type == EventType::Stopped
+            && (from_ms..=from_ms.saturating_add(halt.duration_ms)).contains(&spot.t_ms)
+    };
+    match halts.iter().find(inside) {
+        Some(halt) => Spot {
+            place: Some(halt.place),
+            ..spot
+        },
+        None => spot,
+    }
+}
+
+/// Whether reception was bad at this time: outside of stays such a fix is no place on a path.
+fn is_bad_at(scene: &Scene<'_>, t_ms: u32) -> bool {
+    let bad = scene
+        .events(EventType::GpsDegraded)
+        .chain(scene.events(EventType::GpsLost));
+    bad.into_iter()
+        .any(|event| event.t_start_ms <= t_ms && t_ms < end_of(event, scene.end_ms))
+}
+
+/// Whether nothing can be said of the way between two fixes.
+fn is_unseen(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> bool {
+    let apart_ms = to_ms - from_ms;
+    apart_ms > GAP_MS || apart_ms > UNSEEN_MS && is_bad_at(scene, from_ms + apart_ms / 2)
+}
+
+/// Where a fix of a walk was, by those around it.
+fn smoothed(fixes: &[Fix], fix: &Fix) -> Place {
+    let first = fixes.partition_point(|one| one.t_ms.saturating_add(SMOOTHED_MS) < fix.t_ms);
+    let last = fixes.partition_point(|one| one.t_ms <= fix.t_ms.saturating_add(SMOOTHED_MS));
+    let around = fixes.get(first..last).unwrap_or_default();
+    mean_of(around).map_or(fix.place, |mean| mean.place)
+}
+
 /// What took a while in one place: stays and climbs.
 fn halts(scene: &Scene<'_>) -> Vec<Halt> {
     let types = [EventType::Stopped, EventType::Stairs, EventType::Elevator];
@@ -212,9 +257,16 @@ fn legs(scene: &Scene<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
             let end_ms = halt.event.t_start_ms.saturating_add(halt.duration_ms);
             (halt.event.t_start_ms..end_ms).contains(&fix.t_ms)
         });
-        let place = halt.map_or(fix.place, |halt| halt.place);
         let way = way_of(scene, fix.t_ms);
-        if let Some((_, last)) = before.filter(|(t_ms, _)| fix.t_ms - t_ms > GAP_MS) {
+        if halt.is_none() && way != Way::Drive && is_bad_at(scene, fix.t_ms) {
+            continue;
+        }
+        let place = match halt {
+            Some(halt) => halt.place,
+            None if way == Way::Walk => smoothed(fixes, fix),
+            None => fix.place,
+        };
+        if let Some((_, last)) = before.filter(|(t_ms, _)| is_unseen(scene, *t_ms, fix.t_ms)) {
             legs.push(Leg {
                 way: Way::Unseen,
                 places: vec![last, place],
