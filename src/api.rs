@@ -31,16 +31,21 @@ pub mod problem;
 pub mod query;
 pub mod request_id;
 pub mod route;
+pub mod seats;
 pub mod serve;
 
 mod docs;
+mod events;
 mod format;
 mod insights;
+mod ndjson;
+mod pipeline;
 mod sessions;
 mod start;
 mod stop;
 mod telemetry;
 mod webhooks;
+mod websocket;
 
 use std::time::Duration;
 
@@ -58,6 +63,7 @@ use body::Deadlines;
 use path_image::PathImages;
 use problem::Problem;
 use route::{get, resource};
+use seats::StreamSeats;
 pub use serve::{Served, serve};
 
 /// How often what is remembered of silent callers is let go.
@@ -98,6 +104,8 @@ pub struct ApiState {
     pub config: ApiConfig,
     /// Webhooks, where this process sends them.
     pub webhooks: Option<Webhooks>,
+    /// Places for connections that stay.
+    pub seats: StreamSeats,
     /// The management console, where this process serves it.
     pub console: Option<Console>,
     /// Path images, where this process signs links to them.
@@ -120,6 +128,7 @@ impl ApiState {
             auth,
             config,
             webhooks: None,
+            seats: StreamSeats::default(),
             console: None,
             images: None,
         }
@@ -178,18 +187,20 @@ pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
     }
 }
 
-fn resources() -> [Resource; 9] {
+fn resources() -> [Resource; 11] {
     // Paths are tried in this order: the one with nearly all of the traffic comes first.
     [
         resource(Route::SessionTelemetry, "GET, POST")
             .route(web::post().to(telemetry::telemetry))
-            .route(web::get().to(telemetry::upgrade)),
+            .route(web::get().to(websocket::upgrade)),
+        resource(Route::Telemetry, "POST").route(web::post().to(ndjson::telemetry)),
         resource(Route::SessionStart, "POST").route(web::post().to(start::start)),
         resource(Route::SessionStop, "POST").route(web::post().to(stop::stop)),
         resource(Route::Sessions, "GET, HEAD").route(get().to(sessions::list)),
         resource(Route::SessionPod, "POST").route(web::post().to(stop::attach_pod)),
         resource(Route::SessionInsights, "GET, HEAD").route(get().to(insights::insight)),
         resource(Route::SessionEvidence, "GET, HEAD").route(get().to(insights::evidence)),
+        resource(Route::SessionEvents, "GET, HEAD").route(get().to(events::events)),
         resource(Route::Session, "GET, HEAD").route(get().to(sessions::session)),
         resource(Route::Schema, "GET, HEAD").route(get().to(format::schema)),
     ]

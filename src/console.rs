@@ -12,12 +12,16 @@
 //! carries a word that only this session's pages know. [`guard`] also puts the security headers on every answer, and
 //! turns an error into a page.
 
+mod asked;
 mod assets;
 mod deliveries;
 mod form;
 mod guard;
+mod keys;
 mod layout;
 mod names;
+mod overview;
+mod sessions;
 mod sign_in;
 mod throttle;
 mod ticket;
@@ -36,6 +40,7 @@ use crate::api::problem::Problem;
 use crate::api::route::get;
 use crate::store::secrets::SecretKeys;
 use names::Names;
+use sessions::Streams;
 use throttle::Throttle;
 use ticket::Tickets;
 
@@ -47,6 +52,7 @@ pub struct Console {
     tickets: Tickets,
     throttle: Throttle,
     names: Names,
+    streams: Streams,
 }
 
 impl fmt::Debug for Console {
@@ -63,6 +69,7 @@ impl Console {
             tickets: Tickets::new(secrets),
             throttle: Throttle::new(),
             names: Names::default(),
+            streams: Streams::default(),
         }
     }
 
@@ -78,11 +85,13 @@ pub fn configure(config: &mut ServiceConfig) {
     let scope = web::scope(ROOT)
         .app_data(Route::Console)
         .wrap(from_fn(guard::guard))
-        .service(crate::api::route::at("", "GET, HEAD").route(get().to(home)))
+        .configure(overview::routes)
         .configure(assets::routes)
         .configure(sign_in::routes)
         .configure(webhook::routes)
         .configure(deliveries::routes)
+        .configure(sessions::routes)
+        .configure(keys::routes)
         .default_service(web::to(|| async {
             Err::<actix_web::HttpResponse, _>(Problem::not_found())
         }));
@@ -109,8 +118,4 @@ where
 {
     let allowed = crate::api::route::at(path, "POST");
     config.service(allowed.route(web::post().to(handler)));
-}
-
-async fn home(_visit: visit::Visit) -> actix_web::HttpResponse {
-    guard::see(&format!("{ROOT}/deliveries"))
 }

@@ -85,12 +85,21 @@ pub fn watch(actors: &[ArbiterHandle], store: &Path) {
 async fn measure_folder(folder: PathBuf) {
     loop {
         let measured = folder.clone();
-        let bytes = actix_rt::task::spawn_blocking(move || bytes_below(&measured));
-        if let Ok(bytes) = bytes.await {
-            StoreMetrics::get().disk.set(bytes as f64);
+        let bytes =
+            actix_rt::task::spawn_blocking(move || (bytes_below(&measured), free_bytes(&measured)));
+        if let Ok((taken, free)) = bytes.await {
+            let metrics = StoreMetrics::get();
+            metrics.disk.set(taken as f64);
+            metrics.disk_free.set(free as f64);
         }
         actix_rt::time::sleep(MEASURE_EVERY).await;
     }
+}
+
+/// Bytes that this user may still write where the folder is; 0 when it can't be told.
+fn free_bytes(folder: &Path) -> u64 {
+    let disk = rustix::fs::statvfs(folder);
+    disk.map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Bytes of the files below a folder. What is removed meanwhile, or can't be read, counts nothing.

@@ -14,6 +14,9 @@ pub struct BatchWriter {
     /// What follows the time, sample by sample.
     tails: Vec<String>,
     text: String,
+    /// The same as protobuf.
+    packed_tails: Vec<Vec<u8>>,
+    packed: Vec<u8>,
 }
 
 impl Default for BatchWriter {
@@ -26,13 +29,37 @@ impl BatchWriter {
     /// Around a place, degrees.
     #[must_use]
     pub fn new(lat: f64, lng: f64) -> Self {
-        let tails = (0..SAMPLES)
+        let tails: Vec<_> = (0..SAMPLES)
             .map(|second| tail(lat, lng, f64::from(second) / f64::from(SAMPLES)))
             .collect();
         Self {
+            packed_tails: tails.iter().map(|tail| packed_tail(tail)).collect(),
+            packed: Vec::with_capacity(4 * 1024),
             tails,
             text: String::with_capacity(8 * 1024),
         }
+    }
+
+    /// The same batch as protobuf, by `schema/porchlight.proto`.
+    pub fn write_protobuf(&mut self, seq: u32) -> &[u8] {
+        self.packed.clear();
+        self.packed.push(0x08);
+        let mut number = seq;
+        while number >= 0x80 {
+            self.packed.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.packed.push(number as u8);
+        for (second, tail) in (seq * SAMPLES..).zip(&self.packed_tails) {
+            let length = 2 + 9 + tail.len();
+            // Below 128, so that it is one byte.
+            self.packed
+                .extend_from_slice(&[0x12, length as u8, 0x08, 1, 0x11]);
+            let t = f64::from(second) + 0.25;
+            self.packed.extend_from_slice(&t.to_le_bytes());
+            self.packed.extend_from_slice(tail);
+        }
+        &self.packed
     }
 
     /// The batch of a number: it covers the minute from 60 × `seq`.
@@ -63,6 +90,29 @@ fn tail(lat: f64, lng: f64, turn: f64) -> String {
     format!(
         "\"lat\":{lat:.7},\"lng\":{lng:.7},\"accuracyM\":{accuracy_m:.1},\"speedMps\":{speed_mps:.2},\"bearingDeg\":{course_deg:.1},\"altitudeM\":{altitude_m:.1}}},"
     )
+}
+
+/// The fields of a tail with their numbers and wire types: two doubles, and floats.
+fn packed_tail(tail: &str) -> Vec<u8> {
+    let text = format!("{{{}", tail.trim_end_matches(','));
+    let fields: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let number = |name: &str| fields.get(name).and_then(serde_json::Value::as_f64);
+    let mut out = Vec::new();
+    for (key, name) in [(0x19, "lat"), (0x21, "lng")] {
+        out.push(key);
+        out.extend_from_slice(&number(name).unwrap_or_default().to_le_bytes());
+    }
+    let floats = [
+        (0x2d, "accuracyM"),
+        (0x35, "altitudeM"),
+        (0x3d, "speedMps"),
+        (0x45, "bearingDeg"),
+    ];
+    for (key, name) in floats {
+        out.push(key);
+        out.extend_from_slice(&(number(name).unwrap_or_default() as f32).to_le_bytes());
+    }
+    out
 }
 
 /// The batch as `serde_json` reads it into owned structs: what the floor does with it.
@@ -103,6 +153,9 @@ mod tests {
             let decoded = decode_batch(text).unwrap();
             assert_eq!((decoded.seq, decoded.batch.samples()), (seq, SAMPLES));
             assert_eq!(decoded.batch.t_max_ms(), seq * 60_000 + 59_250);
+            let packed = porchlight_schema::sample::proto::decode_batch(writer.write_protobuf(seq));
+            let packed = packed.unwrap();
+            assert_eq!((packed.seq, packed.batch), (seq, decoded.batch));
         }
     }
 }

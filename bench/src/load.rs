@@ -10,7 +10,10 @@ pub mod overload;
 pub mod process;
 pub mod ratio;
 pub mod report;
+pub mod socket;
+pub mod streams;
 pub mod target;
+pub mod wire;
 
 /// Nanoseconds since an instant, kept in 64 bits.
 fn elapsed_ns(since: std::time::Instant) -> u64 {

@@ -27,6 +27,10 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const NDJSON_SENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Body of one NDJSON request after decompression (contract 9).
 pub const NDJSON_UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Lines of one NDJSON request between their reading and their answer.
+pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;
+/// A client that has not read what waits for it after this long is given up.
+pub const ANSWER_WRITTEN_MS_MAX: u64 = 10_000;
 /// A body in which nothing moves for this long is given up with 408 (contract 9).
 pub const BODY_SILENCE_MS_MAX: u64 = 10_000;
 /// A body that is not whole after this long is given up with 408 (contract 9).
@@ -54,6 +58,26 @@ pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
 pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
 /// Rows that one step of the retention sweep removes.
 pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
+/// Open event streams of one node.
+pub const NODE_EVENT_STREAMS_MAX: usize = 8_192;
+/// Open event streams of one organization in one environment, on one node.
+pub const TENANT_EVENT_STREAMS_MAX: usize = 4_096;
+/// Messages in one piece of an event stream; the next piece is made when this one is written.
+pub const EVENTS_PIECE_MESSAGES_MAX: usize = 64;
+/// An event stream has a comment after this long (contract 9).
+pub const EVENTS_COMMENT_MS: u64 = 15_000;
+/// Event streams whose past is computed at once, when their session has ended.
+pub const FEEDS_COMPUTED_MAX: usize = 2;
+/// Open WebSockets of one node.
+pub const NODE_SOCKETS_MAX: usize = 16_384;
+/// Open WebSockets of one session: a phone that reconnects leaves some behind that do not know it yet.
+pub const SESSION_SOCKETS_MAX: usize = 8;
+/// A WebSocket is asked whether it is there after this long, and its credential looked at again.
+pub const SOCKET_PING_MS: u64 = 25_000;
+/// A WebSocket of which nothing came for this long is closed.
+pub const SOCKET_SILENCE_MS_MAX: u64 = 75_000;
+/// How long the other side of a WebSocket has to answer its closing.
+pub const SOCKET_CLOSING_MS_MAX: u64 = 2_000;
 /// What a client is asked to wait after 429 for a session's in-flight cap, and after 503.
 pub const RETRY_AFTER_SEC: u64 = 1;
 
@@ -193,6 +217,8 @@ const _: () = assert!(BATCH_SENT_BYTES_MAX <= BATCH_UNPACKED_BYTES_MAX);
 const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NDJSON_UNPACKED_BYTES_MAX);
 const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);
 const _: () = assert!(BODY_SILENCE_MS_MAX <= BODY_WHOLE_MS_MAX);
+const _: () = assert!(TENANT_EVENT_STREAMS_MAX <= NODE_EVENT_STREAMS_MAX);
+const _: () = assert!(2 * SOCKET_PING_MS < SOCKET_SILENCE_MS_MAX);
 const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);
 const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
 const _: () = assert!(

@@ -19,6 +19,7 @@ use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::limits::TOKEN_GRACE_MS;
 use porchlight_schema::session::{SessionEnd, Tenant};
 use porchlight_schema::time::TimestampMs;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::problem::{Code, Problem};
 use crate::keys::{self, SessionTokens};
@@ -116,6 +117,21 @@ impl Caller {
     }
 }
 
+/// What was presented when a connection was opened, to be looked at again while it stays.
+#[derive(Debug)]
+pub struct Presented(SecretString);
+
+impl Presented {
+    /// The credential in these headers.
+    ///
+    /// # Errors
+    ///
+    /// 401 where there is none, or more than one.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        presented(headers).map(|credential| Self(credential.into()))
+    }
+}
+
 /// Finds out who asks.
 pub struct Authenticator {
     store: Arc<dyn Store>,
@@ -155,14 +171,25 @@ impl Authenticator {
     ///
     /// 401: no credential, or none that is good; 429: too many requests of it; 503: the store can't tell.
     pub async fn caller(&self, headers: &HeaderMap, now: TimestampMs) -> Result<Caller, Problem> {
-        let credential = presented(headers)?;
-        let caller = if SessionTokens::is_token(credential) {
-            Caller::Session(self.tokens.check(credential).map_err(|_| unknown())?)
-        } else {
-            self.key(credential, now).await?
-        };
+        let caller = self.known(presented(headers)?, now).await?;
         self.limit(&caller)?;
         Ok(caller)
+    }
+
+    /// Whether what was presented once is no good any more. It counts as no request; while the store can't tell, it is
+    /// as good as it was.
+    pub async fn is_revoked(&self, presented: &Presented, now: TimestampMs) -> bool {
+        let known = self.known(presented.0.expose_secret(), now).await;
+        known.is_err_and(|problem| problem.code() == Code::CredentialInvalid)
+    }
+
+    async fn known(&self, credential: &str, now: TimestampMs) -> Result<Caller, Problem> {
+        if SessionTokens::is_token(credential) {
+            let session_id = self.tokens.check(credential).map_err(|_| unknown())?;
+            Ok(Caller::Session(session_id))
+        } else {
+            self.key(credential, now).await
+        }
     }
 
     /// The token of a session.

@@ -4,6 +4,8 @@
 //! It reads the raw payload: the framework's own readers know neither a limit as sent beside one as unpacked, nor a
 //! deadline (it cuts a slow head off, but a body sent a byte at a time would hold a connection for ever).
 
+mod inflate;
+pub(super) mod stream;
 mod unpack;
 
 use std::time::Duration;
@@ -15,7 +17,8 @@ use actix_web::http::header::{
 use actix_web::web::{Bytes, BytesMut};
 use futures_util::{FutureExt, Stream, StreamExt};
 use porchlight_schema::limits::{
-    BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX, REQUEST_BODY_BYTES_MAX,
+    BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX, NDJSON_SENT_BYTES_MAX,
+    NDJSON_UNPACKED_BYTES_MAX, REQUEST_BODY_BYTES_MAX,
 };
 use tokio::time::Instant;
 
@@ -36,6 +39,11 @@ impl Limits {
     pub const BATCH: Self = Self {
         sent_bytes: BATCH_SENT_BYTES_MAX,
         unpacked_bytes: BATCH_UNPACKED_BYTES_MAX,
+    };
+    /// Of a request of many batches (contract 9).
+    pub const NDJSON: Self = Self {
+        sent_bytes: NDJSON_SENT_BYTES_MAX,
+        unpacked_bytes: NDJSON_UNPACKED_BYTES_MAX,
     };
     /// Of anything else.
     pub const REQUEST: Self = Self {
@@ -67,12 +75,25 @@ pub struct Announced {
 ///
 /// 415, then 413.
 pub fn json(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
-    if !is_json(headers) {
+    media(headers, "application/json", limits)
+}
+
+/// Checks the head of a request whose body must be of one media type: that type, coding, announced length.
+///
+/// # Errors
+///
+/// 415, then 413.
+pub fn media(
+    headers: &HeaderMap,
+    media: &'static str,
+    limits: Limits,
+) -> Result<Announced, Problem> {
+    if !is_media(headers, media) {
         let problem = Problem::new(
             Code::UnsupportedMediaType,
-            "This takes application/json in UTF-8.",
+            format!("This takes {media} in UTF-8."),
         );
-        return Err(problem.with_header(ACCEPT, HeaderValue::from_static("application/json")));
+        return Err(problem.with_header(ACCEPT, HeaderValue::from_static(media)));
     }
     announced(headers, limits)
 }
@@ -148,11 +169,7 @@ impl Announced {
     where
         S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
     {
-        let mut chunks = Chunks {
-            payload,
-            deadlines,
-            ends_at: None,
-        };
+        let mut chunks = Chunks::new(payload, deadlines);
         let Some(first) = chunks.next().await? else {
             return Ok(Bytes::new());
         };
@@ -187,6 +204,14 @@ struct Chunks<S> {
 }
 
 impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
+    fn new(payload: S, deadlines: Deadlines) -> Self {
+        Self {
+            payload,
+            deadlines,
+            ends_at: None,
+        }
+    }
+
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         let item = match self.payload.next().now_or_never() {
             Some(item) => item,

@@ -102,12 +102,21 @@ impl Call {
     ///
     /// 406.
     pub fn accepts_json(&self) -> Result<(), Problem> {
-        if accepts(self.headers(), "application", "json") {
+        self.accepts("application", "json")
+    }
+
+    /// Whether `Accept` lets us answer with this media type.
+    ///
+    /// # Errors
+    ///
+    /// 406.
+    pub fn accepts(&self, main: &str, sub: &str) -> Result<(), Problem> {
+        if accepts(self.headers(), main, sub) {
             Ok(())
         } else {
             Err(Problem::new(
                 Code::NotAcceptable,
-                "This path gives application/json.",
+                format!("This path gives {main}/{sub}."),
             ))
         }
     }

@@ -45,7 +45,7 @@ pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
             updated_at,
         } => InsightView::processing(&row.start, events, pod.as_ref(), *updated_at),
         InsightState::Scored(stored) => {
-            let image = path_image::link(&call, row.start.session_id, &stored.record);
+            let image = path_image::link(&call, row.start.session_id);
             InsightView::scored(&row.start, &stored.record, image)
         }
     };

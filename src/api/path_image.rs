@@ -19,7 +19,7 @@ use porchlight_actors::ports::SessionRow;
 use porchlight_actors::service::{InsightState, Service};
 use porchlight_core::picture::{self, svg};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::insight::{InsightRecord, Score};
+use porchlight_schema::insight::Score;
 use porchlight_schema::limits::{
     PICTURES_DRAWN_AT_ONCE_MAX, PICTURES_KEPT_MAX, PICTURES_WAITING_MAX,
 };
@@ -218,10 +218,9 @@ fn from_hex(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
     Some(bytes)
 }
 
-/// The link to the picture of a session that was scored so, for who made this call; none where there is no path.
-pub(super) fn link(call: &Call, session_id: SessionId, record: &InsightRecord) -> Option<String> {
-    let has_path = record.score.as_ref().is_some_and(|score| score.has_path);
-    let images = call.state.images.as_ref().filter(|_| has_path)?;
+/// The link to a session's picture, for who made this call; whether there is a path to draw is the insight's to say.
+pub(super) fn link(call: &Call, session_id: SessionId) -> Option<String> {
+    let images = call.state.images.as_ref()?;
     images.url(&call.http, session_id)
 }
 

@@ -37,7 +37,8 @@ impl RequestId {
     }
 
     /// A new one: the process's random number, and a running one. It names, it does not protect.
-    fn own() -> Self {
+    #[must_use]
+    pub fn own() -> Self {
         static PROCESS: LazyLock<u64> = LazyLock::new(|| {
             let mut bytes = [0_u8; 8];
             crate::world::fill(&mut bytes);

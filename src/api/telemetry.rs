@@ -2,7 +2,6 @@
 //! too, so that overload is refused at the least cost; the body is held once, and a batch exists only packed.
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{HeaderValue, UPGRADE};
 use porchlight_actors::observe::{BatchOutcome, Metrics};
 use porchlight_actors::service::{AdmitError, IngestError};
 use porchlight_schema::limits::BATCH_SAMPLES_MAX;
@@ -50,20 +49,6 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
     Ok(answer.respond(HttpResponse::Accepted(), body))
 }
 
-/// A GET here is for a WebSocket; this one does not ask for it.
-///
-/// # Errors
-///
-/// Always: 426, after the checks of credential and session.
-pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
-    let caller = call.caller().await?;
-    let session_id = call.session_id();
-    caller.may_act_on(session_id)?;
-    call.session(&caller, session_id).await?;
-    let problem = Problem::new(Code::UpgradeRequired, "Telemetry is sent with POST.");
-    Err(problem.with_header(UPGRADE, HeaderValue::from_static("websocket")))
-}
-
 /// Why a batch was not admitted.
 pub(super) fn not_admitted(error: AdmitError) -> Problem {
     match error {
@@ -87,12 +72,17 @@ pub(super) fn decode(format: Format, body: &[u8]) -> Result<DecodedBatch, Proble
     let decoded = format
         .decode(body)
         .map_err(|error| not_decoded(format, error))?;
-    if decoded.unknown_kinds > 0 {
+    count_unknown(&decoded);
+    Ok(decoded)
+}
+
+/// Counts what was skipped in a batch.
+pub(super) fn count_unknown(batch: &DecodedBatch) {
+    if batch.unknown_kinds > 0 {
         Metrics::get()
             .samples_unknown
-            .increment(u64::from(decoded.unknown_kinds));
+            .increment(u64::from(batch.unknown_kinds));
     }
-    Ok(decoded)
 }
 
 /// Why a batch could not be read.

@@ -12,12 +12,13 @@ use porchlight_actors::ports::{DeliveryRow, DeliveryStatus, Page};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::MessageEvent;
 
+use super::asked::{Asked, CURSOR};
 use super::layout::{self, Frame, Here, Notice, ago, clock, empty, icon, next_page, notice};
 use super::visit::Visit;
 use super::{ROOT, act, guard, page, words};
 use crate::api::problem::Problem;
 use crate::api::query;
-use filter::Asked;
+use filter::{is_narrowed, may_be_retried, of_retry};
 
 /// Rows of one page.
 const ROWS: u32 = 50;
@@ -36,13 +37,13 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 
 async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
     let webhooks = visit.webhooks()?;
-    let asked = Asked::of(visit.http.query_string());
+    let asked = filter::asked(visit.http.query_string());
     let outbox = webhooks.outbox();
     let current = outbox
         .endpoint(visit.tenant())
         .await?
         .map(|endpoint| endpoint.id);
-    let rows = match asked.filter() {
+    let rows = match filter::read(&asked) {
         Ok(filter) => {
             let after = asked.after().map(|id| MessageId::from_bytes(id.to_bytes()));
             Ok(outbox
@@ -55,8 +56,8 @@ async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
     let body = html! {
         header.title {
             h1 { "Webhook deliveries" }
-            @if asked.may_be_retried() && rows.as_ref().is_ok_and(|page| !page.rows.is_empty()) && current.is_some() {
-                a.button href={ (ROOT) "/deliveries/retry?" (asked.retry_query()) } { (icon(layout::Icon::Again)) "Retry all that match…" }
+            @if may_be_retried(&asked) && rows.as_ref().is_ok_and(|page| !page.rows.is_empty()) && current.is_some() {
+                a.button href={ (ROOT) "/deliveries/retry?" (of_retry(&asked)) } { (icon(layout::Icon::Again)) "Retry all that match…" }
             }
         }
         (tabs(&asked))
@@ -112,7 +113,7 @@ fn form(asked: &Asked) -> Markup {
             div { label for="from" { "From (UTC)" } input #from type="datetime-local" name="from" value=(asked.local("from")); }
             div { label for="to" { "Before (UTC)" } input #to type="datetime-local" name="to" value=(asked.local("to")); }
             button { "Filter" }
-            @if asked.is_narrowed() { a.clear href={ (ROOT) "/deliveries" } { "Clear" } }
+            @if is_narrowed(asked) || asked.has(&["status"]) { a.clear href={ (ROOT) "/deliveries" } { "Clear" } }
         }
     }
 }
@@ -126,10 +127,10 @@ fn table(
     let next = page
         .next
         .map(|id| query::cursor(SessionId::from_bytes(id.to_bytes())));
-    let next = next.map(|cursor| format!("{ROOT}/deliveries?{}", asked.with("cursor", &cursor)));
+    let next = next.map(|cursor| format!("{ROOT}/deliveries?{}", asked.with(CURSOR, &cursor)));
     let first = asked
         .after()
-        .map(|_| format!("{ROOT}/deliveries?{}", asked.with("cursor", "")));
+        .map(|_| format!("{ROOT}/deliveries?{}", asked.with(CURSOR, "")));
     html! {
         @if page.rows.is_empty() { (nothing(asked, current, next.is_some())) } @else {
             div.table { table {
@@ -142,6 +143,24 @@ fn table(
             } }
         }
         (next_page(next, first))
+    }
+}
+
+/// The messages of one session, in their order.
+pub(super) fn of_session(
+    frame: &Frame<'_>,
+    rows: &[DeliveryRow],
+    current: Option<EndpointId>,
+) -> Markup {
+    html! {
+        div.table { table {
+            caption.hidden { "Webhook messages of this session, in order" }
+            thead { tr {
+                th scope="col" { "Status" } th scope="col" { "Message" } th.opt scope="col" { "Made (UTC)" }
+                th.num.opt scope="col" { "Tries" } th scope="col" { "Last result" } th.opt scope="col" { "Next try" }
+            } }
+            tbody { @for row in rows { (line(frame, row, current)) } }
+        } }
     }
 }
 
@@ -182,14 +201,13 @@ fn nothing(asked: &Asked, current: Option<EndpointId>, more: bool) -> Markup {
             html! { "Many deliveries were looked at, and none of them matches. There are older ones." },
         );
     }
-    if asked.get("status") == DeliveryStatus::Failed.as_str() && !asked.is_narrowed_beyond_status()
-    {
+    if asked.get("status") == DeliveryStatus::Failed.as_str() && !is_narrowed(asked) {
         return empty(
             "Nothing has failed",
             html! { "No delivery failed for good." },
         );
     }
-    if asked.is_narrowed() || !asked.get("status").is_empty() {
+    if is_narrowed(asked) || asked.has(&["status"]) {
         return empty(
             "No delivery matches",
             html! { "Widen the filter, or " a href={ (ROOT) "/deliveries" } { "see all" } "." },

@@ -11,7 +11,9 @@ use super::form::WORD;
 use super::{ROOT, words};
 use crate::api::problem::Problem;
 use crate::api::request_id::RequestId;
-pub(super) use parts::{Icon, ago, clock, copy, duration, empty, icon, next_page, status, time};
+pub(super) use parts::{
+    Icon, ago, clock, copy, duration, empty, icon, next_page, status, thousands, time,
+};
 
 /// Which entry of the navigation a page belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

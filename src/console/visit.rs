@@ -8,7 +8,9 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{COOKIE, HeaderValue};
 use actix_web::web::Data;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use porchlight_actors::ports::SessionRow;
 use porchlight_actors::webhook::Webhooks;
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -18,6 +20,7 @@ use super::layout::Frame;
 use super::ticket::Ticket;
 use super::{Console, ROOT};
 use crate::api::ApiState;
+use crate::api::call::session_not_found;
 use crate::api::problem::{Code, Problem};
 
 /// The cookie, where the browser came over TLS; the prefix has browsers refuse one that was set without.
@@ -123,6 +126,17 @@ impl Visit {
     /// A part of the path.
     pub(super) fn in_path(&self, name: &str) -> &str {
         self.http.match_info().get(name).unwrap_or_default()
+    }
+
+    /// The session in the path, if it is this tenant's.
+    pub(super) async fn session(&self) -> Result<SessionRow, Problem> {
+        let id: SessionId = self
+            .in_path("id")
+            .parse()
+            .map_err(|_| session_not_found())?;
+        let row = self.state.service.find(id).await?;
+        row.filter(|row| row.start.tenant == self.tenant())
+            .ok_or_else(session_not_found)
     }
 
     /// The webhooks of this process.

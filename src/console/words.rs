@@ -2,6 +2,8 @@
 
 use porchlight_actors::ports::DeliveryStatus;
 use porchlight_core::webhook::Cause;
+use porchlight_schema::event::EventType;
+use porchlight_schema::insight::ReasonCode;
 
 /// What went wrong with a try, and what to do about it.
 pub(super) fn cause(cause: Cause) -> (&'static str, &'static str) {
@@ -56,5 +58,61 @@ pub(super) fn status(status: DeliveryStatus) -> &'static str {
         }
         DeliveryStatus::Superseded => "A newer insight of the same session went in its place.",
         DeliveryStatus::Cancelled => "The webhook was deleted while it waited.",
+    }
+}
+
+/// What a reason code says.
+pub(super) fn reason(code: ReasonCode) -> &'static str {
+    match code {
+        ReasonCode::FullAttempt => "Went on foot to the door and stayed there",
+        ReasonCode::PartialAttempt => {
+            "Came near on foot, but not to the door or not up to the floor"
+        }
+        ReasonCode::NoAttempt => "Never came near the address on foot",
+        ReasonCode::PossibleNoAttempt => {
+            "Perhaps never came near: the phone may have stayed in the vehicle, or too little was seen"
+        }
+        ReasonCode::InsufficientData => "Too little was seen to tell",
+        ReasonCode::DeliveredToRightDoorstep => "The drop-off was at the right door",
+        ReasonCode::PossibleLobbyHandoff => {
+            "Perhaps handed over in the lobby: the door is on an upper floor"
+        }
+        ReasonCode::PossibleWrongAddress => {
+            "Perhaps at another address: a stay at a door far from this one"
+        }
+        ReasonCode::SessionTimeout => "The service ended the session, because nobody stopped it",
+        ReasonCode::TelemetryStreamInterrupted => "The phone was silent for a while",
+    }
+}
+
+/// A reason code in few words.
+pub(super) fn reason_label(code: ReasonCode) -> &'static str {
+    match code {
+        ReasonCode::FullAttempt => "Full attempt",
+        ReasonCode::PartialAttempt => "Partial attempt",
+        ReasonCode::NoAttempt => "No attempt",
+        ReasonCode::PossibleNoAttempt => "Possibly no attempt",
+        ReasonCode::InsufficientData => "Too little data",
+        ReasonCode::DeliveredToRightDoorstep => "Right doorstep",
+        ReasonCode::PossibleLobbyHandoff => "Possible lobby hand-off",
+        ReasonCode::PossibleWrongAddress => "Possible wrong address",
+        ReasonCode::SessionTimeout => "Timed out",
+        ReasonCode::TelemetryStreamInterrupted => "Stream interrupted",
+    }
+}
+
+/// What an event is called.
+pub(super) fn event(event: EventType) -> &'static str {
+    match event {
+        EventType::Driving => "Driving",
+        EventType::Walking => "Walking",
+        EventType::Stopped => "Stopped",
+        EventType::Stairs => "Stairs",
+        EventType::Elevator => "Elevator",
+        EventType::Backtracking => "Backtracking",
+        EventType::Gate => "Gate",
+        EventType::GpsDegraded => "GPS degraded",
+        EventType::GpsLost => "GPS lost",
+        EventType::GpsRestored => "GPS restored",
     }
 }

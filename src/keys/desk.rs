@@ -176,17 +176,34 @@ impl KeyDesk {
             created_at: now,
         };
         let organization = self.keys.organization(candidate).await?;
-        let made = super::make(kind, env, crate::world::fill);
+        let tenant = Tenant {
+            organization_id: organization.id,
+            env,
+        };
+        let expires_at = order.expires_ms.map(|expires_ms| now.plus_ms(expires_ms));
+        self.create_for(tenant, kind, expires_at, now).await
+    }
+
+    /// Makes a key of an organization that there is, at `now`.
+    ///
+    /// # Errors
+    ///
+    /// The store.
+    pub async fn create_for(
+        &self,
+        tenant: Tenant,
+        kind: KeyKind,
+        expires_at: Option<TimestampMs>,
+        now: TimestampMs,
+    ) -> Result<CreatedKey, DeskError> {
+        let made = super::make(kind, tenant.env, crate::world::fill);
         let record = KeyRecord {
             id: KeyId::new(now, SystemEntropy.random()),
-            tenant: Tenant {
-                organization_id: organization.id,
-                env,
-            },
+            tenant,
             kind,
             last4: made.last4,
             created_at: now,
-            expires_at: order.expires_ms.map(|expires_ms| now.plus_ms(expires_ms)),
+            expires_at,
             revoked_at: None,
         };
         let id = record.id.to_string();
@@ -194,10 +211,40 @@ impl KeyDesk {
         Ok(CreatedKey {
             id,
             key: made.text.expose_secret().to_owned(),
-            organization_id: organization.id.to_string(),
-            env: env.key_word().to_owned(),
+            organization_id: tenant.organization_id.to_string(),
+            env: tenant.env.key_word().to_owned(),
             kind: kind_word(kind).to_owned(),
         })
+    }
+
+    /// The keys of an organization in one environment, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The store.
+    pub async fn list_of(&self, tenant: Tenant) -> Result<Vec<KeyRecord>, DeskError> {
+        let mut records = self.keys.list_keys(Some(tenant.organization_id)).await?;
+        records.retain(|record| record.tenant == tenant);
+        Ok(records)
+    }
+
+    /// Revokes a key of this organization and environment at `now`; an earlier revocation stays.
+    ///
+    /// # Errors
+    ///
+    /// There is no such key there, or the store failed.
+    pub async fn revoke_of(
+        &self,
+        tenant: Tenant,
+        id: KeyId,
+        now: TimestampMs,
+    ) -> Result<KeyRecord, DeskError> {
+        let own = self.list_of(tenant).await?;
+        if !own.iter().any(|record| record.id == id) {
+            return Err(DeskError::NotFound);
+        }
+        let revoked = self.keys.revoke_key(id, now).await?;
+        revoked.ok_or(DeskError::NotFound)
     }
 
     /// All keys, oldest first.

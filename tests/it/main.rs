@@ -7,11 +7,17 @@ mod commands;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod dashboards;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod overload;
 #[cfg(test)]
 mod phone;
+#[cfg(test)]
+#[path = "../webhook/receiver.rs"]
+#[expect(dead_code, reason = "the tests of webhooks use all of it")]
+mod receiver;
 #[cfg(test)]
 mod server;
 #[cfg(test)]

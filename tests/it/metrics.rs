@@ -1,9 +1,14 @@
 //! `/metrics` of a server that has just started: every series is there, at 0.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use porchlight_actors::observe::{CATALOGUE, Instrument};
+use porchlight::api::problem::Code;
+use porchlight::config::Config;
+use porchlight::ops::client::OpsClient;
+use porchlight_actors::observe::{CATALOGUE, Instrument, Label};
+use serde_json::json;
 
 use crate::server::{Folder, Server, block_on, http};
 
@@ -51,6 +56,104 @@ fn every_series_of_the_catalogue_is_there_from_the_start() {
     }
     check_by_promtool(&text);
     server.stop();
+}
+
+/// How many series a page has.
+fn series(text: &str) -> usize {
+    let is_series = |line: &&str| line.starts_with("porchlight_");
+    text.lines().filter(is_series).count()
+}
+
+#[test]
+fn a_thousand_organizations_do_not_raise_the_number_of_series() {
+    let folder = Folder::new();
+    let server = Server::start(
+        &folder,
+        &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "127.0.0.0/8")],
+    );
+    let before = series(&scraped(&server));
+    let mut config = Config::default();
+    config.store.path = folder.store();
+    let operators = OpsClient::of(&config).unwrap().unwrap();
+    let address = json!({"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0});
+    let start = json!({"deliveryId": "d", "externalRiderId": "r", "address": address});
+    // Nobody listens there: each message is tried and fails.
+    let webhook = json!({"url": "https://127.0.0.1:1/"});
+    block_on(async {
+        let http = http();
+        for number in 0..1_000 {
+            let name = format!("organization {number}");
+            let made = operators.create_key(&name, "sandbox", "secret", None);
+            let key = made.await.unwrap().key;
+            for (path, body) in [("webhooks", &webhook), ("sessions/start", &start)] {
+                let answer = http
+                    .post(format!("{}/v1/{path}", server.api))
+                    .bearer_auth(&key)
+                    .header("content-type", "application/json")
+                    .body(body.to_string());
+                assert_eq!(answer.send().await.unwrap().status(), 201);
+            }
+        }
+    });
+    let text = scraped(&server);
+    assert!(
+        text.contains("\nporchlight_sessions_started_total 1000\n"),
+        "a thousand organizations were at work"
+    );
+    assert_eq!(series(&text), before);
+    server.stop();
+}
+
+/// The page of all metrics, as `docs/metrics.md` has it.
+fn page() -> String {
+    let mut page = String::from(
+        "# Metrics\n\nWhat `/metrics` on the operators' listener tells, beside the usual `process_*` of the process itself. \
+         Made from the\ncatalogue in the code by a test: `PORCHLIGHT_WRITE=1 cargo test --test it \
+         the_page_of_metrics`.\n\nLabels are closed lists, and no label names a customer, a session or a URL: the number of \
+         series does not depend on\nload. Every series stands at 0 from the start. Histograms have classic buckets: `NAME_bucket`, \
+         `NAME_sum`, `NAME_count`.\n",
+    );
+    let mut section = "";
+    for definition in CATALOGUE {
+        if definition.section != section {
+            section = definition.section;
+            page.push_str(&format!(
+                "\n## {section}\n\n| name | type | unit | labels | what |\n|---|---|---|---|---|\n"
+            ));
+        }
+        let labels: Vec<_> = definition.labels.iter().map(label).collect();
+        page.push_str(&format!(
+            "| `{}` | {} | {} | {} | {} |\n",
+            definition.name,
+            definition.instrument.as_str(),
+            definition.unit.as_str(),
+            labels.join("; "),
+            definition.help
+        ));
+    }
+    page
+}
+
+fn label(label: &Label) -> String {
+    let values: Vec<_> = match (label.name, label.values) {
+        ("code", []) => Code::ALL.iter().map(|code| code.as_str()).collect(),
+        ("version", _) => vec!["as `porchlight --version` says"],
+        (_, values) => values.to_vec(),
+    };
+    format!("`{}`: {}", label.name, values.join(", "))
+}
+
+#[test]
+fn the_page_of_metrics_is_the_catalogue() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    if std::env::var_os("PORCHLIGHT_WRITE").is_some() {
+        std::fs::write(&file, page()).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        written == page(),
+        "docs/metrics.md is old: PORCHLIGHT_WRITE=1 cargo test --test it the_page_of_metrics"
+    );
 }
 
 fn check_by_promtool(text: &str) {

@@ -25,7 +25,7 @@ mod tests;
 pub use fingerprint::{Fingerprint, trace_fingerprint};
 pub use knowledge::{
     Knowledge, LearnedPoint, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, Replay, learn,
-    place_key,
+    place_key, recorded_together,
 };
 
 use porchlight_schema::event::{Event, seconds, sort_events};

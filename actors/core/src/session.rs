@@ -5,6 +5,7 @@
 //! *that* it is there, and asks for it ([`Step::Read`]) when its turn has come. Each input answers with the one
 //! thing to do next, so that its shell is a loop.
 
+pub mod feed;
 pub mod lifetime;
 pub mod replay;
 mod snapshot;
@@ -17,7 +18,7 @@ use porchlight_schema::sample::packed::PackedBatch;
 use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, Told};
 
 pub use snapshot::{RestoreError, SNAPSHOT_FORMAT};
 
@@ -160,6 +161,12 @@ impl SessionMachine {
     #[must_use]
     pub fn change_count(&self) -> u32 {
         self.timeline.change_count()
+    }
+
+    /// The changes numbered `number` and up, at most `limit` of them.
+    #[must_use]
+    pub fn told_since(&self, number: u32, limit: usize) -> Vec<Told> {
+        self.timeline.told_since(number, limit)
     }
 
     /// Whether enough was applied since the last snapshot for a new one.

@@ -21,12 +21,25 @@ pub struct Change {
     pub is_closed: bool,
 }
 
+/// A change as it is told to whoever watches: numbers run from 0 without holes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// The running number.
+    pub number: u32,
+    /// The event's place among all: by it the opening and the closing of one event find each other.
+    pub place: u32,
+    /// The event as it was then.
+    pub event: Event,
+}
+
 /// The events that were emitted, with the numbers of the changes that opened and closed them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EventLog {
     events: Vec<Event>,
     /// Of each event: the change that opened it, and the one that closed it.
     numbers: Vec<(u32, Option<u32>)>,
+    /// What was known of each event when it was opened.
+    as_opened: Vec<(Confidence, Metadata)>,
     next_number: u32,
     /// Of each type the place of its open event, plus one; 0 where none is open.
     open: [u16; EventType::ALL.len()],
@@ -107,6 +120,7 @@ impl EventLog {
             self.dropped = self.dropped.saturating_add(1);
             return None;
         }
+        self.as_opened.push((event.confidence, event.metadata));
         self.events.push(event);
         self.numbers.push((self.next_number, None));
         self.next_number += 1;
@@ -213,6 +227,27 @@ impl Timeline {
         }
         changes.sort_by_key(|change| change.number);
         changes
+    }
+
+    /// The changes numbered `number` and up, at most `limit` of them, each with its event as it was told then: what
+    /// has closed since is open in the change that opened it.
+    #[must_use]
+    pub fn told_since(&self, number: u32, limit: usize) -> Vec<Told> {
+        let changes = self.changes_since(number).into_iter().take(limit);
+        changes.filter_map(|change| self.told(change)).collect()
+    }
+
+    fn told(&self, change: Change) -> Option<Told> {
+        let mut event = *self.log.events.get(change.place)?;
+        if !change.is_closed {
+            event.t_end_ms = None;
+            (event.confidence, event.metadata) = *self.log.as_opened.get(change.place)?;
+        }
+        Some(Told {
+            number: change.number,
+            place: u32::try_from(change.place).ok()?,
+            event,
+        })
     }
 
     /// What the intake took and dropped.

@@ -31,6 +31,7 @@ mod fact;
 pub mod http;
 pub mod runtime;
 pub mod store;
+pub mod streams;
 pub mod webhook;
 
 use std::sync::LazyLock;
@@ -303,10 +304,12 @@ impl Metrics {
 /// the recorder is installed.
 pub fn install() {
     describe();
+    streams::StreamMetrics::get().reset();
     http::HttpMetrics::get().in_flight.set(0.0);
     let store = store::StoreMetrics::get();
     store.queue.set(0.0);
     store.disk.set(0.0);
+    store.disk_free.set(0.0);
     runtime::RuntimeMetrics::get().tell();
     webhook::WebhookMetrics::get().reset();
     let metrics = Metrics::get();

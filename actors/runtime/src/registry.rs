@@ -6,6 +6,7 @@
 
 mod admission;
 mod handle;
+mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +31,7 @@ use crate::timers::Wheel;
 
 pub use admission::{AdmitError, Permit};
 pub use handle::Handle;
+pub use watch::Watch;
 
 /// How long a caller waits for a session's events before it is told to come again.
 const ASK: Duration = Duration::from_secs(5);
@@ -80,6 +82,7 @@ pub(crate) struct Inner {
     scoring: ScoringPool,
     draining: AtomicBool,
     in_flight_bytes: AtomicUsize,
+    watched: watch::Watched,
 }
 
 impl std::fmt::Debug for Registry {
@@ -125,6 +128,7 @@ impl Registry {
             scoring: parts.scoring,
             draining: AtomicBool::new(false),
             in_flight_bytes: AtomicUsize::new(0),
+            watched: watch::Watched::default(),
         });
         let registry = Self { inner };
         let lanes = parts.arbiters.into_iter().map(|arbiter| {
@@ -325,6 +329,7 @@ impl Registry {
             Metrics::get().sessions_live.decrement(1.0);
             self.inner.ending.insert(session_id, handle);
         }
+        self.wake_watchers(session_id);
         self.inner.scoring.request(session_id);
     }
 
@@ -337,6 +342,7 @@ impl Registry {
     }
 
     fn on_scored(&self, session_id: SessionId) {
+        self.wake_watchers(session_id);
         if let Some((_, handle)) = self.inner.ending.remove(&session_id)
             && let Some(actor) = handle.slot().actor.take()
         {
@@ -422,6 +428,7 @@ impl Registry {
     /// No new work from now on.
     pub(crate) fn refuse(&self) {
         self.inner.draining.store(true, Ordering::SeqCst);
+        self.wake_all_watchers();
     }
 
     /// Whether new work is refused.

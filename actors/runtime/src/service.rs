@@ -1,6 +1,7 @@
 //! What the edges call: sessions are started, fed, stopped and read here. Every answer is given after the commit
 //! that it speaks of.
 
+mod feed;
 mod lifecycle;
 mod path;
 mod telemetry;
@@ -18,7 +19,9 @@ use crate::ports::{
 use crate::registry::Registry;
 use crate::scoring::ScoringPool;
 
-pub use crate::registry::{AdmitError, Parts, Permit};
+pub use crate::registry::{AdmitError, Parts, Permit, Watch};
+pub use feed::FeedState;
+pub use porchlight_core::timeline::Told;
 pub use telemetry::{IngestError, Target};
 
 /// A session to be started.
@@ -158,6 +161,11 @@ impl Service {
         after: Option<SessionId>,
     ) -> StoreResult<Page<SessionRow, SessionId>> {
         self.store().list(tenant, filter, limit, after).await
+    }
+
+    /// A session's insight, if it is scored.
+    pub async fn scored(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
+        self.store().insight(session_id).await
     }
 
     /// Where a session's insight stands.

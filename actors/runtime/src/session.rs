@@ -4,6 +4,8 @@
 //! While the actor waits for the store, its mailbox waits too (`ctx.wait`): messages are handled one after the
 //! other, never interleaved.
 
+mod watching;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +20,8 @@ use porchlight_schema::time::TimestampMs;
 use crate::observe::{ActorKind, ActorMetrics, Fact, MessageKind, Metrics, Outcome, StopReason};
 use crate::ports::{JournalEntry, Note, Snapshot, StoreResult};
 use crate::registry::{Handle, LiveEvents, Registry};
+
+pub(crate) use watching::ReadTold;
 
 /// Batches read from the journal at once.
 const READ_BATCHES: usize = 64;
@@ -222,7 +226,9 @@ impl SessionActor {
         // The machine is thrown away when it panics, so that nobody sees it half changed.
         match catch_unwind(AssertUnwindSafe(|| machine.arrive(context, seq, batch))) {
             Ok(step) => {
-                running.note_change(self.registry.inner().clock.now());
+                if running.note_change(self.registry.inner().clock.now()) {
+                    self.registry.wake_watchers(self.handle.session_id);
+                }
                 Some(step)
             }
             Err(_panic) => {
@@ -332,15 +338,18 @@ impl SessionActor {
 }
 
 impl Running {
-    fn note_change(&mut self, now: TimestampMs) {
+    /// Notes what a batch changed; whether any event opened or closed.
+    fn note_change(&mut self, now: TimestampMs) -> bool {
         let change_count = self.machine.change_count();
-        if self.seen != change_count {
+        let has_changed = self.seen != change_count;
+        if has_changed {
             self.seen = change_count;
             self.changed_at = Some(now);
         }
         if self.machine.has_unsnapshotted() {
             self.unsnapshotted_since.get_or_insert_with(Instant::now);
         }
+        has_changed
     }
 
     fn snapshot_is_due(&self) -> bool {

@@ -10,6 +10,8 @@ use porchlight_bench::load::live::{self, Live};
 use porchlight_bench::load::overload::{self, Overload};
 use porchlight_bench::load::process;
 use porchlight_bench::load::ratio::{self, Ratio, Server};
+use porchlight_bench::load::streams::{self, Streams};
+use porchlight_bench::load::wire::Format;
 use porchlight_bench::load::{http, target::Target};
 use serde::Serialize;
 
@@ -58,6 +60,17 @@ enum Command {
         #[arg(long, default_value_t = 64)]
         connections: u32,
     },
+    /// Event streams and WebSockets that stay open: memory for each, and what ingest feels of them.
+    Streams {
+        #[command(flatten)]
+        at: At,
+        #[arg(long, default_value_t = 2_000)]
+        events: u32,
+        #[arg(long, default_value_t = 2_000)]
+        sockets: u32,
+        #[command(flatten)]
+        load: ClosedLoad,
+    },
     /// The service over the floor, in turns: the ratio of their processor time for each request.
     Ratio {
         /// The service's binary, a release build.
@@ -102,6 +115,9 @@ struct ClosedLoad {
     /// Ends earlier after this long, seconds.
     #[arg(long, default_value_t = 60)]
     at_most: u64,
+    /// json, gzip, protobuf, ndjson or websocket. NDJSON takes 32 sessions for each connection.
+    #[arg(long, default_value_t)]
+    format: Format,
 }
 
 impl ClosedLoad {
@@ -111,12 +127,14 @@ impl ClosedLoad {
             sessions,
             batches,
             at_most,
+            format,
         } = *self;
         Closed {
             connections,
             sessions,
             batches,
             at_most: Duration::from_secs(at_most),
+            format,
         }
     }
 }
@@ -222,6 +240,21 @@ async fn run(command: Command) -> anyhow::Result<()> {
             let result = live::run(&at.target, at.pid, load).await?;
             print(&result.text(), &result)
         }
+        Command::Streams {
+            at,
+            events,
+            sockets,
+            load,
+        } => {
+            let at = at.choose().await?;
+            let load = Streams {
+                events,
+                sockets,
+                load: load.load(),
+            };
+            let result = streams::run(&at.target, at.pid, load).await?;
+            print(&result.text(), &result)
+        }
         Command::Ratio {
             server,
             floor,
@@ -255,6 +288,7 @@ async fn overloaded(
         sessions: 256,
         batches: 20_000,
         at_most: Duration::from_secs(20),
+        format: Format::Json,
     };
     let normal = closed::run(&at.target, at.pid, normal).await?;
     let per_sec = per_sec.unwrap_or(normal.per_sec * times);

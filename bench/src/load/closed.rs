@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::http::Connection;
 use super::report::{Counts, Latency};
 use super::target::{Stream, Target};
+use super::wire::{Format, Sender};
 use super::{elapsed_ns, process};
-use crate::body::BatchWriter;
 
 /// How much.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +24,8 @@ pub struct Closed {
     pub batches: u32,
     /// Ends earlier after this long.
     pub at_most: Duration,
+    /// In what form.
+    pub format: Format,
 }
 
 /// What it came to.
@@ -91,12 +93,15 @@ pub async fn run(target: &Target, pid: u32, load: Closed) -> anyhow::Result<Clos
     let (began, cpu_before) = (Instant::now(), process::cpu_sec(pid)?);
     let tasks = tokio::task::LocalSet::new();
     for (connection, streams) in ready {
-        let (tally, headers) = (tally.clone(), target.headers());
+        // The floor reads one form only.
+        let is_floor = target.key.is_none();
+        let format = if is_floor { Format::Json } else { load.format };
+        let sender = Sender::new(format, target, streams.len());
         tasks.spawn_local(send(
             connection,
             streams,
-            headers,
-            tally,
+            sender,
+            tally.clone(),
             began + load.at_most,
         ));
     }
@@ -121,35 +126,29 @@ pub async fn run(target: &Target, pid: u32, load: Closed) -> anyhow::Result<Clos
 async fn send(
     mut connection: Connection,
     mut streams: Vec<Stream>,
-    headers: String,
+    mut sender: Sender,
     tally: Rc<RefCell<Tally>>,
     until: Instant,
 ) {
-    let mut writer = BatchWriter::default();
-    let count = streams.len();
-    for turn in 0.. {
+    loop {
         {
             let mut tally = tally.borrow_mut();
             if tally.left == 0 || Instant::now() >= until {
                 return;
             }
-            tally.left -= 1;
+            tally.left = tally.left.saturating_sub(sender.batches());
         }
-        let Some(stream) = streams.get_mut(turn % count) else {
-            return;
-        };
         let sent = Instant::now();
-        let answer = connection
-            .request("POST", &stream.path, &headers, writer.write(stream.seq))
-            .await;
+        let answers = sender.exchange(&mut connection, &mut streams).await;
         let ns = elapsed_ns(sent);
         let mut tally = tally.borrow_mut();
-        match answer {
-            Ok(answer) => {
-                tally.counts.answer(&answer);
-                if answer.status == 202 {
-                    stream.seq += 1;
-                    tally.accepted_ns.push(ns);
+        match answers {
+            Ok(answers) => {
+                for answer in answers {
+                    tally.counts.answer(&answer);
+                    if answer.status == 202 {
+                        tally.accepted_ns.push(ns);
+                    }
                 }
             }
             Err(_) => tally.counts.failed += 1,

@@ -61,7 +61,14 @@ impl Connection {
         }
     }
 
-    /// Sends a request and waits for its answer. `headers` are whole lines with their ends.
+    /// Where it leads.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends a request and waits for its answer. `headers` are whole lines with their ends; without a `content-type`
+    /// among them the body is JSON.
     ///
     /// # Errors
     ///
@@ -95,8 +102,13 @@ impl Connection {
                 stream
             }
         };
+        let media_type = if headers.starts_with("content-type:") {
+            ""
+        } else {
+            "content-type: application/json\r\n"
+        };
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\n{media_type}content-length: {}\r\n{headers}\r\n",
             self.address,
             body.len(),
         );
@@ -117,6 +129,7 @@ struct Head {
     status: u16,
     retry_after: bool,
     content_bytes: usize,
+    in_pieces: bool,
     closes: bool,
 }
 
@@ -137,6 +150,10 @@ async fn read_answer(
         "an answer of {} bytes",
         head.content_bytes
     );
+    if head.in_pieces {
+        let body = read_pieces(stream, received, head_bytes).await?;
+        return Ok((answer_of(&head, body), head.closes));
+    }
     while received.len() < head_bytes + head.content_bytes {
         more(stream, received).await?;
     }
@@ -144,14 +161,43 @@ async fn read_answer(
         .get(head_bytes..head_bytes + head.content_bytes)
         .unwrap_or_default()
         .to_vec();
-    Ok((
-        Answer {
-            status: head.status,
-            retry_after: head.retry_after,
-            body,
-        },
-        head.closes,
-    ))
+    Ok((answer_of(&head, body), head.closes))
+}
+
+fn answer_of(head: &Head, body: Vec<u8>) -> Answer {
+    Answer {
+        status: head.status,
+        retry_after: head.retry_after,
+        body,
+    }
+}
+
+/// A body in pieces (RFC 9112, section 7.1), from a place in what was received on.
+async fn read_pieces(
+    stream: &mut TcpStream,
+    received: &mut Vec<u8>,
+    mut from: usize,
+) -> anyhow::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let rest = received.get(from..).unwrap_or_default();
+        let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else {
+            more(stream, received).await?;
+            continue;
+        };
+        let size = std::str::from_utf8(rest.get(..end).unwrap_or_default())?;
+        let size = usize::from_str_radix(size, 16).context("no size of a piece")?;
+        let (begins, ends) = (from + end + 2, from + end + 2 + size);
+        ensure!(ends <= ANSWER_BYTES_MAX, "an answer of {ends} bytes");
+        while received.len() < ends + 2 {
+            more(stream, received).await?;
+        }
+        if size == 0 {
+            return Ok(body);
+        }
+        body.extend_from_slice(received.get(begins..ends).unwrap_or_default());
+        from = ends + 2;
+    }
 }
 
 async fn more(stream: &mut TcpStream, received: &mut Vec<u8>) -> anyhow::Result<()> {
@@ -177,6 +223,7 @@ fn parse_head(head: &[u8]) -> anyhow::Result<Head> {
         status,
         retry_after: false,
         content_bytes: 0,
+        in_pieces: false,
         closes: false,
     };
     for line in lines {
@@ -191,7 +238,7 @@ fn parse_head(head: &[u8]) -> anyhow::Result<Head> {
         } else if name.eq_ignore_ascii_case("connection") {
             parsed.closes = value.eq_ignore_ascii_case("close");
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            bail!("an answer in pieces");
+            parsed.in_pieces = true;
         }
     }
     Ok(parsed)
@@ -202,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_and_pieces_are_refused() {
+    fn a_head_is_read() {
         let head = parse_head(b"HTTP/1.1 503 Busy\r\nRetry-After: 2\r\nContent-Length: 17\r\nConnection: close\r\n\r\n");
         let head = head.unwrap();
         assert_eq!(
@@ -214,7 +261,8 @@ mod tests {
             ),
             (503, true, 17, true)
         );
-        assert!(parse_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
+        let pieces = parse_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert!(!head.in_pieces && pieces.unwrap().in_pieces);
         assert!(parse_head(b"\r\n\r\n").is_err());
     }
 

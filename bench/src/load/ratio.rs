@@ -93,7 +93,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts the service on an embedded store in a new folder, with a client key, and without a limit of the key's
+    /// Starts the service on an embedded store in a new folder, with a secret key, and without a limit of the key's
     /// rate that the load could meet: it is still counted and checked.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl Drop for Server {
 fn create_key(binary: &Path, config_path: &Path) -> anyhow::Result<String> {
     let output = Command::new(binary)
         .args([
-            "keys", "create", "--org", "load", "--env", "sandbox", "--kind", "client", "--config",
+            "keys", "create", "--org", "load", "--env", "sandbox", "--kind", "secret", "--config",
         ])
         .arg(config_path)
         .stderr(Stdio::inherit())

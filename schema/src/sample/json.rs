@@ -52,9 +52,40 @@ pub fn decode_batch(text: &[u8]) -> Result<DecodedBatch, DecodeError> {
     }
 }
 
-/// Reads a batch that was already parsed, as one line of an NDJSON body is.
-pub fn decode_batch_value(value: &Value) -> Result<DecodedBatch, DecodeError> {
-    slow::decode_batch(value)
+/// A line of an NDJSON body: a batch with the session that it is of, as far as they can be read.
+#[derive(Debug, Clone)]
+pub struct DecodedLine {
+    /// What `sessionId` says; none where it is no text.
+    pub session_id: Option<String>,
+    /// What `seq` says; none where it is no number that a batch may have.
+    pub seq: Option<u32>,
+    /// The batch, or why it is none.
+    pub batch: Result<DecodedBatch, DecodeError>,
+}
+
+/// Reads a line: `{"sessionId": "ses_…", "seq": 17, "samples": [...]}`.
+///
+/// # Errors
+///
+/// [`DecodeError::Syntax`] where it is no JSON object.
+pub fn decode_line(text: &[u8]) -> Result<DecodedLine, DecodeError> {
+    if let Some((session_id, decoded)) = fast::decode_line(text) {
+        return Ok(DecodedLine {
+            session_id: Some(session_id.to_owned()),
+            seq: Some(decoded.seq),
+            batch: Ok(decoded),
+        });
+    }
+    let value = parse(text)?;
+    let Some(object) = value.as_object() else {
+        return Err(DecodeError::Syntax("not an object".into()));
+    };
+    let session_id = object.get("sessionId").and_then(Value::as_str);
+    Ok(DecodedLine {
+        session_id: session_id.map(ToOwned::to_owned),
+        seq: slow::read_seq(object).ok(),
+        batch: slow::decode_batch(&value),
+    })
 }
 
 /// Reads one sample, as a line of a recording holds it, into `builder`. False: its kind is not known, it was

@@ -12,7 +12,7 @@ use crate::api::problem::{Code, Problem};
 /// Bytes unpacked before they are counted, and before other requests get their turn.
 pub(super) const STEP_BYTES: usize = 64 * 1024;
 /// Logarithm of the largest window that a zstd frame may ask for: the limit of an unpacked batch.
-const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+pub(super) const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 /// A content coding that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ async fn drain(
     }
 }
 
-fn malformed(_: io::Error) -> Problem {
+pub(super) fn malformed(_: io::Error) -> Problem {
     Problem::new(
         Code::MalformedBody,
         "The body is not in the coding that Content-Encoding says.",

@@ -53,8 +53,8 @@ fn parameters() -> Value {
         ),
         "Last-Event-ID": header(
             "Last-Event-ID",
-            "The `id` of the last message that was seen: the stream goes on behind it.",
-            json!({ "type": "string", "pattern": "^[0-9]{1,9}$" }),
+            "The `id` of the last message that was seen: the stream goes on behind it. What is no number of ours is passed over.",
+            json!({ "type": "string" }),
         ),
         "Signature": {
             "name": "signature", "in": "query", "required": true,
@@ -81,6 +81,7 @@ fn headers() -> Value {
         "Accept": header("The media types that the path takes.", text()),
         "Accept-Encoding": header("The content encodings that the path takes.", text()),
         "Upgrade": header("`websocket`.", text()),
+        "X-Accel-Buffering": header("`no`: proxies pass on what comes as it comes.", text()),
         "ETag": header("Changes whenever the answer does.", text()),
         "Age": header(
             "Only where another node that runs the session can't be reached: how old the snapshot is that this answer was made \

@@ -222,10 +222,14 @@ fn evidence() -> Value {
 }
 
 fn events() -> Value {
-    let stream = "id: 0\nevent: event\ndata: {\"eventId\":0,\"type\":\"WALKING\",\"tStart\":180.0,\"tEnd\":null,\
-        \"confidence\":0.9,\"metadata\":{}}\n\nid: 1\nevent: end\ndata: {}\n\n";
+    let data = json!({
+        "eventId": "evt_01m7w9gsx00000002yxq0dxjqy_0000",
+        "type": "WALKING", "tStart": 180.0, "tEnd": null, "confidence": 0.9, "metadata": {},
+    });
+    let stream = format!("id: 1\nevent: event\ndata: {data}\n\n");
     let content = json!({ "text/event-stream": {
         "schema": { "type": "string", "description": "Server-sent events." },
+        "x-event": schema("StreamedEvent"), "x-end": schema("StreamEnd"),
         "examples": one("stream", stream.into()),
     } });
     Operation::new(
@@ -239,9 +243,10 @@ fn events() -> Value {
     )
     .parameter("SessionId")
     .parameter("Last-Event-ID")
-    .answer(200, "The stream.", &["Cache-Control"], content)
+    .answer(200, "The stream.", &["Cache-Control", "X-Accel-Buffering"], content)
+    .answer(204, "The client has had the end: there is nothing to come for again.", &[], Value::Null)
     .problems(&READ_PROBLEMS)
-    .problems(&[Code::InvalidParameter, Code::Draining])
+    .problems(&[Code::TooManyStreams, Code::Draining])
     .done()
 }
 

@@ -74,9 +74,8 @@ fn socket() -> Value {
     .problems(&[
         Code::BadRequest,
         Code::SessionNotFound,
-        Code::SessionCompleted,
         Code::UpgradeRequired,
-        Code::SessionBusy,
+        Code::TooManyStreams,
         Code::Draining,
     ])
     .done()

@@ -114,6 +114,8 @@ codes! {
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Rate limited";
     /// More batches of this session in flight than are taken at once.
     SessionBusy = TOO_MANY_REQUESTS, "session_busy", "Session busy";
+    /// More connections open than one organization, or one session, may have.
+    TooManyStreams = TOO_MANY_REQUESTS, "too_many_streams", "Too many streams";
     /// A fault that has no code of its own.
     Internal = INTERNAL_SERVER_ERROR, "internal", "Internal error";
     /// Too much to do.

@@ -42,16 +42,101 @@ async function refresh() {
   }
 }
 
-// Puts the main part of a page in the place of this one's, and the focus back to where it was.
+// Puts the main part of a page in the place of this one's, and the focus back to where it was. Where only parts differ
+// that say so, only they are replaced, so that what a person has opened beside them stays open.
 function swap(text) {
   const page = new DOMParser().parseFromString(text, "text/html");
   const [now, next] = [document.querySelector("main"), page.querySelector("main")];
   if (!next) return;
-  const focused = document.activeElement?.id;
-  now.replaceChildren(...next.childNodes);
   document.title = page.title;
-  if (focused) document.getElementById(focused)?.focus();
-  alive(now);
+  const state = (root) => root.querySelector("[data-state]")?.dataset.state + Boolean(root.querySelector("[data-live]"));
+  const parts = [...now.querySelectorAll("[data-part]")];
+  const fits = parts.length > 0 && state(now) === state(next) && parts.every((part) => next.querySelector("#" + part.id));
+  const focused = document.activeElement?.id;
+  if (fits) {
+    for (const part of parts) {
+      const other = next.querySelector("#" + part.id);
+      if (part.innerHTML === other.innerHTML) continue;
+      const open = [...part.querySelectorAll("details")].map((one) => one.open);
+      part.replaceChildren(...other.childNodes);
+      part.querySelectorAll("details").forEach((one, at) => { one.open = open[at] ?? false; });
+      alive(part);
+    }
+  } else {
+    now.replaceChildren(...next.childNodes);
+    alive(now);
+    living(now);
+  }
+  if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+// A live session: its stream says that something changed, and the page is asked for anew. When the line is lost, the
+// page says since when it stands still.
+let line;
+function living(root) {
+  const title = root.querySelector("[data-live]");
+  line?.close();
+  if (!title) return;
+  const fresh = document.getElementById("freshness");
+  const say = (words, stale) => {
+    fresh.textContent = words;
+    title.toggleAttribute("data-stale", stale);
+  };
+  line = new EventSource(title.dataset.live);
+  line.addEventListener("open", () => say("moves as it happens", false));
+  line.addEventListener("changed", () => refresh());
+  line.addEventListener("end", () => { line.close(); refresh(); });
+  line.onerror = () => say("stands still since " + new Date().toLocaleTimeString() + "; connecting again", true);
+}
+
+// The moment under the pointer: a line through all rows, the values there, and where the phone was.
+function timing(root) {
+  const timeline = root.querySelector(".timeline");
+  if (!timeline) return;
+  const slider = timeline.querySelector("#moment");
+  const said = timeline.querySelector(".slider output");
+  const cursor = document.createElement("div");
+  cursor.className = "cursor";
+  cursor.hidden = true;
+  timeline.append(cursor);
+  const curves = [...timeline.querySelectorAll("[data-series]")].map((row) => ({
+    points: JSON.parse(row.dataset.series), decimals: Number(row.dataset.decimals), output: row.querySelector("output"),
+  }));
+  const maps = [...document.querySelectorAll("[data-track]")].map((map) => ({
+    points: JSON.parse(map.dataset.track), dot: map.querySelector(".here"),
+  }));
+  const length = Number(timeline.dataset.length);
+  const stamp = (second) => String(Math.floor(second / 60)).padStart(2, "0") + ":" + String(second % 60).padStart(2, "0");
+  const near = (points, second) => points.reduce((best, point) => Math.abs(point[0] - second) < Math.abs(best[0] - second) ? point : best, [Infinity]);
+  const show = (second) => {
+    const plot = timeline.querySelector(".row > svg").getBoundingClientRect();
+    const box = timeline.getBoundingClientRect();
+    cursor.hidden = false;
+    cursor.style.left = plot.left - box.left + plot.width * second / length + "px";
+    for (const { points, decimals, output } of curves) {
+      const point = near(points, second);
+      output.textContent = Math.abs(point[0] - second) < Math.max(15, length / 100) ? point[1].toFixed(decimals) : "–";
+    }
+    for (const { points, dot } of maps) {
+      const point = near(points, second);
+      const known = Math.abs(point[0] - second) < Math.max(15, length / 100);
+      dot.setAttribute("cx", known ? point[1] : -20);
+      dot.setAttribute("cy", known ? point[2] : -20);
+    }
+    slider.value = second;
+    said.textContent = "at " + stamp(second) + curves.map(({ output }) => " · " + output.previousSibling?.previousSibling?.textContent.trim() + " " + output.textContent).join("");
+  };
+  slider.disabled = false;
+  slider.addEventListener("input", () => show(Number(slider.value)));
+  timeline.addEventListener("pointermove", (event) => {
+    if (event.target.closest(".slider")) return;
+    const plot = timeline.querySelector(".row > svg").getBoundingClientRect();
+    const part = (event.clientX - plot.left) / plot.width;
+    if (part >= 0 && part <= 1) show(Math.round(part * length));
+  });
+  for (const when of document.querySelectorAll("[data-from]")) {
+    when.closest("li").addEventListener("pointerenter", () => show(Number(when.dataset.from)));
+  }
 }
 
 // A form is sent once.
@@ -74,7 +159,9 @@ function sending() {
 function alive(root) {
   copying(root);
   refreshing(root);
+  timing(root);
 }
 
 sending();
 alive(document);
+living(document);

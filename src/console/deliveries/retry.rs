@@ -5,17 +5,17 @@ use maud::{Markup, PreEscaped, html};
 use porchlight_actors::ports::{AskedMany, DeliveryFilter, DeliveryStatus};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 
-use super::super::layout::{Here, Notice, notice};
+use super::super::asked::Asked;
+use super::super::layout::{Here, Notice, notice, thousands};
 use super::super::visit::Visit;
 use super::super::{ROOT, guard};
-use super::filter::Asked;
+use super::filter::{self, of_retry};
 use crate::api::problem::{Code, Problem};
 use crate::api::query::Query;
 
-fn filter(asked: &Asked) -> Result<DeliveryFilter, Problem> {
-    let filter = asked
-        .filter()
-        .map_err(|fault| Problem::new(Code::InvalidParameter, fault))?;
+fn chosen(asked: &Asked) -> Result<DeliveryFilter, Problem> {
+    let filter =
+        filter::read(asked).map_err(|fault| Problem::new(Code::InvalidParameter, fault))?;
     Ok(DeliveryFilter {
         status: filter.status.or(Some(DeliveryStatus::Failed)),
         session_id: None,
@@ -44,27 +44,15 @@ fn count(asked: AskedMany) -> String {
     }
 }
 
-fn thousands(count: usize) -> String {
-    let digits = count.to_string();
-    let mut written = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            written.push(',');
-        }
-        written.push(digit);
-    }
-    written
-}
-
 pub(super) async fn preview(visit: Visit) -> Result<HttpResponse, Problem> {
-    let asked = Asked::of(visit.http.query_string());
-    let filter = filter(&asked)?;
+    let asked = filter::asked(visit.http.query_string());
+    let filter = chosen(&asked)?;
     let webhooks = visit.webhooks()?;
     let counted = webhooks
         .outbox()
         .ask_many_by_hand(visit.tenant(), &filter, visit.now(), true)
         .await?;
-    let back = format!("{ROOT}/deliveries?{}", asked.retry_query());
+    let back = format!("{ROOT}/deliveries?{}", of_retry(&asked));
     let frame = visit.frame();
     let body = html! {
         p.crumbs { a href=(back) { "Webhook deliveries" } }
@@ -94,8 +82,8 @@ pub(super) async fn preview(visit: Visit) -> Result<HttpResponse, Problem> {
 }
 
 pub(super) async fn run(mut visit: Visit) -> Result<HttpResponse, Problem> {
-    let asked = Asked::of(&visit.form().await?.query());
-    let filter = filter(&asked)?;
+    let asked = filter::asked(&visit.form().await?.query());
+    let filter = chosen(&asked)?;
     let webhooks = visit.webhooks()?;
     let done = webhooks
         .outbox()
@@ -104,7 +92,7 @@ pub(super) async fn run(mut visit: Visit) -> Result<HttpResponse, Problem> {
     if done.count > 0 {
         webhooks.poke(visit.tenant());
     }
-    let query = asked.retry_query();
+    let query = of_retry(&asked);
     Ok(guard::see(&format!(
         "{ROOT}/deliveries/retry/progress?{query}&count={}",
         done.count
@@ -116,8 +104,8 @@ pub(super) async fn progress(visit: Visit) -> Result<HttpResponse, Problem> {
     let asked_for: usize = query
         .read("count", "", |text| text.parse().ok())
         .unwrap_or_default();
-    let asked = Asked::of(visit.http.query_string());
-    let filter = filter(&asked)?;
+    let asked = filter::asked(visit.http.query_string());
+    let filter = chosen(&asked)?;
     let webhooks = visit.webhooks()?;
     let outbox = webhooks.outbox();
     let endpoint = outbox.endpoint(visit.tenant()).await?;
@@ -137,7 +125,7 @@ pub(super) async fn progress(visit: Visit) -> Result<HttpResponse, Problem> {
         asked_for.min(RETRY_BY_FILTER_MAX),
         asked_for.saturating_sub(waiting),
     );
-    let list = format!("{ROOT}/deliveries?{}", asked.retry_query());
+    let list = format!("{ROOT}/deliveries?{}", of_retry(&asked));
     let goes_on = waiting > 0 && !is_paused;
     let frame = visit.frame();
     let body = html! {
@@ -158,19 +146,4 @@ pub(super) async fn progress(visit: Visit) -> Result<HttpResponse, Problem> {
         head,
         body,
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn large_numbers_can_be_read() {
-        for (count, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(super::thousands(count), text);
-        }
-    }
 }

@@ -24,6 +24,7 @@ pub(crate) enum Icon {
     Again,
     Skip,
     Minus,
+    Live,
 }
 
 impl Icon {
@@ -52,6 +53,9 @@ impl Icon {
             }
             Self::Again => "M13 8a5 5 0 1 1-1.600-3.700M13 2.500v3h-3",
             Self::Skip => "M3 4l5 4-5 4zM12.500 4v8",
+            Self::Live => {
+                "M8 9.500a1.500 1.500 0 1 0 0-3 1.500 1.500 0 0 0 0 3zM4.500 11.500a5 5 0 0 1 0-7M11.500 4.500a5 5 0 0 1 0 7"
+            }
             Self::Minus => "M3.500 8h9",
         }
     }
@@ -125,6 +129,19 @@ pub(crate) fn duration(length_ms: i64) -> String {
     }
 }
 
+/// A count, with its thousands apart.
+pub(crate) fn thousands(count: usize) -> String {
+    let digits = count.to_string();
+    let mut written = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            written.push(',');
+        }
+        written.push(digit);
+    }
+    written
+}
+
 /// What is shown where there is nothing to show.
 pub(crate) fn empty(title: &str, words: Markup) -> Markup {
     html! { div.empty { h2 { (title) } p { (words) } } }
@@ -170,6 +187,18 @@ mod tests {
         }
         assert_eq!(ago(TimestampMs(0), TimestampMs(120_000)), "2 min ago");
         assert_eq!(ago(TimestampMs(120_000), TimestampMs(0)), "in 2 min");
+    }
+
+    #[test]
+    fn large_numbers_can_be_read() {
+        for (count, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(thousands(count), text);
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@
 mod body;
 mod claim;
 mod kinematics;
+mod noise;
+mod turns;
 
 use porchlight_schema::sample::SystemName;
 
@@ -33,16 +35,18 @@ enum Group {
     Flags,
     Kinematics,
     Body,
+    Turns,
     Time,
     Replay,
     Outcome,
 }
 
 impl Group {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Flags,
         Self::Kinematics,
         Self::Body,
+        Self::Turns,
         Self::Time,
         Self::Replay,
         Self::Outcome,
@@ -53,6 +57,7 @@ impl Group {
             Self::Flags => "flags",
             Self::Kinematics => "kinematics",
             Self::Body => "body against position",
+            Self::Turns => "gyroscope against course",
             Self::Time => "time",
             Self::Replay => "replay",
             Self::Outcome => "claim",
@@ -106,6 +111,7 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
     signals.extend(integrity(scene));
     signals.extend(kinematics::signals(scene));
     signals.extend(body::signals(scene));
+    signals.extend(turns::signal(scene));
     signals.extend(clock(scene));
     signals.extend(replay(scene));
     signals.extend(claim::signals(scene, findings));
@@ -300,8 +306,9 @@ fn clock(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
+/// Two sessions that one courier records at once, for two parcels of one stop, hold one trace and copy nothing.
 fn replay(scene: &Scene<'_>) -> Option<Signal> {
-    let replay = scene.input.known.replay?;
+    let replay = scene.input.known.replay.filter(|replay| !replay.together)?;
     let text = format!(
         "{:.0} % of the path is a copy, to the decimetre, of the one in session {}.",
         f64::from(replay.similarity) * 100.0,

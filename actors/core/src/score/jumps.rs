@@ -91,8 +91,14 @@ pub(crate) fn find(fixes: &[Fix]) -> Vec<Jump> {
 }
 
 /// Takes out the fixes that were reached by a jump, until they are where they were before it, give or take a walk:
-/// what a jump leads to is no evidence of having been there.
+/// what a jump leads to is no evidence of having been there. Of a jump that does not stay it is the one fix.
 pub(crate) fn take_out(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
+    let outliers: Vec<u32> = jumps
+        .iter()
+        .filter(|jump| !jump.stays)
+        .map(|jump| jump.t_ms)
+        .collect();
+    fixes.retain(|fix| outliers.binary_search(&fix.t_ms).is_err());
     let mut jumps = jumps
         .iter()
         .filter(|jump| jump.stays)

@@ -5,7 +5,7 @@
 //! year, and one courier counts for less than half of all.
 
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::session::{Address, Point, Tenant};
+use porchlight_schema::session::{Address, Point, SessionEnd, SessionStart, Tenant};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -44,6 +44,22 @@ pub struct Replay {
     pub session_id: SessionId,
     /// The share that is the same, 0 to 1.
     pub similarity: f32,
+    /// Whether the two were recorded at once, by one courier: then it is one trace with two names, not a copy.
+    #[serde(default)]
+    pub together: bool,
+}
+
+/// Whether two sessions were recorded at once by one courier, as for two parcels of one stop: by the service's own
+/// times, each began before the other was completed. Whoever sends a trace again does so after it was recorded.
+#[must_use]
+pub fn recorded_together(
+    one: (&SessionStart, &SessionEnd),
+    other: (&SessionStart, &SessionEnd),
+) -> bool {
+    one.0.tenant == other.0.tenant
+        && one.0.external_rider_id == other.0.external_rider_id
+        && one.0.created_at < other.1.completed_at
+        && other.0.created_at < one.1.completed_at
 }
 
 /// What was known before a session was scored. Fixed when it is first scored, and stored with it.

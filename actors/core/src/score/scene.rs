@@ -196,7 +196,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Whether reception was bad, or floors were changed, in or shortly before or after this time: then it was indoors.
-    fn is_indoors(&self, from_ms: u32, to_ms: u32) -> bool {
+    pub(crate) fn is_indoors(&self, from_ms: u32, to_ms: u32) -> bool {
         let near = (
             from_ms.saturating_sub(INDOOR_NEAR_MS),
             to_ms.saturating_add(INDOOR_NEAR_MS),

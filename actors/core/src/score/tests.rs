@@ -6,6 +6,7 @@ mod hostile;
 mod knowledge;
 mod scenarios;
 mod script;
+mod spoofs;
 
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 

@@ -5,6 +5,7 @@ use metrics::Unit;
 
 use super::http::{Method, Route, StatusClass};
 use super::store::StoreOutcome;
+use super::streams::{MessageOutcome, StreamEnd, StreamKind};
 use super::webhook::{AttemptOutcome, Finished, Kept};
 use super::{
     ActorKind, BatchOutcome, InsightOutcome, MessageKind, Outcome, RuntimeKind, SessionEnded,
@@ -144,6 +145,14 @@ catalogue! {
         HTTP_PROBLEMS_TOTAL = Counter, Count, "porchlight_http_problems_total"
             ["code": &[]], "Requests refused, by the code of the problem.";
     }
+    "Streams" {
+        STREAMS_OPEN = Gauge, Count, "porchlight_streams_open"
+            ["stream": StreamKind::VALUES], "Connections that stay and are open.";
+        STREAMS_ENDED_TOTAL = Counter, Count, "porchlight_streams_ended_total"
+            ["stream": StreamKind::VALUES, "reason": StreamEnd::VALUES], "Connections that stayed and ended, or were not opened, by reason.";
+        STREAM_MESSAGES_TOTAL = Counter, Count, "porchlight_stream_messages_total"
+            ["stream": StreamKind::VALUES, "outcome": MessageOutcome::VALUES], "Batches that came over streams, and messages that went.";
+    }
     "Webhooks" {
         WEBHOOK_ATTEMPTS_TOTAL = Counter, Count, "porchlight_webhook_attempts_total"
             ["outcome": AttemptOutcome::VALUES], "Tries, by outcome: delivered, or the cause.";
@@ -181,6 +190,8 @@ catalogue! {
             [], "Write operations that wait for the committer.";
         STORE_DISK_BYTES = Gauge, Bytes, "porchlight_store_disk_bytes"
             [], "What the embedded store takes on its disk; looked at each minute.";
+        STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
+            [], "What is free on the disk of the embedded store; 0 where it can't be told.";
     }
     "Runtime" {
         BUILD_INFO = Gauge, Count, "porchlight_build_info"

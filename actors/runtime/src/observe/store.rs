@@ -29,6 +29,8 @@ pub struct StoreMetrics {
     pub queue: Gauge,
     /// Bytes that the embedded store takes on its disk.
     pub disk: Gauge,
+    /// Bytes that are free there.
+    pub disk_free: Gauge,
     operations: Vec<Counter>,
 }
 
@@ -47,6 +49,7 @@ impl StoreMetrics {
             groups: metrics::counter!(name::STORE_GROUPS_TOTAL),
             queue: metrics::gauge!(name::STORE_QUEUE_OPERATIONS),
             disk: metrics::gauge!(name::STORE_DISK_BYTES),
+            disk_free: metrics::gauge!(name::STORE_DISK_FREE_BYTES),
             operations: StoreOutcome::ALL.iter().map(operations).collect(),
         }
     }

@@ -72,7 +72,7 @@ pub(super) async fn score(
     let first = stored.is_none();
     let known = match &stored {
         Some(stored) => knowledge::read(session_id, &stored.known),
-        None => knowledge::recall(store, &start, fingerprint.as_ref()).await?,
+        None => knowledge::recall(store, (&start, &end), fingerprint.as_ref()).await?,
     };
     let scored = replayed
         .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), &known));

@@ -2,14 +2,14 @@
 //! written in the commit of its first insight.
 
 use porchlight_core::score::{
-    Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, Replay, learn, place_key,
+    Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, Replay, learn, place_key, recorded_together,
 };
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::session::{SessionStart, Tenant};
+use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::observe::Fact;
-use crate::ports::{Insights, StoreResult};
+use crate::ports::{Insights, Store, StoreResult};
 
 /// The first byte of a key, by what lies under it.
 const PLACE: u8 = 1;
@@ -32,8 +32,8 @@ struct SeenTrace {
 
 /// What is known of this session's place, and whether its trace was seen before.
 pub(super) async fn recall(
-    store: &(impl Insights + ?Sized),
-    start: &SessionStart,
+    store: &dyn Store,
+    (start, end): (&SessionStart, &SessionEnd),
     fingerprint: Option<&Fingerprint>,
 ) -> StoreResult<Knowledge> {
     let place = place_of(store, start).await?;
@@ -49,11 +49,20 @@ pub(super) async fn recall(
         if let Some(similarity) =
             fingerprint.and_then(|fingerprint| fingerprint.copy_of(&seen.fingerprint))
         {
+            let row = store.find(seen.session_id).await?;
+            let together = row.is_some_and(|other| {
+                other.end.is_some_and(|other_end| {
+                    recorded_together((start, end), (&other.start, &other_end))
+                })
+            });
             known.replay = Some(Replay {
                 session_id: seen.session_id,
                 similarity,
+                together,
             });
-            break;
+            if !together {
+                break;
+            }
         }
     }
     Ok(known)

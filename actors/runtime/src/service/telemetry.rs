@@ -77,6 +77,11 @@ impl Service {
         self.registry().admit(target.handle.as_ref(), bytes)
     }
 
+    /// Admits `bytes` bytes that a connection holds before it is known what they are of.
+    pub fn reserve(&self, bytes: usize) -> Result<Permit, AdmitError> {
+        self.registry().admit(None, bytes)
+    }
+
     /// Takes a batch: when it answers, the batch is durable (or was before).
     pub async fn ingest(
         &self,

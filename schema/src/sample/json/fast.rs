@@ -15,6 +15,28 @@ use crate::sample::FieldError;
 use crate::sample::packed::BatchBuilder;
 
 pub(super) fn decode_batch(text: &[u8]) -> Option<DecodedBatch> {
+    decode(text, &mut |scanner, _| scanner.skip_scalar())
+}
+
+/// The same with the `sessionId` beside it, which must be there.
+pub(super) fn decode_line(text: &[u8]) -> Option<(&str, DecodedBatch)> {
+    let mut session_id = None;
+    let decoded = decode(text, &mut |scanner, key| match key {
+        b"sessionId" if session_id.is_none() => {
+            session_id = Some(scanner.text()?);
+            Some(())
+        }
+        b"sessionId" => None,
+        _ => scanner.skip_scalar(),
+    })?;
+    Some((session_id?, decoded))
+}
+
+/// `other` reads the values of what is not a batch's.
+fn decode<'a>(
+    text: &'a [u8],
+    other: &mut impl FnMut(&mut Scanner<'a>, &'a [u8]) -> Option<()>,
+) -> Option<DecodedBatch> {
     let mut scanner = Scanner::new(text);
     let mut seq = None;
     let mut packed = None;
@@ -29,7 +51,7 @@ pub(super) fn decode_batch(text: &[u8]) -> Option<DecodedBatch> {
             Some(())
         }
         b"seq" | b"samples" => None,
-        _ => scanner.skip_scalar(),
+        _ => other(scanner, key),
     })?;
     scanner.end()?;
     let seq = u32::try_from(seq?)

@@ -60,7 +60,7 @@ pub(super) fn decode_batch(value: &Value) -> Result<DecodedBatch, DecodeError> {
     }
 }
 
-fn read_seq(object: &Map<String, Value>) -> Result<u32, DecodeError> {
+pub(super) fn read_seq(object: &Map<String, Value>) -> Result<u32, DecodeError> {
     let seq = object
         .get("seq")
         .ok_or_else(|| invalid("/seq", "is required"))?;

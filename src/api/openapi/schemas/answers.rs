@@ -104,6 +104,16 @@ fn sessions() -> Value {
 fn insights() -> Value {
     json!({
         "Event": event(),
+        "StreamedEvent": json!({
+            "description": "An Event in a stream: sent when it opens and again when it closes, with the same id.",
+            "type": "object", "allOf": [schema("Event")], "required": ["eventId"],
+            "properties": { "eventId": { "type": "string", "description": "By what the two find each other." } },
+        }),
+        "StreamEnd": whole_object("The last message of a stream.", json!({
+            "sessionId": schema("SessionId"),
+            "status": schema("SessionStatus"),
+            "endedAt": moment("When the session ended."),
+        })),
         "Metadata": object("What else is known of an event; empty where nothing is.", &[], json!({
             "floors": { "type": ["integer", "null"], "minimum": 0, "description": "`STAIRS`, `ELEVATOR`: floors passed." },
             "direction": words(["up", "down"], "`STAIRS`, `ELEVATOR`: which way."),

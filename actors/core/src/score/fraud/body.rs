@@ -13,15 +13,22 @@ use crate::window::{Fix, Window};
 
 /// Positions are compared over pieces of this length.
 const PIECE_MS: u32 = 20_000;
-/// A way below this many accuracies is drift.
-const DRIFT_SIGMAS: f32 = 1.5;
+/// A way below this many accuracies is drift, where the phone does not tell its speed.
+const DRIFT_SIGMAS: f32 = 2.5;
+/// The same where its speed, which receivers measure apart from the position, says that it moved.
+const MOVED_SIGMAS: f32 = 1.5;
+/// Without a told speed a way counts by this part: indoors, positions by radio drift far and claim to be exact.
+const UNTOLD_SHARE: f32 = 0.5;
+/// Half of the fixes of a way tell at least this speed; of a stay, hardly any.
+const MOVED_MPS: f32 = 0.5;
 /// Exact enough to trust a way of some metres.
 const GOOD_ACCURACY_M: f32 = 20.0;
-/// The median spread of acceleration (m/s²) of a phone that lies on a table, or with someone who sits. In a car it is
-/// 0.24 and more nine tenths of the time, and never below 0.17 (a recorded drive of 15 minutes).
-const AT_REST_ACCEL_STD: f32 = 0.12;
+/// The median spread of acceleration (m/s²) of a phone that lies on a table, or in the pocket of someone who sits. In a
+/// car it is 0.24 and more nine tenths of the time, and never below 0.17 (a recorded drive of 15 minutes); half of
+/// that is left to softer cars and smoother roads.
+const AT_REST_ACCEL_STD: f32 = 0.085;
 /// Below this it is nearly at rest: with someone who sits, or in the softest of cars.
-const NEARLY_AT_REST_ACCEL_STD: f32 = 0.18;
+const NEARLY_AT_REST_ACCEL_STD: f32 = 0.15;
 /// The same without a gait: whoever stands or sits moves less, whoever walks more (0.7 and more, recorded).
 const NO_GAIT_ACCEL_STD: f32 = 0.35;
 /// Speed on foot over a piece.
@@ -32,11 +39,19 @@ const CREEPS_MPS: f32 = 2.8;
 const ROAD_MPS: f32 = 5.0;
 /// Seconds of a piece in which the body must be heard.
 const HEARD_LEAST: usize = 15;
+/// Pieces that do not count begin anew so much later.
+const NEXT_MS: u32 = 4_000;
+/// Of the seconds of a piece, so many may look like a gait: whoever holds a phone fidgets. A walk of 20 s has 15 or
+/// more of them.
+const FIDGETS_MOST: usize = 4;
+/// And so many steps may be counted: late ones of a walk before. A walk of 20 s has 25 and more.
+const STEPS_MOST: u32 = 4;
 /// Way on foot without a body from which it counts, and from which it counts more.
 const WALKS_M: f32 = 40.0;
 const WALKS_FAR_M: f32 = 150.0;
+const WALKS_UNCOUNTED_M: f32 = 80.0;
 /// Time in a vehicle without any shaking.
-const DRIVES_MS: u32 = 60_000;
+const DRIVES_MS: u32 = 40_000;
 /// Steps outdoors under a frozen position.
 const FROZEN_STEPS: u32 = 90;
 const FROZEN_ACCURACY_M: f32 = 10.0;
@@ -58,21 +73,34 @@ pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     .collect()
 }
 
-/// A piece of the session in which position and body are both known.
+/// A piece of the session in which the position is known, and something of the body.
 struct Piece {
     from_ms: u32,
     to_ms: u32,
     /// Straight way by position.
     way_m: f32,
     speed_mps: f32,
-    /// The body was heard all the time: no step, no gait, not said to be in a vehicle.
-    no_gait: bool,
-    /// And how much it was shaken: the median spread of acceleration.
+    /// What the body did.
+    body: Rest,
+    /// How much it was shaken, where that was told: the median spread of acceleration.
     spread: f32,
     /// A part of a drive, halts included, or faster than anybody walks.
     on_road: bool,
 }
 
+/// What speaks for a body at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Its motion was told all the time, and there was no gait in it.
+    Still,
+    /// Its motion was not told, but the step counter spoke, and did not rise.
+    Uncounted,
+    /// Nothing: it moved, or was not heard.
+    No,
+}
+
+/// Pieces without overlap. One in which nothing contradicts is tried again a little later, so that a way that begins
+/// within it is not cut in two.
 fn pieces(scene: &Scene<'_>) -> Vec<Piece> {
     let windows = scene.input.windows;
     let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
@@ -82,10 +110,15 @@ fn pieces(scene: &Scene<'_>) -> Vec<Piece> {
     let mut from_ms = first.t_ms;
     while from_ms < last.end_ms().min(super::super::END_MS_MAX) {
         let to_ms = from_ms.saturating_add(PIECE_MS);
-        if let Some(piece) = piece(scene, from_ms, to_ms) {
-            pieces.push(piece);
+        match piece(scene, from_ms, to_ms)
+            .filter(|piece| piece.body != Rest::No && piece.way_m > 0.0)
+        {
+            Some(piece) => {
+                pieces.push(piece);
+                from_ms = to_ms;
+            }
+            None => from_ms = from_ms.saturating_add(NEXT_MS),
         }
-        from_ms = to_ms;
     }
     pieces
 }
@@ -103,19 +136,21 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
     }
     let way_m = first.place.distance_m(last.place);
     // A drift within the accuracies is no way.
-    let way_m = if way_m > DRIFT_SIGMAS * first.accuracy_m.max(last.accuracy_m) {
-        way_m
-    } else {
-        0.0
+    let mut told: Vec<f32> = fixes.iter().filter_map(|fix| fix.speed_mps).collect();
+    told.sort_by(f32::total_cmp);
+    let sigmas = match told.get(told.len() / 2) {
+        Some(&mps) if mps >= MOVED_MPS => MOVED_SIGMAS,
+        Some(_) => f32::INFINITY,
+        None => DRIFT_SIGMAS,
+    };
+    let way_m = match way_m > sigmas * first.accuracy_m.max(last.accuracy_m) {
+        _ if scene.is_indoors(from_ms, to_ms) => 0.0,
+        true if told.is_empty() => UNTOLD_SHARE * way_m,
+        true => way_m,
+        false => 0.0,
     };
     let windows = scene.windows(from_ms, to_ms);
-    let mut spreads: Vec<f32> = windows.iter().filter_map(spread_without_gait).collect();
-    spreads.sort_by(f32::total_cmp);
-    let heard = spreads.len() >= HEARD_LEAST && spreads.len() == windows.len();
-    let median = spreads
-        .get(spreads.len() / 2)
-        .copied()
-        .unwrap_or(f32::INFINITY);
+    let (body, spread) = rest(windows);
     let drives = scene.events(EventType::Driving);
     let driving = drives
         .into_iter()
@@ -126,8 +161,8 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         to_ms,
         way_m,
         speed_mps: way_m / seconds,
-        no_gait: heard && median < NO_GAIT_ACCEL_STD,
-        spread: if heard { median } else { f32::INFINITY },
+        body,
+        spread,
         on_road,
     })
 }
@@ -140,21 +175,48 @@ fn is_faster_than_foot(pair: &[&Fix]) -> bool {
     told || (seconds >= 2.0 && from.place.distance_m(to.place) / seconds > CREEPS_MPS)
 }
 
-/// The spread of acceleration in a second without a step, without a gait, and in which nobody speaks of a vehicle.
-fn spread_without_gait(window: &Window) -> Option<f32> {
-    let motion = window.motion?;
-    let gait = motion
-        .cadence_hz
-        .is_some_and(|cadence_hz| cadence_hz >= 1.0)
-        && motion.accel_std > NO_GAIT_ACCEL_STD;
-    let in_vehicle = matches!(
-        window.activity,
-        Some((ActivityType::Driving | ActivityType::Cycling, _))
-    );
-    (!gait && window.steps.unwrap_or(0) == 0 && !in_vehicle).then_some(motion.accel_std)
+/// What the windows of a piece say of the body, and the median spread of acceleration.
+fn rest(windows: &[Window]) -> (Rest, f32) {
+    let in_vehicle = |window: &&Window| {
+        matches!(
+            window.activity,
+            Some((ActivityType::Driving | ActivityType::Cycling, _))
+        )
+    };
+    let steps: u32 = windows
+        .iter()
+        .map(|window| u32::from(window.steps.unwrap_or(0)))
+        .sum();
+    let mut spreads: Vec<f32> = windows
+        .iter()
+        .filter_map(|window| Some(window.motion?.accel_std))
+        .collect();
+    spreads.sort_by(f32::total_cmp);
+    let median = spreads.get(spreads.len() / 2).copied();
+    let gait = windows.iter().filter(has_gait).count();
+    let counted = windows.iter().filter(|window| window.steps.is_some());
+    let moves = steps > STEPS_MOST
+        || gait > FIDGETS_MOST
+        || windows.iter().any(|window| in_vehicle(&window));
+    let rest = match median {
+        _ if moves => Rest::No,
+        Some(median) if spreads.len() >= HEARD_LEAST && median < NO_GAIT_ACCEL_STD => Rest::Still,
+        None if counted.count() >= HEARD_LEAST => Rest::Uncounted,
+        _ => Rest::No,
+    };
+    let heard = spreads.len() >= HEARD_LEAST;
+    (rest, median.filter(|_| heard).unwrap_or(f32::INFINITY))
 }
 
-/// The step counter must be alive for this: a phone without one may be carried so gently that nothing shows.
+fn has_gait(window: &&Window) -> bool {
+    window.steps.is_some_and(|steps| steps > 0)
+        || window.motion.is_some_and(|motion| {
+            motion.accel_std > NO_GAIT_ACCEL_STD
+                && motion.cadence_hz.is_none_or(|cadence_hz| cadence_hz >= 1.0)
+        })
+}
+
+/// The position walks, and nothing of a walk is in the body.
 fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
     let declared = scene
         .input
@@ -162,31 +224,36 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
         .sensors
         .iter()
         .any(|sensor| sensor == "steps");
-    if !declared
-        && !scene
+    let counts = declared
+        || scene
             .input
             .windows
             .iter()
-            .any(|window| window.steps.is_some())
-    {
-        return None;
-    }
-    let walks: Vec<&Piece> = pieces
-        .iter()
-        .filter(|piece| piece.no_gait && !piece.on_road && FOOT_MPS.contains(&piece.speed_mps))
-        .collect();
-    let way_m: f32 = walks.iter().map(|piece| piece.way_m).sum();
-    let (first, last) = (walks.first()?, walks.last()?);
-    if way_m < WALKS_M {
-        return None;
-    }
-    let points = if way_m >= WALKS_FAR_M {
-        weights::GPS_WALKS_FAR
-    } else {
-        weights::GPS_WALKS
+            .any(|window| window.steps.is_some());
+    let on_foot = |piece: &&Piece| !piece.on_road && FOOT_MPS.contains(&piece.speed_mps);
+    // A phone without a step counter may be carried so gently that nothing shows, but not as if it lay on a table.
+    let still = |piece: &&Piece| {
+        on_foot(piece) && piece.body == Rest::Still && (counts || piece.spread < AT_REST_ACCEL_STD)
     };
-    let text =
-        format!("The position walked {way_m:.0} m while the phone lay still and counted no step.");
+    let uncounted = |piece: &&Piece| on_foot(piece) && piece.body == Rest::Uncounted;
+    let way = |pieces: &[&Piece]| pieces.iter().map(|piece| piece.way_m).sum::<f32>();
+    let surest: Vec<&Piece> = pieces.iter().filter(still).collect();
+    let (walks, points, what) = match way(&surest) {
+        way_m if way_m >= WALKS_FAR_M => (surest, weights::GPS_WALKS_FAR, "the phone lay still"),
+        way_m if way_m >= WALKS_M => (surest, weights::GPS_WALKS, "the phone lay still"),
+        _ => {
+            let walks: Vec<&Piece> = pieces.iter().filter(uncounted).collect();
+            if way(&walks) < WALKS_UNCOUNTED_M {
+                return None;
+            }
+            (walks, weights::GPS_WALKS_UNCOUNTED, "the step counter ran")
+        }
+    };
+    let (first, last) = (walks.first()?, walks.last()?);
+    let text = format!(
+        "The position walked {:.0} m while {what} and counted no step.",
+        way(&walks)
+    );
     let words = words(
         text,
         "The phone lay on a cart that was pushed over smooth ground.",
@@ -202,7 +269,9 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
 
 fn drives(pieces: &[Piece]) -> Option<Signal> {
     let calmer_than = |most: f32| -> Option<(u32, u32, u32)> {
-        let calm = |piece: &&Piece| piece.spread < most && piece.speed_mps >= ROAD_MPS;
+        let calm = |piece: &&Piece| {
+            piece.body == Rest::Still && piece.spread < most && piece.speed_mps >= ROAD_MPS
+        };
         let drives: Vec<&Piece> = pieces.iter().filter(calm).collect();
         let time_ms = drives
             .iter()

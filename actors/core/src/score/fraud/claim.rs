@@ -3,6 +3,7 @@
 use porchlight_schema::sample::SystemName;
 
 use super::{Findings, Group, Signal};
+use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::ledger::words;
 use crate::score::place::{DropOff, DropOffSign};
@@ -56,13 +57,23 @@ fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
         return None;
     }
     let very = distance_m > VERY_FAR_M.max(VERY_FAR_SIGMAS * sigma_m);
-    let (name, points) = if very {
-        ("claim_very_far", weights::POD_VERY_FAR)
-    } else {
-        ("claim_far", weights::POD_FAR)
+    // Whoever taps late, or hands over round the corner, has been there; whoever never came has nothing to hand over.
+    let never_near = very
+        && scene
+            .fixes
+            .iter()
+            .all(|fix| fix.place.distance_m(Place::default()) > VERY_FAR_M / 2.0 + fix.accuracy_m);
+    let (name, points, never) = match (very, never_near) {
+        (true, true) => (
+            "claim_never_near",
+            weights::POD_NEVER_NEAR,
+            ", and the phone never came near it",
+        ),
+        (true, false) => ("claim_very_far", weights::POD_VERY_FAR, ""),
+        (false, _) => ("claim_far", weights::POD_FAR, ""),
     };
     let text = format!(
-        "The parcel was said to be handed over {distance_m:.0} m from the address; the uncertainty is {sigma_m:.0} m."
+        "The parcel was said to be handed over {distance_m:.0} m from the address{never}; the uncertainty is {sigma_m:.0} m."
     );
     let words = words(
         text,

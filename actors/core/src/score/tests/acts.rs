@@ -106,6 +106,7 @@ pub(super) fn replayed() -> Script {
     script.known.replay = Some(Replay {
         session_id,
         similarity: 0.97,
+        together: false,
     });
     script
 }

@@ -1,12 +1,16 @@
 //! What the service learns of places and traces.
 
-use porchlight_schema::ids::OrganizationId;
-use porchlight_schema::session::{Address, Env, Point, Tenant};
+use porchlight_schema::ids::{OrganizationId, SessionId};
+use porchlight_schema::session::{
+    Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
+};
+use porchlight_schema::time::TimestampMs;
 
 use super::script::Script;
 use crate::geo::{LocalFrame, Place};
 use crate::score::{
-    MarkName, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, learn, place_key, trace_fingerprint,
+    MarkName, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, learn, place_key, recorded_together,
+    trace_fingerprint,
 };
 
 fn address() -> Address {
@@ -221,4 +225,54 @@ fn a_copy_is_recognised_and_an_honest_repeat_is_not() {
         None,
         "standing still is no trace"
     );
+}
+
+/// Two parcels of one stop: one phone, two sessions, one trace. And the same trace sent once more, later.
+#[test]
+fn two_sessions_at_once_copy_nothing() {
+    let session = |rider: &str, created_ms: i64, completed_ms: i64| {
+        let start = SessionStart {
+            session_id: SessionId::from_bytes([1; 16]),
+            tenant: Tenant {
+                organization_id: OrganizationId::from_bytes([2; 16]),
+                env: Env::Sandbox,
+            },
+            delivery_id: "d".into(),
+            external_rider_id: rider.into(),
+            session_type: SessionType::Delivery,
+            address: Script::new(1).address,
+            device: None,
+            started_at: TimestampMs(0),
+            created_at: TimestampMs(created_ms),
+        };
+        let end = SessionEnd {
+            ended_at: TimestampMs(completed_ms),
+            completed_at: TimestampMs(completed_ms),
+            reason: EndReason::Stopped,
+        };
+        (start, end)
+    };
+    let together = |one: &(SessionStart, SessionEnd), other: &(SessionStart, SessionEnd)| {
+        recorded_together((&one.0, &one.1), (&other.0, &other.1))
+    };
+    let first = session("rider", 1_000, 90_000);
+    assert!(together(&first, &session("rider", 1_500, 91_000)));
+    assert!(together(&session("rider", 1_500, 91_000), &first));
+    assert!(
+        !together(&first, &session("rider", 90_000, 180_000)),
+        "sent after it was recorded"
+    );
+    assert!(
+        !together(&first, &session("another", 1_500, 91_000)),
+        "another courier"
+    );
+
+    let mut script = super::acts::replayed();
+    let copied = script.score().summary;
+    assert!(copied.fraud_score >= 0.5);
+    if let Some(replay) = &mut script.known.replay {
+        replay.together = true;
+    }
+    let twin = script.score().summary;
+    assert!(twin.fraud_score < 0.05 && twin.right_doorstep, "{twin:?}");
 }

@@ -1,0 +1,183 @@
+//! The course of the positions against the gyroscope: whoever turns a corner turns the phone with him, however it is
+//! carried and whatever it lies in. A gyroscope fails apart from accelerometer and step counter, so that this is a
+//! ground of its own.
+
+use super::{Group, Signal};
+use crate::score::ledger::words;
+use crate::score::scene::Scene;
+use crate::score::weights::fraud as weights;
+use crate::window::Fix;
+
+/// Only fixes this exact show a course.
+const ACCURACY_M: f32 = 15.0;
+/// The course before and after a corner is taken over this time on either side.
+const LEG_MS: u32 = 8_000;
+/// Each of the two ways must lead this far, so that a wander of a few metres cannot turn the course by 50°.
+const LEG_LEAST_M: f32 = 8.0;
+/// And this many accuracies; where the phone tells no speed, more.
+const LEG_SIGMAS: f32 = 1.0;
+const LEG_SIGMAS_UNTOLD: f32 = 3.0;
+/// Whoever goes a way tells this speed, where he tells one.
+const LEG_MPS: f32 = 0.7;
+/// A corner, radians: 50° to 130°. Who turns right round may do so by stepping backwards.
+const CORNER_RAD: core::ops::RangeInclusive<f32> = 0.87..=2.27;
+/// The phone is watched for so much longer on either side: positions are smoothed and late.
+const LATE_MS: u32 = 4_000;
+/// The share of a corner that a phone turns at least, wherever it is carried; less contradicts.
+const TURNED_SHARE: f32 = 0.35;
+/// Seconds that must be heard, of those watched.
+const HEARD_SHARE: f32 = 0.9;
+/// A gyroscope whose readings do not differ by this anywhere is dead, radians a second.
+const ALIVE_RAD: f32 = 0.0005;
+/// Corners without a turn from which it counts, and from which it counts more.
+const CORNERS: usize = 2;
+const CORNERS_MANY: usize = 4;
+
+/// Pieces of way in which the phone is asked whether it ever turned.
+const PIECE_MS: u32 = 12_000;
+/// By this much, radians (35°); drift and fidgets turn less.
+const FELT_RAD: f32 = 0.6;
+
+pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
+    if !is_alive(scene) {
+        return None;
+    }
+    let missed = missed_corners(scene);
+    // A phone that turns on the way is carried on it: corners that it missed are a fault of the positions.
+    if missed.len() < CORNERS || turns_felt(scene) * 2 > missed.len() {
+        return None;
+    }
+    let (first, last) = (missed.first()?, missed.last()?);
+    let points = if missed.len() >= CORNERS_MANY {
+        weights::TURNS_UNFELT_MANY
+    } else {
+        weights::TURNS_UNFELT
+    };
+    let text = format!(
+        "The position turned {} corners that the phone did not turn with.",
+        missed.len()
+    );
+    Some(Signal {
+        group: Group::Turns,
+        name: "position_turns_phone_does_not",
+        points,
+        span: Some((first.0, last.1)),
+        words: words(text, "The phone's gyroscope is broken."),
+    })
+}
+
+fn is_alive(scene: &Scene<'_>) -> bool {
+    let yaw = scene
+        .input
+        .windows
+        .iter()
+        .filter_map(|window| window.motion?.yaw_rad);
+    let (low, high) = yaw.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), yaw| {
+        (low.min(yaw), high.max(yaw))
+    });
+    high - low > ALIVE_RAD
+}
+
+/// Pieces of the way, on foot or in a vehicle, in which the phone turned.
+fn turns_felt(scene: &Scene<'_>) -> usize {
+    let (Some(first), Some(last)) = (scene.fixes.first(), scene.fixes.last()) else {
+        return 0;
+    };
+    let felt = |from_ms: u32| {
+        let span = (from_ms, from_ms.saturating_add(PIECE_MS));
+        is_way(scene.fixes(span.0, span.1))
+            && turned_rad(scene, span).is_some_and(|turned_rad| turned_rad >= FELT_RAD)
+    };
+    (first.t_ms..last.t_ms)
+        .step_by(PIECE_MS as usize)
+        .filter(|&from_ms| felt(from_ms))
+        .count()
+}
+
+/// Whether fixes show a way by their speed, or by how far they lead.
+fn is_way(fixes: &[Fix]) -> bool {
+    way(fixes).is_some()
+}
+
+/// The corners at which the phone did not turn: from when to when it was watched.
+fn missed_corners(scene: &Scene<'_>) -> Vec<(u32, u32)> {
+    let mut missed = Vec::new();
+    let good: Vec<Fix> = scene
+        .fixes
+        .iter()
+        .filter(|fix| fix.accuracy_known && fix.accuracy_m <= ACCURACY_M)
+        .copied()
+        .collect();
+    let mut next_ms = 0;
+    for fix in &good {
+        if fix.t_ms < next_ms {
+            continue;
+        }
+        let Some(turn_rad) = corner_at(&good, fix) else {
+            continue;
+        };
+        let span = (
+            fix.t_ms.saturating_sub(LEG_MS + LATE_MS),
+            fix.t_ms.saturating_add(LEG_MS + LATE_MS),
+        );
+        let Some(turned_rad) = turned_rad(scene, span) else {
+            continue;
+        };
+        if turned_rad < TURNED_SHARE * turn_rad {
+            missed.push(span);
+        }
+        next_ms = fix.t_ms.saturating_add(2 * LEG_MS);
+    }
+    missed
+}
+
+/// By how much the course turns at a fix, if that is a corner, radians.
+fn corner_at(good: &[Fix], fix: &Fix) -> Option<f32> {
+    let first = good.partition_point(|other| other.t_ms < fix.t_ms.saturating_sub(LEG_MS));
+    let last = good.partition_point(|other| other.t_ms <= fix.t_ms.saturating_add(LEG_MS));
+    let here = good.partition_point(|other| other.t_ms < fix.t_ms);
+    let before = way(good.get(first..=here)?)?;
+    let after = way(good.get(here..last)?)?;
+    let cross = before.0 * after.1 - before.1 * after.0;
+    let dot = before.0 * after.0 + before.1 * after.1;
+    let turn_rad = libm::atan2f(cross, dot).abs();
+    CORNER_RAD.contains(&turn_rad).then_some(turn_rad)
+}
+
+/// East and north from the first of these fixes to the last, where that is a way and no wander.
+fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
+    let (from, to) = (fixes.first()?, fixes.last()?);
+    // It is whole: no silence and no end of the session cuts it short.
+    if to.t_ms.saturating_sub(from.t_ms) < LEG_MS / 2 {
+        return None;
+    }
+    let mut told: Vec<f32> = fixes.iter().filter_map(|fix| fix.speed_mps).collect();
+    told.sort_by(f32::total_cmp);
+    let sigmas = match told.get(told.len() / 2) {
+        Some(&mps) if mps >= LEG_MPS => LEG_SIGMAS,
+        Some(_) => return None,
+        None => LEG_SIGMAS_UNTOLD,
+    };
+    let least_m = LEG_LEAST_M.max(sigmas * from.accuracy_m.max(to.accuracy_m));
+    (from.place.distance_m(to.place) >= least_m).then_some((
+        to.place.east_m - from.place.east_m,
+        to.place.north_m - from.place.north_m,
+    ))
+}
+
+/// The farthest that the phone turned away, within the span, from how it lay at its start; none where it was not
+/// heard.
+fn turned_rad(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
+    let windows = scene.windows(from_ms, to_ms);
+    let (mut sum, mut low, mut high, mut heard) = (0.0_f32, 0.0_f32, 0.0_f32, 0_usize);
+    for window in windows {
+        let Some(yaw_rad) = window.motion.and_then(|motion| motion.yaw_rad) else {
+            continue;
+        };
+        heard += 1;
+        sum += yaw_rad;
+        (low, high) = (low.min(sum), high.max(sum));
+    }
+    let seconds = to_ms.saturating_sub(from_ms) as f32 / 1000.0;
+    (heard as f32 >= HEARD_SHARE * seconds).then_some(high - low)
+}

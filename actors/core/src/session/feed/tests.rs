@@ -1,0 +1,177 @@
+//! What was told live is a beginning of what is computed afterwards, whatever the order of arrival.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use porchlight_schema::sample::json::decode_batch;
+use porchlight_schema::session::{Address, Point};
+use proptest::prelude::*;
+
+use super::*;
+use crate::session::{SessionMachine, Step};
+
+const ENDED: TimestampMs = TimestampMs(1_000);
+
+fn context() -> SessionContext {
+    let address = Address {
+        line1: String::new(),
+        city: String::new(),
+        country: String::new(),
+        point: Point {
+            lat: 52.5,
+            lng: 13.4,
+        },
+        unit: None,
+        floor: None,
+        accuracy_m: Address::ACCURACY_M_DEFAULT,
+        storey_height_m: None,
+        entrance: None,
+        gates: Vec::new(),
+    };
+    SessionContext::of_address(&address, None)
+}
+
+/// Ten seconds of a ride that halts each second minute, with satellites that are lost now and then.
+fn batch(seq: u32) -> PackedBatch {
+    let mut samples = String::new();
+    for t in seq * 10..seq * 10 + 10 {
+        let (minute, second) = (t / 60, t % 60);
+        let ridden = minute.div_ceil(2) * 60 + if minute % 2 == 0 { second } else { 0 };
+        let lat = 52.5 + f64::from(ridden) * 1e-4;
+        let accuracy_m = if second / 20 == 1 { 400 } else { 5 };
+        let _ = write!(
+            samples,
+            r#"{{"t":{t},"kind":"location","lat":{lat},"lng":13.4,"accuracyM":{accuracy_m}}},"#
+        );
+    }
+    samples.pop();
+    let text = format!(r#"{{"seq":{seq},"samples":[{samples}]}}"#);
+    decode_batch(text.as_bytes()).unwrap().batch
+}
+
+/// A machine, its journal with the times of arrival, its notes, and what it told.
+struct Live {
+    context: SessionContext,
+    machine: SessionMachine,
+    journal: BTreeMap<u32, (TimestampMs, PackedBatch)>,
+    given_up: Vec<(u32, u32)>,
+    told: Vec<Told>,
+}
+
+impl Live {
+    fn new() -> Self {
+        let context = context();
+        Self {
+            machine: SessionMachine::new(&context),
+            context,
+            journal: BTreeMap::new(),
+            given_up: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    fn arrive(&mut self, seq: u32) {
+        let is_new = !self.journal.contains_key(&seq);
+        let entry = (TimestampMs(ENDED.0 - 1), batch(seq));
+        self.journal.entry(seq).or_insert(entry);
+        if !is_new {
+            return;
+        }
+        let mut step = self.give(seq);
+        loop {
+            step = match step {
+                Step::Rest => break,
+                Step::Read { from_seq } => {
+                    let seqs: Vec<_> = self
+                        .journal
+                        .range(from_seq..)
+                        .map(|(&seq, _)| seq)
+                        .collect();
+                    for seq in seqs {
+                        self.give(seq);
+                    }
+                    self.machine.read_through()
+                }
+                Step::GiveUp { first, last } => {
+                    self.given_up.push((first, last));
+                    self.machine.give_up(first, last)
+                }
+            };
+        }
+        let number = u32::try_from(self.told.len()).unwrap();
+        self.told
+            .extend(self.machine.told_since(number, usize::MAX));
+        // A crash at any time: what was told stays.
+        let snapshot = self.machine.snapshot();
+        self.machine = SessionMachine::restore(&snapshot).unwrap();
+        self.machine
+            .recall(self.given_up.iter().copied(), std::iter::empty());
+    }
+
+    fn give(&mut self, seq: u32) -> Step {
+        let (_, batch) = &self.journal[&seq];
+        self.machine.arrive(&self.context, seq, batch)
+    }
+
+    fn computed(&self) -> Vec<Told> {
+        let mut feed = Feed::new(&self.context, ENDED, self.given_up.clone(), BTreeSet::new());
+        for (&seq, (received_at, batch)) in &self.journal {
+            feed.batch(seq, *received_at, batch);
+        }
+        feed.finish()
+    }
+}
+
+#[test]
+fn a_closing_tells_the_event_again_and_the_opening_stays_as_it_was_told() {
+    let mut live = Live::new();
+    (0..36).for_each(|seq| live.arrive(seq));
+    let computed = live.computed();
+    assert!(computed.len() > 12, "{}", computed.len());
+    for (number, told) in computed.iter().enumerate() {
+        assert_eq!(told.number as usize, number);
+        let before = computed[..number]
+            .iter()
+            .find(|before| before.place == told.place);
+        match before {
+            Some(opened) => assert!(opened.event.is_open() && !told.event.is_open()),
+            None => assert!(told.event.t_end_ms.is_none()),
+        }
+    }
+    // The openings were told with what was known then; something of it was learned later.
+    let differs = |told: &Told| {
+        let closed = computed.iter().rfind(|closed| closed.place == told.place);
+        closed.is_some_and(|closed| closed.event.confidence != told.event.confidence)
+    };
+    assert!(computed.iter().any(differs));
+}
+
+#[test]
+fn what_came_after_the_end_is_not_told() {
+    let mut live = Live::new();
+    (0..20).for_each(|seq| live.arrive(seq));
+    let before = live.computed();
+    for seq in 20..40 {
+        live.journal
+            .insert(seq, (TimestampMs(ENDED.0 + 1), batch(seq)));
+    }
+    assert_eq!(live.computed(), before);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Batches overtake each other, some by so much that the hole is given up and filled afterwards.
+    #[test]
+    fn what_was_told_is_never_withdrawn(lags in proptest::collection::vec(prop_oneof![6 => 0_usize..2, 2 => 0_usize..6, 1 => 0_usize..30], 40)) {
+        let mut order: Vec<_> = lags.iter().enumerate().map(|(seq, lag)| (seq + lag, seq as u32)).collect();
+        order.sort_unstable();
+        let mut live = Live::new();
+        for (_, seq) in order {
+            live.arrive(seq);
+        }
+        let computed = live.computed();
+        prop_assert!(live.told.len() <= computed.len());
+        prop_assert_eq!(&live.told[..], &computed[..live.told.len()]);
+    }
+}

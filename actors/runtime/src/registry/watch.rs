@@ -1,0 +1,115 @@
+//! Who watches a session: whoever does is woken when there may be something new, and then looks.
+//!
+//! A wake-up carries no data, and many of them are one; so a slow watcher costs nothing, and none is ever told too little.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use actix::Addr;
+use dashmap::DashMap;
+use porchlight_core::timeline::Told;
+use porchlight_schema::ids::SessionId;
+use tokio::sync::watch;
+
+use super::{ASK, AskError, Handle, Registry};
+use crate::session::{ReadTold, SessionActor};
+
+/// The sessions that are watched.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    sessions: DashMap<SessionId, watch::Sender<()>>,
+    /// How many there are, so that nothing is looked up while nobody watches.
+    count: AtomicUsize,
+}
+
+/// Watches one session until it is dropped.
+#[derive(Debug)]
+pub struct Watch {
+    registry: Registry,
+    session_id: SessionId,
+    receiver: watch::Receiver<()>,
+}
+
+impl Watch {
+    /// Waits until there may be something new since this was asked last.
+    pub async fn changed(&mut self) {
+        // The sender lives as long as there is a watcher: this one.
+        if self.receiver.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let watched = &self.registry.inner.watched;
+        let last = |_: &SessionId, sender: &watch::Sender<()>| sender.receiver_count() <= 1;
+        if watched.sessions.remove_if(&self.session_id, last).is_some() {
+            watched.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Registry {
+    /// Watches a session from now on: look at it after this, and again after each [`Watch::changed`].
+    #[must_use]
+    pub fn watch(&self, session_id: SessionId) -> Watch {
+        let watched = &self.inner.watched;
+        let sender = watched.sessions.entry(session_id).or_insert_with(|| {
+            watched.count.fetch_add(1, Ordering::Relaxed);
+            watch::Sender::new(())
+        });
+        Watch {
+            registry: self.clone(),
+            session_id,
+            receiver: sender.subscribe(),
+        }
+    }
+
+    /// There may be something new of this session.
+    pub(crate) fn wake_watchers(&self, session_id: SessionId) {
+        let watched = &self.inner.watched;
+        if watched.count.load(Ordering::Relaxed) > 0
+            && let Some(sender) = watched.sessions.get(&session_id)
+        {
+            sender.send_replace(());
+        }
+    }
+
+    /// Everybody looks: the node stops.
+    pub(super) fn wake_all_watchers(&self) {
+        for sender in &self.inner.watched.sessions {
+            sender.send_replace(());
+        }
+    }
+
+    fn actor_of(&self, handle: &Arc<Handle>) -> Option<Addr<SessionActor>> {
+        let mut slot = handle.slot();
+        if slot.restarting {
+            return None;
+        }
+        self.actor_in(&mut slot.actor, handle)
+    }
+
+    /// The changes numbered `number` and up of a session that records, at most `limit` of them.
+    pub(crate) async fn told_since(
+        &self,
+        handle: &Arc<Handle>,
+        number: u32,
+        limit: usize,
+    ) -> Result<Vec<Told>, AskError> {
+        let asked = async {
+            loop {
+                if let Some(actor) = self.actor_of(handle)
+                    && let Ok(Some(told)) = actor.send(ReadTold { number, limit }).await
+                {
+                    return told;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(ASK, asked)
+            .await
+            .map_err(|_elapsed| AskError)
+    }
+}

@@ -1,0 +1,215 @@
+//! In what form batches go: JSON, compressed, protobuf, many of them in one request, or over a WebSocket.
+
+use std::fmt;
+use std::io::Write;
+use std::str::FromStr;
+
+use anyhow::{Context, bail, ensure};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::http::{Answer, Connection};
+use super::socket::Socket;
+use super::target::{Stream, Target};
+use crate::body::BatchWriter;
+
+/// Lines of one NDJSON request.
+const LINES: usize = 32;
+
+/// The form of what is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// One batch a request, as JSON.
+    #[default]
+    Json,
+    /// The same, compressed.
+    Gzip,
+    /// One batch a request, as protobuf.
+    Protobuf,
+    /// Thirty-two batches of as many sessions a request, as JSON.
+    Ndjson,
+    /// One batch a message, as protobuf, over a connection for each session.
+    Websocket,
+}
+
+const NAMES: [(&str, Format); 5] = [
+    ("json", Format::Json),
+    ("gzip", Format::Gzip),
+    ("protobuf", Format::Protobuf),
+    ("ndjson", Format::Ndjson),
+    ("websocket", Format::Websocket),
+];
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = NAMES.into_iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, format)| format)
+            .ok_or_else(|| format!("one of {}", NAMES.map(|(name, _)| name).join(", ")))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = NAMES.into_iter().find(|(_, format)| format == self);
+        f.write_str(found.map_or("", |(name, _)| name))
+    }
+}
+
+/// Sends the batches of one connection's sessions.
+#[derive(Debug)]
+pub struct Sender {
+    format: Format,
+    headers: String,
+    writer: BatchWriter,
+    body: Vec<u8>,
+    /// By the session's place, opened when needed.
+    sockets: Vec<Option<Socket>>,
+    turn: usize,
+}
+
+impl Sender {
+    /// Of a connection with so many sessions.
+    #[must_use]
+    pub fn new(format: Format, target: &Target, sessions: usize) -> Self {
+        let media_type = match format {
+            Format::Json | Format::Gzip => "application/json",
+            Format::Protobuf | Format::Websocket => "application/x-protobuf",
+            Format::Ndjson => "application/x-ndjson",
+        };
+        let coding = if format == Format::Gzip {
+            "content-encoding: gzip\r\n"
+        } else {
+            ""
+        };
+        Self {
+            format,
+            headers: format!("content-type: {media_type}\r\n{coding}{}", target.headers()),
+            writer: BatchWriter::default(),
+            body: Vec::new(),
+            sockets: (0..sessions).map(|_| None).collect(),
+            turn: 0,
+        }
+    }
+
+    /// How many batches the next exchange has.
+    #[must_use]
+    pub fn batches(&self) -> u32 {
+        if self.format == Format::Ndjson {
+            LINES as u32
+        } else {
+            1
+        }
+    }
+
+    /// Sends the next batch, or lines, and waits for the answers; the sessions that they were of go on by one.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no whole answer.
+    pub async fn exchange(
+        &mut self,
+        connection: &mut Connection,
+        streams: &mut [Stream],
+    ) -> anyhow::Result<Vec<Answer>> {
+        if self.format == Format::Ndjson {
+            return self.lines(connection, streams).await;
+        }
+        let place = self.turn % streams.len().max(1);
+        self.turn += 1;
+        let stream = streams.get_mut(place).context("no session")?;
+        let answer = match self.format {
+            Format::Websocket => self.message(place, connection, stream).await?,
+            _ => {
+                self.write_body(stream.seq)?;
+                connection
+                    .request("POST", &stream.path, &self.headers, &self.body)
+                    .await?
+            }
+        };
+        stream.seq += u32::from(answer.status == 202);
+        Ok(vec![answer])
+    }
+
+    fn write_body(&mut self, seq: u32) -> anyhow::Result<()> {
+        self.body.clear();
+        match self.format {
+            Format::Protobuf | Format::Websocket => {
+                self.body.extend_from_slice(self.writer.write_protobuf(seq));
+            }
+            Format::Gzip => {
+                let mut coder = GzEncoder::new(&mut self.body, Compression::fast());
+                coder.write_all(self.writer.write(seq))?;
+                coder.finish()?;
+            }
+            Format::Json | Format::Ndjson => self.body.extend_from_slice(self.writer.write(seq)),
+        }
+        Ok(())
+    }
+
+    async fn message(
+        &mut self,
+        place: usize,
+        connection: &Connection,
+        stream: &Stream,
+    ) -> anyhow::Result<Answer> {
+        self.write_body(stream.seq)?;
+        let socket = self.sockets.get_mut(place).context("no session")?;
+        let open = match socket.take() {
+            Some(open) => open,
+            None => Socket::open(connection.address(), &stream.path, &self.headers).await?,
+        };
+        let (answer, open) = open.exchange(&self.body).await?;
+        *socket = Some(open);
+        Ok(answer)
+    }
+
+    async fn lines(
+        &mut self,
+        connection: &mut Connection,
+        streams: &mut [Stream],
+    ) -> anyhow::Result<Vec<Answer>> {
+        ensure!(
+            streams.len() >= LINES,
+            "NDJSON takes {LINES} sessions for each connection"
+        );
+        let places: Vec<_> = (0..LINES)
+            .map(|line| (self.turn + line) % streams.len())
+            .collect();
+        self.turn += LINES;
+        self.body.clear();
+        for &place in &places {
+            let stream = streams.get(place).context("no session")?;
+            let session = stream.path.split('/').nth(3).context("no session id")?;
+            let batch = self.writer.write(stream.seq);
+            let rest = batch.strip_prefix(b"{").context("no object")?;
+            write!(self.body, "{{\"sessionId\":\"{session}\",")?;
+            self.body.extend_from_slice(rest);
+            self.body.push(b'\n');
+        }
+        let answer = connection
+            .request("POST", "/v1/telemetry", &self.headers, &self.body)
+            .await?;
+        if answer.status != 200 {
+            bail!("NDJSON: {}", answer.status);
+        }
+        let mut answers = Vec::new();
+        for (line, place) in answer.body.split(|&byte| byte == b'\n').zip(places) {
+            let line: serde_json::Value = serde_json::from_slice(line)?;
+            let status = line.get("status").and_then(serde_json::Value::as_u64);
+            let status = u16::try_from(status.context("no status")?)?;
+            if let Some(stream) = streams.get_mut(place) {
+                stream.seq += u32::from(status == 202);
+            }
+            answers.push(Answer {
+                status,
+                retry_after: false,
+                body: Vec::new(),
+            });
+        }
+        ensure!(answers.len() == LINES, "{} answers", answers.len());
+        Ok(answers)
+    }
+}

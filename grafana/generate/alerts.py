@@ -1,0 +1,305 @@
+"""Alerts on causes: what is likely to become a broken promise, or makes one hard to mend. Each has its test beside it:
+series with which it fires, and series with which it does not."""
+
+IDS = 'job="porchlight", instance="a"'
+WHO = dict(job="porchlight", instance="a")
+
+
+def s(metric, values, labels=""):
+    return (f"{metric}{{{IDS}{', ' + labels if labels else ''}}}", values)
+
+
+ALERTS = [
+    dict(
+        name="PorchlightDown",
+        expr='up{job="porchlight"} == 0 or absent(up{job="porchlight"})',
+        wait="2m",
+        severity="page",
+        summary="A node of Porchlight does not answer its scrapes.",
+        description="Prometheus has had no answer from the operators' listener for two minutes.",
+        runbook="down",
+        dashboard="porchlight-overview",
+        fires=[([s("up", "1x2 0x20")], [WHO])],
+        quiet=[[s("up", "1x20")]],
+    ),
+    dict(
+        name="PorchlightRestarts",
+        expr="changes(process_start_time_seconds{job=\"porchlight\"}[30m]) > 2",
+        wait="0m",
+        severity="page",
+        summary="A node of Porchlight starts again and again.",
+        description="The process was started more than twice within half an hour.",
+        runbook="restarts",
+        dashboard="porchlight-runtime",
+        fires=[([s("process_start_time_seconds", "1x3 2x3 3x3 4x20")], [WHO])],
+        quiet=[[s("process_start_time_seconds", "1x3 2x30")]],
+    ),
+    dict(
+        name="PorchlightStoreFails",
+        expr='sum by (job, instance) (rate(porchlight_store_operations_total{outcome="failed"}[5m])) > 0',
+        wait="1m",
+        severity="page",
+        summary="The store fails writes.",
+        description="Writes fail, so requests are refused with 503. Nothing that was acknowledged is affected.",
+        runbook="store-fails",
+        dashboard="porchlight-store",
+        fires=[([s("porchlight_store_operations_total", "0+5x20", 'outcome="failed"')], [WHO])],
+        quiet=[[s("porchlight_store_operations_total", "7x20", 'outcome="failed"')]],
+    ),
+    dict(
+        name="PorchlightStoreOverloaded",
+        expr='sum by (job, instance) (rate(porchlight_store_operations_total{outcome="overloaded"}[5m])) > 0.1',
+        wait="5m",
+        severity="ticket",
+        summary="The store refuses writes because too many wait.",
+        description="The queue before the committer is full: the disk does not keep up with what comes.",
+        runbook="store-slow",
+        dashboard="porchlight-store",
+        fires=[([s("porchlight_store_operations_total", "0+60x30", 'outcome="overloaded"')], [WHO])],
+        quiet=[[s("porchlight_store_operations_total", "0+1x30", 'outcome="overloaded"')]],
+    ),
+    dict(
+        name="PorchlightStoreSlow",
+        expr="histogram_quantile(0.99, sum by (job, instance, le) (rate(porchlight_store_commit_seconds_bucket[5m]))) > 0.25",
+        wait="10m",
+        severity="ticket",
+        summary="Commits take long.",
+        description="One commit in a hundred takes longer than 250 ms: the disk is slow to sync.",
+        runbook="store-slow",
+        dashboard="porchlight-store",
+        fires=[
+            (
+                [
+                    s("porchlight_store_commit_seconds_bucket", "0+0x40", 'le="0.25"'),
+                    s("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="0.5"'),
+                    s("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="+Inf"'),
+                ],
+                [WHO],
+            )
+        ],
+        quiet=[
+            [
+                s("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="0.25"'),
+                s("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="+Inf"'),
+            ]
+        ],
+    ),
+    dict(
+        name="PorchlightDiskFull",
+        expr="porchlight_store_disk_free_bytes < 2e9 and porchlight_store_disk_free_bytes > 0",
+        wait="5m",
+        severity="page",
+        summary="The store's disk is nearly full.",
+        description="Less than 2 GB are free where the store is. When nothing is left, nothing is acknowledged any more.",
+        runbook="disk-full",
+        dashboard="porchlight-store",
+        fires=[([s("porchlight_store_disk_free_bytes", "1e9x20")], [WHO])],
+        quiet=[[s("porchlight_store_disk_free_bytes", "9e9x20")]],
+    ),
+    dict(
+        name="PorchlightActorsPanic",
+        expr="sum by (job, instance, actor) (increase(porchlight_actor_restarts_total[15m])) > 3",
+        wait="0m",
+        severity="ticket",
+        summary="Actors are rebuilt again and again.",
+        description="More than three actors of one kind were rebuilt from the store after a panic within 15 minutes.",
+        runbook="actors-panic",
+        dashboard="porchlight-actors",
+        fires=[([s("porchlight_actor_restarts_total", "0+1x20", 'actor="session"')], [dict(WHO, actor="session")])],
+        quiet=[[s("porchlight_actor_restarts_total", "0x5 1x15", 'actor="session"')]],
+    ),
+    dict(
+        name="PorchlightBatchQuarantined",
+        expr="sum by (job, instance) (increase(porchlight_session_batches_quarantined_total[1h])) > 0",
+        wait="0m",
+        severity="ticket",
+        summary="A batch was put aside because it makes a detector panic.",
+        description="The session goes on without that batch, and its insight says so. The log names session and batch.",
+        runbook="batch-quarantined",
+        dashboard="porchlight-ingest",
+        fires=[([s("porchlight_session_batches_quarantined_total", "0x5 1x15")], [WHO])],
+        quiet=[[s("porchlight_session_batches_quarantined_total", "0x20")]],
+    ),
+    dict(
+        name="PorchlightMailboxesWait",
+        expr="histogram_quantile(0.99, sum by (job, instance, actor, le) (rate(porchlight_actor_mailbox_wait_seconds_bucket[5m]))) > 1",
+        wait="10m",
+        severity="ticket",
+        summary="Messages wait long in mailboxes.",
+        description="One message in a hundred waits longer than a second for its actor: events are detected late.",
+        runbook="mailboxes-wait",
+        dashboard="porchlight-actors",
+        fires=[
+            (
+                [
+                    s("porchlight_actor_mailbox_wait_seconds_bucket", "0x40", 'actor="session", le="1"'),
+                    s("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="2.5"'),
+                    s("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="+Inf"'),
+                ],
+                [dict(WHO, actor="session")],
+            )
+        ],
+        quiet=[
+            [
+                s("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="1"'),
+                s("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="+Inf"'),
+            ]
+        ],
+    ),
+    dict(
+        name="PorchlightScoringBehind",
+        expr="porchlight_scoring_waiting_sessions > 500",
+        wait="10m",
+        severity="ticket",
+        summary="Sessions wait to be scored.",
+        description="More than 500 sessions have ended and have no insight yet, for ten minutes.",
+        runbook="scoring-behind",
+        dashboard="porchlight-ingest",
+        fires=[([s("porchlight_scoring_waiting_sessions", "900x20")], [WHO])],
+        quiet=[[s("porchlight_scoring_waiting_sessions", "900x5 3x20")]],
+    ),
+    dict(
+        name="PorchlightIngestNearlyFull",
+        expr="porchlight_ingest_in_flight_bytes > 0.8 * 256 * 1024 * 1024",
+        wait="2m",
+        severity="ticket",
+        summary="The node's budget of bytes in flight is nearly used up.",
+        description="Beyond 256 MiB the node refuses batches with 503; phones send them again later.",
+        runbook="ingest-nearly-full",
+        dashboard="porchlight-ingest",
+        fires=[([s("porchlight_ingest_in_flight_bytes", "230000000x20")], [WHO])],
+        quiet=[[s("porchlight_ingest_in_flight_bytes", "100000000x20")]],
+    ),
+    dict(
+        name="PorchlightWebhooksLate",
+        expr="time() - (porchlight_webhook_oldest_due_timestamp_seconds > 0) > 600",
+        wait="5m",
+        severity="ticket",
+        summary="A webhook message waits that could be sent.",
+        description="The oldest message that is due has waited for more than ten minutes: a receiver that takes too long for what comes, or we do not keep up.",
+        runbook="webhooks-late",
+        dashboard="porchlight-webhooks",
+        fires=[([s("porchlight_webhook_oldest_due_timestamp_seconds", "1x40")], [WHO])],
+        quiet=[
+            [s("porchlight_webhook_oldest_due_timestamp_seconds", "0x40")],
+            [s("porchlight_webhook_oldest_due_timestamp_seconds", "0+60x40")],
+        ],
+        at="30m",
+    ),
+    dict(
+        name="PorchlightWebhooksFail",
+        expr='sum by (job) (rate(porchlight_webhook_attempts_total{outcome!="delivered"}[15m])) / sum by (job) (rate(porchlight_webhook_attempts_total[15m])) > 0.5 and sum by (job) (rate(porchlight_webhook_attempts_total[15m])) > 0.1',
+        wait="15m",
+        severity="ticket",
+        summary="More than half of all tries of webhooks fail.",
+        description="Many receivers at once: more likely our way out (DNS, firewall, certificates) than theirs.",
+        runbook="webhooks-fail",
+        dashboard="porchlight-webhooks",
+        fires=[
+            (
+                [
+                    s("porchlight_webhook_attempts_total", "0+60x60", 'outcome="dns"'),
+                    s("porchlight_webhook_attempts_total", "0+10x60", 'outcome="delivered"'),
+                ],
+                [dict(job="porchlight")],
+            )
+        ],
+        quiet=[
+            [
+                s("porchlight_webhook_attempts_total", "0+10x60", 'outcome="dns"'),
+                s("porchlight_webhook_attempts_total", "0+60x60", 'outcome="delivered"'),
+            ],
+            [s("porchlight_webhook_attempts_total", "0+1x60", 'outcome="dns"')],
+        ],
+        at="50m",
+    ),
+    dict(
+        name="PorchlightWebhooksGiveUp",
+        expr='sum by (job) (increase(porchlight_webhook_finished_total{state="failed"}[1h])) > 100',
+        wait="0m",
+        severity="ticket",
+        summary="Many webhook messages failed for good.",
+        description="More than a hundred messages have used up their tries within an hour. The log names the customers.",
+        runbook="webhooks-give-up",
+        dashboard="porchlight-webhooks",
+        fires=[([s("porchlight_webhook_finished_total", "0+10x60", 'state="failed"')], [dict(job="porchlight")])],
+        quiet=[[s("porchlight_webhook_finished_total", "0+1x60", 'state="failed"')]],
+        at="50m",
+    ),
+    dict(
+        name="PorchlightWebhookStoreFails",
+        expr="sum by (job, instance) (rate(porchlight_webhook_store_failures_total[5m])) > 0",
+        wait="5m",
+        severity="ticket",
+        summary="The store fails the webhooks.",
+        description="Outboxes can't be read or written; their endpoints pause, and no try is counted.",
+        runbook="store-fails",
+        dashboard="porchlight-webhooks",
+        fires=[([s("porchlight_webhook_store_failures_total", "0+3x30")], [WHO])],
+        quiet=[[s("porchlight_webhook_store_failures_total", "3x30")]],
+    ),
+    dict(
+        name="PorchlightThreadsBlocked",
+        expr="histogram_quantile(0.99, sum by (job, instance, runtime, le) (rate(porchlight_runtime_lag_seconds_bucket[5m]))) > 0.5",
+        wait="10m",
+        severity="ticket",
+        summary="Something keeps a thread for long.",
+        description="One regular tick in a hundred comes half a second late, or later: no processor is free, or a handler blocks.",
+        runbook="threads-blocked",
+        dashboard="porchlight-runtime",
+        fires=[
+            (
+                [
+                    s("porchlight_runtime_lag_seconds_bucket", "0x40", 'runtime="actors", le="0.5"'),
+                    s("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="1"'),
+                    s("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="+Inf"'),
+                ],
+                [dict(WHO, runtime="actors")],
+            )
+        ],
+        quiet=[
+            [
+                s("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="0.5"'),
+                s("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="+Inf"'),
+            ]
+        ],
+    ),
+    dict(
+        name="PorchlightFilesNearlyOut",
+        expr='process_open_fds{job="porchlight"} / process_max_fds{job="porchlight"} > 0.8',
+        wait="5m",
+        severity="ticket",
+        summary="The process has nearly as many files open as it may.",
+        description="More than four fifths of the file descriptors are in use; beyond, connections are refused.",
+        runbook="files-nearly-out",
+        dashboard="porchlight-runtime",
+        fires=[([s("process_open_fds", "900x20"), s("process_max_fds", "1024x20")], [WHO])],
+        quiet=[[s("process_open_fds", "90x20"), s("process_max_fds", "1024x20")]],
+    ),
+    dict(
+        name="PorchlightKeysGuessed",
+        expr='sum by (job) (rate(porchlight_http_problems_total{code="credential_invalid"}[10m])) > 5',
+        wait="10m",
+        severity="ticket",
+        summary="Many requests come with credentials that are not good.",
+        description="A client with an old key, or somebody who guesses.",
+        runbook="keys-guessed",
+        dashboard="porchlight-ingest",
+        fires=[([s("porchlight_http_problems_total", "0+600x40", 'code="credential_invalid"')], [dict(job="porchlight")])],
+        quiet=[[s("porchlight_http_problems_total", "0+60x40", 'code="credential_invalid"')]],
+        at="35m",
+    ),
+    dict(
+        name="PorchlightTooManySeries",
+        expr='scrape_samples_scraped{job="porchlight"} > 10000',
+        wait="15m",
+        severity="ticket",
+        summary="A node exposes more series than it should be able to.",
+        description="Labels are closed lists, so the number of series does not depend on customers or load.",
+        runbook="too-many-series",
+        dashboard="porchlight-runtime",
+        fires=[([s("scrape_samples_scraped", "20000x40")], [WHO])],
+        quiet=[[s("scrape_samples_scraped", "4000x40")]],
+        at="30m",
+    ),
+]

@@ -1,0 +1,373 @@
+"""The dashboards. `$$` stands for the matchers of the variables; every panel has a unit and says what it shows."""
+
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+MATCHERS = 'job=~"$job", instance=~"$instance"'
+RATE = "$__rate_interval"
+
+
+def expand(expr):
+    return expr.replace("$$", MATCHERS)
+
+
+def rate(metric, by, selector=""):
+    inner = f"$$, {selector}" if selector else "$$"
+    return f"sum by ({by}) (rate({metric}{{{inner}}}[{RATE}]))"
+
+
+def quantile(q, metric, by="", selector=""):
+    labels = f"{by}, le" if by else "le"
+    inner = f"$$, {selector}" if selector else "$$"
+    return f"histogram_quantile({q}, sum by ({labels}) (rate({metric}_bucket{{{inner}}}[{RATE}])))"
+
+
+def quantiles(metric, by="", selector=""):
+    legend = f"{{{{{by}}}}} " if by else ""
+    return [(quantile(q, metric, by, selector), f"{legend}p{round(q * 100)}") for q in (0.5, 0.99)]
+
+
+def panel(title, says, unit, targets, kind="timeseries", width=8, height=7, stack=False, decimals=None, most=None):
+    defaults = {"unit": unit, "noValue": "none"}
+    if decimals is not None:
+        defaults["decimals"] = decimals
+    if most is not None:
+        defaults["max"] = most
+    if kind == "timeseries":
+        defaults["min"] = 0
+        defaults["custom"] = {
+            "drawStyle": "line",
+            "fillOpacity": 20 if stack else 0,
+            "lineWidth": 1,
+            "showPoints": "never",
+            "stacking": {"mode": "normal" if stack else "none", "group": "A"},
+        }
+        options = {
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        }
+    else:
+        options = {
+            "colorMode": "value",
+            "graphMode": "area",
+            "justifyMode": "auto",
+            "orientation": "auto",
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+            "textMode": "auto",
+        }
+    return {
+        "title": title,
+        "description": says,
+        "type": kind,
+        "datasource": SOURCE,
+        "width": width,
+        "height": height,
+        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "options": options,
+        "targets": [
+            {
+                "refId": chr(ord("A") + place),
+                "datasource": SOURCE,
+                "expr": expand(expr),
+                "legendFormat": legend,
+                "range": True,
+                "instant": False,
+            }
+            for place, (expr, legend) in enumerate(targets)
+        ],
+    }
+
+
+def stat(title, says, unit, expr, legend="", **more):
+    return panel(title, says, unit, [(expr, legend)], kind="stat", width=4, height=4, **more)
+
+
+def variable(name, query, label, multi=True):
+    return {
+        "name": name,
+        "label": label,
+        "type": "query",
+        "datasource": SOURCE,
+        "query": {"query": query, "refId": name},
+        "definition": query,
+        "refresh": 2,
+        "sort": 1,
+        "multi": multi,
+        "includeAll": multi,
+        "allValue": ".*" if multi else None,
+        "current": {"selected": True, "text": ["All"], "value": ["$__all"]} if multi else {},
+        "options": [],
+    }
+
+
+def board(uid, title, says, rows, variables=()):
+    panels, y, number = [], 0, 1
+    for heading, found in rows:
+        panels.append({"id": number, "type": "row", "title": heading, "collapsed": False, "panels": [],
+                       "gridPos": {"x": 0, "y": y, "w": 24, "h": 1}})
+        number, y, x, tall = number + 1, y + 1, 0, 0
+        for made in found:
+            made = dict(made)
+            width, height = made.pop("width"), made.pop("height")
+            if x + width > 24:
+                x, y, tall = 0, y + tall, 0
+            made["id"], made["gridPos"] = number, {"x": x, "y": y, "w": width, "h": height}
+            panels.append(made)
+            number, x, tall = number + 1, x + width, max(tall, height)
+        y += tall
+    datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
+                  "refresh": 1, "current": {}, "options": [], "multi": False, "includeAll": False}
+    return {
+        "uid": uid,
+        "title": title,
+        "description": says,
+        "tags": ["porchlight"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": False,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": {"from": "now-3h", "to": "now"},
+        "timezone": "browser",
+        "templating": {"list": [
+            datasource,
+            variable("job", "label_values(porchlight_build_info, job)", "Job"),
+            variable("instance", 'label_values(porchlight_build_info{job=~"$job"}, instance)', "Instance"),
+            *variables,
+        ]},
+        "annotations": {"list": []},
+        "links": [{"type": "dashboards", "title": "Porchlight", "tags": ["porchlight"], "asDropdown": True,
+                   "keepTime": True, "includeVars": True, "targetBlank": False, "icon": "external link", "url": "",
+                   "tooltip": ""}],
+        "panels": panels,
+    }
+
+
+def overview(slos):
+    promises = [
+        panel(
+            "Burn rate over an hour",
+            "How fast each objective's error budget is used up: 1 uses it up in exactly 30 days, 14.4 in two. A page is sent at 14.4 over an hour, and at 6 over six hours.",
+            "none",
+            [('porchlight:slo_error:ratio_rate1h{job=~"$job"} / on (slo) group_left () porchlight:slo_budget:ratio', "{{slo}}")],
+            width=12,
+        ),
+        panel(
+            "Budget used over three days",
+            "The share of 30 days' error budget that the last three days used up.",
+            "percentunit",
+            [('porchlight:slo_error:ratio_rate3d{job=~"$job"} / on (slo) group_left () porchlight:slo_budget:ratio * 0.1', "{{slo}}")],
+            width=12,
+        ),
+    ]
+    for slo in slos:
+        promises.append(stat(
+            slo["title"],
+            f"{slo['says']} Objective: {slo['objective']:.1%} good. Shown: the good share of the last hour.",
+            "percentunit",
+            f'1 - porchlight:slo_error:ratio_rate1h{{job=~"$job", slo="{slo["name"]}"}}',
+            decimals=2,
+            most=1,
+        ))
+    return board("porchlight-overview", "Porchlight: overview", "What is promised, and how it goes.", [
+        ("Objectives", promises),
+        ("How it goes (rate, errors, duration)", [
+            panel("Requests", "Requests answered, by class of status.", "reqps",
+                  [(rate("porchlight_http_requests_total", "status"), "{{status}}")], stack=True),
+            panel("Time to the answer", "From a request's head to its answer, over all routes.", "s",
+                  quantiles("porchlight_http_request_seconds")),
+            panel("Refusals", "Requests refused, by the code of the problem.", "reqps",
+                  [(rate("porchlight_http_problems_total", "code") + " > 0", "{{code}}")]),
+            panel("Batches", "Batches of telemetry, by outcome.", "ops",
+                  [(rate("porchlight_ingest_batches_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Sessions that record", "Sessions that record, on each node.", "short",
+                  [("sum by (instance) (porchlight_sessions_live{$$})", "{{instance}}")]),
+            panel("Webhooks", "Tries, by outcome: delivered, or the cause.", "ops",
+                  [(rate("porchlight_webhook_attempts_total", "outcome"), "{{outcome}}")], stack=True),
+        ]),
+        ("Which nodes run", [
+            stat("Nodes", "Nodes that answer their scrapes.", "short", 'sum(up{$$})'),
+            panel("Versions", "Nodes by the version that they run.", "short",
+                  [("sum by (version) (porchlight_build_info{$$})", "{{version}}")], width=8, height=4),
+            panel("Alerts", "Alerts of Porchlight that fire or are about to, by name.", "short",
+                  [('sum by (alertname, alertstate) (ALERTS{alertname=~"Porchlight.*"})', "{{alertname}} {{alertstate}}")],
+                  width=12, height=4),
+        ]),
+    ])
+
+
+def actors():
+    kind = 'actor=~"$actor"'
+    return board("porchlight-actors", "Porchlight: actors",
+                 "The actors by kind: how many, how busy, how long messages wait, and what goes wrong.", [
+        ("How full (utilisation, saturation, errors)", [
+            panel("Alive", "Actors that live, by kind.", "short",
+                  [(f"sum by (actor) (porchlight_actor_live{{$$, {kind}}})", "{{actor}}")]),
+            panel("Messages that wait", "In all mailboxes of a kind together.", "short",
+                  [(f"sum by (actor) (porchlight_actor_mailbox_messages{{$$, {kind}}})", "{{actor}}")]),
+            panel("Time in the mailbox", "How long messages wait for their actor: the first sign of too much work.", "s",
+                  quantiles("porchlight_actor_mailbox_wait_seconds", "actor", kind)),
+            panel("Not accepted", "Messages that found no room; what they said is read from the store later.", "ops",
+                  [(rate("porchlight_actor_rejected_total", "actor", kind), "{{actor}}")]),
+            panel("Rebuilt after a panic", "Actors that were built anew from the store.", "ops",
+                  [(rate("porchlight_actor_restarts_total", "actor", kind), "{{actor}}")]),
+            panel("Busy", "Seconds of handling in each second: 1 is one thread's whole time.", "short",
+                  [(rate("porchlight_actor_handle_seconds_sum", "actor", kind), "{{actor}}")]),
+        ]),
+        ("Messages (rate, errors, duration)", [
+            panel("Handled", "Messages by kind of actor and message.", "ops",
+                  [(rate("porchlight_actor_messages_total", "actor, message", kind) + " > 0", "{{actor}} {{message}}")]),
+            panel("Not handled well", "Messages that ended with an error or a panic.", "ops",
+                  [(rate("porchlight_actor_messages_total", "actor, message, outcome", f'{kind}, outcome!="ok"'),
+                    "{{actor}} {{message}} {{outcome}}")]),
+            panel("Time to handle", "99th percentile, by kind of actor and message.", "s",
+                  [(quantile(0.99, "porchlight_actor_handle_seconds", "actor, message", kind), "{{actor}} {{message}}")]),
+        ]),
+        ("Coming and going", [
+            panel("Started", "Actors started each second.", "ops",
+                  [(rate("porchlight_actor_started_total", "actor", kind), "{{actor}}")], width=12),
+            panel("Stopped", "Actors stopped each second, by reason.", "ops",
+                  [(rate("porchlight_actor_stopped_total", "actor, reason", kind) + " > 0", "{{actor}} {{reason}}")],
+                  width=12),
+        ]),
+    ], [variable("actor", 'label_values(porchlight_actor_live{job=~"$job"}, actor)', "Actor")])
+
+
+def ingest():
+    return board("porchlight-ingest", "Porchlight: ingest and sessions",
+                 "From a phone's batch to the session's insight.", [
+        ("Batches", [
+            panel("Batches", "Batches of telemetry, by outcome.", "ops",
+                  [(rate("porchlight_ingest_batches_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Samples", "Samples that were taken, and those of unknown kinds, which were skipped.", "ops",
+                  [(rate("porchlight_ingest_samples_total", "job"), "taken"),
+                   (rate("porchlight_ingest_samples_unknown_total", "job"), "unknown")]),
+            panel("Bytes journaled", "Bytes of packed batches.", "Bps",
+                  [(rate("porchlight_ingest_packed_bytes_total", "instance"), "{{instance}}")]),
+            panel("Time to the acknowledgement", "From a batch's head to its answer, sync included.", "s",
+                  quantiles("porchlight_http_request_seconds", "", 'route="/v1/sessions/{id}/telemetry"')),
+            panel("In flight", "Bytes of bodies that are admitted and not acknowledged; beyond 256 MiB a node refuses.", "bytes",
+                  [("sum by (instance) (porchlight_ingest_in_flight_bytes{$$})", "{{instance}}")]),
+            panel("Requests in flight", "Requests that are being answered.", "short",
+                  [("sum by (instance) (porchlight_http_in_flight_requests{$$})", "{{instance}}")]),
+        ]),
+        ("Requests by route", [
+            panel("Requests", "Requests answered, by route and method.", "reqps",
+                  [(rate("porchlight_http_requests_total", "route, method") + " > 0", "{{method}} {{route}}")], width=12),
+            panel("Time to the answer", "99th percentile, by route.", "s",
+                  [(quantile(0.99, "porchlight_http_request_seconds", "route"), "{{route}}")], width=12),
+            panel("Refusals", "Requests refused, by the code of the problem.", "reqps",
+                  [(rate("porchlight_http_problems_total", "code") + " > 0", "{{code}}")], width=24),
+        ]),
+        ("Sessions", [
+            panel("Recording", "Sessions that record, on each node.", "short",
+                  [("sum by (instance) (porchlight_sessions_live{$$})", "{{instance}}")]),
+            panel("Started", "Sessions started each second.", "ops",
+                  [(rate("porchlight_sessions_started_total", "instance"), "{{instance}}")]),
+            panel("Ended", "By reason: stopped, silent for too long, too old.", "ops",
+                  [(rate("porchlight_sessions_ended_total", "reason"), "{{reason}}")], stack=True),
+            panel("Insights", "Insights committed, by outcome.", "ops",
+                  [(rate("porchlight_insights_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Waiting to be scored", "Sessions that have ended and have no insight yet.", "short",
+                  [("sum by (instance) (porchlight_scoring_waiting_sessions{$$})", "{{instance}}")]),
+            panel("Time to score", "From the beginning of scoring to the commit.", "s",
+                  quantiles("porchlight_actor_handle_seconds", "", 'actor="scoring", message="score"')),
+        ]),
+        ("What live sessions went without", [
+            panel("Holes given up", "Holes in seq that live sessions gave up; the insight has what comes later.", "ops",
+                  [(rate("porchlight_session_holes_given_up_total", "instance"), "{{instance}}")]),
+            panel("Hand-overs lost", "Batches that a busy session reads from the journal later.", "ops",
+                  [(rate("porchlight_session_hand_overs_lost_total", "instance"), "{{instance}}")]),
+            panel("Quarantined", "Batches left out because they made a detector panic, in the last hour.", "short",
+                  [("sum by (instance) (increase(porchlight_session_batches_quarantined_total{$$}[1h]))", "{{instance}}")]),
+        ]),
+    ])
+
+
+def webhooks():
+    return board("porchlight-webhooks", "Porchlight: webhooks",
+                 "From a message's commit to its delivery. Who it is stands in the log, in the deliveries API and in the console.", [
+        ("Is anything late?", [
+            panel("Age of the oldest message that could be sent", "How long the message waits that has waited longest. A receiver that takes too long for what comes shows here, too.", "s",
+                  [("max by (instance) (time() - (porchlight_webhook_oldest_due_timestamp_seconds{$$} > 0)) or max by (instance) (0 * porchlight_webhook_oldest_due_timestamp_seconds{$$})", "{{instance}}")]),
+            panel("From commit to the first try", "How long a message waits for its first try, lanes that are blocked included.", "s",
+                  quantiles("porchlight_webhook_first_attempt_age_seconds")),
+            panel("From commit to delivery", "Of the messages that were delivered.", "s",
+                  quantiles("porchlight_webhook_delivery_age_seconds")),
+        ]),
+        ("Tries (rate, errors, duration)", [
+            panel("Tries", "By outcome: delivered, or the cause.", "ops",
+                  [(rate("porchlight_webhook_attempts_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Failing share", "Tries that failed, over all.", "percentunit",
+                  [(rate("porchlight_webhook_attempts_total", "job", 'outcome!="delivered"') + " / "
+                    + rate("porchlight_webhook_attempts_total", "job"), "failed")], most=1),
+            panel("Time of a try", "From its start to the head or the failure; it ends after five seconds at most.", "s",
+                  quantiles("porchlight_webhook_attempt_seconds")),
+            panel("Messages that came to an end", "Delivered, failed for good, or superseded by a newer insight.", "ops",
+                  [(rate("porchlight_webhook_finished_total", "state"), "{{state}}")], stack=True),
+        ]),
+        ("What waits", [
+            panel("Messages kept", "Waiting for a first try or for a retry, or failed for good. Exact up to 200,000 each.", "short",
+                  [("sum by (state) (porchlight_webhook_messages{$$})", "{{state}}")]),
+            panel("Tries under way", "A node makes 1,024 at once at most, an endpoint 32.", "short",
+                  [("sum by (instance) (porchlight_webhook_in_flight{$$})", "{{instance}}")]),
+            panel("Lanes in memory", "Sessions whose messages are looked at, and those of them that wait for a retry.", "short",
+                  [("sum(porchlight_webhook_window_lanes{$$})", "in memory"),
+                   ("sum(porchlight_webhook_lanes_blocked{$$})", "waiting for a retry")]),
+            panel("Secrets in overlap", "Endpoints whose previous secret still signs.", "short",
+                  [("sum(porchlight_webhook_overlaps{$$})", "endpoints")]),
+            panel("Failures of the store", "Calls that the store failed; the endpoint pauses and goes on.", "ops",
+                  [(rate("porchlight_webhook_store_failures_total", "instance"), "{{instance}}")]),
+        ]),
+    ])
+
+
+def store():
+    return board("porchlight-store", "Porchlight: store", "The committer and the disk.", [
+        ("Writes (rate, errors, duration)", [
+            panel("Write operations", "Operations of the committer, by outcome.", "ops",
+                  [(rate("porchlight_store_operations_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Time of a commit", "Writing and syncing one group.", "s", quantiles("porchlight_store_commit_seconds")),
+            panel("Operations in a group", "How many operations share one sync: it rises with the load, and that is well.", "short",
+                  [(rate("porchlight_store_operations_total", "instance", 'outcome="ok"') + " / "
+                    + rate("porchlight_store_groups_total", "instance"), "{{instance}}")]),
+            panel("Groups", "Groups committed each second.", "ops",
+                  [(rate("porchlight_store_groups_total", "instance"), "{{instance}}")]),
+            panel("Waiting for the committer", "Operations in its queue.", "short",
+                  [("sum by (instance) (porchlight_store_queue_operations{$$})", "{{instance}}")]),
+        ]),
+        ("Disk", [
+            panel("Taken", "What the embedded store takes on its disk.", "bytes",
+                  [("sum by (instance) (porchlight_store_disk_bytes{$$})", "{{instance}}")], width=12),
+            panel("Free", "What is free on the disk where the store is.", "bytes",
+                  [("sum by (instance) (porchlight_store_disk_free_bytes{$$})", "{{instance}}")], width=12),
+        ]),
+    ])
+
+
+def runtime():
+    return board("porchlight-runtime", "Porchlight: runtime", "The process and its threads.", [
+        ("Process", [
+            panel("Processor time", "Seconds of processor time in each second.", "short",
+                  [("sum by (instance) (rate(process_cpu_seconds_total{$$}[" + RATE + "]))", "{{instance}}")]),
+            panel("Memory", "Resident memory of the process.", "bytes",
+                  [("sum by (instance) (process_resident_memory_bytes{$$})", "{{instance}}")]),
+            panel("Virtual memory", "Address space that is reserved; it costs nothing until it is used.", "bytes",
+                  [("sum by (instance) (process_virtual_memory_bytes{$$})", "{{instance}}")]),
+            panel("File descriptors", "Open, and how many may be.", "short",
+                  [("sum by (instance) (process_open_fds{$$})", "{{instance}} open"),
+                   ("sum by (instance) (process_max_fds{$$})", "{{instance}} at most")]),
+            panel("Threads", "Threads of the process.", "short",
+                  [("sum by (instance) (process_threads{$$})", "{{instance}}")]),
+            panel("Up since", "When the process was started.", "dateTimeFromNow",
+                  [("max by (instance) (process_start_time_seconds{$$}) * 1000", "{{instance}}")], kind="stat"),
+        ]),
+        ("Threads", [
+            panel("How late threads are", "99th percentile of the lateness of a regular tick: how long something keeps a thread.", "s",
+                  [(quantile(0.99, "porchlight_runtime_lag_seconds", "runtime"), "{{runtime}}")], width=12),
+            panel("Samples of a scrape", "Series that a node exposes. It does not depend on customers or load.", "short",
+                  [("max by (instance) (scrape_samples_scraped{$$})", "{{instance}}")], width=12),
+        ]),
+    ])
+
+
+def all_boards(slos):
+    return [overview(slos), actors(), ingest(), webhooks(), store(), runtime()]

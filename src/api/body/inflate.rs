@@ -1,0 +1,219 @@
+//! Content codings, unpacked piece by piece: what a step gives is bounded, whatever it is fed.
+
+use std::io::Write;
+
+use actix_web::web::{Buf, Bytes};
+use flate2::write::MultiGzDecoder;
+use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
+
+use super::unpack::{Coding, ZSTD_WINDOW_LOG_MAX, malformed};
+use crate::api::problem::Problem;
+
+/// Bytes that one step of zstd gives at most. A step of gzip gives as many by its library's own bound.
+const STEP_BYTES: usize = 32 * 1024;
+
+/// A decompressor at work.
+pub(super) enum Inflate {
+    /// Nothing to do.
+    Identity,
+    /// RFC 1952.
+    Gzip {
+        /// Writes into a buffer that is emptied after every step.
+        decoder: Box<MultiGzDecoder<Vec<u8>>>,
+        /// Anything was fed.
+        is_begun: bool,
+    },
+    /// RFC 8878.
+    Zstd {
+        decoder: Box<Decoder<'static>>,
+        /// A frame is begun and not whole.
+        is_open: bool,
+        /// The last step filled its room: there may be more without more input.
+        is_full: bool,
+    },
+}
+
+impl Inflate {
+    pub(super) fn new(coding: Coding) -> Result<Self, Problem> {
+        Ok(match coding {
+            Coding::Identity => Self::Identity,
+            Coding::Gzip => Self::Gzip {
+                decoder: Box::new(MultiGzDecoder::new(Vec::new())),
+                is_begun: false,
+            },
+            Coding::Zstd => {
+                let mut decoder = Decoder::new().map_err(Problem::internal)?;
+                decoder
+                    .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))
+                    .map_err(Problem::internal)?;
+                Self::Zstd {
+                    decoder: Box::new(decoder),
+                    is_open: false,
+                    is_full: false,
+                }
+            }
+        })
+    }
+
+    /// Whether the next step gives something without more input.
+    pub(super) fn has_more(&self) -> bool {
+        matches!(self, Self::Zstd { is_full: true, .. })
+    }
+
+    /// Unpacks some of `input` and appends it.
+    ///
+    /// # Errors
+    ///
+    /// 400 where it is not in this coding.
+    pub(super) fn step(&mut self, input: &mut Bytes, out: &mut Vec<u8>) -> Result<(), Problem> {
+        match self {
+            Self::Identity => {
+                out.extend_from_slice(input);
+                input.clear();
+            }
+            Self::Gzip { decoder, is_begun } => {
+                if input.is_empty() {
+                    return Ok(());
+                }
+                *is_begun = true;
+                let read = decoder.write(input).map_err(malformed)?;
+                // What follows a member and begins no other is no gzip.
+                if read == 0 && decoder.get_ref().is_empty() {
+                    return Err(malformed(std::io::ErrorKind::InvalidData.into()));
+                }
+                input.advance(read);
+                if input.is_empty() {
+                    decoder.flush().map_err(malformed)?;
+                }
+                out.append(decoder.get_mut());
+            }
+            Self::Zstd {
+                decoder,
+                is_open,
+                is_full,
+            } => {
+                if input.is_empty() && !*is_full {
+                    return Ok(());
+                }
+                let from = out.len();
+                out.resize(from + STEP_BYTES, 0);
+                let mut source = InBuffer::around(input);
+                let mut room = OutBuffer::around(out.get_mut(from..).unwrap_or_default());
+                let hint = decoder.run(&mut source, &mut room).map_err(malformed)?;
+                let (read, written) = (source.pos, room.pos());
+                out.truncate(from + written);
+                input.advance(read);
+                *is_open = hint != 0;
+                *is_full = written == STEP_BYTES;
+            }
+        }
+        Ok(())
+    }
+
+    /// No more input comes: appends what is left.
+    ///
+    /// # Errors
+    ///
+    /// 400 where it ends too early.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Problem> {
+        match self {
+            Self::Gzip { decoder, is_begun } if *is_begun => {
+                decoder.try_finish().map_err(malformed)?;
+                out.append(decoder.get_mut());
+            }
+            Self::Zstd { is_open: true, .. } => {
+                return Err(malformed(std::io::ErrorKind::UnexpectedEof.into()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn packed(coding: Coding, plain: &[u8]) -> Vec<u8> {
+        match coding {
+            Coding::Identity => plain.to_vec(),
+            Coding::Gzip => {
+                let mut packed = Vec::new();
+                flate2::read::GzEncoder::new(plain, flate2::Compression::fast())
+                    .read_to_end(&mut packed)
+                    .unwrap();
+                packed
+            }
+            Coding::Zstd => zstd::encode_all(plain, 3).unwrap(),
+        }
+    }
+
+    /// What comes out of pieces of this length, and the longest step.
+    fn unpacked(coding: Coding, bytes: &[u8], piece: usize) -> Result<(Vec<u8>, usize), Problem> {
+        let (mut inflate, mut out, mut longest) = (Inflate::new(coding)?, Vec::new(), 0);
+        for chunk in bytes.chunks(piece) {
+            let mut input = Bytes::copy_from_slice(chunk);
+            loop {
+                let before = out.len();
+                inflate.step(&mut input, &mut out)?;
+                longest = longest.max(out.len() - before);
+                if input.is_empty() && !inflate.has_more() {
+                    break;
+                }
+            }
+        }
+        inflate.finish(&mut out)?;
+        Ok((out, longest))
+    }
+
+    const CODINGS: [Coding; 3] = [Coding::Identity, Coding::Gzip, Coding::Zstd];
+
+    #[test]
+    fn a_bomb_comes_out_in_small_steps() {
+        let plain = vec![b' '; 20_000_000];
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let (out, longest) = unpacked(coding, &packed(coding, &plain), 32_768).unwrap();
+            assert!(
+                out == plain && longest <= 2 * STEP_BYTES,
+                "{coding:?}: {longest}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_ends_early_or_is_something_else_is_told() {
+        let plain = b"{\"seq\":1}\n".repeat(100);
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let whole = packed(coding, &plain);
+            for cut in 1..whole.len() {
+                assert!(
+                    unpacked(coding, &whole[..cut], 7).is_err(),
+                    "{coding:?} {cut}"
+                );
+            }
+            assert!(unpacked(coding, &plain, 100).is_err(), "{coding:?}");
+            let trailing = [&whole[..], &plain].concat();
+            assert!(unpacked(coding, &trailing, 4_096).is_err(), "{coding:?}");
+            assert_eq!(unpacked(coding, &[], 1).unwrap().0, b"", "{coding:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_cut_gives_the_whole(plain in proptest::collection::vec(0_u8..4, 0..5_000), piece in 1_usize..3_000, twice in any::<bool>()) {
+            for coding in CODINGS {
+                let mut bytes = packed(coding, &plain);
+                let mut expected = plain.clone();
+                if twice {
+                    bytes.extend_from_within(..);
+                    expected.extend_from_within(..);
+                }
+                prop_assert_eq!(unpacked(coding, &bytes, piece).unwrap().0, expected);
+            }
+        }
+    }
+}

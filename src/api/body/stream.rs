@@ -1,0 +1,87 @@
+//! A body read piece by piece, unpacked as it arrives: for one that is too large to be held.
+
+use actix_web::error::PayloadError;
+use actix_web::web::Bytes;
+use futures_util::Stream;
+
+use super::inflate::Inflate;
+use super::{Announced, Chunks, Deadlines, Limits, too_large};
+use crate::api::problem::Problem;
+
+/// A body on its way in.
+pub(in crate::api) struct BodyStream<S> {
+    chunks: Chunks<S>,
+    inflate: Inflate,
+    limits: Limits,
+    /// What has come and is not unpacked.
+    pending: Bytes,
+    sent: usize,
+    unpacked: usize,
+    has_ended: bool,
+}
+
+impl Announced {
+    /// The body, to be read piece by piece.
+    ///
+    /// # Errors
+    ///
+    /// 500 where the decompressor can't be made.
+    pub(in crate::api) fn stream<S>(
+        self,
+        payload: S,
+        deadlines: Deadlines,
+    ) -> Result<BodyStream<S>, Problem>
+    where
+        S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
+    {
+        Ok(BodyStream {
+            chunks: Chunks::new(payload, deadlines),
+            inflate: Inflate::new(self.coding)?,
+            limits: self.limits,
+            pending: Bytes::new(),
+            sent: 0,
+            unpacked: 0,
+            has_ended: false,
+        })
+    }
+
+    /// Whether the body comes as it is, without a coding.
+    pub(in crate::api) fn is_plain(&self) -> bool {
+        self.coding == super::unpack::Coding::Identity
+    }
+}
+
+impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> BodyStream<S> {
+    /// Appends what comes next, at most some ten kilobytes; false: that was all. It may be given up while it waits, and
+    /// called again.
+    ///
+    /// # Errors
+    ///
+    /// 408, 413, 400: nothing can be read after that.
+    pub(in crate::api) async fn read(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
+        let before = out.len();
+        while out.len() == before && !self.has_ended {
+            if self.pending.is_empty() && !self.inflate.has_more() {
+                match self.chunks.next().await? {
+                    Some(chunk) => {
+                        self.sent += chunk.len();
+                        if self.sent > self.limits.sent_bytes {
+                            return Err(too_large(self.limits.sent_bytes, "as sent"));
+                        }
+                        self.pending = chunk;
+                    }
+                    None => {
+                        self.has_ended = true;
+                        self.inflate.finish(out)?;
+                    }
+                }
+            }
+            self.inflate.step(&mut self.pending, out)?;
+        }
+        self.unpacked += out.len() - before;
+        if self.unpacked > self.limits.unpacked_bytes {
+            return Err(too_large(self.limits.unpacked_bytes, "unpacked"));
+        }
+        Ok(out.len() > before)
+    }
+}

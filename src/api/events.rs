@@ -1,0 +1,252 @@
+//! `GET /v1/sessions/{id}/events`: a session as it happens, by server-sent events (WHATWG HTML, section 9.2).
+//!
+//! Messages are numbered from 1: one for each change of the timeline, in the order in which the changes happened, then
+//! the insight, then the end. The number of a change is part of the session's state, and survives what the session
+//! survives; after the end the same sequence is computed from what is stored. So `Last-Event-ID` is all that there is to
+//! know of a client: whoever comes with it gets what follows it, on any node, after any restart.
+//!
+//! A client that has had the end is answered with 204, which tells an `EventSource` to stop asking.
+//!
+//! Nothing is queued for a client: what follows is read when the connection has room for it. A client that does not read
+//! costs its place and no more.
+
+mod message;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::Method;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use actix_web::web::{Bytes, Data};
+use porchlight_actors::observe::streams::{MessageOutcome, StreamEnd, StreamKind, StreamMetrics};
+use porchlight_actors::ports::{SessionRow, StoreResult};
+use porchlight_actors::service::{FeedState, Told, Watch};
+use porchlight_schema::limits::{EVENTS_COMMENT_MS, EVENTS_PIECE_MESSAGES_MAX};
+use porchlight_schema::session::Tenant;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+
+use super::ApiState;
+use super::auth::Presented;
+use super::call::Call;
+use super::path_image;
+use super::problem::{Code, Problem};
+use super::seats::Seat;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Tells proxies not to gather what comes.
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const COMMENT: Bytes = Bytes::from_static(b": \n\n");
+
+/// Streams a session's events, its insight and its end. 200, or 204 for a client that has had the end.
+///
+/// # Errors
+///
+/// See the module [`super`]; 429 and 503 where as many streams are open as may be.
+pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    let tenant = caller.secret()?;
+    let row = call.session(&caller, call.session_id()).await?;
+    call.accepts("text", "event-stream")?;
+    let service = &call.state.service;
+    if service.is_draining() {
+        return Err(Problem::new(Code::Draining, "The service is stopping."));
+    }
+    let told = last_event_id(call.headers());
+    let seat = call.state.seats.events.take(tenant)?;
+    // Before the first look, so that nothing is missed in between.
+    let watch = service.watch(row.start.session_id);
+    let ended = match &row.end {
+        Some(end) => Some(Ended::of(service.feed_of_ended(&row, end).await?, told)),
+        None => None,
+    };
+    if ended.as_ref().is_some_and(|ended| told >= ended.end_id()) {
+        return Ok(HttpResponse::NoContent().finish());
+    }
+    let mut response = HttpResponse::Ok();
+    response.insert_header((CONTENT_TYPE, HeaderValue::from_static("text/event-stream")));
+    response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
+    response.insert_header((ACCEL_BUFFERING, HeaderValue::from_static("no")));
+    if call.http.method() == Method::HEAD {
+        return Ok(response.finish());
+    }
+    let every = Duration::from_millis(EVENTS_COMMENT_MS);
+    let mut beat = interval_at(Instant::now() + every, every);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let stream = EventStream {
+        presented: Presented::of(call.headers())?,
+        image: path_image::link(&call, row.start.session_id),
+        state: call.state.clone(),
+        row,
+        told,
+        ended,
+        watch,
+        beat,
+        _seat: seat,
+    };
+    Ok(response.streaming(futures_util::stream::unfold(
+        Some(stream),
+        |stream| async move {
+            let mut stream = stream?;
+            let piece = match stream.next().await {
+                Ok(piece) => piece,
+                Err(end) => {
+                    StreamMetrics::get().on_ended(StreamKind::Events, end);
+                    return None;
+                }
+            };
+            Some((Ok::<_, Problem>(piece), Some(stream)))
+        },
+    )))
+}
+
+/// The number of the last message that a client has had; 0 for none. What is no number of ours is none.
+fn last_event_id(headers: &HeaderMap) -> u32 {
+    let value = headers.get(LAST_EVENT_ID);
+    let text = value.and_then(|value| value.to_str().ok());
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// One connection.
+struct EventStream {
+    state: Data<ApiState>,
+    presented: Presented,
+    /// The link to the path image.
+    image: Option<String>,
+    row: SessionRow,
+    /// The number of the last message that was sent.
+    told: u32,
+    /// What is left to be told, once the session has ended.
+    ended: Option<Ended>,
+    watch: Watch,
+    beat: Interval,
+    _seat: Seat<Tenant>,
+}
+
+/// All that a session that has ended told, and what of it is left.
+struct Ended {
+    count: u32,
+    rest: VecDeque<Told>,
+}
+
+impl Ended {
+    fn of(all: Vec<Told>, told: u32) -> Self {
+        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        let rest = all.into_iter().filter(|one| one.number >= told).collect();
+        Self { count, rest }
+    }
+
+    fn insight_id(&self) -> u32 {
+        self.count.saturating_add(1)
+    }
+
+    fn end_id(&self) -> u32 {
+        self.count.saturating_add(2)
+    }
+}
+
+impl EventStream {
+    /// What is to be sent next: messages, or a comment.
+    async fn next(&mut self) -> Result<Bytes, StreamEnd> {
+        loop {
+            if self.state.service.is_draining() {
+                return Err(StreamEnd::Draining);
+            }
+            let (mut out, before) = (Vec::new(), self.told);
+            // Where the store is away the client comes again, and is told of it then.
+            self.look(&mut out).await.map_err(|_| StreamEnd::Gone)?;
+            if !out.is_empty() {
+                let metrics = StreamMetrics::get();
+                (before..self.told)
+                    .for_each(|_| metrics.on_message(StreamKind::Events, MessageOutcome::Sent));
+                return Ok(out.into());
+            }
+            if self
+                .ended
+                .as_ref()
+                .is_some_and(|ended| self.told >= ended.end_id())
+            {
+                return Err(StreamEnd::Finished);
+            }
+            tokio::select! {
+                () = self.watch.changed() => {}
+                _ = self.beat.tick() => {
+                    self.check_credential().await?;
+                    return Ok(COMMENT);
+                }
+            }
+        }
+    }
+
+    async fn check_credential(&self) -> Result<(), StreamEnd> {
+        let now = self.state.service.now();
+        if self.state.auth.is_revoked(&self.presented, now).await {
+            Err(StreamEnd::Policy)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes what there is to be told.
+    async fn look(&mut self, out: &mut Vec<u8>) -> StoreResult<()> {
+        let session_id = self.row.start.session_id;
+        if self.ended.is_none() {
+            let service = &self.state.service;
+            let feed = service.feed(session_id, self.told, EVENTS_PIECE_MESSAGES_MAX);
+            match feed.await? {
+                Some(FeedState::Live(changes)) => {
+                    changes.iter().for_each(|change| self.tell(change, out));
+                    return Ok(());
+                }
+                Some(FeedState::Ended(end)) => {
+                    self.row.end = Some(end);
+                    let all = service.feed_of_ended(&self.row, &end).await?;
+                    self.ended = Some(Ended::of(all, self.told));
+                }
+                // The retention has taken it.
+                None => self.ended = Some(Ended::of(Vec::new(), u32::MAX)),
+            }
+        }
+        let Some(ended) = &mut self.ended else {
+            return Ok(());
+        };
+        let length = ended.rest.len().min(EVENTS_PIECE_MESSAGES_MAX);
+        let piece: Vec<_> = ended.rest.drain(..length).collect();
+        piece.iter().for_each(|change| self.tell(change, out));
+        if out.is_empty() {
+            self.tell_end(out).await?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, change: &Told, out: &mut Vec<u8>) {
+        self.told = change.number.saturating_add(1);
+        message::event(out, self.told, self.row.start.session_id, change);
+    }
+
+    /// Writes the insight once it is there, and the end.
+    async fn tell_end(&mut self, out: &mut Vec<u8>) -> StoreResult<()> {
+        let (Some(ended), Some(end)) = (&self.ended, &self.row.end) else {
+            return Ok(());
+        };
+        if self.told < ended.insight_id() {
+            let insight = self.state.service.scored(self.row.start.session_id).await?;
+            let Some(insight) = insight else {
+                return Ok(());
+            };
+            self.told = ended.insight_id();
+            message::insight(
+                out,
+                self.told,
+                &self.row.start,
+                &insight,
+                self.image.clone(),
+            );
+        }
+        if self.told < ended.end_id() {
+            self.told = ended.end_id();
+            message::end(out, self.told, &self.row.start, end);
+        }
+        Ok(())
+    }
+}

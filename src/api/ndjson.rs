@@ -1,0 +1,322 @@
+//! `POST /v1/telemetry`: batches of many sessions from a fleet's own gateway, one a line, each answered as the single
+//! call would have answered it.
+//!
+//! Lines are taken up as they arrive and answered in their order; up to [`NDJSON_LINES_IN_FLIGHT_MAX`] of them wait for
+//! their commits together, so that they share them. A task of its own does the work, and the answer is written as fast
+//! as the gateway reads it: one that does not read is given up, and what was admitted for it is given back.
+//!
+//! The answer's head waits for the first line's answer: what is wrong with the body as a whole before that has a
+//! status of its own. After that it is told in a last line, without a session.
+
+mod answer;
+mod lines;
+
+use std::task::Poll;
+use std::time::Duration;
+
+use actix_web::dev::Payload;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use actix_web::web::{Bytes, Data};
+use actix_web::{HttpResponse, rt};
+use porchlight_actors::observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
+use porchlight_actors::service::{AdmitError, Target};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX,
+    NDJSON_LINES_IN_FLIGHT_MAX, SESSION_IN_FLIGHT_MAX,
+};
+use porchlight_schema::sample::json::{DecodeError, DecodedBatch, DecodedLine, decode_line};
+use tokio::sync::mpsc::{self, Sender};
+
+use super::ApiState;
+use super::auth::Caller;
+use super::body::stream::BodyStream;
+use super::body::{self, Limits};
+use super::call::{Call, session_not_found};
+use super::format::Format;
+use super::pipeline::{Pipeline, Room};
+use super::problem::{Code, Problem};
+use super::telemetry::{count_unknown, not_admitted, not_decoded};
+use answer::LineAnswer;
+use lines::{Line, Lines};
+
+/// The media type of request and answer.
+const MEDIA_TYPE: &str = "application/x-ndjson";
+/// Pieces of the answer that wait to be written.
+const PIECES_WAITING_MAX: usize = 4;
+
+/// What the task tells the answer.
+enum Piece {
+    /// Lines to be written.
+    Lines(Bytes),
+    /// Nothing was answered, and nothing will be.
+    Refused(Problem),
+    /// All is answered.
+    End,
+}
+
+/// Takes batches, one a line. 200 with one line for each, in order: `{sessionId, seq, status, code?}`.
+///
+/// # Errors
+///
+/// See the module [`super`].
+pub(super) async fn telemetry(mut call: Call) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    caller.key()?;
+    call.accepts("application", "x-ndjson")?;
+    let announced = body::media(call.headers(), MEDIA_TYPE, Limits::NDJSON)?;
+    let line_bytes_max = if announced.is_plain() {
+        BATCH_SENT_BYTES_MAX
+    } else {
+        BATCH_UNPACKED_BYTES_MAX
+    };
+    let body = announced.stream(call.payload.take(), call.state.config.body_deadlines)?;
+    let gateway = Gateway {
+        state: call.state,
+        caller,
+        body,
+        lines: Lines::new(line_bytes_max),
+        pipeline: Pipeline::new(),
+        held: None,
+        room: Room::default(),
+        crowded: None,
+        has_ended: false,
+        failed: None,
+        has_answered: false,
+    };
+    let (pieces, mut answered) = mpsc::channel(PIECES_WAITING_MAX);
+    rt::spawn(gateway.run(pieces));
+    let mut first = match answered.recv().await {
+        Some(Piece::Lines(lines)) => Some(lines),
+        Some(Piece::End) => None,
+        Some(Piece::Refused(problem)) => return Err(problem),
+        None => return Err(cut_off()),
+    };
+    let mut response = HttpResponse::Ok();
+    response.insert_header((CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE)));
+    response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
+    if first.is_none() {
+        return Ok(response.body(Bytes::new()));
+    }
+    let lines = futures_util::stream::poll_fn(move |context| {
+        if let Some(first) = first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        answered.poll_recv(context).map(|piece| match piece {
+            Some(Piece::Lines(lines)) => Some(Ok(lines)),
+            Some(Piece::End) => None,
+            // The connection is cut, so that nobody takes what was written for the whole.
+            Some(Piece::Refused(_)) | None => Some(Err(cut_off())),
+        })
+    });
+    Ok(response.streaming(lines))
+}
+
+fn cut_off() -> Problem {
+    Problem::internal("a gateway's task ended early")
+}
+
+/// One request at work.
+struct Gateway {
+    state: Data<ApiState>,
+    caller: Caller,
+    body: BodyStream<Payload>,
+    lines: Lines,
+    pipeline: Pipeline<Answer>,
+    /// A line whose session has as much in flight as it may, by this very request.
+    held: Option<Taken>,
+    /// The right to hold a long line while it arrives.
+    room: Room,
+    /// There is no such room: the line is refused once those before it are taken up.
+    crowded: Option<AdmitError>,
+    has_ended: bool,
+    /// What ended the body before its time.
+    failed: Option<Problem>,
+    has_answered: bool,
+}
+
+/// A line that is going to be answered, and its session where it was found.
+type Answer = (Option<SessionId>, LineAnswer);
+
+/// A batch that only waits to be admitted.
+struct Taken {
+    target: Target,
+    answer: LineAnswer,
+    bytes: usize,
+    batch: DecodedBatch,
+}
+
+impl Gateway {
+    async fn run(mut self, pieces: Sender<Piece>) {
+        let _open = Open::begin(StreamKind::Ndjson);
+        let patience = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
+        let end = loop {
+            let (piece, is_last) = match self.next().await {
+                Ok(Some(lines)) => (Piece::Lines(lines), false),
+                Ok(None) => (Piece::End, true),
+                Err(problem) => (Piece::Refused(problem), true),
+            };
+            match pieces.send_timeout(piece, patience).await {
+                Ok(()) if is_last => break StreamEnd::Finished,
+                Ok(()) => {}
+                // Nobody reads the answer: whoever sends the rest of the body sends it again.
+                Err(mpsc::error::SendTimeoutError::Timeout(_)) => break StreamEnd::Silent,
+                Err(mpsc::error::SendTimeoutError::Closed(_)) => break StreamEnd::Gone,
+            }
+        };
+        StreamMetrics::get().on_ended(StreamKind::Ndjson, end);
+    }
+
+    /// The next answers; none: that was all.
+    async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        loop {
+            self.take_up().await;
+            let mut out = Vec::new();
+            while let Some(((_, answer), outcome)) = self.pipeline.take_done().await {
+                match outcome {
+                    Ok(()) => answer.accept(&mut out),
+                    Err(problem) => answer.refuse(&problem, &mut out),
+                }
+            }
+            let is_last = self.has_ended && self.pipeline.is_empty() && self.held.is_none();
+            if is_last && self.lines.is_empty() {
+                match self.failed.take() {
+                    Some(problem) if !self.has_answered && out.is_empty() => return Err(problem),
+                    Some(problem) => LineAnswer::of_none().refuse(&problem, &mut out),
+                    None if out.is_empty() => return Ok(None),
+                    None => {}
+                }
+            }
+            if !out.is_empty() {
+                self.has_answered = true;
+                return Ok(Some(out.into()));
+            }
+            self.wait().await;
+        }
+    }
+
+    /// Waits until the first line is answered, or more of the body has come.
+    async fn wait(&mut self) {
+        let may_read = !self.has_ended && !self.is_full();
+        let read = tokio::select! {
+            biased;
+            () = self.pipeline.first_done() => return,
+            read = self.body.read(self.lines.room()), if may_read => read,
+        };
+        match read {
+            Ok(true) => {
+                let held = self.lines.held_bytes();
+                self.crowded = self.room.cover(&self.state.service, held).err();
+            }
+            Ok(false) => self.has_ended = true,
+            Err(problem) => {
+                self.has_ended = true;
+                self.failed = Some(problem);
+                self.lines.give_up();
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.pipeline.len() >= NDJSON_LINES_IN_FLIGHT_MAX || self.held.is_some()
+    }
+
+    /// Takes up the lines that are there.
+    async fn take_up(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.admit(held).await;
+        }
+        while !self.is_full() {
+            let Some(line) = self.lines.next_line(self.has_ended) else {
+                return self.refuse_crowded();
+            };
+            match line {
+                Line::TooLong => {
+                    let problem = Problem::new(Code::BodyTooLarge, "The line is too long.");
+                    self.refuse(LineAnswer::of_none(), problem);
+                }
+                Line::Whole(line) if line.trim_ascii().is_empty() => {}
+                Line::Whole(line) => {
+                    let bytes = line.len();
+                    let read = decode_line(line);
+                    self.take_line(read, bytes).await;
+                }
+            }
+        }
+    }
+
+    fn refuse_crowded(&mut self) {
+        if let Some(error) = self.crowded.take()
+            && self.lines.give_up()
+        {
+            self.refuse(LineAnswer::of_none(), not_admitted(error));
+        }
+    }
+
+    async fn take_line(&mut self, read: Result<DecodedLine, DecodeError>, bytes: usize) {
+        let line = match read {
+            Ok(line) => line,
+            Err(error) => {
+                let problem = not_decoded(Format::Json, error);
+                return self.refuse(LineAnswer::of_none(), problem);
+            }
+        };
+        let answer = LineAnswer::new(line.session_id, line.seq);
+        let target = match self.target(answer.session()).await {
+            Ok(target) => target,
+            Err(problem) => return self.refuse(answer, problem),
+        };
+        match line.batch {
+            Ok(batch) => {
+                let taken = Taken {
+                    target,
+                    answer,
+                    bytes,
+                    batch,
+                };
+                self.admit(taken).await;
+            }
+            Err(error) => self.refuse(answer, not_decoded(Format::Json, error)),
+        }
+    }
+
+    /// The session of a line, if the caller sees it.
+    async fn target(&self, session: Option<&str>) -> Result<Target, Problem> {
+        let session =
+            session.ok_or_else(|| Problem::invalid_field("/sessionId", "must be a string"))?;
+        let session_id = session.parse().map_err(|_| session_not_found())?;
+        let target = self.state.service.target(session_id).await?;
+        target
+            .filter(|target| self.caller.sees(target.tenant))
+            .ok_or_else(session_not_found)
+    }
+
+    async fn admit(&mut self, taken: Taken) {
+        let session_id = taken.target.session_id;
+        let own = self.pipeline.answers();
+        let own = own.filter(|(session, _)| *session == Some(session_id));
+        if own.count() >= SESSION_IN_FLIGHT_MAX as usize {
+            self.held = Some(taken);
+            return;
+        }
+        let Taken {
+            target,
+            answer,
+            bytes,
+            batch,
+        } = taken;
+        let permit = match self.state.service.admit(&target, bytes) {
+            Ok(permit) => permit,
+            Err(error) => return self.refuse(answer, not_admitted(error)),
+        };
+        count_unknown(&batch);
+        let service = self.state.service.clone();
+        self.pipeline
+            .begin((Some(session_id), answer), service, target, permit, batch)
+            .await;
+    }
+
+    fn refuse(&mut self, answer: LineAnswer, problem: Problem) {
+        self.pipeline.done((None, answer), Err(problem));
+    }
+}

@@ -1,0 +1,80 @@
+//! The answer to one line.
+
+use std::io::Write;
+
+use porchlight_actors::observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
+
+use crate::api::problem::Problem;
+
+/// What a line is called in its answer.
+#[derive(Debug)]
+pub(super) struct LineAnswer {
+    session: Option<String>,
+    seq: Option<u32>,
+}
+
+impl LineAnswer {
+    pub(super) fn new(session: Option<String>, seq: Option<u32>) -> Self {
+        Self { session, seq }
+    }
+
+    /// Of a line that can't be told by a session.
+    pub(super) fn of_none() -> Self {
+        Self::new(None, None)
+    }
+
+    /// The session as the line had it.
+    pub(super) fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
+    /// Appends that the batch is durable.
+    pub(super) fn accept(&self, out: &mut Vec<u8>) {
+        StreamMetrics::get().on_message(StreamKind::Ndjson, MessageOutcome::Accepted);
+        self.begin(out);
+        out.extend_from_slice(b"202}\n");
+    }
+
+    /// Appends that the batch was refused.
+    pub(super) fn refuse(&self, problem: &Problem, out: &mut Vec<u8>) {
+        StreamMetrics::get().on_message(StreamKind::Ndjson, MessageOutcome::Refused);
+        self.begin(out);
+        let code = problem.code();
+        let (status, code) = (code.status().as_u16(), code.as_str());
+        // Writing to a vector can't fail.
+        let _written = writeln!(out, r#"{status},"code":"{code}"}}"#);
+    }
+
+    fn begin(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"sessionId":"#);
+        // Neither can text, as JSON.
+        let _written = serde_json::to_writer(&mut *out, &self.session);
+        let _written = match self.seq {
+            Some(seq) => write!(out, r#","seq":{seq},"status":"#),
+            None => write!(out, r#","seq":null,"status":"#),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::problem::Code;
+
+    #[test]
+    fn an_answer_is_one_line_of_json_whatever_the_line_said() {
+        let mut out = Vec::new();
+        LineAnswer::new(Some("ses_1".into()), Some(7)).accept(&mut out);
+        let problem = Problem::new(Code::SessionNotFound, "");
+        LineAnswer::new(Some("a\"\n\\".into()), None).refuse(&problem, &mut out);
+        LineAnswer::of_none().refuse(&Problem::new(Code::MalformedJson, ""), &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            concat!(
+                "{\"sessionId\":\"ses_1\",\"seq\":7,\"status\":202}\n",
+                "{\"sessionId\":\"a\\\"\\n\\\\\",\"seq\":null,\"status\":404,\"code\":\"session_not_found\"}\n",
+                "{\"sessionId\":null,\"seq\":null,\"status\":400,\"code\":\"malformed_json\"}\n",
+            )
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! Cuts a stream of bytes into lines, holding no more than one of them and what came with it.
+
+use memchr::memchr;
+
+/// What of a finished line's room is kept for the next.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// Bytes on their way to lines. Fill it ([`Lines::room`]), then take lines until there is none.
+#[derive(Debug)]
+pub(super) struct Lines {
+    buffer: Vec<u8>,
+    /// What stands before this was taken.
+    from: usize,
+    /// Up to here there is no end of a line.
+    seen: usize,
+    line_bytes_max: usize,
+    /// The rest of a line that is too long is passed over.
+    is_skipping: bool,
+}
+
+/// One line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// Its bytes, without its end.
+    Whole(&'a [u8]),
+    /// It is longer than a line may be; what there was of it is gone.
+    TooLong,
+}
+
+impl Lines {
+    pub(super) fn new(line_bytes_max: usize) -> Self {
+        Self {
+            buffer: Vec::new(),
+            from: 0,
+            seen: 0,
+            line_bytes_max,
+            is_skipping: false,
+        }
+    }
+
+    /// Where to append what comes.
+    pub(super) fn room(&mut self) -> &mut Vec<u8> {
+        if self.from > 0 {
+            self.buffer.drain(..self.from);
+            self.seen -= self.from;
+            self.from = 0;
+            self.buffer.shrink_to(KEPT_BYTES);
+        }
+        &mut self.buffer
+    }
+
+    /// Whether nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.from == self.buffer.len()
+    }
+
+    /// Bytes that are held.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// The next line; none: there is no whole one. `is_end`: nothing follows, the last line needs no end.
+    pub(super) fn next_line(&mut self, is_end: bool) -> Option<Line<'_>> {
+        loop {
+            let rest = self.buffer.get(self.seen..).unwrap_or_default();
+            let (end, after) = match memchr(b'\n', rest) {
+                Some(place) => (self.seen + place, self.seen + place + 1),
+                None if is_end && (self.from < self.buffer.len() || self.is_skipping) => {
+                    (self.buffer.len(), self.buffer.len())
+                }
+                None => {
+                    self.seen = self.buffer.len();
+                    if self.is_skipping || self.seen - self.from > self.line_bytes_max {
+                        return self.skip();
+                    }
+                    return None;
+                }
+            };
+            let from = std::mem::replace(&mut self.from, after);
+            self.seen = after;
+            if std::mem::take(&mut self.is_skipping) {
+                continue;
+            }
+            if end - from > self.line_bytes_max {
+                return Some(Line::TooLong);
+            }
+            return self.buffer.get(from..end).map(Line::Whole);
+        }
+    }
+
+    /// Gives up the line that is on its way: what comes of it is passed over. Whether there was anything of it.
+    pub(super) fn give_up(&mut self) -> bool {
+        let is_begun = !self.is_skipping && self.from < self.buffer.len();
+        self.is_skipping |= is_begun;
+        self.from = self.buffer.len();
+        self.seen = self.from;
+        is_begun
+    }
+
+    fn skip(&mut self) -> Option<Line<'_>> {
+        self.give_up().then_some(Line::TooLong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The lines of pieces; none for one that is too long.
+    fn lines(pieces: &[&[u8]], line_bytes_max: usize) -> Vec<Option<Vec<u8>>> {
+        let mut lines = Lines::new(line_bytes_max);
+        let mut found = Vec::new();
+        let mut take = |lines: &mut Lines, is_end| {
+            while let Some(line) = lines.next_line(is_end) {
+                found.push(match line {
+                    Line::Whole(line) => Some(line.to_vec()),
+                    Line::TooLong => None,
+                });
+            }
+        };
+        for piece in pieces {
+            lines.room().extend_from_slice(piece);
+            take(&mut lines, false);
+            assert!(lines.held_bytes() <= (line_bytes_max + 2 * piece.len()).max(2 * KEPT_BYTES));
+        }
+        take(&mut lines, true);
+        found
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_told_once_and_passed_over() {
+        let text = |line: &str| Some(line.as_bytes().to_vec());
+        assert_eq!(
+            lines(&[b"a\nbb", b"bbbbb", b"bbb", b"b\nc\n"], 4),
+            [text("a"), None, text("c")]
+        );
+        assert_eq!(lines(&[b"aaaaa\nb"], 4), [None, text("b")]);
+        assert_eq!(lines(&[b"aaaa\naaaaa"], 4), [text("aaaa"), None]);
+        assert_eq!(
+            lines(&[b"\n\n", b"", b"a"], 4),
+            [text(""), text(""), text("a")]
+        );
+        assert_eq!(lines(&[], 4), []);
+    }
+
+    proptest! {
+        #[test]
+        fn any_cut_gives_the_same_lines(text in "[a\n]{0,200}", cuts in proptest::collection::vec(0_usize..200, 0..20), line_bytes_max in 1_usize..20) {
+            let mut cuts: Vec<_> = cuts.into_iter().filter(|&cut| cut <= text.len()).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<_> = cuts.windows(2).map(|cut| &text.as_bytes()[cut[0]..cut[1]]).collect();
+            let mut expected: Vec<_> = text.split('\n').map(|line| (line.len() <= line_bytes_max).then(|| line.as_bytes().to_vec())).collect();
+            if text.is_empty() || text.ends_with('\n') {
+                expected.pop();
+            }
+            prop_assert_eq!(lines(&pieces, line_bytes_max), expected);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Batches of one connection on their way to the store: begun in order, answered in order, and in between waiting for
+//! their commits together, so that they share them.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use porchlight_actors::service::{AdmitError, IngestError, Permit, Service, Target};
+use porchlight_schema::sample::json::DecodedBatch;
+
+use super::problem::Problem;
+use super::telemetry::not_taken;
+
+/// Bytes that a connection may hold for what is on its way without asking the node.
+const HELD_BYTES_FREE: usize = 64 * 1024;
+
+/// Batches that were taken up and are not answered, in order; `A` is what each is answered to.
+pub(super) struct Pipeline<A> {
+    waiting: VecDeque<(A, State)>,
+}
+
+enum State {
+    Done(Result<(), Problem>),
+    Commits(Pin<Box<dyn Future<Output = Result<(), IngestError>>>>),
+}
+
+impl<A> Pipeline<A> {
+    pub(super) fn new() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// How many are not answered.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// What those that are not answered are answered to.
+    pub(super) fn answers(&self) -> impl Iterator<Item = &A> {
+        self.waiting.iter().map(|(answer, _)| answer)
+    }
+
+    /// Adds one whose outcome is known.
+    pub(super) fn done(&mut self, answer: A, outcome: Result<(), Problem>) {
+        self.waiting.push_back((answer, State::Done(outcome)));
+    }
+
+    /// Adds an admitted batch. It reaches the store here and now, so that a session's batches do so in their order.
+    pub(super) async fn begin(
+        &mut self,
+        answer: A,
+        service: Service,
+        target: Target,
+        permit: Permit,
+        batch: DecodedBatch,
+    ) {
+        let mut commits = Box::pin(async move {
+            service
+                .ingest(&target, permit, batch.seq, batch.batch)
+                .await
+        });
+        let state = match poll_fn(|context| Poll::Ready(commits.as_mut().poll(context))).await {
+            Poll::Ready(taken) => State::Done(taken.map_err(not_taken)),
+            Poll::Pending => State::Commits(commits),
+        };
+        self.waiting.push_back((answer, state));
+    }
+
+    /// Waits until the first one's outcome is there; for ever where there is none.
+    pub(super) async fn first_done(&mut self) {
+        poll_fn(|context| self.poll_first(context)).await;
+    }
+
+    /// The first one, if its outcome is there.
+    pub(super) async fn take_done(&mut self) -> Option<(A, Result<(), Problem>)> {
+        let is_done = poll_fn(|context| Poll::Ready(self.poll_first(context).is_ready())).await;
+        if !is_done {
+            return None;
+        }
+        match self.waiting.pop_front()? {
+            (answer, State::Done(outcome)) => Some((answer, outcome)),
+            (_, State::Commits(_)) => None,
+        }
+    }
+
+    fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some((_, state)) = self.waiting.front_mut() else {
+            return Poll::Pending;
+        };
+        if let State::Commits(commits) = state {
+            let Poll::Ready(taken) = commits.as_mut().poll(context) else {
+                return Poll::Pending;
+            };
+            *state = State::Done(taken.map_err(not_taken));
+        }
+        Poll::Ready(())
+    }
+}
+
+/// The right to hold much while it arrives: what is beyond [`HELD_BYTES_FREE`] counts as in flight.
+#[derive(Default)]
+pub(super) struct Room(Option<(Permit, usize)>);
+
+impl Room {
+    /// Covers `held` bytes; a refusal gives back all there was.
+    ///
+    /// # Errors
+    ///
+    /// The node has too much in flight, or stops.
+    pub(super) fn cover(&mut self, service: &Service, held: usize) -> Result<(), AdmitError> {
+        if held <= HELD_BYTES_FREE {
+            self.0 = None;
+            return Ok(());
+        }
+        let covered = match &mut self.0 {
+            Some((_, bytes)) if *bytes >= held => Ok(()),
+            Some((permit, bytes)) => permit.grow(held - *bytes).map(|()| *bytes = held),
+            None => service
+                .reserve(held)
+                .map(|permit| self.0 = Some((permit, held))),
+        };
+        if covered.is_err() {
+            self.0 = None;
+        }
+        covered
+    }
+}

@@ -1,0 +1,395 @@
+//! GET `/v1/sessions/{id}/telemetry` as a WebSocket (RFC 6455): one batch a message, one answer for each, in order.
+//!
+//! A text is a batch as JSON and is answered with `{"ackSeq": 17}`; a binary message is one as protobuf and is answered
+//! with an `AckSeq`. A batch that is refused is answered with its problem, as text, and the connection stays. As many
+//! batches are under way as one session may have in flight; the next is read when one of them is answered.
+//!
+//! | closed with | when |
+//! |---|---|
+//! | 1000 | the session has ended; what had been sent before is answered first |
+//! | 1001 | the node stops |
+//! | 1002 | what came is no WebSocket message |
+//! | 1008 | the credential was revoked, or nothing came for [`SOCKET_SILENCE_MS_MAX`], pongs included |
+//! | 1009 | a message is larger than a batch may be |
+//! | 1013 | the node has no room for a long message: come again |
+//!
+//! A session that had ended when the socket was opened takes late telemetry here as it does over HTTP.
+
+mod closing;
+
+use std::time::Duration;
+
+use actix_http::ws::{Codec, Frame, HandshakeError, Item, Message, hash_key, verify_handshake};
+use actix_web::body::BodyStream;
+use actix_web::dev::Payload;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{
+    HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use actix_web::web::{Bytes, BytesMut, Data};
+use actix_web::{HttpRequest, HttpResponse, rt};
+use futures_util::{FutureExt, StreamExt};
+use porchlight_actors::observe::http::Route;
+use porchlight_actors::observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
+use porchlight_actors::service::{Permit, Target, Watch};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SOCKET_CLOSING_MS_MAX,
+    SOCKET_PING_MS, SOCKET_SILENCE_MS_MAX,
+};
+use porchlight_schema::sample::json::DecodedBatch;
+use porchlight_schema::sample::proto;
+use tokio::sync::mpsc::{self, Sender};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio_util::codec::{Decoder, Encoder};
+
+use super::ApiState;
+use super::auth::{Caller, Presented};
+use super::call::{Call, session_not_found};
+use super::format::Format;
+use super::observe::on_problem;
+use super::pipeline::{Pipeline, Room};
+use super::problem::{Code, Problem};
+use super::request_id::RequestId;
+use super::seats::Seat;
+use super::telemetry::{decode, not_admitted};
+use closing::Closing;
+
+/// Pieces that wait to be written.
+const PIECES_WAITING_MAX: usize = 4;
+/// Bytes of a ping's or pong's own (RFC 6455, section 5.5).
+const CONTROL_BYTES_MAX: usize = 125;
+
+/// Opens a WebSocket. 101; 426 for a request that asks for none.
+///
+/// # Errors
+///
+/// See the module [`super`]; 429 and 503 where as many are open as may be.
+pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    let session_id = call.session_id();
+    caller.may_act_on(session_id)?;
+    let session_id = session_id.ok_or_else(session_not_found)?;
+    let service = &call.state.service;
+    let target = service.target(session_id).await?;
+    let target = target
+        .filter(|target| caller.sees(target.tenant))
+        .ok_or_else(session_not_found)?;
+    caller.still_good(target.end.as_ref(), service.now())?;
+    let accept = accept(&call.http)?;
+    if service.is_draining() {
+        return Err(Problem::new(Code::Draining, "The service is stopping."));
+    }
+    let seat = call.state.seats.sockets.take(session_id)?;
+    let presented = Presented::of(call.headers())?;
+    let (out, mut frames) = mpsc::channel(PIECES_WAITING_MAX);
+    let socket = Socket {
+        watch: service.watch(session_id),
+        presented,
+        payload: call.payload,
+        state: call.state,
+        caller,
+        session_id,
+        was_live: target.end.is_none(),
+        codec: Codec::new().max_size(BATCH_SENT_BYTES_MAX),
+        received: BytesMut::new(),
+        begun: None,
+        pipeline: Pipeline::new(),
+        room: Room::default(),
+        heard_at: Instant::now(),
+        out,
+    };
+    rt::spawn(socket.run(seat));
+    let frames = futures_util::stream::poll_fn(move |context| {
+        let frame = frames.poll_recv(context);
+        frame.map(|frame: Option<Bytes>| frame.map(Ok::<_, Problem>))
+    });
+    Ok(HttpResponse::build(StatusCode::SWITCHING_PROTOCOLS)
+        .upgrade("websocket")
+        .insert_header((SEC_WEBSOCKET_ACCEPT, accept))
+        .body(BodyStream::new(frames)))
+}
+
+/// What proves to the client that its request was understood.
+fn accept(request: &HttpRequest) -> Result<HeaderValue, Problem> {
+    let required = |detail: &str| {
+        Problem::new(Code::UpgradeRequired, detail)
+            .with_header(UPGRADE, HeaderValue::from_static("websocket"))
+    };
+    verify_handshake(request.head()).map_err(|error| match error {
+        HandshakeError::NoVersionHeader | HandshakeError::UnsupportedVersion => {
+            required("Version 13 of the WebSocket protocol is spoken here.")
+                .with_header(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))
+        }
+        HandshakeError::BadWebsocketKey => Problem::new(
+            Code::BadRequest,
+            "Sec-WebSocket-Key must be 16 bytes in base64.",
+        ),
+        _ => required("Telemetry is sent with POST, or over a WebSocket."),
+    })?;
+    let key = request.headers().get(SEC_WEBSOCKET_KEY);
+    let hash = hash_key(key.map_or(&[], HeaderValue::as_bytes));
+    HeaderValue::from_bytes(&hash).map_err(Problem::internal)
+}
+
+/// One connection.
+struct Socket {
+    state: Data<ApiState>,
+    caller: Caller,
+    presented: Presented,
+    session_id: SessionId,
+    /// The session recorded when the socket was opened: its end is the socket's.
+    was_live: bool,
+    payload: Payload,
+    codec: Codec,
+    received: BytesMut,
+    /// A message of which frames are missing.
+    begun: Option<(Format, BytesMut)>,
+    pipeline: Pipeline<(Format, u32)>,
+    room: Room,
+    watch: Watch,
+    heard_at: Instant,
+    out: Sender<Bytes>,
+}
+
+impl Socket {
+    async fn run(mut self, _seat: Seat<SessionId>) {
+        let closing = self.serve().await;
+        StreamMetrics::get().on_ended(StreamKind::Websocket, closing.end());
+        if let Some(reason) = closing.reason()
+            && self.send([Message::Close(Some(reason))]).await.is_ok()
+            && closing.is_ours()
+        {
+            let patience = Duration::from_millis(SOCKET_CLOSING_MS_MAX);
+            // Whether or not it answers, the connection is closed.
+            let _answered = timeout(patience, self.closed()).await;
+        }
+    }
+
+    /// Takes messages and answers them, until there is a reason to close.
+    async fn serve(&mut self) -> Closing {
+        let every = Duration::from_millis(SOCKET_PING_MS);
+        let mut beat = interval_at(Instant::now() + every, every);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut closing = self.look_around();
+        loop {
+            if let Some(closing) = closing {
+                return self.finish(closing).await;
+            }
+            closing = match self.take_up().await {
+                None => {
+                    let may_read = self.may_take();
+                    tokio::select! {
+                        biased;
+                        () = self.pipeline.first_done() => self.answer().await.err(),
+                        chunk = self.payload.next(), if may_read => match chunk {
+                            Some(Ok(chunk)) => self.receive(&chunk),
+                            _ => return Closing::Gone,
+                        },
+                        () = self.watch.changed() => self.look_around(),
+                        _ = beat.tick() => self.beat().await.err(),
+                    }
+                }
+                closing => closing,
+            };
+        }
+    }
+
+    /// Answers what is under way; where the session has ended, also what was sent before that was known.
+    async fn finish(&mut self, closing: Closing) -> Closing {
+        loop {
+            if !self.pipeline.is_empty() {
+                self.pipeline.first_done().await;
+                if let Err(worse) = self.answer().await {
+                    return worse;
+                }
+            } else if !matches!(closing, Closing::Ended) {
+                return closing;
+            } else if let Some(worse) = self.take_up().await {
+                return worse;
+            } else if self.pipeline.is_empty() {
+                match self.payload.next().now_or_never() {
+                    Some(Some(Ok(chunk))) => {
+                        if let Some(worse) = self.receive(&chunk) {
+                            return worse;
+                        }
+                    }
+                    _ => return closing,
+                }
+            }
+        }
+    }
+
+    fn look_around(&self) -> Option<Closing> {
+        let service = &self.state.service;
+        if service.is_draining() {
+            Some(Closing::Draining)
+        } else if self.was_live && !service.is_known_to_record(self.session_id) {
+            Some(Closing::Ended)
+        } else {
+            None
+        }
+    }
+
+    async fn beat(&mut self) -> Result<(), Closing> {
+        if self.heard_at.elapsed() > Duration::from_millis(SOCKET_SILENCE_MS_MAX) {
+            return Err(Closing::Silent);
+        }
+        let now = self.state.service.now();
+        if self.state.auth.is_revoked(&self.presented, now).await {
+            return Err(Closing::Revoked);
+        }
+        self.send([Message::Ping(Bytes::new())]).await
+    }
+
+    fn receive(&mut self, chunk: &[u8]) -> Option<Closing> {
+        self.heard_at = Instant::now();
+        self.received.extend_from_slice(chunk);
+        let begun = self.begun.as_ref().map_or(0, |(_, begun)| begun.len());
+        let held = self.received.len() + begun;
+        let covered = self.room.cover(&self.state.service, held);
+        covered.is_err().then_some(Closing::Again)
+    }
+
+    fn may_take(&self) -> bool {
+        self.pipeline.len() < SESSION_IN_FLIGHT_MAX as usize
+    }
+
+    /// Takes up the frames that are there.
+    async fn take_up(&mut self) -> Option<Closing> {
+        while self.may_take() {
+            let closing = match self.codec.decode(&mut self.received) {
+                Ok(Some(frame)) => self.take(frame).await,
+                Ok(None) => {
+                    if self.received.is_empty() {
+                        // A connection that waits holds nothing.
+                        self.received = BytesMut::new();
+                    }
+                    return None;
+                }
+                Err(error) => Some(Closing::of(&error)),
+            };
+            if closing.is_some() {
+                return closing;
+            }
+        }
+        None
+    }
+
+    async fn take(&mut self, frame: Frame) -> Option<Closing> {
+        match frame {
+            Frame::Text(text) => self.message(Format::Json, &text).await,
+            Frame::Binary(bytes) => self.message(Format::Protobuf, &bytes).await,
+            Frame::Continuation(item) => return self.continuation(item).await,
+            Frame::Ping(bytes) if bytes.len() > CONTROL_BYTES_MAX => return Some(Closing::Broken),
+            Frame::Ping(bytes) => return self.send([Message::Pong(bytes)]).await.err(),
+            Frame::Pong(_) => {}
+            Frame::Close(reason) => return Some(Closing::Asked(reason)),
+        }
+        None
+    }
+
+    async fn continuation(&mut self, item: Item) -> Option<Closing> {
+        let (bytes, is_last) = match item {
+            Item::FirstText(bytes) => {
+                self.begun = Some((Format::Json, BytesMut::new()));
+                (bytes, false)
+            }
+            Item::FirstBinary(bytes) => {
+                self.begun = Some((Format::Protobuf, BytesMut::new()));
+                (bytes, false)
+            }
+            Item::Continue(bytes) => (bytes, false),
+            Item::Last(bytes) => (bytes, true),
+        };
+        let Some((_, begun)) = &mut self.begun else {
+            return Some(Closing::Broken);
+        };
+        if begun.len() + bytes.len() > BATCH_SENT_BYTES_MAX {
+            return Some(Closing::TooLarge);
+        }
+        begun.extend_from_slice(&bytes);
+        if is_last && let Some((format, message)) = self.begun.take() {
+            self.message(format, &message).await;
+        }
+        None
+    }
+
+    /// Takes one batch up; it is answered in its turn.
+    async fn message(&mut self, format: Format, bytes: &[u8]) {
+        match self.admit(format, bytes).await {
+            Ok((target, permit, batch)) => {
+                let service = self.state.service.clone();
+                let answer = (format, batch.seq);
+                self.pipeline
+                    .begin(answer, service, target, permit, batch)
+                    .await;
+            }
+            Err(problem) => self.pipeline.done((format, 0), Err(problem)),
+        }
+    }
+
+    async fn admit(
+        &self,
+        format: Format,
+        bytes: &[u8],
+    ) -> Result<(Target, Permit, DecodedBatch), Problem> {
+        let service = &self.state.service;
+        let target = service.target(self.session_id).await?;
+        let target = target.ok_or_else(session_not_found)?;
+        self.caller.still_good(target.end.as_ref(), service.now())?;
+        let permit = service.admit(&target, bytes.len()).map_err(not_admitted)?;
+        let batch = decode(format, bytes)?;
+        Ok((target, permit, batch))
+    }
+
+    /// Sends the answers that are there.
+    async fn answer(&mut self) -> Result<(), Closing> {
+        let mut answers = Vec::new();
+        while let Some(((format, seq), outcome)) = self.pipeline.take_done().await {
+            let metrics = StreamMetrics::get();
+            answers.push(match (outcome, format) {
+                (Ok(()), format) => {
+                    metrics.on_message(StreamKind::Websocket, MessageOutcome::Accepted);
+                    match format {
+                        Format::Json => Message::Text(format!("{{\"ackSeq\":{seq}}}").into()),
+                        Format::Protobuf => Message::Binary(proto::encode_ack(None, seq).into()),
+                    }
+                }
+                (Err(problem), _) => {
+                    metrics.on_message(StreamKind::Websocket, MessageOutcome::Refused);
+                    // Each has an id of its own, for it is no answer to the request that opened the socket.
+                    let id = RequestId::own();
+                    on_problem(&problem, &id, Route::SessionTelemetry.as_str());
+                    Message::Text(problem.of_request(id).to_json().into())
+                }
+            });
+        }
+        self.send(answers).await
+    }
+
+    async fn send(&mut self, messages: impl IntoIterator<Item = Message>) -> Result<(), Closing> {
+        let mut out = BytesMut::new();
+        for message in messages {
+            let encoded = self.codec.encode(message, &mut out);
+            encoded.map_err(|error| Closing::of(&error))?;
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        let patience = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
+        let sent = self.out.send_timeout(out.freeze(), patience).await;
+        sent.map_err(|_| Closing::Gone)
+    }
+
+    /// Waits until the other side has closed, too.
+    async fn closed(&mut self) {
+        while let Some(Ok(chunk)) = self.payload.next().await {
+            self.received.clear();
+            self.received.extend_from_slice(&chunk);
+            if let Ok(Some(Frame::Close(_))) = self.codec.decode(&mut self.received) {
+                return;
+            }
+        }
+    }
+}

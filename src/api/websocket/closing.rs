@@ -1,0 +1,79 @@
+//! Why a WebSocket is closed, and what is said of it.
+
+use actix_http::ws::{CloseCode, CloseReason, ProtocolError};
+use porchlight_actors::observe::streams::StreamEnd;
+
+/// Why a WebSocket is closed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// The session has ended.
+    Ended,
+    /// The node stops.
+    Draining,
+    /// What came is no WebSocket message.
+    Broken,
+    /// The credential was revoked.
+    Revoked,
+    /// Nothing came for too long.
+    Silent,
+    /// A message is too large.
+    TooLarge,
+    /// The node has no room for a long message.
+    Again,
+    /// The other side closes it.
+    Asked(Option<CloseReason>),
+    /// The other side is gone, or does not read.
+    Gone,
+}
+
+impl Closing {
+    /// Why, after what came could not be read.
+    pub(super) fn of(error: &ProtocolError) -> Self {
+        match error {
+            ProtocolError::Overflow => Self::TooLarge,
+            _ => Self::Broken,
+        }
+    }
+
+    /// Whether the other side still has to answer.
+    pub(super) fn is_ours(&self) -> bool {
+        !matches!(self, Self::Asked(_) | Self::Gone)
+    }
+
+    /// What is sent; none: nobody would hear it.
+    pub(super) fn reason(&self) -> Option<CloseReason> {
+        let (code, text) = match self {
+            Self::Ended => (CloseCode::Normal, "the session has ended"),
+            Self::Draining => (CloseCode::Away, "the service is stopping"),
+            Self::Broken => (CloseCode::Protocol, "not a WebSocket message"),
+            Self::Revoked => (CloseCode::Policy, "the credential is not good any more"),
+            Self::Silent => (CloseCode::Policy, "nothing came for too long"),
+            Self::TooLarge => (CloseCode::Size, "the message is too large"),
+            Self::Again => (CloseCode::Again, "too much is in flight; come again"),
+            // The same code back (RFC 6455, section 5.5.1); 1000 where there was none.
+            Self::Asked(reason) => (
+                reason
+                    .as_ref()
+                    .map_or(CloseCode::Normal, |asked| asked.code),
+                "",
+            ),
+            Self::Gone => return None,
+        };
+        Some(CloseReason {
+            code,
+            description: (!text.is_empty()).then(|| text.to_owned()),
+        })
+    }
+
+    /// The label.
+    pub(super) fn end(&self) -> StreamEnd {
+        match self {
+            Self::Ended | Self::Asked(_) => StreamEnd::Finished,
+            Self::Draining => StreamEnd::Draining,
+            Self::Silent => StreamEnd::Silent,
+            Self::Gone => StreamEnd::Gone,
+            Self::Again => StreamEnd::Full,
+            Self::Broken | Self::Revoked | Self::TooLarge => StreamEnd::Policy,
+        }
+    }
+}

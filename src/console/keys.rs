@@ -1,0 +1,173 @@
+//! Keys of this organization in this environment: made, listed, revoked.
+//!
+//! The contract's public API has no paths for keys; the operators' API and the command line have, over the same
+//! [`KeyDesk`]. What stands here is bound to the tenant of the key that signed in.
+
+use std::sync::Arc;
+
+use actix_web::HttpResponse;
+use actix_web::web::ServiceConfig;
+use maud::{Markup, html};
+use porchlight_schema::ids::KeyId;
+use porchlight_schema::key::{KeyKind, KeyRecord};
+
+use super::layout::{Frame, Here, Icon, Notice, copy, icon, notice, time};
+use super::visit::Visit;
+use super::{ROOT, act, guard, page};
+use crate::api::problem::{Code, Problem};
+use crate::api::query::Query;
+use crate::keys::{DeskError, KeyDesk};
+
+const DAY_MS: i64 = 24 * 3_600_000;
+/// How long a key may be good: days, and what it is called; 0: until it is revoked.
+const LIVES: [(i64, &str); 4] = [
+    (0, "until it is revoked"),
+    (30, "30 days"),
+    (90, "90 days"),
+    (365, "1 year"),
+];
+/// The kinds, by the word of the form, and what they may do.
+const KINDS: [(&str, KeyKind, &str); 2] = [
+    (
+        "client",
+        KeyKind::Client,
+        "client: for phones; starts, feeds and stops sessions",
+    ),
+    (
+        "secret",
+        KeyKind::Secret,
+        "secret: for servers and people; may do everything here",
+    ),
+];
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    page(config, "/keys", show);
+    act(config, "/keys/create", create);
+    act(config, "/keys/{id}/revoke", revoke);
+}
+
+fn desk(visit: &Visit) -> KeyDesk {
+    KeyDesk::new(Arc::clone(visit.state.service.store()) as _)
+}
+
+fn refused(error: DeskError) -> Problem {
+    match error {
+        DeskError::NotFound => Problem::new(Code::NotFound, "There is no such key."),
+        DeskError::Invalid { .. } => Problem::internal(error),
+        DeskError::Store(error) => error.into(),
+    }
+}
+
+async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
+    let revoked = Query::of(visit.http.query_string()).text("revoked", 8);
+    let said = revoked.map(|last4| format!("The key that ends with {last4} is revoked. It is refused from now on, and on every node within 30 seconds."));
+    answer(&visit, said, None).await
+}
+
+async fn answer(
+    visit: &Visit,
+    said: Option<String>,
+    made: Option<&str>,
+) -> Result<HttpResponse, Problem> {
+    let mut keys = desk(visit).list_of(visit.tenant()).await.map_err(refused)?;
+    keys.reverse();
+    let frame = visit.frame();
+    let body = html! {
+        header.title { h1 { "Keys" } }
+        @if let Some(said) = &said { (notice(Notice::Good, said)) }
+        @if let Some(key) = made {
+            section.card.once aria-labelledby="once" {
+                h2 #once { "The new key: copy it now" }
+                p { "It is shown this once. Only its hash is kept." }
+                (copy("The new key", key))
+            }
+        }
+        (create_form(&frame))
+        (table(visit, &frame, &keys))
+    };
+    Ok(guard::ok(frame.page(Here::Keys, "Keys", body)))
+}
+
+fn create_form(frame: &Frame<'_>) -> Markup {
+    html! {
+        section.card aria-labelledby="create" {
+            h2 #create { "New key" }
+            form.filters method="post" action={ (ROOT) "/keys/create" } {
+                (frame.field())
+                div.grow { label for="kind" { "Kind" } select #kind name="kind" { @for (word, _, words) in KINDS { option value=(word) { (words) } } } }
+                div { label for="days" { "Good for" } select #days name="days" { @for (days, words) in LIVES { option value=(days) { (words) } } } }
+                button.primary { "Create key" }
+            }
+        }
+    }
+}
+
+fn table(visit: &Visit, frame: &Frame<'_>, keys: &[KeyRecord]) -> Markup {
+    html! {
+        div.table { table {
+            caption.hidden { "Keys, newest first" }
+            thead { tr { th scope="col" { "Key" } th scope="col" { "State" } th.opt scope="col" { "Made" } th.opt scope="col" { "Good until" } th scope="col" { span.hidden { "Act" } } } }
+            tbody { @for key in keys { (line(frame, key, key.id == visit.key.id)) } }
+        } }
+    }
+}
+
+fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
+    let is_live = key.is_live(frame.now);
+    html! { tr {
+        td { span.mono { (key.shown_prefix()) "…" (key.last4) } @if is_own { span.sub { "you are signed in with it" } } }
+        td { @if key.revoked_at.is_some() { span.state.dim { (icon(Icon::Minus)) "revoked" } }
+             @else if is_live { span.state.good { (icon(Icon::Check)) "good" } }
+             @else { span.state.dim { (icon(Icon::Wait)) "expired" } } }
+        td.opt { (time(key.created_at, frame.now)) }
+        td.opt { @match (key.revoked_at, key.expires_at) {
+            (Some(revoked_at), _) => { "revoked " (time(revoked_at, frame.now)) }
+            (None, Some(expires_at)) => (time(expires_at, frame.now)),
+            (None, None) => span.faint { "until revoked" },
+        } }
+        td.num { @if is_live { (revoke_form(frame, key, is_own)) } }
+    } }
+}
+
+/// Revoking takes two steps: what still uses the key stops working at once.
+fn revoke_form(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
+    html! {
+        details.danger {
+            summary { "Revoke" span.hidden { " the key that ends with " (key.last4) } }
+            form.sure method="post" action={ (ROOT) "/keys/" (key.id) "/revoke" } {
+                (frame.field())
+                p { "What still uses it stops working at once." @if is_own { " You will be signed out." } }
+                button.bad { "Revoke " (key.last4) }
+            }
+        }
+    }
+}
+
+async fn create(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    let form = visit.form().await?;
+    let kind = KINDS.iter().find(|(word, ..)| *word == form.get("kind"));
+    let kind = kind.map_or(KeyKind::Client, |(_, kind, _)| *kind);
+    let days = LIVES
+        .iter()
+        .find(|(days, _)| days.to_string() == form.get("days"));
+    let days = days.map_or(0, |(days, _)| *days);
+    let now = visit.now();
+    let expires_at = (days > 0).then(|| now.plus_ms(days * DAY_MS));
+    let made = desk(&visit)
+        .create_for(visit.tenant(), kind, expires_at, now)
+        .await;
+    let made = made.map_err(refused)?;
+    answer(&visit, None, Some(&made.key)).await
+}
+
+async fn revoke(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    visit.form().await?;
+    let not_found = || refused(DeskError::NotFound);
+    let id: KeyId = visit.in_path("id").parse().map_err(|_| not_found())?;
+    let key = desk(&visit)
+        .revoke_of(visit.tenant(), id, visit.now())
+        .await
+        .map_err(refused)?;
+    visit.state.auth.forget();
+    Ok(guard::see(&format!("{ROOT}/keys?revoked={}", key.last4)))
+}

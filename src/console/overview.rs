@@ -1,0 +1,220 @@
+//! What is live, what failed, how deliveries went, and how the webhook does: each number leads to its list.
+//!
+//! Nothing is counted beforehand. The newest rows are looked at, so many and no more, and the page says how many these
+//! were: what a person looks for here is what happens now, and a bounded look costs the same on a store of any size.
+
+mod counts;
+
+use actix_web::HttpResponse;
+use actix_web::web::ServiceConfig;
+use maud::{Markup, html};
+use porchlight_actors::ports::{DeliveryStatus, Endpoint, SessionRow};
+use porchlight_core::webhook::Cause;
+use porchlight_schema::insight::ReasonCode;
+use porchlight_schema::time::TimestampMs;
+
+use super::form::encode;
+use super::layout::{self, Frame, Here, Icon, Notice, ago, duration, icon, notice, thousands};
+use super::sessions::{reason, recording};
+use super::visit::Visit;
+use super::{ROOT, guard, page, words};
+use crate::api::problem::Problem;
+use crate::transport::ends_soon;
+use counts::{Counted, Deliveries, Sessions};
+
+/// The states as they are listed: how it should be first.
+const ORDER: [DeliveryStatus; 6] = [
+    DeliveryStatus::Delivered,
+    DeliveryStatus::Retrying,
+    DeliveryStatus::Failed,
+    DeliveryStatus::Pending,
+    DeliveryStatus::Superseded,
+    DeliveryStatus::Cancelled,
+];
+/// Live sessions that are listed by name.
+const LIVE_SHOWN: usize = 6;
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    page(config, "", show);
+}
+
+async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
+    let counted = counts::count(&visit).await?;
+    let webhooks = visit.webhooks()?;
+    let ends_at = webhooks.certificate_ends_at(visit.tenant());
+    let frame = visit.frame();
+    let body = html! {
+        header.title { h1 { "Overview" } span.faint { "the last 24 hours, UTC " (layout::clock(frame.now)) } }
+        (figures(&counted))
+        div.columns {
+            (outcomes(&counted.sessions))
+            div.stacked {
+                (webhook(&frame, &counted, ends_at))
+                (live(&frame, &counted))
+            }
+        }
+    };
+    Ok(guard::ok(frame.page(Here::Overview, "Overview", body)))
+}
+
+/// The address of a list that begins at a time.
+fn list(of: &str, fields: &[(&str, &str)], from: Option<TimestampMs>) -> String {
+    let from = from.map(|from| from.to_string());
+    let from = from.as_deref().map(|from| ("from", from));
+    let query = encode(fields.iter().copied().chain(from));
+    format!("{ROOT}/{of}?{query}")
+}
+
+fn figures(counted: &Counted) -> Markup {
+    let (sessions, deliveries) = (&counted.sessions, &counted.deliveries);
+    let since = Some(sessions.since);
+    let failed = deliveries.of(DeliveryStatus::Failed);
+    html! {
+        ul.figures {
+            li { (figure("Live now", &more(counted.live.len(), counted.is_live_cut), "", &list("sessions", &[("status", "recording")], None), "sessions that record")) }
+            li { (figure("Sessions", &more(sessions.seen, sessions.is_cut), "", &list("sessions", &[], since), "started")) }
+            li { (figure("Suspicious", &thousands(sessions.suspicious), if sessions.suspicious > 0 { "bad" } else { "" }, &list("sessions", &[("reason", "suspicious")], since), "sessions on two grounds or more")) }
+            li { (figure("Failed for good", &more(failed, deliveries.is_failed_cut), if failed > 0 { "bad" } else { "good" }, &list("deliveries", &[("status", "failed")], Some(deliveries.since_failed)), "webhook deliveries")) }
+        }
+    }
+}
+
+/// A count; with a plus where there are more than were counted.
+fn more(count: usize, is_cut: bool) -> String {
+    format!("{}{}", thousands(count), if is_cut { "+" } else { "" })
+}
+
+fn figure(name: &str, value: &str, tone: &str, address: &str, about: &str) -> Markup {
+    html! { a.card.figure-card href=(address) { span.name { (name) } strong class=(tone) { (value) } span.faint { (about) } } }
+}
+
+/// A bar beside a count: its share of all.
+fn bar(count: usize, all: usize, tone: &str) -> Markup {
+    let share = count as f64 * 100.0 / all.max(1) as f64;
+    html! { svg.bar class=(tone) viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" { rect.part width=(format!("{share:.1}")) height="8" {} } }
+}
+
+fn percent(count: usize, all: usize) -> String {
+    format!("{:.0} %", count as f64 * 100.0 / all.max(1) as f64)
+}
+
+fn outcomes(sessions: &Sessions) -> Markup {
+    let since = Some(sessions.since);
+    let of = |code: &ReasonCode| sessions.codes.get(code).copied().unwrap_or_default();
+    let (outcomes, others) = ReasonCode::ALL.split_at(5);
+    let line = |code: &ReasonCode| {
+        html! {
+            li { a href=(list("sessions", &[("reason", code.as_str())], since)) { (reason(*code)) } (bar(of(code), sessions.scored, "")) span.num { (thousands(of(code))) } span.num.faint { (percent(of(code), sessions.scored)) } }
+        }
+    };
+    html! {
+        section.card aria-labelledby="outcomes" {
+            h2 #outcomes { "How deliveries went" }
+            @if sessions.scored == 0 && sessions.not_scored == 0 {
+                p.faint { @if sessions.seen == 0 { "No session was started in the last 24 hours." } @else { "None of them is scored yet." } }
+            } @else {
+                p.faint { (thousands(sessions.scored)) " scored" @if sessions.is_cut { " of the newest " (thousands(sessions.seen)) ", since " (layout::clock(sessions.since)) } }
+                h3 { "Outcome" }
+                ul.bars { @for code in outcomes { (line(code)) }
+                    @if sessions.not_scored > 0 { li { a href=(list("sessions", &[("reason", "not_scored")], since)) { span.state.bad { (icon(Icon::Cross)) "Not scored" } } (bar(sessions.not_scored, sessions.scored, "bad")) span.num { (thousands(sessions.not_scored)) } span {} } }
+                }
+                h3 { "Other reasons" }
+                ul.bars { @for code in others { (line(code)) } }
+            }
+        }
+    }
+}
+
+fn webhook(frame: &Frame<'_>, counted: &Counted, ends_at: Option<TimestampMs>) -> Markup {
+    let Some(endpoint) = &counted.endpoint else {
+        return html! {
+            section.card aria-labelledby="webhook" { h2 #webhook { "Webhook" }
+                p { "None is registered: nothing is sent when a delivery is done. " a href={ (ROOT) "/webhook" } { "Register a URL" } "." }
+            }
+        };
+    };
+    html! {
+        section.card aria-labelledby="webhook" {
+            h2 #webhook { "Webhook" }
+            (health(frame, endpoint, &counted.deliveries, ends_at))
+            (statuses(&counted.deliveries))
+            p { a href={ (ROOT) "/webhook" } { "Webhook" } " · " a href={ (ROOT) "/deliveries" } { "All deliveries" } }
+        }
+    }
+}
+
+fn health(
+    frame: &Frame<'_>,
+    endpoint: &Endpoint,
+    deliveries: &Deliveries,
+    ends_at: Option<TimestampMs>,
+) -> Markup {
+    let waiting = deliveries.of(DeliveryStatus::Retrying) + deliveries.of(DeliveryStatus::Failed);
+    html! {
+        p.mono.break.faint { (endpoint.url) }
+        @if !endpoint.enabled {
+            (notice(Notice::Note, "It is paused: nothing new is queued, and what waits stays."))
+        } @else if let Some((cause, count)) = deliveries.worst() {
+            (notice(Notice::Bad, &format!("{} of the newest {} deliveries fail, mostly: {}.", thousands(waiting), thousands(deliveries.seen), lower(cause, count))))
+        } @else if deliveries.seen > 0 {
+            (notice(Notice::Good, "All is well: nothing waits for a retry, and nothing failed."))
+        }
+        @if let Some(ends_at) = ends_at.filter(|&ends_at| ends_soon(ends_at, frame.now)) {
+            (notice(Notice::Bad, &format!("The receiver's certificate ends {}.", ago(ends_at, frame.now))))
+        }
+    }
+}
+
+fn lower(cause: Cause, count: usize) -> String {
+    let words = words::cause(cause).0;
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_lowercase().to_string());
+    format!(
+        "{}{} ({})",
+        first.unwrap_or_default(),
+        letters.as_str(),
+        thousands(count)
+    )
+}
+
+fn statuses(deliveries: &Deliveries) -> Markup {
+    let tone = |status| match status {
+        DeliveryStatus::Delivered => "good",
+        DeliveryStatus::Failed => "bad",
+        DeliveryStatus::Retrying => "warn",
+        _ => "",
+    };
+    html! {
+        @if deliveries.seen == 0 { p.faint { "No message in the last 24 hours." } } @else {
+            ul.bars { @for status in ORDER {
+                @let (count, since) = if status == DeliveryStatus::Failed { (deliveries.of(status), deliveries.since_failed) } else { (deliveries.of(status), deliveries.since) };
+                @if count > 0 || matches!(status, DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Retrying) {
+                    li { a href=(list("deliveries", &[("status", status.as_str())], Some(since))) { (layout::status(status)) } (bar(count, deliveries.seen, tone(status))) span.num { (thousands(count)) } span.num.faint { (percent(count, deliveries.seen)) } }
+                }
+            } }
+            @if deliveries.is_cut { p.faint { "Of the newest " (thousands(deliveries.seen)) ", since " (layout::clock(deliveries.since)) "." } }
+        }
+    }
+}
+
+fn live(frame: &Frame<'_>, counted: &Counted) -> Markup {
+    html! {
+        section.card aria-labelledby="live" {
+            h2 #live { "Live now" }
+            @if counted.live.is_empty() { p.faint { "No session records at the moment." } } @else {
+                ul.lives { @for row in counted.live.iter().take(LIVE_SHOWN) { (live_line(frame, row)) } }
+                @if counted.live.len() > LIVE_SHOWN { p { a href=(list("sessions", &[("status", "recording")], None)) { "All " (more(counted.live.len(), counted.is_live_cut)) } } }
+            }
+        }
+    }
+}
+
+fn live_line(frame: &Frame<'_>, row: &SessionRow) -> Markup {
+    let start = &row.start;
+    html! { li {
+        (recording())
+        a.clip href={ (ROOT) "/sessions/" (start.session_id) } { (start.delivery_id) }
+        span.faint.clip { (start.external_rider_id) }
+        span.num.faint.nobr title=(start.started_at) { (duration(frame.now.since_ms(start.started_at).max(0))) }
+    } }
+}

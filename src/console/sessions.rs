@@ -1,0 +1,280 @@
+//! Sessions: the list, and one of them with all that is known of it.
+
+mod insight;
+mod live;
+mod map;
+mod outcome;
+mod page;
+mod scores;
+mod series;
+mod timeline;
+mod trace;
+
+use actix_web::HttpResponse;
+use actix_web::web::ServiceConfig;
+use maud::{Markup, html};
+use porchlight_actors::ports::{Page, SessionFilter, SessionRow};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::insight::ReasonCode;
+use porchlight_schema::session::SessionStatus;
+
+use super::asked::{Asked, CURSOR};
+use super::layout::{self, Frame, Here, Icon, Notice, ago, clock, empty, icon, next_page, notice};
+use super::visit::Visit;
+use super::{ROOT, guard, words};
+use crate::api::problem::Problem;
+use crate::api::query;
+pub(super) use live::Streams;
+pub(super) use outcome::{Outcome, outcomes, reason};
+
+/// Rows of one page.
+const ROWS: usize = 50;
+/// Sessions that one page looks at for an outcome: with each its insight is read.
+const LOOKED_AT_MAX: usize = 400;
+/// The fields of the list's address.
+const FIELDS: [&str; 6] = [
+    "status",
+    "deliveryId",
+    "externalRiderId",
+    "reason",
+    "from",
+    "to",
+];
+/// The states, and what they are called.
+const STATES: [(SessionStatus, &str); 2] = [
+    (SessionStatus::Recording, "recording"),
+    (SessionStatus::Completed, "completed"),
+];
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    super::page(config, "/sessions", list);
+    super::page(config, "/sessions/{id}", page::show);
+    super::page(config, "/sessions/{id}/live", live::stream);
+}
+
+/// By what came of them sessions may be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chosen {
+    Code(ReasonCode),
+    Suspicious,
+    NotScored,
+}
+
+impl Chosen {
+    fn all() -> Vec<Self> {
+        let codes = ReasonCode::ALL.into_iter().map(Self::Code);
+        codes.chain([Self::Suspicious, Self::NotScored]).collect()
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Code(code) => code.as_str(),
+            Self::Suspicious => "suspicious",
+            Self::NotScored => "not_scored",
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Code(code) => words::reason_label(code),
+            Self::Suspicious => "Suspicious behaviour",
+            Self::NotScored => "Could not be scored",
+        }
+    }
+
+    fn takes(self, outcome: &Outcome) -> bool {
+        match self {
+            Self::Code(code) => outcome.codes.contains(&code),
+            Self::Suspicious => outcome
+                .summary
+                .is_some_and(|summary| summary.suspicious_behavior),
+            Self::NotScored => outcome.summary.is_none(),
+        }
+    }
+}
+
+/// Sessions of a page with what came of them.
+struct Rows {
+    rows: Vec<(SessionRow, Option<Outcome>)>,
+    next: Option<SessionId>,
+}
+
+fn filter(asked: &Asked) -> Result<(SessionFilter, Option<Chosen>), String> {
+    let word = |status| {
+        STATES
+            .iter()
+            .find(|(one, _)| *one == status)
+            .map_or("", |(_, word)| word)
+    };
+    let states = STATES.map(|(status, _)| status);
+    let text = |name| {
+        Some(asked.get(name))
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    };
+    let filter = SessionFilter {
+        status: asked.one_of("status", &states, word)?,
+        delivery_id: text("deliveryId"),
+        external_rider_id: text("externalRiderId"),
+        from: asked.time("from")?,
+        to: asked.time("to")?,
+    };
+    let chosen = asked.one_of("reason", &Chosen::all(), Chosen::word)?;
+    Ok((filter, chosen))
+}
+
+async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
+    let asked = Asked::of(visit.http.query_string(), &FIELDS);
+    // An id leads to its session, wherever a person puts it.
+    if let Ok(id) = asked.get("deliveryId").parse::<SessionId>() {
+        return Ok(guard::see(&format!("{ROOT}/sessions/{id}")));
+    }
+    let rows = match filter(&asked) {
+        Ok((filter, chosen)) => Ok(read(&visit, &filter, chosen, asked.after()).await?),
+        Err(fault) => Err(fault),
+    };
+    let frame = visit.frame();
+    let body = html! {
+        header.title { h1 { "Sessions" } }
+        (tabs(&asked))
+        (form(&asked))
+        @match &rows {
+            Ok(rows) => (table(&frame, rows, &asked)),
+            Err(fault) => (notice(Notice::Bad, fault)),
+        }
+    };
+    Ok(guard::ok(frame.page(Here::Sessions, "Sessions", body)))
+}
+
+/// The sessions of one page. With a reason code those are chosen whose insight has it, among so many that are looked at.
+async fn read(
+    visit: &Visit,
+    filter: &SessionFilter,
+    chosen: Option<Chosen>,
+    after: Option<SessionId>,
+) -> Result<Rows, Problem> {
+    let limit = if chosen.is_some() {
+        LOOKED_AT_MAX
+    } else {
+        ROWS
+    };
+    let service = &visit.state.service;
+    let page: Page<SessionRow, SessionId> = service
+        .list(visit.tenant(), filter, limit as u32, after)
+        .await?;
+    let found = outcomes(service.store().as_ref(), &page.rows).await?;
+    let has = |outcome: &Option<Outcome>| {
+        chosen.is_none_or(|chosen| outcome.as_ref().is_some_and(|one| chosen.takes(one)))
+    };
+    let mut rows: Vec<_> = page
+        .rows
+        .into_iter()
+        .zip(found)
+        .filter(|(_, one)| has(one))
+        .collect();
+    let mut next = page.next;
+    if rows.len() > ROWS {
+        rows.truncate(ROWS);
+        next = rows.last().map(|(row, _)| row.start.session_id);
+    }
+    Ok(Rows { rows, next })
+}
+
+fn tabs(asked: &Asked) -> Markup {
+    let chosen = asked.get("status");
+    let current = |status: &str| (chosen == status).then_some("true");
+    html! {
+        nav.tabs aria-label="Status" {
+            a href={ (ROOT) "/sessions?" (asked.with("status", "")) } aria-current=[current("")] { "all" }
+            @for (_, word) in STATES {
+                a href={ (ROOT) "/sessions?" (asked.with("status", word)) } aria-current=[current(word)] { (word) }
+            }
+        }
+    }
+}
+
+fn form(asked: &Asked) -> Markup {
+    html! {
+        form.filters method="get" action={ (ROOT) "/sessions" } role="search" aria-label="Sessions" {
+            @if asked.has(&["status"]) { input type="hidden" name="status" value=(asked.get("status")); }
+            div.grow { label for="delivery" { "Delivery or session id" } input #delivery name="deliveryId" value=(asked.get("deliveryId")) spellcheck="false" autocomplete="off"; }
+            div.grow { label for="rider" { "Courier id" } input #rider name="externalRiderId" value=(asked.get("externalRiderId")) spellcheck="false" autocomplete="off"; }
+            div { label for="reason" { "Came to" }
+                select #reason name="reason" {
+                    option value="" { "any" }
+                    @for chosen in Chosen::all() { option value=(chosen.word()) selected[asked.get("reason") == chosen.word()] { (chosen.label()) } }
+                }
+            }
+            div { label for="from" { "From (UTC)" } input #from type="datetime-local" name="from" value=(asked.local("from")); }
+            div { label for="to" { "Before (UTC)" } input #to type="datetime-local" name="to" value=(asked.local("to")); }
+            button { "Search" }
+            @if asked.has(&FIELDS) { a.clear href={ (ROOT) "/sessions" } { "Clear" } }
+        }
+    }
+}
+
+fn table(frame: &Frame<'_>, rows: &Rows, asked: &Asked) -> Markup {
+    let next = rows.next.map(query::cursor);
+    let next = next.map(|cursor| format!("{ROOT}/sessions?{}", asked.with(CURSOR, &cursor)));
+    let first = asked
+        .after()
+        .map(|_| format!("{ROOT}/sessions?{}", asked.with(CURSOR, "")));
+    html! {
+        @if rows.rows.is_empty() { (nothing(asked, next.is_some())) } @else {
+            div.table { table {
+                caption.hidden { "Sessions, newest first" }
+                thead { tr {
+                    th scope="col" { "Delivery" } th scope="col" { "Outcome" } th.num.opt scope="col" { "Fraud" }
+                    th.opt scope="col" { "Courier" } th.opt scope="col" { "Address" } th.opt scope="col" { "Started (UTC)" } th.num.opt scope="col" { "Took" }
+                } }
+                tbody { @for (row, outcome) in &rows.rows { (line(frame, row, outcome.as_ref())) } }
+            } }
+        }
+        (next_page(next, first))
+    }
+}
+
+fn line(frame: &Frame<'_>, row: &SessionRow, outcome: Option<&Outcome>) -> Markup {
+    let start = &row.start;
+    let until = row.end.map_or(frame.now, |end| end.ended_at);
+    let length = layout::duration(until.since_ms(start.started_at).max(0));
+    let summary = outcome.and_then(|outcome| outcome.summary);
+    html! { tr {
+        td { a.main href={ (ROOT) "/sessions/" (start.session_id) } { (start.delivery_id) }
+            span.sub.mono { (start.session_id) }
+            span.sub.narrow { (ago(start.created_at, frame.now)) " · " (length) } }
+        td { (outcome::chip(row, outcome)) }
+        td.num.opt { @match summary {
+            Some(summary) => { span.bad[summary.suspicious_behavior] { (format!("{:.2}", summary.fraud_score)) } }
+            None => { span.faint { "–" } }
+        } }
+        td.opt { span.clip title=(start.external_rider_id) { (start.external_rider_id) } }
+        td.opt { span.clip title=(start.address.line1) { (start.address.line1) } span.sub.clip { (start.address.city) } }
+        td.opt { (clock(start.started_at)) span.sub { (ago(start.started_at, frame.now)) } }
+        td.num.opt.nobr { (length) }
+    } }
+}
+
+fn nothing(asked: &Asked, more: bool) -> Markup {
+    if more {
+        return empty(
+            "None among the newest",
+            html! { "Many sessions were looked at, and none of them matches. There are older ones." },
+        );
+    }
+    if asked.has(&FIELDS) {
+        return empty(
+            "No session matches",
+            html! { "Ids are compared letter by letter. Widen the search, or " a href={ (ROOT) "/sessions" } { "see all" } "." },
+        );
+    }
+    empty(
+        "No sessions yet",
+        html! { "They appear when a phone starts one: " code { "POST /v1/sessions/start" } "." },
+    )
+}
+
+/// That a session records.
+pub(super) fn recording() -> Markup {
+    html! { span.state.live-now { (icon(Icon::Live)) "recording" } }
+}

@@ -1,0 +1,131 @@
+//! What a session came to, at the top of its page: the outcome in words, and what goes with it.
+
+use maud::{Markup, html};
+use porchlight_actors::ports::SessionRow;
+use porchlight_schema::insight::{InsightRecord, Score};
+use porchlight_schema::session::{EndReason, Pod, PodType, SessionType};
+
+use super::super::layout::{self, Frame, Notice, notice, time};
+use super::super::words;
+use super::outcome::reason;
+
+/// The outcome in words.
+pub(super) fn verdict(record: &InsightRecord) -> Markup {
+    let Some(score) = &record.score else {
+        let words = record
+            .error_message
+            .as_deref()
+            .unwrap_or("The session could not be scored.");
+        return notice(Notice::Bad, words);
+    };
+    let codes = &score.reason_codes;
+    html! {
+        div.verdict {
+            p.says { @if let Some(&first) = codes.first() { (words::reason(first)) } @else { "Scored" } "." }
+            ul.codes { @for &code in codes { li { (reason(code)) span { (words::reason(code)) } } } }
+            @if score.summary.suspicious_behavior {
+                (notice(Notice::Bad, "The telemetry or the claim is probably untrue, on more than one ground. Read the evidence before you act on it."))
+            }
+        }
+    }
+}
+
+/// What is fixed of a session, and how it ended.
+pub(super) fn facts(frame: &Frame<'_>, row: &SessionRow, pod: Option<&Pod>) -> Markup {
+    let (start, address) = (&row.start, &row.start.address);
+    let kind = match start.session_type {
+        SessionType::Delivery => "delivery",
+        SessionType::Pickup => "pick-up",
+        SessionType::Return => "return",
+    };
+    html! {
+        dl.facts {
+            dt { "Address" } dd { (address.line1) @if let Some(unit) = &address.unit { ", " (unit) }
+                br; (address.city) ", " (address.country)
+                @if let Some(floor) = address.floor { span.faint { " · floor " (floor) } } }
+            dt { "Courier" } dd.break { (start.external_rider_id) }
+            dt { "Kind" } dd { (kind) }
+            dt { "Started" } dd { (time(start.started_at, frame.now)) }
+            dt { "Ended" } dd { @match row.end {
+                Some(end) => { (time(end.ended_at, frame.now)) span.faint { " · " (ending(end.reason)) } }
+                None => { "not yet" }
+            } }
+            dt { "Proof of delivery" } dd { (proof(pod)) }
+            dt { "Session" } dd.mono.break { (start.session_id) }
+        }
+    }
+}
+
+fn ending(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Stopped => "stopped by the phone or you",
+        EndReason::Idle => "nothing was heard any more",
+        EndReason::TooLong => "it grew too long",
+    }
+}
+
+/// The PoD: a link, since it lies elsewhere and is nobody's but the customer's.
+fn proof(pod: Option<&Pod>) -> Markup {
+    let Some(pod) = pod else {
+        return html! { span.faint { "none" } };
+    };
+    let kind = match pod.pod_type {
+        PodType::Photo => "photo",
+        PodType::Signature => "signature",
+        PodType::Note => "note",
+    };
+    // Only https is taken where a PoD comes in; a page must not become a way around that.
+    let is_link = pod.url.starts_with("https://");
+    html! {
+        (kind) ": "
+        @if is_link { a.break href=(pod.url) rel="noreferrer noopener external" target="_blank" { (pod.url) } } @else { span.break { (pod.url) } }
+    }
+}
+
+/// When the parcel changed hands, as the evidence for the doorstep says: milliseconds since the start.
+pub(super) fn drop_off(score: &Score) -> Option<(u32, u32)> {
+    let spans = score
+        .evidence
+        .iter()
+        .filter(|entry| entry.about == "rightDoorstep");
+    let mut spans = spans.filter_map(|entry| Some((entry.t_start?, entry.t_end?)));
+    let (from, to) = spans.next()?;
+    Some((
+        (from.max(0.0) * 1_000.0) as u32,
+        (to.max(0.0) * 1_000.0) as u32,
+    ))
+}
+
+/// The phone.
+pub(super) fn device(row: &SessionRow) -> Markup {
+    let Some(device) = &row.start.device else {
+        return html! { p.faint { "The phone said nothing of itself." } };
+    };
+    let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".into());
+    html! {
+        dl.facts {
+            dt { "Platform" } dd { (or(&device.platform)) " " (or(&device.os_version)) }
+            dt { "Model" } dd { (or(&device.model)) }
+            dt { "SDK" } dd { (or(&device.sdk_version)) }
+            dt { "Sensors" } dd { @if device.sensors.is_empty() { "not said" } @else { (device.sensors.join(", ")) } }
+        }
+    }
+}
+
+/// The line under a title.
+pub(super) fn state(row: &SessionRow, record: Option<&InsightRecord>) -> Markup {
+    match (row.end, record) {
+        (None, _) => super::recording(),
+        (Some(_), None) => {
+            html! { span.state.wait { (layout::icon(layout::Icon::Wait)) "processing" } }
+        }
+        (Some(_), Some(record)) => match record
+            .score
+            .as_ref()
+            .and_then(|score| score.reason_codes.first())
+        {
+            Some(&code) => reason(code),
+            None => html! { span.state.bad { (layout::icon(layout::Icon::Cross)) "not scored" } },
+        },
+    }
+}

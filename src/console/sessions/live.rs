@@ -1,0 +1,170 @@
+//! That a live session has changed: a word a second at most, upon which the page asks for itself anew. The word carries
+//! nothing, so that a page and its stream can never disagree.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use actix_web::web::{Bytes, Data};
+use futures_util::stream::unfold;
+use porchlight_actors::service::InsightState;
+use porchlight_schema::ids::SessionId;
+
+use super::super::ROOT;
+use super::super::visit::{Visit, console};
+use crate::api::ApiState;
+use crate::api::problem::{Code, Problem};
+
+/// How often it is looked whether something changed.
+const LOOK: Duration = Duration::from_secs(1);
+/// Looks without a change after which a comment keeps the connection open; at each of these the key is checked anew.
+const QUIET_LOOKS: u32 = 15;
+/// Streams of one node: each holds a connection, and looks once a second.
+const STREAMS_MAX: usize = 512;
+/// Looks after which a stream ends, and the browser begins a new one: an hour.
+const LOOKS_MAX: u32 = 3_600;
+
+/// How many streams there are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Streams(Arc<AtomicUsize>);
+
+/// One of them, until it is dropped.
+struct Open(Arc<AtomicUsize>);
+
+impl Streams {
+    fn open(&self) -> Option<Open> {
+        let open = Open(Arc::clone(&self.0));
+        (self.0.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX).then_some(open)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Where the stream of a session is.
+pub(super) fn address(session_id: SessionId) -> String {
+    format!("{ROOT}/sessions/{session_id}/live")
+}
+
+/// By what is known whether something changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    newest: Option<u32>,
+    has_ended: bool,
+    revision: Option<u32>,
+    events: usize,
+}
+
+struct Looking {
+    state: Data<ApiState>,
+    session_id: SessionId,
+    key_hash: [u8; 32],
+    seen: Option<Seen>,
+    quiet: u32,
+    looks: u32,
+    is_over: bool,
+    _open: Open,
+}
+
+pub(super) async fn stream(visit: Visit) -> Result<HttpResponse, Problem> {
+    let row = visit.session().await?;
+    let open = console(&visit.state)?.streams.open();
+    let open = open.ok_or_else(|| {
+        Problem::new(
+            Code::Overloaded,
+            "Too many pages look at live sessions at the moment.",
+        )
+    })?;
+    let looking = Looking {
+        session_id: row.start.session_id,
+        key_hash: visit.ticket.key_hash,
+        state: visit.state,
+        seen: None,
+        quiet: 0,
+        looks: 0,
+        is_over: false,
+        _open: open,
+    };
+    let words = unfold(looking, |looking| async move { looking.next().await });
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, "text/event-stream"))
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .insert_header(("x-accel-buffering", "no"))
+        .streaming(words))
+}
+
+impl Looking {
+    /// The next word, and who goes on looking.
+    async fn next(mut self) -> Option<(Result<Bytes, Problem>, Self)> {
+        loop {
+            if self.is_over || self.looks >= LOOKS_MAX || self.state.service.is_draining() {
+                return None;
+            }
+            if self.seen.is_some() {
+                tokio::time::sleep(LOOK).await;
+            }
+            self.looks += 1;
+            // What can't be read now is looked for again.
+            let Ok(seen) = self.look().await else {
+                continue;
+            };
+            let is_first = self.seen.is_none();
+            let has_changed = self.seen != Some(seen);
+            self.seen = Some(seen);
+            self.is_over = seen.revision.is_some();
+            if self.is_over {
+                return Some((Ok(Bytes::from_static(b"event: end\ndata: {}\n\n")), self));
+            }
+            if is_first {
+                // The page has just been made: what it waits for is that the line is open.
+                return Some((Ok(Bytes::from_static(b"event: open\ndata: {}\n\n")), self));
+            }
+            if has_changed {
+                self.quiet = 0;
+                return Some((
+                    Ok(Bytes::from_static(b"event: changed\ndata: {}\n\n")),
+                    self,
+                ));
+            }
+            self.quiet += 1;
+            if self.quiet >= QUIET_LOOKS {
+                self.quiet = 0;
+                return Some((Ok(Bytes::from_static(b": still here\n\n")), self));
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Result<Seen, Problem> {
+        let service = &self.state.service;
+        if self.looks % QUIET_LOOKS == 1 {
+            let good = self
+                .state
+                .auth
+                .signed_in(self.key_hash, service.now())
+                .await;
+            if good.is_err_and(|problem| problem.code() == Code::CredentialInvalid) {
+                self.is_over = true;
+                self.looks = LOOKS_MAX;
+            }
+        }
+        let Some(row) = service.find(self.session_id).await? else {
+            return Err(crate::api::call::session_not_found());
+        };
+        let newest = service.store().newest(self.session_id).await?;
+        let (revision, events) = match service.insight(&row).await? {
+            InsightState::Scored(stored) => (Some(stored.record.revision), 0),
+            InsightState::Processing { events, .. } => (None, events.len()),
+        };
+        Ok(Seen {
+            newest: newest.map(|(seq, _)| seq),
+            has_ended: row.end.is_some(),
+            revision,
+            events,
+        })
+    }
+}

@@ -1,0 +1,371 @@
+//! Where a session went, on a map of our own: local metres, what is known of the place, a bar for scale. No tile of
+//! anybody's is fetched, so that nobody learns where our customers' couriers are.
+
+use std::fmt::Write;
+
+use maud::{Markup, html};
+use porchlight_core::geo::{LocalFrame, Place};
+use porchlight_schema::event::{Event, EventType};
+use porchlight_schema::sample::Location;
+use porchlight_schema::session::{Address, Point};
+
+use super::super::words;
+use super::trace::Trace;
+
+/// The drawing's size, in its own units.
+const WIDTH: f32 = 400.0;
+/// See [`WIDTH`].
+const HEIGHT: f32 = 300.0;
+/// What stays free at the edges.
+const MARGIN: f32 = 26.0;
+/// What lies farther from the middle of the fixes is not drawn: a forged fix may lie on another continent.
+const FAR_M: f32 = 30_000.0;
+/// How far around the door the near map shows at least, and at most.
+const NEAR_M: (f32, f32) = (40.0, 250.0);
+/// Fixes that are worse are drawn as lone dots.
+const USELESS_M: f32 = 150.0;
+/// Over a longer silence the line is broken.
+const GAP_MS: u32 = 15_000;
+/// Points by which the script finds where the phone was.
+const TRACK_POINTS: usize = 500;
+
+/// What is drawn.
+pub(super) struct Drawn<'a> {
+    pub(super) address: &'a Address,
+    pub(super) trace: &'a Trace,
+    pub(super) events: &'a [Event],
+    /// When the parcel changed hands, if that was found: milliseconds since the start.
+    pub(super) drop_off: Option<(u32, u32)>,
+}
+
+/// From metres to the drawing.
+struct View {
+    frame: LocalFrame,
+    middle: Place,
+    /// Units of the drawing for a metre.
+    scale: f32,
+}
+
+impl View {
+    /// A view that shows all these places.
+    fn around(frame: LocalFrame, places: impl Iterator<Item = Place>) -> Self {
+        let mut ends: Option<(Place, Place)> = None;
+        for place in places {
+            let (low, high) = ends.get_or_insert((place, place));
+            low.east_m = low.east_m.min(place.east_m);
+            low.north_m = low.north_m.min(place.north_m);
+            high.east_m = high.east_m.max(place.east_m);
+            high.north_m = high.north_m.max(place.north_m);
+        }
+        let (low, high) = ends.unwrap_or_default();
+        let (wide, high_m) = (high.east_m - low.east_m, high.north_m - low.north_m);
+        let by_width = (WIDTH - 2.0 * MARGIN) / wide.max(40.0);
+        let by_height = (HEIGHT - 2.0 * MARGIN) / high_m.max(30.0);
+        Self {
+            frame,
+            middle: Place {
+                east_m: low.east_m + wide / 2.0,
+                north_m: low.north_m + high_m / 2.0,
+            },
+            scale: by_width.min(by_height),
+        }
+    }
+
+    fn at(&self, place: Place) -> (f32, f32) {
+        let x = WIDTH / 2.0 + (place.east_m - self.middle.east_m) * self.scale;
+        let y = HEIGHT / 2.0 - (place.north_m - self.middle.north_m) * self.scale;
+        (x, y)
+    }
+
+    fn point(&self, point: Point) -> (f32, f32) {
+        self.at(self.frame.place(point))
+    }
+
+    fn fix(&self, fix: &Location) -> (f32, f32) {
+        self.point(at(fix))
+    }
+
+    /// A round length of about a quarter of the width: metres, and units of the drawing.
+    fn bar(&self) -> (u32, f32) {
+        let wanted = WIDTH / 4.0 / self.scale;
+        let lengths = [
+            5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000,
+        ];
+        let length = lengths
+            .into_iter()
+            .rev()
+            .find(|&length| length as f32 <= wanted);
+        let length = length.unwrap_or(5);
+        (length, length as f32 * self.scale)
+    }
+}
+
+fn at(fix: &Location) -> Point {
+    Point {
+        lat: fix.lat,
+        lng: fix.lng,
+    }
+}
+
+/// The class of what moves so, in the style sheet.
+pub(super) fn class(event: Option<EventType>) -> &'static str {
+    match event {
+        Some(EventType::Driving) => "driving",
+        Some(EventType::Walking) => "walking",
+        Some(EventType::Stopped) => "stopped",
+        Some(EventType::Stairs) => "stairs",
+        Some(EventType::Elevator) => "elevator",
+        _ => "unknown",
+    }
+}
+
+fn moving_at(events: &[Event], t_ms: u32) -> Option<EventType> {
+    let on = |event: &&Event| {
+        event.event_type.is_movement()
+            && event.t_start_ms <= t_ms
+            && event.t_end_ms.is_none_or(|end_ms| t_ms < end_ms)
+    };
+    events.iter().rev().find(on).map(|event| event.event_type)
+}
+
+/// The whole way, and what is around the door; a sentence where there is nothing to draw.
+pub(super) fn maps(drawn: &Drawn<'_>) -> Markup {
+    let fixes = &drawn.trace.fixes;
+    let Some(middle) = fixes.get(fixes.len() / 2) else {
+        return html! { p.faint { "No position came, so there is nothing to draw." } };
+    };
+    let frame = LocalFrame::new(drawn.address.point);
+    let middle = frame.place(at(middle));
+    let door = Place::default();
+    let is_near = door.distance_m(middle) < FAR_M;
+    let places = fixes
+        .iter()
+        .filter(|fix| !is_useless(fix))
+        .map(|fix| frame.place(at(fix)));
+    let drawable: Vec<Place> = places
+        .filter(|place| place.distance_m(middle) < FAR_M)
+        .collect();
+    let all = drawable.iter().copied().chain(is_near.then_some(door));
+    let whole = View::around(frame, all);
+    let near = near_radius_m(&drawable);
+    html! {
+        div.maps {
+            figure { (map(drawn, &whole, "The whole way")) figcaption { "The whole way" } }
+            @if let Some(radius_m) = near {
+                @let corner = |sign: f32| Place { east_m: sign * radius_m, north_m: sign * radius_m * 0.75 };
+                @let view = View::around(frame, [corner(-1.0), corner(1.0)].into_iter());
+                figure { (map(drawn, &view, "Around the address")) figcaption { "Around the address" } }
+            } @else {
+                p.faint { "No position came near the address." }
+            }
+        }
+        (legend(drawn))
+    }
+}
+
+/// How far around the door is worth a map of its own; none where nothing came near it.
+fn near_radius_m(places: &[Place]) -> Option<f32> {
+    let (least, most) = NEAR_M;
+    let distances = places
+        .iter()
+        .map(|place| place.distance_m(Place::default()));
+    let near = distances.filter(|&distance| distance < most);
+    // On foot, mostly: what lies within the nearest hundred metres.
+    let reach = near.fold(None, |reach: Option<f32>, distance| {
+        let distance = if distance < 110.0 { distance } else { 0.0 };
+        Some(reach.map_or(distance, |reach| reach.max(distance)))
+    })?;
+    Some((reach + 10.0).clamp(least, most))
+}
+
+fn is_useless(fix: &Location) -> bool {
+    fix.accuracy_m
+        .is_some_and(|accuracy_m| accuracy_m > USELESS_M)
+}
+
+fn map(drawn: &Drawn<'_>, view: &View, label: &str) -> Markup {
+    let Address {
+        point,
+        accuracy_m,
+        entrance,
+        gates,
+        ..
+    } = drawn.address;
+    let door = view.point(*point);
+    let (bar_m, bar) = view.bar();
+    let bar_label = if bar_m < 1_000 {
+        format!("{bar_m} m")
+    } else {
+        format!("{} km", bar_m / 1_000)
+    };
+    html! {
+        svg.map viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (label) ", the scale bar is " (bar_label) " long" } data-track=(track(drawn, view)) {
+            circle.around cx=(px(door.0)) cy=(px(door.1)) r=(px((accuracy_m * view.scale).max(5.0))) { title { "The address is exact to " (accuracy_m) " m" } }
+            path.door d={ "M" (px(door.0)) " " (px(door.1)) "c-7 -9 -8 -11 -8 -15a8 8 0 0 1 16 0c0 4 -1 6 -8 15z" } { title { "The address" } }
+            circle.door-eye cx=(px(door.0)) cy=(px(door.1 - 15.0)) r="2.6" {}
+            (lines(drawn, view))
+            @for gate in gates { @let (x, y) = view.point(*gate); rect.gate-at x=(px(x - 3.5)) y=(px(y - 3.5)) width="7" height="7" { title { "Gate" } } }
+            @if let Some(entrance) = entrance { @let (x, y) = view.point(*entrance); path.entrance d={ "M" (px(x)) " " (px(y - 6.0)) "l5.500 9.500h-11z" } { title { "Entrance" } } }
+            (dropped(drawn, view))
+            @for (class, fix) in [("from", drawn.trace.fixes.first()), ("to", drawn.trace.fixes.last())] {
+                @if let Some(fix) = fix { @let (x, y) = view.fix(fix); circle class=(class) cx=(px(x)) cy=(px(y)) r="4" { title { (if class == "from" { "First position" } else { "Last position" }) } } }
+            }
+            g.scale { path d={ "M14 " (HEIGHT - 20.0) "v6h" (px(bar)) "v-6" } {} text x="14" y=(HEIGHT - 25.0) { (bar_label) } }
+            g.north { path d={ "M" (WIDTH - 18.0) " 30v-16l-4 6m4 -6l4 6" } {} text x=(WIDTH - 18.0) y="42" text-anchor="middle" { "N" } }
+            circle.here r="6" cx="-20" cy="-20" {}
+        }
+    }
+}
+
+/// The way, in runs of one kind of movement; broken where nothing was heard.
+fn lines(drawn: &Drawn<'_>, view: &View) -> Markup {
+    let fixes = drawn.trace.fixes.iter().filter(|fix| !is_useless(fix));
+    let mut runs: Vec<(&str, String)> = Vec::new();
+    let mut last: Option<(u32, (f32, f32))> = None;
+    for fix in fixes {
+        let class = class(moving_at(drawn.events, fix.t_ms));
+        let (x, y) = view.fix(fix);
+        // A forged fix far away should not draw a line across everything.
+        if x.abs() > 40.0 * WIDTH || y.abs() > 40.0 * HEIGHT {
+            continue;
+        }
+        if let Some((t_ms, (last_x, last_y))) = last {
+            let is_gap = fix.t_ms - t_ms > GAP_MS;
+            let same = runs.last().is_some_and(|(run, _)| *run == class) && !is_gap;
+            let moved = (x - last_x).abs() + (y - last_y).abs();
+            if same && moved < 0.7 {
+                continue;
+            }
+            if is_gap {
+                runs.push((
+                    "gap",
+                    format!("M{} {}L{} {}", px(last_x), px(last_y), px(x), px(y)),
+                ));
+            }
+            if same {
+                if let Some((_, path)) = runs.last_mut() {
+                    // Writing to a string can't fail.
+                    let _ = write!(path, "L{} {}", px(x), px(y));
+                }
+            } else if is_gap {
+                runs.push((class, format!("M{} {}", px(x), px(y))));
+            } else {
+                runs.push((
+                    class,
+                    format!("M{} {}L{} {}", px(last_x), px(last_y), px(x), px(y)),
+                ));
+            }
+        } else {
+            runs.push((class, format!("M{} {}", px(x), px(y))));
+        }
+        last = Some((fix.t_ms, (x, y)));
+    }
+    html! {
+        @for (class, path) in &runs { path class={ "way " (class) } d=(path) {} }
+    }
+}
+
+/// The positions during the drop-off.
+fn drop_off_fixes<'a>(drawn: &'a Drawn<'_>) -> impl Iterator<Item = &'a Location> {
+    let during = |fix: &&Location| {
+        drawn
+            .drop_off
+            .is_some_and(|(from_ms, to_ms)| (from_ms..=to_ms).contains(&fix.t_ms))
+    };
+    let fixes = drawn.trace.fixes.iter();
+    fixes.filter(during).filter(|fix| !is_useless(fix))
+}
+
+/// Where the parcel changed hands.
+fn dropped(drawn: &Drawn<'_>, view: &View) -> Markup {
+    let (sum, count) = drop_off_fixes(drawn)
+        .map(|fix| view.fix(fix))
+        .fold(((0.0, 0.0), 0_u32), |((x, y), count), at| {
+            ((x + at.0, y + at.1), count + 1)
+        });
+    let count = count as f32;
+    html! {
+        @if count > 0.0 { circle.dropped cx=(px(sum.0 / count)) cy=(px(sum.1 / count)) r="9" { title { "The drop-off" } } }
+    }
+}
+
+/// Where the phone was when, for the script: `[[seconds, x, y], …]`.
+fn track(drawn: &Drawn<'_>, view: &View) -> String {
+    let fixes = &drawn.trace.fixes;
+    let every = fixes.len().div_ceil(TRACK_POINTS).max(1);
+    let mut json = String::from("[");
+    for fix in fixes.iter().step_by(every).filter(|fix| !is_useless(fix)) {
+        let (x, y) = view.fix(fix);
+        let comma = if json.len() > 1 { "," } else { "" };
+        // Writing to a string can't fail.
+        let _ = write!(json, "{comma}[{},{},{}]", fix.t_ms / 1_000, px(x), px(y));
+    }
+    json.push(']');
+    json
+}
+
+fn legend(drawn: &Drawn<'_>) -> Markup {
+    let kinds = [
+        EventType::Driving,
+        EventType::Walking,
+        EventType::Stopped,
+        EventType::Stairs,
+        EventType::Elevator,
+    ];
+    let seen = |kind: &EventType| drawn.events.iter().any(|event| event.event_type == *kind);
+    html! {
+        ul.legend {
+            @for kind in kinds.into_iter().filter(seen) { li { span class={ "swatch " (class(Some(kind))) } {} (words::event(kind)) } }
+            li { span.swatch.pin {} "Address, and how exact it is" }
+            @if drop_off_fixes(drawn).next().is_some() { li { span.swatch.ring {} "Drop-off" } } @else if drawn.drop_off.is_some() { li { "No position came during the drop-off" } }
+            @if drawn.address.entrance.is_some() { li { span.swatch.tri {} "Entrance" } }
+            @if !drawn.address.gates.is_empty() { li { span.swatch.sq {} "Gate" } }
+            li { span.swatch.start {} "First position" }
+            li { span.swatch.end {} "Last position" }
+        }
+    }
+}
+
+/// A tenth of a unit is finer than anybody sees.
+fn px(value: f32) -> String {
+    let value = value.clamp(-99_999.0, 99_999.0);
+    format!("{:.1}", value + 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_shows_what_it_is_around() {
+        let frame = LocalFrame::new(Point {
+            lat: 51.0,
+            lng: -2.0,
+        });
+        let places = [(0.0, 0.0), (800.0, 100.0), (-300.0, 900.0)];
+        let places = places.map(|(east_m, north_m)| Place { east_m, north_m });
+        let view = View::around(frame, places.into_iter());
+        for place in places {
+            let (x, y) = view.at(place);
+            assert!((MARGIN - 0.1..=WIDTH - MARGIN + 0.1).contains(&x), "{x}");
+            assert!((MARGIN - 0.1..=HEIGHT - MARGIN + 0.1).contains(&y), "{y}");
+        }
+        let (length_m, length) = view.bar();
+        assert!((length / view.scale - length_m as f32).abs() < 0.1);
+        assert!(length <= WIDTH / 4.0);
+    }
+
+    #[test]
+    fn nothing_near_the_door_gets_no_near_map() {
+        let far = Place {
+            east_m: 900.0,
+            north_m: 0.0,
+        };
+        assert_eq!(near_radius_m(&[far]), None);
+        let near = Place {
+            east_m: 70.0,
+            north_m: 0.0,
+        };
+        assert_eq!(near_radius_m(&[far, near]), Some(80.0));
+    }
+}

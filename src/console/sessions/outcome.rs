@@ -1,0 +1,75 @@
+//! What came of sessions, for lists and counts.
+
+use maud::{Markup, html};
+use porchlight_actors::ports::{SessionRow, Store, StoreResult};
+use porchlight_schema::insight::{ReasonCode, Summary};
+
+use super::super::layout::{Icon, icon};
+use super::super::words;
+
+/// What came of a session.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    /// The reason codes, the outcome first; empty where scoring failed.
+    pub(crate) codes: Vec<ReasonCode>,
+    /// The scores; none where scoring failed.
+    pub(crate) summary: Option<Summary>,
+}
+
+/// What came of each of these; none where it is not scored yet.
+pub(crate) async fn outcomes(
+    store: &dyn Store,
+    rows: &[SessionRow],
+) -> StoreResult<Vec<Option<Outcome>>> {
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        let stored = match row.end {
+            Some(_) => store.insight(row.start.session_id).await?,
+            None => None,
+        };
+        found.push(stored.map(|stored| {
+            let score = stored.record.score;
+            Outcome {
+                summary: score.as_ref().map(|score| score.summary),
+                codes: score.map(|score| score.reason_codes).unwrap_or_default(),
+            }
+        }));
+    }
+    Ok(found)
+}
+
+/// Where a session stands, or what came of it.
+pub(super) fn chip(row: &SessionRow, outcome: Option<&Outcome>) -> Markup {
+    let Some(outcome) = outcome else {
+        return match row.end {
+            None => super::recording(),
+            Some(_) => html! { span.state.wait { (icon(Icon::Wait)) "processing" } },
+        };
+    };
+    let Some(&code) = outcome.codes.first() else {
+        return html! { span.state.dim { (icon(Icon::Minus)) "not scored" } };
+    };
+    let is_suspicious = outcome
+        .summary
+        .is_some_and(|summary| summary.suspicious_behavior);
+    html! {
+        (reason(code))
+        @if is_suspicious { " " span.state.bad { (icon(Icon::Cross)) "suspicious" } }
+    }
+}
+
+/// A reason code: a shape, a colour and a few words.
+pub(crate) fn reason(code: ReasonCode) -> Markup {
+    let (class, glyph) = match code {
+        ReasonCode::FullAttempt | ReasonCode::DeliveredToRightDoorstep => ("good", Icon::Check),
+        ReasonCode::NoAttempt => ("bad", Icon::Cross),
+        ReasonCode::PartialAttempt
+        | ReasonCode::PossibleNoAttempt
+        | ReasonCode::PossibleLobbyHandoff
+        | ReasonCode::PossibleWrongAddress => ("again", Icon::Info),
+        ReasonCode::InsufficientData
+        | ReasonCode::SessionTimeout
+        | ReasonCode::TelemetryStreamInterrupted => ("dim", Icon::Minus),
+    };
+    html! { span class={ "state " (class) } title=(code.as_str()) { (icon(glyph)) (words::reason_label(code)) } }
+}

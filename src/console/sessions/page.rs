@@ -1,0 +1,198 @@
+//! One session: what it came to, where it went, what was seen and when, why each score is what it is, and the messages
+//! that it caused. A live one moves while somebody looks.
+
+use actix_web::HttpResponse;
+use maud::{Markup, PreEscaped, html};
+use porchlight_actors::ports::{DeliveryFilter, DeliveryRow, SessionRow};
+use porchlight_actors::service::InsightState;
+use porchlight_schema::event::Event;
+use porchlight_schema::ids::EndpointId;
+use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::session::Pod;
+
+use super::super::layout::{Frame, Here, Notice, notice};
+use super::super::visit::Visit;
+use super::super::{ROOT, deliveries, guard, words};
+use super::map::{Drawn, maps};
+use super::trace::Trace;
+use super::{insight, live, scores, series, timeline, trace};
+use crate::api::problem::Problem;
+
+/// Messages of one session that are shown; it causes a handful.
+const MESSAGES: u32 = 50;
+/// Rows of the table of events.
+const EVENTS_SHOWN_MAX: usize = 500;
+
+/// All that a page shows.
+struct Shown {
+    row: SessionRow,
+    record: Option<InsightRecord>,
+    events: Vec<Event>,
+    pod: Option<Pod>,
+    trace: Trace,
+    messages: Vec<DeliveryRow>,
+    endpoint: Option<EndpointId>,
+}
+
+impl Shown {
+    /// From the start to the end, or to the last that was heard.
+    fn length_ms(&self) -> u32 {
+        let events = self.events.iter().filter_map(|event| event.t_end_ms).max();
+        let seen = self.trace.until_ms.max(events.unwrap_or_default());
+        let said = self
+            .row
+            .end
+            .map(|end| end.ended_at.since_ms(self.row.start.started_at));
+        let said = said
+            .and_then(|said| u32::try_from(said).ok())
+            .unwrap_or_default();
+        // A session that was silent for long before it ended is drawn as far as there is something to see.
+        seen.max(said.min(seen.saturating_add(60_000)))
+    }
+
+    fn is_settled(&self) -> bool {
+        self.record.is_some()
+    }
+}
+
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
+    let shown = read(&visit).await?;
+    let frame = visit.frame();
+    let body = page(&frame, &shown);
+    let head = html! { @if !shown.is_settled() { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="5">"#)) } } };
+    let title = &shown.row.start.delivery_id;
+    Ok(guard::ok(frame.page_with(
+        Here::Sessions,
+        title,
+        head,
+        body,
+    )))
+}
+
+async fn read(visit: &Visit) -> Result<Shown, Problem> {
+    let row = visit.session().await?;
+    let service = &visit.state.service;
+    let (record, events, pod) = match service.insight(&row).await? {
+        InsightState::Processing { events, pod, .. } => (None, events, pod),
+        InsightState::Scored(stored) => {
+            let events = stored
+                .record
+                .score
+                .as_ref()
+                .map(|score| score.events.clone());
+            let pod = stored.record.pod.clone();
+            (Some(stored.record), events.unwrap_or_default(), pod)
+        }
+    };
+    let session_id = row.start.session_id;
+    let trace = trace::read(service.store().as_ref(), session_id).await?;
+    let webhooks = visit.webhooks()?;
+    let outbox = webhooks.outbox();
+    let filter = DeliveryFilter {
+        session_id: Some(session_id),
+        ..DeliveryFilter::default()
+    };
+    let mut messages = outbox
+        .deliveries(visit.tenant(), &filter, MESSAGES, None)
+        .await?
+        .rows;
+    messages.reverse();
+    let endpoint = outbox
+        .endpoint(visit.tenant())
+        .await?
+        .map(|endpoint| endpoint.id);
+    Ok(Shown {
+        row,
+        record,
+        events,
+        pod,
+        trace,
+        messages,
+        endpoint,
+    })
+}
+
+fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
+    let (row, record) = (&shown.row, shown.record.as_ref());
+    let score = record.and_then(|record| record.score.as_ref());
+    let length_ms = shown.length_ms();
+    let series = series::all(&shown.trace, length_ms);
+    let drawn = Drawn {
+        address: &row.start.address,
+        trace: &shown.trace,
+        events: &shown.events,
+        drop_off: score.and_then(insight::drop_off),
+    };
+    let live = (!shown.is_settled()).then(|| live::address(row.start.session_id));
+    html! {
+        p.crumbs { a href={ (ROOT) "/sessions" } { "Sessions" } }
+        header.title data-live=[live] data-state=(if row.end.is_some() { "ended" } else { "recording" }) { h1.break { (row.start.delivery_id) } (insight::state(row, record)) @if !shown.is_settled() { span.faint #freshness role="status" {} } }
+        section.card.top #part-facts data-part="" {
+            @if let Some(record) = record { (insight::verdict(record)) } @else { (live_words(row, shown)) }
+            (insight::facts(frame, row, shown.pod.as_ref()))
+        }
+        @if let Some(score) = score { section.card aria-labelledby="scores" { h2 #scores { "Scores" } (scores::tiles(score)) } }
+        section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) (image(score.is_some_and(|score| score.has_path), row)) }
+        section.card #part-time data-part="" aria-labelledby="when" { h2 #when { "When" }
+            @if shown.trace.is_cut { (notice(Notice::Note, "This session sent more than is drawn here: the curves and the map end early.")) }
+            @if shown.trace.samples == 0 { p.faint { "No telemetry came yet." } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
+            (event_table(&shown.events))
+        }
+        @if let Some(score) = score { section.card aria-labelledby="why" { h2 #why { "Why: the evidence" } (scores::evidence(score)) } }
+        section.card #part-messages data-part="" aria-labelledby="messages" { h2 #messages { "Webhook messages" } (messages(frame, shown)) }
+        details.card { summary { "Phone and telemetry" }
+            (insight::device(row))
+            p.faint { (shown.trace.samples) " samples in " (shown.trace.batches) " batches, " (shown.trace.fixes.len()) " of them positions." }
+        }
+    }
+}
+
+fn live_words(row: &SessionRow, shown: &Shown) -> Markup {
+    html! {
+        div.verdict {
+            p.says { @if row.end.is_some() { "It has ended, and is being scored." } @else if let Some(event) = current(&shown.events) { (words::event(event.event_type)) ", since " (timeline::stamp(event.t_start_ms)) "." } @else { "It is being recorded." } }
+            p.faint { "This page moves by itself. Without script it is loaded anew every few seconds." }
+        }
+    }
+}
+
+/// What the courier does at the moment.
+fn current(events: &[Event]) -> Option<&Event> {
+    events
+        .iter()
+        .rev()
+        .find(|event| event.event_type.is_movement() && event.is_open())
+}
+
+fn event_table(events: &[Event]) -> Markup {
+    html! {
+        @if !events.is_empty() {
+            details { summary { "All " (events.len()) " events as a table" }
+                div.table { table {
+                    caption.hidden { "Events in order of their start" }
+                    thead { tr { th scope="col" { "Event" } th scope="col" { "From" } th scope="col" { "To" } th.num scope="col" { "Sure" } th.opt scope="col" { "Detail" } } }
+                    tbody { @for event in events.iter().take(EVENTS_SHOWN_MAX) { tr {
+                        td { (words::event(event.event_type)) }
+                        td { (timeline::stamp(event.t_start_ms)) }
+                        td { @match event.t_end_ms { Some(end_ms) => (timeline::stamp(end_ms)), None => (if event.is_open() { "still on" } else { "–" }) } }
+                        td.num { (format!("{:.0} %", event.confidence.as_probability() * 100.0)) }
+                        td.opt { (timeline::detail(event)) }
+                    } } }
+                } }
+            }
+        }
+    }
+}
+
+/// The picture that insights link to, where there is one.
+fn image(_has_path: bool, _row: &SessionRow) -> Markup {
+    html! {}
+}
+
+fn messages(frame: &Frame<'_>, shown: &Shown) -> Markup {
+    html! {
+        @if shown.messages.is_empty() { p.faint { "None: no webhook was registered, or it was paused, when something happened." } } @else {
+            (deliveries::of_session(frame, &shown.messages, shown.endpoint))
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Signals as curves: so many points that one sees each, and no more.
+
+use porchlight_schema::sample::Location;
+
+use super::trace::Trace;
+
+/// Points of one curve.
+pub(super) const POINTS: usize = 360;
+/// Over a longer silence no line is drawn.
+const GAP_MS: u32 = 15_000;
+/// Seconds over which steps are counted.
+const CADENCE_MS: u32 = 10_000;
+/// Height per change of pressure near the ground, metres per hPa (ICAO standard atmosphere, 1013 hPa, 15 °C).
+const METRES_PER_HPA: f32 = 8.43;
+
+/// A signal over time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Series {
+    /// What it is called.
+    pub(super) name: &'static str,
+    /// Its unit.
+    pub(super) unit: &'static str,
+    /// Decimals that mean something.
+    pub(super) decimals: usize,
+    /// What it shows, in a few words.
+    pub(super) about: &'static str,
+    /// Time in milliseconds, value; in order.
+    pub(super) points: Vec<(u32, f32)>,
+    /// The axis' ends; the values lie between them.
+    pub(super) range: (f32, f32),
+}
+
+impl Series {
+    /// The points as runs without a gap between.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &[(u32, f32)]> {
+        let gap_ms = GAP_MS.max(self.step_ms().saturating_mul(3));
+        self.points
+            .chunk_by(move |one, next| next.0 - one.0 <= gap_ms)
+    }
+
+    fn step_ms(&self) -> u32 {
+        let length_ms = self.points.last().map_or(0, |last| last.0);
+        length_ms / POINTS as u32
+    }
+}
+
+/// The curves of a session that lasted so long.
+pub(super) fn all(trace: &Trace, length_ms: u32) -> Vec<Series> {
+    [
+        height(trace, length_ms),
+        speed(trace, length_ms),
+        accuracy(trace, length_ms),
+        cadence(trace, length_ms),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Means over equal steps of time.
+fn reduced(samples: impl Iterator<Item = (u32, f32)>, length_ms: u32) -> Vec<(u32, f32)> {
+    let step_ms = (length_ms / POINTS as u32).max(1);
+    let mut points: Vec<(u32, f32)> = Vec::new();
+    let mut now: Option<(u32, u64, f64, u32)> = None;
+    for (t_ms, value) in samples.filter(|(_, value)| value.is_finite()) {
+        let step = t_ms / step_ms;
+        now = match now {
+            Some((same, t_sum, sum, count)) if same == step => Some((
+                same,
+                t_sum + u64::from(t_ms),
+                sum + f64::from(value),
+                count + 1,
+            )),
+            before => {
+                points.extend(before.map(mean));
+                Some((step, u64::from(t_ms), f64::from(value), 1))
+            }
+        };
+    }
+    points.extend(now.map(mean));
+    points
+}
+
+fn mean((_, t_sum, sum, count): (u32, u64, f64, u32)) -> (u32, f32) {
+    let t_ms = t_sum / u64::from(count);
+    (t_ms as u32, (sum / f64::from(count)) as f32)
+}
+
+fn ends(points: &[(u32, f32)]) -> Option<(f32, f32)> {
+    let first = points.first()?.1;
+    Some(
+        points
+            .iter()
+            .fold((first, first), |(low, high), &(_, value)| {
+                (low.min(value), high.max(value))
+            }),
+    )
+}
+
+fn height(trace: &Trace, length_ms: u32) -> Option<Series> {
+    let ground = trace.pressure.first()?.1;
+    let heights = trace.pressure.iter();
+    let heights = heights.map(|&(t_ms, hpa)| (t_ms, (ground - hpa) * METRES_PER_HPA));
+    let points = reduced(heights, length_ms);
+    let (low, high) = ends(&points)?;
+    // A quiet barometer should not look like a mountain.
+    let middle = (low + high) / 2.0;
+    let half = ((high - low) / 2.0).max(4.0);
+    Some(Series {
+        name: "Height",
+        unit: "m",
+        decimals: 1,
+        about: "from air pressure, against the start",
+        points,
+        range: (middle - half, middle + half),
+    })
+}
+
+fn speed(trace: &Trace, length_ms: u32) -> Option<Series> {
+    let samples = trace
+        .fixes
+        .iter()
+        .filter_map(|fix| Some((fix.t_ms, fix.speed_mps?)));
+    let points = reduced(samples, length_ms);
+    let (_, high) = ends(&points)?;
+    Some(Series {
+        name: "Speed",
+        unit: "m/s",
+        decimals: 1,
+        about: "as the phone's positions say",
+        points,
+        range: (0.0, high.max(2.0)),
+    })
+}
+
+fn accuracy(trace: &Trace, length_ms: u32) -> Option<Series> {
+    let accuracy = |fix: &Location| Some((fix.t_ms, fix.accuracy_m?));
+    let points = reduced(trace.fixes.iter().filter_map(accuracy), length_ms);
+    let (_, high) = ends(&points)?;
+    let high = high.clamp(20.0, 200.0);
+    Some(Series {
+        name: "Accuracy",
+        unit: "m",
+        decimals: 0,
+        about: "of positions, 68 % radius: lower is better",
+        points: points
+            .into_iter()
+            .map(|(t_ms, value)| (t_ms, value.min(high)))
+            .collect(),
+        range: (0.0, high),
+    })
+}
+
+fn cadence(trace: &Trace, length_ms: u32) -> Option<Series> {
+    let last_ms = trace.steps.last()?.0;
+    let window_ms = CADENCE_MS.max(length_ms / POINTS as u32);
+    let mut counts = vec![0_u32; (last_ms / window_ms) as usize + 1];
+    for pair in trace.steps.windows(2) {
+        if let [before, after] = pair
+            && let Some(count) = counts.get_mut((after.0 / window_ms) as usize)
+        {
+            // Only its increases matter: a fall is a restart (contract 3).
+            *count += after.1.saturating_sub(before.1);
+        }
+    }
+    let per_minute = |(number, count): (usize, u32)| {
+        let t_ms = number as u32 * window_ms + window_ms / 2;
+        (
+            t_ms.min(last_ms),
+            count as f32 * 60_000.0 / window_ms as f32,
+        )
+    };
+    let points: Vec<_> = counts.into_iter().enumerate().map(per_minute).collect();
+    let (_, high) = ends(&points)?;
+    Some(Series {
+        name: "Steps",
+        unit: "/min",
+        decimals: 0,
+        about: "by the phone's counter",
+        points,
+        range: (0.0, high.max(60.0)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_becomes_as_many_points_as_one_can_see() {
+        let length_ms = 86_400_000;
+        let samples = (0..86_400).map(|second| (second * 1_000, second as f32));
+        let points = reduced(samples, length_ms);
+        assert!(points.len() <= POINTS + 1, "{}", points.len());
+        assert!(points.is_sorted_by(|one, next| one.0 < next.0 && one.1 < next.1));
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_takes_no_steps_back() {
+        let trace = Trace {
+            steps: vec![(0, 1_000), (5_000, 1_010), (12_000, 2), (15_000, 7)],
+            ..Trace::default()
+        };
+        let series = cadence(&trace, 20_000).unwrap();
+        assert_eq!(series.points, [(5_000, 60.0), (15_000, 30.0)]);
+    }
+
+    #[test]
+    fn over_a_silence_no_line_is_drawn() {
+        let points = vec![(0, 1.0), (1_000, 2.0), (60_000, 3.0)];
+        let series = Series {
+            name: "",
+            unit: "",
+            decimals: 0,
+            about: "",
+            points,
+            range: (0.0, 3.0),
+        };
+        let runs: Vec<_> = series.runs().map(<[_]>::len).collect();
+        assert_eq!(runs, [2, 1]);
+    }
+}

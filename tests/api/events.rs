@@ -1,0 +1,359 @@
+//! A session as it happens, by server-sent events.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use porchlight::api::ApiConfig;
+use porchlight::keys::ListedKey;
+use porchlight_actors::ports::Clock;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::server::{Server, Started, config, insights, telemetry};
+
+pub(crate) fn events(id: &str) -> String {
+    format!("/v1/sessions/{id}/events")
+}
+
+/// Ten seconds of a ride that stands still each second minute, with satellites that are lost in between.
+fn batch(seq: u32) -> Value {
+    let sample = |n: u32| {
+        let t = seq * 10 + n;
+        let (minute, second) = (t / 60, t % 60);
+        let ridden = minute.div_ceil(2) * 60 + if minute % 2 == 0 { second } else { 0 };
+        let accuracy = if (second / 20) == 1 && minute % 3 == 1 {
+            400
+        } else {
+            5
+        };
+        json!({ "kind": "location", "t": t, "lat": 51.38 + f64::from(ridden) * 1e-4, "lng": -2.36, "accuracyM": accuracy })
+    };
+    json!({ "seq": seq, "samples": (0..10).map(sample).collect::<Vec<_>>() })
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Message {
+    id: u32,
+    event: String,
+    data: Value,
+}
+
+/// A connection to the stream.
+struct Client {
+    answer: reqwest::Response,
+    received: String,
+}
+
+impl Client {
+    async fn ask(server: &Server, id: &str, after: Option<u32>) -> reqwest::Response {
+        let mut request = server
+            .ask(Method::GET, &events(id))
+            .header("Service-Key", &server.keys.secret)
+            .header("Accept", "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("Last-Event-ID", after);
+        }
+        request.send().await.unwrap()
+    }
+
+    async fn connect(server: &Server, id: &str, after: Option<u32>) -> Self {
+        let answer = Self::ask(server, id, after).await;
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        assert_eq!(answer.headers()["cache-control"], "no-store");
+        let received = String::new();
+        Self { answer, received }
+    }
+
+    /// The next message, or comment (none); the outer none at the end.
+    async fn block(&mut self) -> Option<Option<Message>> {
+        loop {
+            if let Some((block, rest)) = self.received.split_once("\n\n") {
+                let read = Self::read(block);
+                self.received = rest.to_owned();
+                return Some(read);
+            }
+            let chunk = self.answer.chunk().await.unwrap()?;
+            self.received.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    fn read(block: &str) -> Option<Message> {
+        let mut fields = BTreeMap::new();
+        for line in block.lines() {
+            let (name, value) = line.split_once(": ").unwrap();
+            assert!(fields.insert(name, value).is_none(), "{block}");
+        }
+        Some(Message {
+            id: fields.get("id")?.parse().unwrap(),
+            event: fields["event"].to_owned(),
+            data: serde_json::from_str(fields["data"]).unwrap(),
+        })
+    }
+
+    async fn next(&mut self) -> Option<Message> {
+        loop {
+            if let Some(message) = self.block().await? {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn rest(mut self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        while let Some(message) = self.next().await {
+            messages.push(message);
+        }
+        messages
+    }
+}
+
+async fn send(server: &Server, session: &Started, seqs: impl IntoIterator<Item = u32>) {
+    for seq in seqs {
+        let answer = server
+            .post(&telemetry(&session.id), &session.token, &batch(seq))
+            .await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+    }
+}
+
+async fn stop(server: &Server, session: &Started) {
+    let body = json!({ "sessionId": session.id });
+    let answer = server
+        .post("/v1/sessions/stop", &session.token, &body)
+        .await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+/// Comes anew for each message.
+async fn one_by_one(server: &Server, id: &str) -> Vec<Message> {
+    let mut messages: Vec<Message> = Vec::new();
+    loop {
+        let after = messages.last().map(|message| message.id);
+        let answer = Client::ask(server, id, after).await;
+        if answer.status() == 204 {
+            return messages;
+        }
+        let received = String::new();
+        let mut client = Client { answer, received };
+        messages.push(client.next().await.unwrap());
+    }
+}
+
+#[actix::test]
+async fn whoever_comes_again_sees_what_one_sees_who_stays() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let staying = Client::connect(&server, &session.id, None).await;
+    let sending = async {
+        // Out of order, twice, and with a hole that is filled late.
+        send(&server, &session, [0, 1, 3, 2, 2, 4, 5, 6]).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        send(&server, &session, [8, 9, 7, 10, 11, 12, 13, 16, 17, 18]).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        send(&server, &session, [14, 15].into_iter().chain(19..24)).await;
+        stop(&server, &session).await;
+    };
+    let (stayed, came_again, ()) =
+        futures_util::future::join3(staying.rest(), one_by_one(&server, &session.id), sending)
+            .await;
+    assert_eq!(stayed, came_again);
+    let ids: Vec<_> = stayed.iter().map(|message| message.id).collect();
+    let count = u32::try_from(stayed.len()).unwrap();
+    assert_eq!(ids, (1..=count).collect::<Vec<_>>());
+    let names: Vec<_> = stayed
+        .iter()
+        .map(|message| message.event.as_str())
+        .collect();
+    let (told, last) = names.split_at(stayed.len() - 2);
+    assert!(
+        told.len() > 8 && told.iter().all(|name| *name == "event"),
+        "{names:?}"
+    );
+    assert_eq!(last, ["insight", "end"]);
+    let insight = server.until_ready(&session.id).await;
+    let [.., of_insight, of_end] = &stayed[..] else {
+        panic!()
+    };
+    assert_eq!(of_insight.data, insight.json);
+    assert_eq!(
+        (&of_end.data["sessionId"], &of_end.data["status"]),
+        (&json!(session.id), &json!("completed"))
+    );
+    // Each event is told when it opens and when it closes, and together they are the insight's.
+    let mut last_told = BTreeMap::new();
+    for message in stayed.iter().filter(|message| message.event == "event") {
+        let mut event = message.data.clone();
+        let id = event.as_object_mut().unwrap().remove("eventId").unwrap();
+        let before = last_told.insert(id.to_string(), event.clone());
+        if let Some(before) = before {
+            assert_eq!(
+                (&before["tEnd"], &before["type"]),
+                (&Value::Null, &event["type"])
+            );
+            assert_eq!(before["tStart"], event["tStart"]);
+            assert!(event["tEnd"].is_number(), "{event}");
+        }
+    }
+    let mut told: Vec<_> = last_told
+        .into_values()
+        .map(|event| event.to_string())
+        .collect();
+    let mut expected: Vec<_> = insight.json["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    told.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(told, expected);
+    // Afterwards it is the same from any place.
+    for after in 0..count {
+        let rest = Client::connect(&server, &session.id, Some(after))
+            .await
+            .rest()
+            .await;
+        assert_eq!(rest, stayed[after as usize..], "{after}");
+    }
+    assert_eq!(
+        Client::ask(&server, &session.id, Some(count + 1))
+            .await
+            .status(),
+        204
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn what_comes_late_changes_the_insight_and_not_what_was_told() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    // The hole is given up, and filled when that is done.
+    send(&server, &session, (0..12).chain(14..24)).await;
+    let live = server
+        .get(&insights(&session.id), &server.keys.secret)
+        .await;
+    assert!(live.json["events"].as_array().unwrap().len() > 2);
+    send(&server, &session, [12, 13]).await;
+    stop(&server, &session).await;
+    let told = Client::connect(&server, &session.id, None)
+        .await
+        .rest()
+        .await;
+    let first = server.until_ready(&session.id).await;
+    send(&server, &session, 24..36).await;
+    while server.until_ready(&session.id).await.json["updatedAt"] == first.json["updatedAt"] {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let again = Client::connect(&server, &session.id, None)
+        .await
+        .rest()
+        .await;
+    assert_eq!(told.len(), again.len());
+    let changed: Vec<_> = told
+        .iter()
+        .zip(&again)
+        .filter(|(one, other)| one != other)
+        .collect();
+    assert_eq!(changed.len(), 1);
+    assert_eq!(
+        (changed[0].0.event.as_str(), changed[0].1.event.as_str()),
+        ("insight", "insight")
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn it_is_for_secret_keys_and_for_those_who_take_it() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let path = events(&session.id);
+    server
+        .get(&path, &server.keys.client)
+        .await
+        .is_problem(403, "secret_key_required");
+    server
+        .get(&path, &session.token)
+        .await
+        .is_problem(403, "secret_key_required");
+    server
+        .get(&path, &server.keys.other)
+        .await
+        .is_problem(404, "session_not_found");
+    server
+        .get(&path, &server.keys.live)
+        .await
+        .is_problem(404, "session_not_found");
+    server
+        .get(&events("ses_1"), &server.keys.secret)
+        .await
+        .is_problem(404, "session_not_found");
+    Answer::of(server.ask(Method::GET, &path))
+        .await
+        .is_problem(401, "credential_missing");
+    server
+        .post(&path, &server.keys.secret, &json!({}))
+        .await
+        .is_problem(405, "method_not_allowed");
+    let asked = |accept: &str| {
+        let request = server
+            .ask(Method::GET, &path)
+            .header("Service-Key", &server.keys.secret);
+        request.header("Accept", accept)
+    };
+    Answer::of(asked("application/json"))
+        .await
+        .is_problem(406, "not_acceptable");
+    let head = Answer::of(
+        server
+            .ask(Method::HEAD, &path)
+            .header("Service-Key", &server.keys.secret),
+    )
+    .await;
+    assert_eq!(
+        (head.status, head.header("content-type"), head.text.as_str()),
+        (200, "text/event-stream", "")
+    );
+    // What is no number of ours is as none.
+    let answer = asked("text/*")
+        .header("Last-Event-ID", "yesterday")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(answer.status(), 200);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_quiet_stream_has_a_comment_and_a_stopping_node_ends_it() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let mut client = Client::connect(&server, &session.id, None).await;
+    assert_eq!(client.block().await, Some(None));
+    let other = Client::connect(&server, &session.id, None).await;
+    server.service.drain().await;
+    assert_eq!((client.rest().await, other.rest().await), (vec![], vec![]));
+    let answer = server.get(&events(&session.id), &server.keys.secret).await;
+    answer.is_problem(503, "draining");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_key_that_is_revoked_ends_its_streams() {
+    let server = Server::with(ApiConfig {
+        key_remembered: Duration::from_millis(1),
+        ..config()
+    })
+    .await;
+    let session = server.start_session().await;
+    let client = Client::connect(&server, &session.id, None).await;
+    let keys = server.desk.list().await.unwrap();
+    let is_ours =
+        |key: &&ListedKey| key.kind == "secret" && server.keys.secret.ends_with(&key.last4);
+    let id = &keys.iter().find(is_ours).unwrap().id;
+    server.desk.revoke(id, server.clock.now()).await.unwrap();
+    assert_eq!(client.rest().await, []);
+    server.stop().await;
+}

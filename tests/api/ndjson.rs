@@ -1,0 +1,338 @@
+//! Batches of many sessions in one request, one a line.
+
+use std::io::Write;
+
+use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use crate::answer::Answer;
+use crate::server::{Server, batch, telemetry};
+
+const PATH: &str = "/v1/telemetry";
+const MEDIA_TYPE: &str = "application/x-ndjson";
+
+fn line(session: &str, seq: u32) -> String {
+    let mut line = batch(seq);
+    line["sessionId"] = json!(session);
+    format!("{line}\n")
+}
+
+fn request(server: &Server, key: &str, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
+    let request = server.ask(Method::POST, PATH).header("Service-Key", key);
+    request.header("Content-Type", MEDIA_TYPE).body(body)
+}
+
+/// The answer's lines.
+async fn lines(request: reqwest::RequestBuilder) -> Vec<Value> {
+    let answer = Answer::of(request).await;
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, MEDIA_TYPE),
+        "{answer:?}"
+    );
+    assert!(answer.text.is_empty() || answer.text.ends_with('\n'));
+    answer
+        .text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn taken(session: &str, seq: u32) -> Value {
+    json!({ "sessionId": session, "seq": seq, "status": 202 })
+}
+
+fn refused(session: Option<&str>, seq: Option<u32>, status: u16, code: &str) -> Value {
+    json!({ "sessionId": session, "seq": seq, "status": status, "code": code })
+}
+
+#[actix::test]
+async fn each_line_is_answered_as_the_single_call_would_be() {
+    let server = Server::start().await;
+    let (one, two) = (
+        server.start_session().await.id,
+        server.start_session().await.id,
+    );
+    let (live, nobodys) = ("ses_00000000000000000000000000", "nothing");
+    let mut other = batch(0);
+    other["samples"][0]["lat"] = json!(51.4);
+    other["sessionId"] = json!(one);
+    let bad = json!({ "sessionId": two, "seq": 7, "samples": [{ "kind": "pressure", "t": 1 }] });
+    let many =
+        json!({ "sessionId": two, "seq": 8, "samples": vec![json!({ "kind": "x" }); 20_001] });
+    let cases = [
+        (line(&one, 0), Some(taken(&one, 0))),
+        (line(&two, 0), Some(taken(&two, 0))),
+        ("\n".into(), None),
+        (" \t\r\n".into(), None),
+        (line(&one, 0), Some(taken(&one, 0))),
+        (
+            format!("{other}\n"),
+            Some(refused(Some(&one), Some(0), 409, "seq_conflict")),
+        ),
+        (
+            format!("{bad}\r\n"),
+            Some(refused(Some(&two), Some(7), 422, "invalid_body")),
+        ),
+        (
+            format!("{many}\n"),
+            Some(refused(Some(&two), Some(8), 413, "too_many_samples")),
+        ),
+        (
+            line(live, 1),
+            Some(refused(Some(live), Some(1), 404, "session_not_found")),
+        ),
+        (
+            line(nobodys, 1),
+            Some(refused(Some(nobodys), Some(1), 404, "session_not_found")),
+        ),
+        (
+            format!("{}\n", batch(3)),
+            Some(refused(None, Some(3), 422, "invalid_body")),
+        ),
+        (
+            "{\"sessionId\":7,\"seq\":-1}\n".into(),
+            Some(refused(None, None, 422, "invalid_body")),
+        ),
+        (
+            "[]\n".into(),
+            Some(refused(None, None, 400, "malformed_json")),
+        ),
+        (
+            "{\"sessionId\":\n".into(),
+            Some(refused(None, None, 400, "malformed_json")),
+        ),
+        (
+            "\u{0}\n".into(),
+            Some(refused(None, None, 400, "malformed_json")),
+        ),
+        // The last one needs no end.
+        (line(&two, 1).trim_end().into(), Some(taken(&two, 1))),
+    ];
+    let body: String = cases.iter().map(|(line, _)| line.as_str()).collect();
+    let expected: Vec<_> = cases.into_iter().filter_map(|(_, answer)| answer).collect();
+    assert_eq!(
+        lines(request(&server, &server.keys.client, body.clone())).await,
+        expected
+    );
+    // Once more, in other codings: what was done is done, and is answered the same.
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(body.as_bytes()).unwrap();
+    let zstd = zstd::encode_all(body.as_bytes(), 3).unwrap();
+    for (coding, body) in [("gzip", gzip.finish().unwrap()), ("zstd", zstd)] {
+        let request =
+            request(&server, &server.keys.secret, body).header("Content-Encoding", coding);
+        assert_eq!(lines(request).await, expected, "{coding}");
+    }
+    // Another organization sees none of it.
+    let answers = lines(request(&server, &server.keys.other, line(&one, 0))).await;
+    assert_eq!(
+        answers,
+        [refused(Some(&one), Some(0), 404, "session_not_found")]
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_session_s_lines_are_taken_in_their_order_however_many() {
+    let server = Server::start().await;
+    let id = server.start_session().await.id;
+    let count = 10 * SESSION_IN_FLIGHT_MAX;
+    let body: String = (0..count).map(|seq| line(&id, seq)).collect();
+    let expected: Vec<_> = (0..count).map(|seq| taken(&id, seq)).collect();
+    assert_eq!(
+        lines(request(&server, &server.keys.client, body)).await,
+        expected
+    );
+    // The first of two bodies under one number counts.
+    let mut other = batch(count);
+    other["samples"][0]["lat"] = json!(51.4);
+    other["sessionId"] = json!(id);
+    let body = format!("{}{other}\n", line(&id, count));
+    let answers = lines(request(&server, &server.keys.client, body)).await;
+    assert_eq!(
+        answers,
+        [
+            taken(&id, count),
+            refused(Some(&id), Some(count), 409, "seq_conflict")
+        ]
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn what_is_wrong_with_the_request_is_a_problem() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let good = line(&session.id, 0);
+    let key = &server.keys.client;
+    Answer::of(request(&server, &session.token, good.clone()))
+        .await
+        .is_problem(403, "key_required");
+    Answer::of(server.ask(Method::POST, PATH).body(good.clone()))
+        .await
+        .is_problem(401, "credential_missing");
+    server
+        .get(PATH, key)
+        .await
+        .is_problem(405, "method_not_allowed");
+    server
+        .post(PATH, key, &batch(0))
+        .await
+        .is_problem(415, "unsupported_media_type");
+    let asked = request(&server, key, good.clone());
+    Answer::of(asked.header("Accept", "application/json"))
+        .await
+        .is_problem(406, "not_acceptable");
+    let asked = request(&server, key, good.clone());
+    Answer::of(asked.header("Content-Encoding", "br"))
+        .await
+        .is_problem(415, "unsupported_encoding");
+    let asked = request(&server, key, good.clone());
+    Answer::of(asked.header("Content-Encoding", "gzip"))
+        .await
+        .is_problem(400, "malformed_body");
+    Answer::of(request(&server, key, vec![b' '; 16 * 1024 * 1024 + 1]))
+        .await
+        .is_problem(413, "body_too_large");
+    // 64 MiB of blank lines, and a byte.
+    let bomb = zstd::encode_all(&vec![b'\n'; 64 * 1024 * 1024 + 1][..], 3).unwrap();
+    let asked = request(&server, key, bomb);
+    Answer::of(asked.header("Content-Encoding", "zstd"))
+        .await
+        .is_problem(413, "body_too_large");
+    assert_eq!(lines(request(&server, key, "")).await, [] as [Value; 0]);
+    assert_eq!(lines(request(&server, key, "\n\n")).await, [] as [Value; 0]);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_line_keeps_the_limits_of_a_batch() {
+    let server = Server::start().await;
+    let id = server.start_session().await.id;
+    let key = &server.keys.client;
+    let long = |bytes: usize| format!("{}{}\n", " ".repeat(bytes), line(&id, 0).trim_end());
+    let body = [long(1024 * 1024), line(&id, 1)].concat();
+    let expected = [refused(None, None, 413, "body_too_large"), taken(&id, 1)];
+    assert_eq!(lines(request(&server, key, body)).await, expected);
+    // Compressed, the limit is that of an unpacked batch.
+    let body = [long(1024 * 1024), long(8 * 1024 * 1024), line(&id, 2)].concat();
+    let body = zstd::encode_all(body.as_bytes(), 3).unwrap();
+    let expected = [
+        taken(&id, 0),
+        refused(None, None, 413, "body_too_large"),
+        taken(&id, 2),
+    ];
+    assert_eq!(
+        lines(request(&server, key, body).header("Content-Encoding", "zstd")).await,
+        expected
+    );
+    server.stop().await;
+}
+
+/// A request that is sent piece by piece, and its answer, read as it comes.
+struct Slow {
+    stream: BufReader<TcpStream>,
+}
+
+impl Slow {
+    async fn begin(server: &Server) -> Self {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: {MEDIA_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n",
+            server.keys.client
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        Self {
+            stream: BufReader::new(stream),
+        }
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        let chunk = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+        self.stream.get_mut().write_all(&chunk).await.unwrap();
+    }
+
+    /// The next line that is an answer.
+    async fn answer(&mut self) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.stream.read_line(&mut line).await.unwrap() > 0,
+                "closed"
+            );
+            if line.starts_with('{') {
+                return serde_json::from_str(&line).unwrap();
+            }
+        }
+    }
+}
+
+#[actix::test]
+async fn lines_are_answered_as_they_arrive_and_overload_hits_single_ones() {
+    let server = Server::start().await;
+    let id = server.start_session().await.id;
+    let mut slow = Slow::begin(&server).await;
+    slow.send(line(&id, 0).as_bytes()).await;
+    assert_eq!(
+        slow.answer().await,
+        taken(&id, 0),
+        "the rest has not been sent"
+    );
+    let whole = line(&id, 1);
+    let (begin, end) = whole.split_at(100);
+    slow.send(begin.as_bytes()).await;
+    slow.send(end.as_bytes()).await;
+    assert_eq!(slow.answer().await, taken(&id, 1));
+    let target = server
+        .service
+        .target(id.parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    let permits: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
+        .map(|_| server.service.admit(&target, 1).unwrap())
+        .collect();
+    slow.send(line(&id, 2).as_bytes()).await;
+    assert_eq!(
+        slow.answer().await,
+        refused(Some(&id), Some(2), 429, "session_busy")
+    );
+    drop(permits);
+    let all = server.service.reserve(NODE_IN_FLIGHT_BYTES_MAX).unwrap();
+    slow.send(line(&id, 2).as_bytes()).await;
+    assert_eq!(
+        slow.answer().await,
+        refused(Some(&id), Some(2), 503, "overloaded")
+    );
+    // A long line has no room to arrive in, and is refused before it is whole; the next one is taken again.
+    slow.send(&vec![b' '; 300_000]).await;
+    assert_eq!(slow.answer().await, refused(None, None, 503, "overloaded"));
+    drop(all);
+    slow.send(b"{}\n").await;
+    slow.send(line(&id, 2).as_bytes()).await;
+    assert_eq!(slow.answer().await, taken(&id, 2));
+    slow.stream.get_mut().write_all(b"0\r\n\r\n").await.unwrap();
+    server.stop().await;
+}
+
+#[actix::test]
+async fn what_ends_a_body_early_is_told_in_a_last_line() {
+    let server = Server::start().await;
+    let id = server.start_session().await.id;
+    let body = format!("{}{{\"sess", line(&id, 0));
+    let body = zstd::encode_all(body.as_bytes(), 3).unwrap();
+    let body = [&body[..], b"and something else"].concat();
+    let request = request(&server, &server.keys.client, body).header("Content-Encoding", "zstd");
+    let expected = [taken(&id, 0), refused(None, None, 400, "malformed_body")];
+    assert_eq!(lines(request).await, expected);
+    // What was done stays done.
+    let answer = server
+        .post(&telemetry(&id), &server.keys.client, &batch(0))
+        .await;
+    assert_eq!(answer.status, 202);
+    server.stop().await;
+}

@@ -1,0 +1,315 @@
+//! Telemetry over a WebSocket: one batch a message, one answer for each.
+
+use actix_http::ws::{CloseCode, Codec, Frame, Item, Message};
+use bytes::{Bytes, BytesMut};
+use porchlight_schema::limits::{
+    NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SESSION_SOCKETS_MAX,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::codec::{Decoder, Encoder};
+
+use crate::answer::Answer;
+use crate::protobuf::{acknowledgement, encode};
+use crate::server::{Server, Started, batch, telemetry};
+
+/// The other end of a socket.
+struct Phone {
+    stream: TcpStream,
+    codec: Codec,
+    received: BytesMut,
+}
+
+impl Phone {
+    async fn connect(server: &Server, session: &Started, key: &str) -> Self {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let head = format!(
+            "GET {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+            telemetry(&session.id)
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut received = BytesMut::new();
+        let head = loop {
+            assert!(stream.read_buf(&mut received).await.unwrap() > 0, "closed");
+            if let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") {
+                break received.split_to(end + 4);
+            }
+        };
+        let head = String::from_utf8_lossy(&head).to_lowercase();
+        assert!(head.starts_with("http/1.1 101 "), "{head}");
+        // The example of RFC 6455, section 1.3.
+        assert!(
+            head.contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="),
+            "{head}"
+        );
+        assert!(head.contains("x-request-id: "), "{head}");
+        let codec = Codec::new().client_mode().max_size(1024 * 1024);
+        Self {
+            stream,
+            codec,
+            received,
+        }
+    }
+
+    async fn send(&mut self, message: Message) {
+        let mut out = BytesMut::new();
+        self.codec.encode(message, &mut out).unwrap();
+        self.stream.write_all(&out).await.unwrap();
+    }
+
+    async fn text(&mut self, batch: &Value) {
+        self.send(Message::Text(batch.to_string().into())).await;
+    }
+
+    /// The next frame; none: the connection is closed.
+    async fn frame(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.codec.decode(&mut self.received).unwrap() {
+                return Some(frame);
+            }
+            if self.stream.read_buf(&mut self.received).await.unwrap_or(0) == 0 {
+                return None;
+            }
+        }
+    }
+
+    async fn answer(&mut self) -> Value {
+        match self.frame().await {
+            Some(Frame::Text(text)) => serde_json::from_slice(&text).unwrap(),
+            Some(Frame::Binary(bytes)) => json!({ "binary": acknowledgement(&bytes) }),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits for the close, and gives its code; the connection ends after it.
+    async fn closed(mut self) -> CloseCode {
+        match self.frame().await {
+            Some(Frame::Close(Some(reason))) => {
+                self.send(Message::Close(None)).await;
+                assert_eq!(self.frame().await, None);
+                reason.code
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[actix::test]
+async fn each_message_is_answered_in_its_form_and_in_order() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    for key in [&session.token, &server.keys.client, &server.keys.secret] {
+        let mut phone = Phone::connect(&server, &session, key).await;
+        phone.text(&batch(0)).await;
+        phone.send(Message::Binary(encode(&batch(1)).into())).await;
+        assert_eq!(phone.answer().await, json!({ "ackSeq": 0 }));
+        assert_eq!(phone.answer().await, json!({ "binary": { "ackSeq": 1 } }));
+        // A ping is answered, and a message may come in pieces with a ping in between.
+        let text = batch(2).to_string();
+        let (begin, rest) = text.split_at(100);
+        let (middle, end) = rest.split_at(50);
+        let piece = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+        phone
+            .send(Message::Continuation(Item::FirstText(piece(begin))))
+            .await;
+        phone
+            .send(Message::Continuation(Item::Continue(piece(middle))))
+            .await;
+        phone.send(Message::Ping(piece("ping"))).await;
+        assert_eq!(phone.frame().await, Some(Frame::Pong(piece("ping"))));
+        phone
+            .send(Message::Continuation(Item::Last(piece(end))))
+            .await;
+        assert_eq!(phone.answer().await, json!({ "ackSeq": 2 }));
+        phone
+            .send(Message::Close(Some(CloseCode::Away.into())))
+            .await;
+        assert_eq!(phone.closed().await, CloseCode::Away);
+    }
+    // What came over the socket is the same as what comes over HTTP.
+    let answer = server
+        .post(&telemetry(&session.id), &session.token, &batch(2))
+        .await;
+    assert_eq!(answer.status, 202);
+    // Many at once: more wait than one session may have in flight, and all are answered.
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    let seqs = 3..3 + 10 * SESSION_IN_FLIGHT_MAX;
+    for seq in seqs.clone() {
+        phone.text(&batch(seq)).await;
+    }
+    for seq in seqs {
+        assert_eq!(phone.answer().await, json!({ "ackSeq": seq }));
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_batch_that_is_refused_leaves_the_connection_open() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    phone.text(&batch(0)).await;
+    assert_eq!(phone.answer().await["ackSeq"], 0);
+    let mut other = batch(0);
+    other["samples"][0]["lat"] = json!(51.4);
+    let bad = json!({ "seq": 1, "samples": [{ "kind": "pressure", "t": 1 }] });
+    let text = |text: &str| Message::Text(text.to_owned().into());
+    let cases = [
+        (text(&other.to_string()), 409, "seq_conflict"),
+        (text(&bad.to_string()), 422, "invalid_body"),
+        (text("{"), 400, "malformed_json"),
+        (text(""), 400, "malformed_json"),
+        (
+            Message::Binary(Bytes::from_static(b"{}")),
+            400,
+            "malformed_protobuf",
+        ),
+        (Message::Binary(encode(&bad).into()), 422, "invalid_body"),
+    ];
+    for (message, status, code) in cases {
+        phone.send(message).await;
+        let problem = phone.answer().await;
+        assert_eq!(
+            (&problem["status"], &problem["code"]),
+            (&json!(status), &json!(code)),
+            "{problem}"
+        );
+        assert!(problem["requestId"].is_string() && problem["type"].is_string());
+    }
+    let target = server
+        .service
+        .target(session.id.parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    let permits: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
+        .map(|_| server.service.admit(&target, 1).unwrap())
+        .collect();
+    phone.text(&batch(1)).await;
+    assert_eq!(phone.answer().await["code"], "session_busy");
+    drop(permits);
+    let all = server.service.reserve(NODE_IN_FLIGHT_BYTES_MAX).unwrap();
+    phone.text(&batch(1)).await;
+    assert_eq!(phone.answer().await["code"], "overloaded");
+    drop(all);
+    phone.text(&batch(1)).await;
+    assert_eq!(phone.answer().await["ackSeq"], 1);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn it_is_closed_with_a_code_that_says_why() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    // Too large, in one frame and in many.
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    phone.codec = Codec::new().client_mode();
+    phone
+        .send(Message::Text(" ".repeat(1024 * 1024 + 1).into()))
+        .await;
+    assert_eq!(phone.closed().await, CloseCode::Size);
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    let half = Bytes::from(vec![b' '; 600 * 1024]);
+    phone
+        .send(Message::Continuation(Item::FirstBinary(half.clone())))
+        .await;
+    phone
+        .send(Message::Continuation(Item::Continue(half)))
+        .await;
+    assert_eq!(phone.closed().await, CloseCode::Size);
+    // A frame that is not masked.
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    phone
+        .stream
+        .write_all(&[0x81, 2, b'{', b'}'])
+        .await
+        .unwrap();
+    assert_eq!(phone.closed().await, CloseCode::Protocol);
+    // A long message for which there is no room.
+    let all = server.service.reserve(NODE_IN_FLIGHT_BYTES_MAX).unwrap();
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    phone
+        .send(Message::Text(" ".repeat(500 * 1024).into()))
+        .await;
+    assert_eq!(phone.closed().await, CloseCode::Again);
+    drop(all);
+    // The stop: what was sent before it is answered.
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    let other = Phone::connect(&server, &session, &server.keys.client).await;
+    phone.text(&batch(0)).await;
+    let body = json!({ "sessionId": session.id });
+    let answer = server
+        .post("/v1/sessions/stop", &session.token, &body)
+        .await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(phone.answer().await["ackSeq"], 0);
+    assert_eq!(
+        (phone.closed().await, other.closed().await),
+        (CloseCode::Normal, CloseCode::Normal)
+    );
+    // Opened afterwards it takes late telemetry, as HTTP does.
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    phone.text(&batch(1)).await;
+    assert_eq!(phone.answer().await["ackSeq"], 1);
+    server.clock.advance_min(11);
+    phone.text(&batch(2)).await;
+    assert_eq!(phone.answer().await["code"], "session_completed");
+    server.service.drain().await;
+    assert_eq!(phone.closed().await, CloseCode::Away);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn the_upgrade_is_checked_as_any_request_is() {
+    let server = Server::start().await;
+    let (session, other) = (server.start_session().await, server.start_session().await);
+    let path = telemetry(&session.id);
+    let upgrade = |key: &str, version: &str, nonce: &str| {
+        let request = server.ask(Method::GET, &path).header("Service-Key", key);
+        request
+            .header("Connection", "Upgrade")
+            .header("Upgrade", "websocket")
+            .header("Sec-WebSocket-Version", version)
+            .header("Sec-WebSocket-Key", nonce)
+    };
+    let nonce = "dGhlIHNhbXBsZSBub25jZQ==";
+    Answer::of(upgrade(&other.token, "13", nonce))
+        .await
+        .is_problem(403, "other_session");
+    Answer::of(upgrade(&server.keys.other, "13", nonce))
+        .await
+        .is_problem(404, "session_not_found");
+    Answer::of(upgrade("pk_sandbox_x", "13", nonce))
+        .await
+        .is_problem(401, "credential_invalid");
+    let old = Answer::of(upgrade(&session.token, "8", nonce)).await;
+    assert_eq!(
+        old.is_problem(426, "upgrade_required")
+            .header("sec-websocket-version"),
+        "13"
+    );
+    Answer::of(upgrade(&session.token, "13", "short"))
+        .await
+        .is_problem(400, "bad_request");
+    let plain = server.get(&path, &session.token).await;
+    assert_eq!(
+        plain.is_problem(426, "upgrade_required").header("upgrade"),
+        "websocket"
+    );
+    let mut phones = Vec::new();
+    for _ in 0..SESSION_SOCKETS_MAX {
+        phones.push(Phone::connect(&server, &session, &session.token).await);
+    }
+    Answer::of(upgrade(&session.token, "13", nonce))
+        .await
+        .is_problem(429, "too_many_streams");
+    Phone::connect(&server, &other, &other.token).await;
+    drop(phones);
+    server.service.drain().await;
+    Answer::of(upgrade(&session.token, "13", nonce))
+        .await
+        .is_problem(503, "draining");
+    server.stop().await;
+}
