@@ -28,7 +28,7 @@ impl Answer {
             headers.contains_key("x-request-id"),
             "{status}: no X-Request-Id"
         );
-        assert_documented(&method, &path, status, &headers, &json);
+        assert_documented(&method, &path, status, &headers, &text);
         Self {
             status,
             headers,

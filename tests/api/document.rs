@@ -2,7 +2,7 @@
 //! answered is as documented, and the file in the repository is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use porchlight::api::openapi;
 use porchlight::api::problem::Code;
@@ -19,14 +19,19 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(openapi::document);
 /// The file beside which the contract is reviewed.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/openapi.json");
 
-/// The schema at `pointer` of the document, with all that it refers to.
-fn validator(pointer: &str) -> jsonschema::Validator {
-    let mut schema = json!({ "$ref": format!("#{pointer}") });
-    for part in ["components", "paths", "webhooks"] {
-        schema[part] = DOCUMENT[part].clone();
-    }
-    let options = jsonschema::options().should_validate_formats(true);
-    options.build(&schema).unwrap()
+/// The schema at `pointer` of the document, with all that it refers to. Made once for all tests.
+fn validator(pointer: &str) -> Arc<jsonschema::Validator> {
+    static MADE: Mutex<BTreeMap<String, Arc<jsonschema::Validator>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let make = || {
+        let mut schema = json!({ "$ref": format!("#{pointer}") });
+        for part in ["components", "paths", "webhooks"] {
+            schema[part] = DOCUMENT[part].clone();
+        }
+        let options = jsonschema::options().should_validate_formats(true);
+        Arc::new(options.build(&schema).unwrap())
+    };
+    Arc::clone(made.entry(pointer.to_owned()).or_insert_with(make))
 }
 
 /// A word as a part of a JSON pointer, and of a reference.
@@ -277,7 +282,7 @@ pub(crate) fn assert_documented(
     path: &str,
     status: u16,
     headers: &HeaderMap,
-    json: &Value,
+    text: &str,
 ) {
     let Some(template) = template(path) else {
         return;
@@ -294,7 +299,7 @@ pub(crate) fn assert_documented(
     };
     let answer = operation["responses"].get(status.to_string());
     let answer =
-        answer.unwrap_or_else(|| panic!("{method} {template}: {status} is not documented: {json}"));
+        answer.unwrap_or_else(|| panic!("{method} {template}: {status} is not documented: {text}"));
     for name in headers
         .keys()
         .filter(|name| name.as_str().starts_with("x-") && *name != "x-content-type-options")
@@ -318,12 +323,17 @@ pub(crate) fn assert_documented(
         content.is_some(),
         "{method} {template} {status}: {media} is not documented"
     );
-    if media.ends_with("json") && !json.is_null() {
+    if media == "application/x-ndjson" {
+        for line in text.lines() {
+            let line = serde_json::from_str(line).unwrap();
+            assert_valid("/components/schemas/LineAnswer", &line);
+        }
+    } else if media.ends_with("json") && !text.is_empty() {
         let media = escaped(media);
         let template = escaped(template);
         assert_valid(
             &format!("/paths/{template}/{method}/responses/{status}/content/{media}/schema"),
-            json,
+            &serde_json::from_str(text).unwrap(),
         );
     }
 }

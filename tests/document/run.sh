@@ -1,25 +1,17 @@
 #!/usr/bin/env bash
 # The OpenAPI document against the running service: Spectral, then schemathesis with a key of each kind.
 #   tests/document/run.sh BINARY [EXAMPLES]     EXAMPLES: of each operation, for the secret key (30)
-# The tools are fetched into target/checks, and nothing else is left behind.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 binary=$(realpath "$1")
 examples=${2:-30}
 here=tests/document
 checks=target/checks
-mkdir -p "$checks"
-
-[ -x "$checks/venv/bin/schemathesis" ] || {
-  python3 -m venv "$checks/venv"
-  "$checks/venv/bin/pip" install -q --disable-pip-version-check schemathesis==4.32.5
-}
-[ -x "$checks/node/node_modules/.bin/spectral" ] || {
-  npm install --silent --no-audit --no-fund --prefix "$checks/node" @stoplight/spectral-cli@6.16.3 tsx@4
-}
+"$here/tools.sh"
 
 work=$(mktemp -d)
-trap 'kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+server=""
+trap 'kill $server 2>/dev/null; wait; rm -rf "$work"' EXIT
 export PORCHLIGHT__STORE__PATH="$work/data"
 # The links in the document are followed to wherever the service listens, and webhooks may go to this machine.
 PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES=127.0.0.0/8 PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND=0 \

@@ -151,6 +151,32 @@ async fn sent(server: &Server, authority: &Authority) -> (String, Value, String)
     (secret, Value::Object(headers), body.to_owned())
 }
 
+/// Asserts that a request is as the document says of its event: each header of ours, and the body.
+fn assert_documented(headers: &Value, body: &str) {
+    let mut document = porchlight::api::openapi::document();
+    let body: Value = serde_json::from_str(body).unwrap();
+    let operation = document["webhooks"][body["event"].as_str().unwrap()]["post"].take();
+    let parameters = operation["parameters"].as_array().unwrap();
+    for parameter in parameters {
+        let name = parameter["name"].as_str().unwrap().to_lowercase();
+        let is_there = headers[&name].is_string();
+        assert!(is_there || parameter["required"] == false, "{name}");
+    }
+    let ours = headers.as_object().unwrap().keys();
+    for name in ours.filter(|name| name.starts_with("x-") || name.starts_with("webhook-")) {
+        let mut names = parameters.iter().map(|one| one["name"].as_str().unwrap());
+        assert!(names.any(|known| known.to_lowercase() == *name), "{name}");
+    }
+    let mut schema = operation["requestBody"]["content"]["application/json"]["schema"].clone();
+    schema["components"] = document["components"].take();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<_> = validator
+        .iter_errors(&body)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
 /// What a script goes on with to say `true` or `false` for each case: the secret, the headers, the body.
 fn asking(language: &str, cases: &[(String, Value, String)]) -> String {
     let mut script = String::new();
@@ -198,6 +224,7 @@ async fn the_examples_know_a_webhook_of_ours_from_any_other() {
         (other, headers.clone(), body.clone()),
         (secret, headers, body.replacen("session", "sessiom", 1)),
     ];
+    assert_documented(&cases[0].1, &cases[0].2);
     for (language, script) in examples("verify") {
         let script = format!("{script}\n{}", asking(language, &cases));
         let script = script.replace("> body", &format!("> '{}/body'", folder.path().display()));
