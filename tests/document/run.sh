@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The OpenAPI document against the running service: Spectral, then schemathesis with a key of each kind.
-#   tests/document/run.sh BINARY [EXAMPLES]     EXAMPLES: of each operation, for the secret key (30)
+#   tests/document/run.sh BINARY [EXAMPLES]     EXAMPLES: of each operation, for the secret key (15)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 binary=$(realpath "$1")
-examples=${2:-30}
+examples=${2:-15}
 here=tests/document
 checks=target/checks
 "$here/tools.sh"
