@@ -24,7 +24,7 @@ use crate::store::secrets::SecretKeys;
 use crate::store::{EmbeddedStore, OpenOptions};
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::world::{SystemClock, SystemEntropy};
-use crate::{api, ops, telemetry};
+use crate::{api, notify, ops, telemetry};
 
 /// Exit code when the store can't go on: what was acknowledged is safe, a new start recovers.
 const EXIT_STORE_FATAL: i32 = 70;
@@ -72,8 +72,10 @@ pub fn run(
         let app = App::build(config).await?;
         let bound = app.bound;
         tracing::info!(api = %bound.api, ops = %bound.ops, "ready");
+        notify::tell(notify::READY);
         ready(&bound);
         shutdown.wait().await?;
+        notify::tell(notify::STOPPING);
         app.drain().await
     })
 }

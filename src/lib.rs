@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 pub mod console;
 pub mod keys;
+mod notify;
 pub mod ops;
 pub mod picture;
 pub mod secrets;

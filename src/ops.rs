@@ -3,6 +3,7 @@
 //!
 //! | method, path | answer |
 //! |---|---|
+//! | GET `/` | a page for people; its style sheet is `/page.css` |
 //! | GET `/metrics` | the metrics, as text |
 //! | GET `/healthz` | 200 while the process lives; it asks nobody |
 //! | GET `/readyz` | 200 or 503, and what was checked |
@@ -20,6 +21,8 @@ pub mod token;
 
 mod admin;
 mod health;
+mod page;
+mod scrape;
 
 use std::sync::Arc;
 
@@ -55,6 +58,7 @@ pub struct OpsState {
     token: TokenFile,
     on_revoked: OnRevoked,
     sealing: Option<Sealing>,
+    about: Option<page::About>,
 }
 
 /// What seals customers' secrets, and where they are kept.
@@ -90,7 +94,18 @@ impl OpsState {
             token,
             on_revoked: Arc::new(|| {}),
             sealing: None,
+            about: None,
         }
+    }
+
+    /// The same, with a configuration to show.
+    ///
+    /// # Errors
+    ///
+    /// The configuration can't be written as TOML.
+    pub fn about(mut self, config: &Config) -> anyhow::Result<Self> {
+        self.about = Some(page::About::of(config)?);
+        Ok(self)
     }
 
     /// The same, with secrets that can be sealed anew.
@@ -132,7 +147,8 @@ pub fn serve(
     let outbox = Arc::clone(&store) as _;
     let state = OpsState::new(service, Some(store), metrics, token)
         .on_revoked(on_revoked)
-        .sealing(SecretVault::new(secrets), outbox);
+        .sealing(SecretVault::new(secrets), outbox)
+        .about(config)?;
     let state = Data::new(state);
     let server = HttpServer::new(move || {
         App::new()
@@ -153,6 +169,8 @@ pub fn configure(state: Data<OpsState>) -> impl FnOnce(&mut ServiceConfig) {
     move |config| {
         config
             .app_data(state)
+            .service(at("/", "GET, HEAD").route(get().to(page::page)))
+            .service(at("/page.css", "GET, HEAD").route(get().to(page::style)))
             .service(at("/metrics", "GET, HEAD").route(get().to(health::metrics)))
             .service(at("/healthz", "GET, HEAD").route(get().to(health::lives)))
             .service(at("/readyz", "GET, HEAD").route(get().to(health::ready)))

@@ -1,6 +1,7 @@
 //! Logs to standard output as JSON, metrics to the operators' listener.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
@@ -10,6 +11,8 @@ use porchlight_actors::observe::runtime::watch_lag;
 use porchlight_actors::observe::store::StoreMetrics;
 use porchlight_actors::observe::{RuntimeKind, name};
 use tracing_subscriber::EnvFilter;
+
+use crate::notify::{Pulse, feed_watchdog};
 
 /// Buckets of the time that a message waits or is handled: 50 µs to 5 s.
 const ACTOR_SECONDS: [f64; 16] = [
@@ -74,11 +77,15 @@ pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
 
 /// Watches the threads, and the folder of the embedded store, for as long as they live.
 pub fn watch(actors: &[ArbiterHandle], store: &Path) {
-    for arbiter in actors {
+    let pulse = Pulse::of(actors.len());
+    for (thread, arbiter) in actors.iter().enumerate() {
+        let pulse = Arc::clone(&pulse);
+        let watching = watch_lag(RuntimeKind::Actors, move || pulse.beat(thread));
         // An arbiter that is gone has nothing to be watched for.
-        let _watching = arbiter.spawn(watch_lag(RuntimeKind::Actors));
+        let _watching = arbiter.spawn(watching);
     }
-    actix_rt::spawn(watch_lag(RuntimeKind::Main));
+    actix_rt::spawn(watch_lag(RuntimeKind::Main, || {}));
+    actix_rt::spawn(feed_watchdog(pulse));
     actix_rt::spawn(measure_folder(store.to_owned()));
 }
 

@@ -246,8 +246,9 @@ def ingest():
                   quantiles("porchlight_http_request_seconds", "", 'route="/v1/sessions/{id}/telemetry"')),
             panel("In flight", "Bytes of bodies that are admitted and not acknowledged; beyond 256 MiB a node refuses.", "bytes",
                   [("sum by (instance) (porchlight_ingest_in_flight_bytes{$$})", "{{instance}}")]),
-            panel("Requests in flight", "Requests that are being answered.", "short",
-                  [("sum by (instance) (porchlight_http_in_flight_requests{$$})", "{{instance}}")]),
+            panel("Requests in flight", "Requests that are being answered, and how many batches may be under way before others are refused.", "short",
+                  [("sum by (instance) (porchlight_http_in_flight_requests{$$})", "{{instance}}"),
+                   ("sum by (instance) (porchlight_ingest_limit_batches{$$})", "{{instance}}, limit of batches")]),
         ]),
         ("Requests by route", [
             panel("Requests", "Requests answered, by route and method.", "reqps",
@@ -256,6 +257,14 @@ def ingest():
                   [(quantile(0.99, "porchlight_http_request_seconds", "route"), "{{route}}")], width=12),
             panel("Refusals", "Requests refused, by the code of the problem.", "reqps",
                   [(rate("porchlight_http_problems_total", "code") + " > 0", "{{code}}")], width=24),
+        ]),
+        ("Connections that stay", [
+            panel("Open", "Event streams, WebSockets, and NDJSON requests while their lines are answered.", "short",
+                  [("sum by (stream) (porchlight_streams_open{$$})", "{{stream}}")]),
+            panel("Messages", "Batches that came, taken or refused, and messages of event streams that went.", "ops",
+                  [(rate("porchlight_stream_messages_total", "stream, outcome"), "{{stream}} {{outcome}}")]),
+            panel("Ended", "By reason; full: not opened, for as many were open as may be.", "ops",
+                  [(rate("porchlight_streams_ended_total", "stream, reason"), "{{stream}} {{reason}}")]),
         ]),
         ("Sessions", [
             panel("Recording", "Sessions that record, on each node.", "short",

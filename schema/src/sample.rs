@@ -9,6 +9,8 @@ pub mod packed;
 pub mod proto;
 
 mod check;
+#[cfg(test)]
+mod fuzz;
 
 use serde::{Deserialize, Serialize};
 

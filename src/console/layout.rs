@@ -76,7 +76,7 @@ impl Frame<'_> {
             class,
             head,
             html! {
-                p.env { strong { (name) } span { (meaning) } }
+                aside.env aria-label="Environment" { strong { (name) } span { (meaning) } }
                 div.shell {
                     header.side {
                         a.brand href=(ROOT) { (mark()) span { "Porchlight" } }

@@ -24,11 +24,14 @@ struct Readiness {
 
 /// One thing that must hold.
 #[derive(Debug, Serialize)]
-struct Check {
-    name: &'static str,
-    ok: bool,
+pub(super) struct Check {
+    /// What.
+    pub(super) name: &'static str,
+    /// Whether it holds.
+    pub(super) ok: bool,
+    /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
 }
 
 impl Check {
@@ -58,7 +61,8 @@ pub(super) async fn lives() -> HttpResponse {
         .body(r#"{"status":"ok"}"#)
 }
 
-pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem> {
+/// Everything that must hold.
+pub(super) async fn checks(state: &OpsState) -> [Check; 2] {
     // A key that nobody has: the cheapest read that goes all the way.
     let asked = tokio::time::timeout(STORE_WITHIN, state.service.store().find_key([0; 32])).await;
     let store = match asked {
@@ -74,7 +78,11 @@ pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem
     } else {
         Ok(())
     };
-    let checks = [Check::of("store", store), Check::of("accepting", draining)];
+    [Check::of("store", store), Check::of("accepting", draining)]
+}
+
+pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem> {
+    let checks = checks(&state).await;
     let ready = checks.iter().all(|check| check.ok);
     let status = if ready {
         HttpResponse::Ok()

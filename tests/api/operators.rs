@@ -42,7 +42,11 @@ impl Operators {
         )
         .unwrap();
         let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let state = Data::new(OpsState::new(service.clone(), None, metrics, token));
+        let state = Data::new(
+            OpsState::new(service.clone(), None, metrics, token)
+                .about(&config)
+                .unwrap(),
+        );
         let build = move || {
             App::new()
                 .wrap(from_fn(plain_edge))
@@ -109,6 +113,36 @@ async fn health_and_metrics_are_told() {
     Answer::of(operators.ask(Method::DELETE, "/admin/keys"))
         .await
         .is_problem(405, "method_not_allowed");
+    operators.stop().await;
+}
+
+#[actix::test]
+async fn the_page_shows_how_it_stands_and_needs_no_script() {
+    let operators = Operators::start("page").await;
+    let answer = operators.ask(Method::GET, "/").send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
+    let policy = header("content-security-policy");
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"));
+    assert_eq!(header("content-type"), "text/html; charset=utf-8");
+    let text = answer.text().await.unwrap();
+    for heading in [
+        "Ready",
+        "Members and shards",
+        "Process",
+        "Actors",
+        "Sessions",
+        "Webhooks",
+        "Store",
+        "Quarantined sessions",
+        "Configuration",
+    ] {
+        assert!(text.contains(&format!("<h2>{heading}")), "{heading}");
+    }
+    assert!(!text.contains("<script") && !text.contains(" style="));
+    assert!(!text.contains(&operators.token));
+    let style = operators.ask(Method::GET, "/page.css").send().await;
+    assert_eq!(style.unwrap().status(), 200);
     operators.stop().await;
 }
 

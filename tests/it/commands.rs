@@ -51,6 +51,46 @@ fn a_configuration_is_checked_and_printed() {
 }
 
 #[test]
+fn the_sample_configuration_names_every_key_with_its_default() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/porchlight.toml");
+    let text = std::fs::read_to_string(&sample).unwrap();
+    let folder = Folder::new();
+    let file = folder.path().join("porchlight.toml");
+    let printed = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let printed = porchlight()
+            .args(["print-config", "--config"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        successful(printed).parse::<toml::Table>().unwrap()
+    };
+    let defaults = printed("");
+    assert_eq!(printed(&text), defaults, "as it stands it changes nothing");
+    let is_key = |line: &str| {
+        let key = line.split(" = ").next().unwrap_or_default();
+        line.contains(" = ")
+            && key
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    let bare: Vec<_> = text
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if is_key(rest) => rest,
+            _ => line,
+        })
+        .collect();
+    assert_eq!(
+        printed(&bare.join("\n")),
+        defaults,
+        "what it shows are the defaults"
+    );
+    let shown: toml::Table = bare.join("\n").parse().unwrap();
+    assert_eq!(shown, defaults, "no key is left out");
+}
+
+#[test]
 fn a_healthcheck_says_whether_the_service_is_ready() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);

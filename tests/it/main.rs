@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod console;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod dashboards;
@@ -22,3 +24,5 @@ mod receiver;
 mod server;
 #[cfg(test)]
 mod shutdown;
+#[cfg(test)]
+mod streams;

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -120,4 +121,34 @@ fn what_is_in_flight_is_answered_and_what_is_new_refused() {
         assert_eq!(client.insight(&session_id).await["status"], "ready");
     });
     server.stop();
+}
+
+#[test]
+fn systemd_is_told_when_it_is_ready_alive_and_stopping() {
+    let folder = Folder::new();
+    let place = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&place).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let heard = || {
+        let mut buffer = [0; 64];
+        let length = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    let variables = [
+        ("NOTIFY_SOCKET", place.to_str().unwrap()),
+        ("WATCHDOG_USEC", "4000000"),
+    ];
+    let server = Server::start(&folder, &variables);
+    let mut states = vec![heard(), heard(), heard()];
+    states.sort();
+    assert_eq!(states, ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
+    server.terminate();
+    let mut last = heard();
+    while last == "WATCHDOG=1" {
+        last = heard();
+    }
+    assert_eq!(last, "STOPPING=1");
+    assert!(server.ended(Duration::from_secs(40)).success());
 }

@@ -10,7 +10,7 @@ mod sample;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use actix_rt::ArbiterHandle;
@@ -115,9 +115,35 @@ impl Drop for Asked {
     }
 }
 
-/// What an actor is told.
-#[derive(Debug, Clone, Copy, Message)]
+/// What an actor is told, and since when it waits. It is counted as waiting until it is dropped: one that is left in
+/// the mailbox of an actor that stops must not count for ever.
+#[derive(Debug, Message)]
 #[rtype(result = "()")]
+struct Told {
+    what: Tell,
+    since: Instant,
+}
+
+impl Told {
+    fn now(what: Tell) -> Self {
+        let metrics = Metrics::get().actor(ActorKind::Webhook);
+        metrics.mailbox.increment(1.0);
+        Self {
+            what,
+            since: Instant::now(),
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let metrics = Metrics::get().actor(ActorKind::Webhook);
+        metrics.mailbox.decrement(1.0);
+    }
+}
+
+/// What an actor can be told.
+#[derive(Debug, Clone, Copy)]
 enum Tell {
     /// Look at the outbox.
     Poke,
@@ -370,7 +396,7 @@ impl Inner {
     reason = "`poked` has admitted a poke; ticks and changes are few"
 )]
 fn admitted_send(actor: &Addr<WebhookActor>, what: Tell) {
-    actor.do_send(what);
+    actor.do_send(Told::now(what));
 }
 
 async fn scan(inner: Weak<Inner>) {
@@ -407,10 +433,6 @@ async fn tell_oldest(inner: Weak<Inner>) {
         let oldest = oldest.min().filter(|&oldest| oldest != NONE_WAITS);
         let gauge = &WebhookMetrics::get().oldest_due;
         gauge.set(oldest.map_or(0.0, |oldest| oldest as f64 / 1000.0));
-        Metrics::get()
-            .actor(ActorKind::Webhook)
-            .live
-            .set(inner.actors.len() as f64);
     }
 }
 

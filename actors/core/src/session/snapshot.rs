@@ -1,6 +1,7 @@
 //! A machine's state as bytes, and back.
 
 use super::SessionMachine;
+use crate::context::SessionContext;
 
 /// The first byte of a snapshot. It rises whenever the state's shape, or a detector's meaning, changes: a snapshot
 /// of another format is thrown away, and the session built anew from its journal.
@@ -26,6 +27,24 @@ impl SessionMachine {
         postcard::to_extend(self, vec![SNAPSHOT_FORMAT]).unwrap_or_default()
     }
 
+    /// The state as bytes together with the session's context, to be held in memory while nothing comes: a third of what
+    /// the machine takes. What is due for a snapshot stays due.
+    #[must_use]
+    pub fn freeze(&self, context: &SessionContext) -> Box<[u8]> {
+        postcard::to_stdvec(&(context, self))
+            .unwrap_or_default()
+            .into()
+    }
+
+    /// What [`SessionMachine::freeze`] made bytes of.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError::Corrupt`]: they are something else.
+    pub fn thaw(bytes: &[u8]) -> Result<(SessionContext, Self), RestoreError> {
+        postcard::from_bytes(bytes).map_err(|_| RestoreError::Corrupt)
+    }
+
     /// The machine of a snapshot.
     pub fn restore(bytes: &[u8]) -> Result<Self, RestoreError> {
         let (&format, state) = bytes.split_first().ok_or(RestoreError::Corrupt)?;
@@ -33,5 +52,75 @@ impl SessionMachine {
             return Err(RestoreError::Format);
         }
         postcard::from_bytes(state).map_err(|_| RestoreError::Corrupt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::sample::json::decode_batch;
+    use porchlight_schema::session::{Address, Point};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::context::SessionContext;
+
+    fn snapshot() -> Vec<u8> {
+        let address = Address {
+            line1: String::new(),
+            city: String::new(),
+            country: String::new(),
+            point: Point {
+                lat: 52.5,
+                lng: 13.4,
+            },
+            unit: None,
+            floor: None,
+            accuracy_m: Address::ACCURACY_M_DEFAULT,
+            storey_height_m: None,
+            entrance: None,
+            gates: Vec::new(),
+        };
+        let context = SessionContext::of_address(&address, None);
+        let mut machine = SessionMachine::new(&context);
+        for seq in 0..12_u32 {
+            let samples: Vec<_> = (0..10)
+                .map(|n| {
+                    let t = seq * 10 + n;
+                    let lat = 52.5 + f64::from(t) * 1e-4;
+                    format!(r#"{{"t":{t},"kind":"location","lat":{lat},"lng":13.4,"accuracyM":5}}"#)
+                })
+                .collect();
+            let text = format!(r#"{{"seq":{seq},"samples":[{}]}}"#, samples.join(","));
+            let batch = decode_batch(text.as_bytes()).unwrap().batch;
+            machine.arrive(&context, seq, &batch);
+        }
+        assert!(!machine.events().is_empty());
+        machine.snapshot()
+    }
+
+    proptest! {
+        /// Bytes that are no snapshot, or a damaged one, are refused or give a machine that can be asked.
+        /// `PROPTEST_CASES` says how many are tried.
+        #[test]
+        fn any_bytes_are_restored_or_refused(
+            noise in proptest::collection::vec(any::<u8>(), 0..300),
+            at in any::<prop::sample::Index>(),
+            is_damage in any::<bool>(),
+        ) {
+            let mut bytes = noise;
+            bytes.insert(0, SNAPSHOT_FORMAT);
+            if is_damage {
+                static SNAPSHOT: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(snapshot);
+                let mut damaged = SNAPSHOT.clone();
+                let from = at.index(damaged.len());
+                let length = bytes.len().min(damaged.len() - from).min(4);
+                damaged[from..from + length].copy_from_slice(&bytes[bytes.len() - length..]);
+                bytes = damaged;
+            }
+            if let Ok(machine) = SessionMachine::restore(&bytes) {
+                let told = machine.told_since(0, usize::MAX);
+                prop_assert!(machine.events().len() <= bytes.len() && told.len() <= 2 * bytes.len());
+            }
+        }
     }
 }

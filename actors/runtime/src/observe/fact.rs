@@ -5,6 +5,7 @@ use std::error::Error;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::EndReason;
 
+use super::quarantine::{self, Quarantined};
 use super::{ActorKind, InsightOutcome, Metrics, SessionEnded};
 
 /// Something that an operator may want to know.
@@ -138,6 +139,7 @@ impl Fact<'_> {
             }
             Fact::BatchQuarantined { session_id, seq } => {
                 metrics.quarantined.increment(1);
+                quarantine::keep(Quarantined { session_id, seq });
                 tracing::error!(session = %session_id, seq, "batch quarantined");
             }
             Fact::InsightCommitted {

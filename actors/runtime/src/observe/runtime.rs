@@ -40,13 +40,14 @@ impl RuntimeMetrics {
 }
 
 /// Ticks on the thread that runs it, for ever, and tells how late each tick is. What keeps the thread (a handler that
-/// takes long, a call that blocks) shows here whoever it was.
-pub async fn watch_lag(kind: RuntimeKind) {
+/// takes long, a call that blocks) shows here whoever it was. `on_tick` is called at each.
+pub async fn watch_lag(kind: RuntimeKind, on_tick: impl Fn()) {
     let lag = &RuntimeMetrics::get().lag[kind as usize];
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let due = ticks.tick().await;
+        on_tick();
         lag.record(Instant::now().saturating_duration_since(due).as_secs_f64());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use porchlight_core::webhook::{
@@ -13,9 +13,9 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::request::{Armed, Saying};
-use super::{Inner, Presence, Tell};
+use super::{Inner, Presence, Tell, Told};
 use crate::observe::webhook::WebhookMetrics;
-use crate::observe::{ActorKind, Metrics, StopReason};
+use crate::observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
 use crate::ports::{Endpoint, StoreResult};
 
 /// An endpoint that was read longer ago than this is read again before a try, so that a change made on another node
@@ -147,7 +147,12 @@ impl WebhookActor {
 
     /// Gives the machine what happened, and does what it says. `generation` is that of the effect that is answered.
     fn feed(&mut self, ctx: &mut Context<Self>, generation: Option<u64>, input: Input) {
-        let now = self.inner.clock.now();
+        let (now, begun) = (self.inner.clock.now(), Instant::now());
+        let metrics = Metrics::get().actor(ActorKind::Webhook);
+        let kind = match generation {
+            Some(_) => MessageKind::Step,
+            None => MessageKind::Poke,
+        };
         let Some(at_work) = &mut self.at_work else {
             return;
         };
@@ -157,10 +162,8 @@ impl WebhookActor {
         let Ok(effects) = std::panic::catch_unwind(handled) else {
             tracing::error!(organization = %self.tenant.organization_id, env = self.tenant.env.as_str(),
                 "a webhook machine panicked; it is rebuilt from the store");
-            Metrics::get()
-                .actor(ActorKind::Webhook)
-                .restarts
-                .increment(1);
+            metrics.restarts.increment(1);
+            metrics.on_handled(kind, Outcome::Panic, begun.elapsed().as_secs_f64());
             self.stop(ctx, StopReason::Panic);
             return;
         };
@@ -168,6 +171,7 @@ impl WebhookActor {
             self.perform(ctx, now, effect);
         }
         self.tell(now);
+        metrics.on_handled(kind, Outcome::Ok, begun.elapsed().as_secs_f64());
     }
 
     fn tell(&mut self, now: TimestampMs) {
@@ -409,11 +413,13 @@ impl Actor for WebhookActor {
     }
 }
 
-impl Handler<Tell> for WebhookActor {
+impl Handler<Told> for WebhookActor {
     type Result = ();
 
-    fn handle(&mut self, message: Tell, ctx: &mut Context<Self>) {
-        match message {
+    fn handle(&mut self, message: Told, ctx: &mut Context<Self>) {
+        let metrics = Metrics::get().actor(ActorKind::Webhook);
+        metrics.wait.record(message.since.elapsed().as_secs_f64());
+        match message.what {
             Tell::Poke => {
                 self.presence.taken();
                 self.feed(ctx, None, Input::Poked);

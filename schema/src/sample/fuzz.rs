@@ -1,0 +1,158 @@
+//! Whatever bytes come: no decoder panics, what comes out is bounded by what went in, and where two decoders can read the
+//! same they read the same.
+//!
+//! Inputs are mutations of a corpus, by a generator with a fixed seed: a failure is found again. `PORCHLIGHT_FUZZ_INPUTS`
+//! says how many (20,000 where it is not set); `PORCHLIGHT_FUZZ_SEED` begins elsewhere. With millions of inputs build it
+//! with optimisation, and with a limit on its memory:
+//!
+//! ```sh
+//! ulimit -v 400000; PORCHLIGHT_FUZZ_INPUTS=10000000 cargo test --release -p porchlight-schema --lib fuzz
+//! ```
+
+mod corpus;
+
+use std::sync::Arc;
+
+use super::json::{self, DecodedBatch};
+use super::packed::PackedBatch;
+use super::proto;
+use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
+
+/// Bytes of an input at most: beyond what the corpus has, only repetition.
+const INPUT_BYTES_MAX: usize = 4_096;
+/// Inputs that are kept beside the corpus to go on from.
+const GROWN_MAX: usize = 512;
+/// A packed sample takes no more than this beside what its own bytes on the wire account for.
+const PACKED_BYTES_MAX: usize = 64;
+
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `end`; 0 where that is 0.
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+}
+
+/// Bytes that decoders are particular about.
+const TELLING: [u8; 24] = [
+    0, 1, 2, 0x7f, 0x80, 0xff, b'"', b'\\', b'{', b'}', b'[', b']', b',', b':', b'-', b'.', b'e',
+    b'0', b'9', b' ', b'\n', b'n', b't', 0xc3,
+];
+
+fn mutated(chance: &mut Chance, corpus: &[Vec<u8>]) -> Vec<u8> {
+    let mut input = corpus[chance.below(corpus.len())].clone();
+    // Mostly one step: inputs that are broken all over get no further than the first check.
+    for _ in 0..=chance.next().trailing_zeros().min(8) {
+        let at = chance.below(input.len() + 1);
+        let to = (at + 1 + chance.below(32)).min(input.len());
+        let from = at.min(input.len());
+        match chance.below(10) {
+            8 | 9 if input.get(from).is_some_and(u8::is_ascii_digit) => {
+                input[from] = b'0' + chance.below(10) as u8;
+            }
+            0 if from < input.len() => input[from] ^= 1 << chance.below(8),
+            1 if from < input.len() => input[from] = TELLING[chance.below(TELLING.len())],
+            2 if from < input.len() => input[from] = chance.next() as u8,
+            3 => input.insert(from, TELLING[chance.below(TELLING.len())]),
+            4 => drop(input.drain(from..to)),
+            5 => {
+                let piece = input[from..to].to_vec();
+                let place = chance.below(input.len() + 1);
+                input.splice(place..place, piece);
+            }
+            6 => {
+                let other = &corpus[chance.below(corpus.len())];
+                let begin = chance.below(other.len() + 1);
+                let end = (begin + chance.below(256)).min(other.len());
+                input.splice(from..to, other[begin..end].iter().copied());
+            }
+            7 => input.truncate(from),
+            _ => {
+                let number = chance.next().to_string();
+                input.splice(from..to, number.into_bytes());
+            }
+        }
+        input.truncate(INPUT_BYTES_MAX);
+    }
+    input
+}
+
+/// What a decoder gave holds together, and is no larger than what it was given allows.
+fn sound(decoded: &DecodedBatch, input: &[u8]) {
+    assert!(decoded.seq <= BATCH_SEQ_MAX);
+    assert!(decoded.batch.samples() as usize <= BATCH_SAMPLES_MAX.min(input.len()));
+    let bytes = decoded.batch.as_bytes();
+    assert!(bytes.len() <= PACKED_BYTES_MAX + 12 * input.len());
+    let again = PackedBatch::from_bytes(Arc::from(bytes)).unwrap();
+    assert_eq!(read(&again), Ok(decoded.batch.samples()));
+}
+
+/// How many samples a packed batch gives, if all can be read.
+fn read(packed: &PackedBatch) -> Result<u32, ()> {
+    let mut reader = packed.reader().map_err(drop)?;
+    let mut samples = 0;
+    while reader.next_sample().map_err(drop)?.is_some() {
+        samples += 1;
+    }
+    Ok(samples)
+}
+
+/// Feeds one input to every decoder; how many of them could read it.
+fn feed(input: &[u8]) -> usize {
+    let of_json = json::decode_batch(input);
+    let of_line = json::decode_line(input);
+    let of_proto = proto::decode_batch(input);
+    for decoded in [&of_json, &of_proto].into_iter().flatten() {
+        sound(decoded, input);
+    }
+    if let Ok(line) = &of_line {
+        // A line is a batch with a session beside it.
+        let batch = line.batch.as_ref().map(|decoded| &decoded.batch);
+        assert_eq!(batch, of_json.as_ref().map(|decoded| &decoded.batch));
+        assert!(batch.is_err() || line.seq == of_json.as_ref().ok().map(|decoded| decoded.seq));
+    }
+    let of_packed = PackedBatch::from_bytes(Arc::from(input));
+    let is_packed = of_packed.is_ok_and(|packed| read(&packed).is_ok());
+    usize::from(of_json.is_ok()) + usize::from(of_proto.is_ok()) + usize::from(is_packed)
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let set = std::env::var(name).ok();
+    set.map_or(otherwise, |text| text.parse().unwrap())
+}
+
+#[test]
+fn whatever_comes_is_read_or_refused() {
+    let inputs = number("PORCHLIGHT_FUZZ_INPUTS", 20_000);
+    let mut chance = Chance(number("PORCHLIGHT_FUZZ_SEED", 0));
+    let mut corpus = corpus::all();
+    let own = corpus.len();
+    assert!(corpus.iter().map(|input| feed(input)).sum::<usize>() > 3 * corpus.len() / 4);
+    let (mut readable, mut bytes) = (0, 0);
+    for _ in 0..inputs {
+        let input = mutated(&mut chance, &corpus);
+        bytes += input.len();
+        if feed(&input) > 0 {
+            readable += 1;
+            // What can be read is a place to go on from.
+            if corpus.len() < own + GROWN_MAX {
+                corpus.push(input);
+            } else {
+                corpus[own + chance.below(GROWN_MAX)] = input;
+            }
+        }
+    }
+    eprintln!("{inputs} inputs, {bytes} bytes, {readable} of them readable");
+    // Inputs that are all broken at once would test nothing but the first check.
+    assert!(readable as u64 > inputs / 20, "{readable}");
+}

@@ -1,0 +1,106 @@
+//! What systemd is told of the service's state: datagrams to the socket that `NOTIFY_SOCKET` names (sd_notify(3)). Where
+//! there is none, nobody is told.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// It takes requests.
+pub(crate) const READY: &str = "READY=1";
+/// It drains.
+pub(crate) const STOPPING: &str = "STOPPING=1";
+/// Every thread lives.
+const ALIVE: &str = "WATCHDOG=1";
+
+/// Tells systemd. What it does not hear it finds out by its own time limits.
+pub(crate) fn tell(state: &str) {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    let address = match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&name),
+    };
+    let sent = address
+        .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = sent {
+        tracing::warn!(%error, state, "systemd can't be told");
+    }
+}
+
+/// When each of some threads has ticked last.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    origin: Instant,
+    /// Milliseconds after `origin`.
+    ticked: Vec<AtomicU64>,
+}
+
+impl Pulse {
+    /// The pulse of so many threads, all of which count as alive for a start.
+    pub(crate) fn of(threads: usize) -> Arc<Self> {
+        Arc::new(Self {
+            origin: Instant::now(),
+            ticked: (0..threads).map(|_| AtomicU64::new(0)).collect(),
+        })
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// This thread has ticked.
+    pub(crate) fn beat(&self, thread: usize) {
+        if let Some(ticked) = self.ticked.get(thread) {
+            ticked.store(self.now_ms(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether all have ticked within the last `within`.
+    fn is_alive(&self, within: Duration) -> bool {
+        let oldest = self
+            .ticked
+            .iter()
+            .map(|at| at.load(Ordering::Relaxed))
+            .min();
+        let age_ms = self.now_ms().saturating_sub(oldest.unwrap_or(u64::MAX));
+        Duration::from_millis(age_ms) <= within
+    }
+}
+
+/// Tells systemd's watchdog, where it wants to be told, that the process lives: not by a bare timer, but as long as every
+/// one of these threads ticks.
+pub(crate) async fn feed_watchdog(pulse: Arc<Pulse>) {
+    let wanted = std::env::var("WATCHDOG_USEC").ok();
+    let Some(limit_us) = wanted
+        .and_then(|text| text.parse().ok())
+        .filter(|us| *us > 0)
+    else {
+        return;
+    };
+    let half = Duration::from_micros(limit_us) / 2;
+    loop {
+        if pulse.is_alive(half) {
+            tell(ALIVE);
+        }
+        actix_rt::time::sleep(half / 2).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_that_stands_still_is_enough() {
+        let pulse = Pulse::of(2);
+        assert!(pulse.is_alive(Duration::from_secs(3_600)));
+        std::thread::park_timeout(Duration::from_millis(30));
+        pulse.beat(0);
+        assert!(!pulse.is_alive(Duration::from_millis(10)));
+        assert!(Pulse::of(0).is_alive(Duration::ZERO));
+    }
+}

@@ -1,0 +1,346 @@
+//! `/`: the operators' page. What `/readyz` and `/metrics` tell, in an order for people, at the moment it is asked for;
+//! the course of things is Grafana's. It changes nothing and shows no customer's data.
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use actix_web::web::Data;
+use maud::{DOCTYPE, Markup, html};
+use porchlight_actors::observe::ActorKind;
+use porchlight_actors::observe::quarantine::{self, Quarantined};
+use porchlight_schema::limits::SHARDS;
+
+use super::OpsState;
+use super::health::{Check, checks};
+use super::scrape::Scrape;
+use crate::config::Config;
+
+/// Nothing from elsewhere, no script, no form.
+const POLICY: &str = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const STYLE: &str = include_str!("page.css");
+
+/// What the page says of the configuration.
+pub(super) struct About {
+    /// As `print-config` shows it: it names files, and holds no secret.
+    text: String,
+    /// `cluster.advertise`.
+    advertise: String,
+    /// Where the store is.
+    store: String,
+}
+
+impl About {
+    pub(super) fn of(config: &Config) -> anyhow::Result<Self> {
+        Ok(Self {
+            text: toml::to_string(config)?,
+            advertise: config.cluster.advertise.clone(),
+            store: config.store.path.display().to_string(),
+        })
+    }
+}
+
+pub(super) async fn style() -> HttpResponse {
+    HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, "text/css; charset=utf-8"))
+        .insert_header((CACHE_CONTROL, "no-cache"))
+        .body(STYLE)
+}
+
+pub(super) async fn page(state: Data<OpsState>) -> HttpResponse {
+    state.process.collect();
+    let now = Scrape::of(&state.metrics.render());
+    let page = render(&state, &checks(&state).await, &now);
+    HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, "text/html; charset=utf-8"))
+        .insert_header((CONTENT_SECURITY_POLICY, POLICY))
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .insert_header(("X-Content-Type-Options", "nosniff"))
+        .insert_header(("Referrer-Policy", "no-referrer"))
+        .body(page.into_string())
+}
+
+fn render(state: &OpsState, checks: &[Check], now: &Scrape) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Porchlight · operators" }
+                link rel="stylesheet" href="/page.css";
+            }
+            body {
+                header {
+                    h1 { "Porchlight" }
+                    span { "version " (env!("CARGO_PKG_VERSION")) }
+                    nav aria-label="Pages" {
+                        a href="/" { "Look again" }
+                        a href="/metrics" { "Metrics" }
+                        a href="/readyz" { "Readiness" }
+                    }
+                }
+                main {
+                    (readiness(checks))
+                    (members(state.about.as_ref()))
+                    (process(now))
+                    (actors(now))
+                    (sessions(now))
+                    (webhooks(now))
+                    (store(state.about.as_ref(), now))
+                    (quarantined(&quarantine::recent()))
+                    @if let Some(about) = &state.about {
+                        section.wide { h2 { "Configuration" } pre tabindex="0" { (about.text) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A card of names and values.
+fn card(title: &str, rows: &[(&str, String)]) -> Markup {
+    html! {
+        section {
+            h2 { (title) }
+            table { tbody { @for (name, value) in rows { tr { th scope="row" { (name) } td.number { (value) } } } } }
+        }
+    }
+}
+
+fn readiness(checks: &[Check]) -> Markup {
+    html! {
+        section {
+            h2 { "Ready" }
+            table { tbody {
+                @for check in checks {
+                    tr {
+                        th scope="row" { (check.name) }
+                        td.number.good[check.ok].bad[!check.ok] { (check.reason.as_deref().unwrap_or("yes")) }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+fn members(about: Option<&About>) -> Markup {
+    let advertise = about.map_or("", |about| about.advertise.as_str());
+    html! {
+        section {
+            h2 { "Members and shards" }
+            @if advertise.is_empty() {
+                p { "This node is alone: it runs the sessions and the webhooks of all " (SHARDS) " shards." }
+            } @else {
+                p { "This node tells the others to reach it at " (advertise) "." }
+            }
+        }
+    }
+}
+
+fn process(now: &Scrape) -> Markup {
+    card(
+        "Process",
+        &[
+            (
+                "resident memory",
+                bytes(now.of_metric("process_resident_memory_bytes")),
+            ),
+            (
+                "processor time",
+                seconds(now.of_metric("process_cpu_seconds_total")),
+            ),
+            ("threads", count(now.of_metric("process_threads"))),
+            ("open files", count(now.of_metric("process_open_fds"))),
+            (
+                "open files at most",
+                count(now.of_metric("process_max_fds")),
+            ),
+        ],
+    )
+}
+
+fn actors(now: &Scrape) -> Markup {
+    let row = |kind: &ActorKind| {
+        let own = [("actor", kind.as_str())];
+        let handled = now.sum("porchlight_actor_handle_seconds_count", &own);
+        let took = now.sum("porchlight_actor_handle_seconds_sum", &own);
+        let mean_ms = if handled > 0.0 {
+            took / handled * 1000.0
+        } else {
+            0.0
+        };
+        html! {
+            tr {
+                th scope="row" { (kind.as_str()) }
+                @for name in ["live", "started_total", "stopped_total", "restarts_total", "mailbox_messages", "messages_total", "rejected_total"] {
+                    td.number { (count(now.sum(&format!("porchlight_actor_{name}"), &own))) }
+                }
+                td.number { (format!("{mean_ms:.3} ms")) }
+            }
+        }
+    };
+    html! {
+        section.wide {
+            h2 { "Actors" }
+            div.scroll tabindex="0" role="group" aria-label="Actors by kind" {
+                table {
+                    thead { tr {
+                        th scope="col" { "kind" }
+                        @for title in ["live", "started", "stopped", "rebuilt after a panic", "waiting", "handled", "not accepted", "mean time"] {
+                            th.number scope="col" { (title) }
+                        }
+                    } }
+                    tbody { @for kind in ActorKind::ALL { (row(kind)) } }
+                }
+            }
+        }
+    }
+}
+
+fn sessions(now: &Scrape) -> Markup {
+    let batches = |outcome| now.sum("porchlight_ingest_batches_total", &[("outcome", outcome)]);
+    card(
+        "Sessions, since the start of the process",
+        &[
+            (
+                "recording",
+                count(now.of_metric("porchlight_sessions_live")),
+            ),
+            (
+                "started",
+                count(now.of_metric("porchlight_sessions_started_total")),
+            ),
+            (
+                "ended",
+                count(now.of_metric("porchlight_sessions_ended_total")),
+            ),
+            (
+                "waiting to be scored",
+                count(now.of_metric("porchlight_scoring_waiting_sessions")),
+            ),
+            (
+                "insights",
+                count(now.of_metric("porchlight_insights_total")),
+            ),
+            ("batches taken", count(batches("new"))),
+            ("batches refused, node full", count(batches("node_full"))),
+            (
+                "batches refused, store away",
+                count(batches("store_unavailable")),
+            ),
+        ],
+    )
+}
+
+fn webhooks(now: &Scrape) -> Markup {
+    let kept = |state| now.sum("porchlight_webhook_messages", &[("state", state)]);
+    let delivered = now.sum(
+        "porchlight_webhook_attempts_total",
+        &[("outcome", "delivered")],
+    );
+    let tries = now.of_metric("porchlight_webhook_attempts_total");
+    card(
+        "Webhooks",
+        &[
+            ("tries, since the start", count(tries)),
+            ("of them delivered", count(delivered)),
+            (
+                "under way",
+                count(now.of_metric("porchlight_webhook_in_flight")),
+            ),
+            ("waiting for a first try", count(kept("pending"))),
+            ("waiting for a retry", count(kept("retrying"))),
+            ("failed for good", count(kept("failed"))),
+        ],
+    )
+}
+
+fn store(about: Option<&About>, now: &Scrape) -> Markup {
+    let commits = now.of_metric("porchlight_store_commit_seconds_count");
+    let took = now.of_metric("porchlight_store_commit_seconds_sum");
+    let mean_ms = if commits > 0.0 {
+        took / commits * 1000.0
+    } else {
+        0.0
+    };
+    let operations =
+        |outcome| now.sum("porchlight_store_operations_total", &[("outcome", outcome)]);
+    let place = about.map_or("", |about| about.store.as_str()).to_owned();
+    card(
+        "Store",
+        &[
+            ("folder", place),
+            (
+                "taken on its disk",
+                bytes(now.of_metric("porchlight_store_disk_bytes")),
+            ),
+            (
+                "free on its disk",
+                bytes(now.of_metric("porchlight_store_disk_free_bytes")),
+            ),
+            (
+                "waiting operations",
+                count(now.of_metric("porchlight_store_queue_operations")),
+            ),
+            ("failed operations", count(operations("failed"))),
+            ("mean time of a commit", format!("{mean_ms:.2} ms")),
+        ],
+    )
+}
+
+fn quarantined(recent: &[Quarantined]) -> Markup {
+    html! {
+        section.wide {
+            h2 { "Quarantined sessions" }
+            @if recent.is_empty() {
+                p { "No batch was put aside since the start of the process." }
+            } @else {
+                p { "Sessions that go on without a batch that made a detector panic; the last ones first." }
+                table {
+                    thead { tr { th scope="col" { "session" } th.number scope="col" { "seq" } } }
+                    tbody { @for one in recent {
+                        tr { td { (one.session_id) } td.number { (one.seq) } }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+/// A whole number, its thousands apart.
+fn count(value: f64) -> String {
+    let digits = format!("{:.0}", value.max(0.0));
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn bytes(value: f64) -> String {
+    if value >= 1e9 {
+        format!("{:.2} GB", value / 1e9)
+    } else {
+        format!("{:.1} MB", value / 1e6)
+    }
+}
+
+fn seconds(value: f64) -> String {
+    format!("{value:.1} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(count(0.0), "0");
+        assert_eq!(count(999.0), "999");
+        assert_eq!(count(1_234_567.0), "1,234,567");
+        assert_eq!(bytes(1_500_000.0), "1.5 MB");
+        assert_eq!(bytes(2.5e9), "2.50 GB");
+    }
+}

@@ -1,0 +1,285 @@
+// The console, as a person uses it. Ends with 1 and a sentence when something is not as it should be.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+import { begin, call, listen, receiver, until, whole } from "./acts.mjs";
+
+const root = process.env.CONSOLE;
+const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const pictures = process.env.SCREENSHOTS;
+fs.mkdirSync(pictures, { recursive: true });
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
+const looks = {
+  light: { viewport: { width: 1280, height: 800 }, colorScheme: "light" },
+  dark: { viewport: { width: 1280, height: 800 }, colorScheme: "dark" },
+  narrow: { viewport: { width: 360, height: 760 }, colorScheme: "light", hasTouch: true },
+};
+
+// A page on which nothing may go wrong: no error in its script, nothing refused by its policy, no dialog.
+async function visitor(look, options = {}) {
+  const context = await browser.newContext({ ...looks[look], timezoneId: "UTC", reducedMotion: "reduce", ...options });
+  context.setDefaultTimeout(10_000);
+  const page = await context.newPage();
+  page.on("pageerror", (error) => { throw new Error(`${page.url()}: ${error}`); });
+  page.on("dialog", () => { throw new Error(`${page.url()}: a dialog`); });
+  page.on("console", (message) => {
+    const expected = /status of (404|422)/.test(message.text());
+    if (message.type() === "error" && !expected) throw new Error(`${page.url()}: ${message.text()}`);
+  });
+  return page;
+}
+
+async function signIn(page, key = process.env.KEY) {
+  await page.goto(root + "/console/sign-in");
+  await page.fill("#key", key);
+  await page.click("button.primary");
+  await page.waitForURL(root + "/console");
+}
+
+// Nothing that WCAG 2.2 AA forbids and a program can see; nothing wider than the screen.
+async function sound(page, name) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+  const faults = found.violations.map((fault) => `${fault.id}: ${fault.help}: ${fault.nodes.slice(0, 3).map((node) => node.html).join(" | ")}`);
+  assert.deepEqual(faults, [], `${name}: ${page.url()}`);
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  assert.ok(!wide, `${name} is wider than the screen`);
+}
+
+const steps = {
+  async "who is not signed in is sent to sign in, and comes back"() {
+    const page = await visitor("light");
+    await page.goto(root + "/console/deliveries?status=failed");
+    await sound(page, "sign-in");
+    await page.fill("#key", "sk_sandbox_wrong");
+    await page.click("button.primary");
+    assert.match(await page.textContent("#why"), /not a whole key/);
+    await page.fill("#key", process.env.KEY);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(root + "/console/deliveries?status=failed");
+    assert.match(await page.textContent(".env"), /Sandbox/);
+    await page.click("button:has-text('Sign out')");
+    assert.match(await page.textContent("#why"), /signed out/);
+    await page.context().close();
+  },
+
+  async "a webhook is registered, tried and its secret is gone"() {
+    const page = await visitor("light");
+    await signIn(page);
+    await page.click("nav a:text-is('Webhook')");
+    await page.fill("#url", url);
+    await page.click("button:has-text('Register')");
+    assert.match(await page.textContent(".once code"), /^whsec_/);
+    await sound(page, "secret");
+    await page.goto(root + "/console/webhook");
+    assert.ok(!(await page.content()).includes("whsec_"));
+    await page.click("button:has-text('Send sample event')");
+    const sent = receiver.received.at(-1);
+    assert.match(await page.textContent("main"), /The receiver took it: status 200/);
+    assert.equal(await page.textContent("[aria-label=\"The request's exact body\"] code"), sent.body);
+    assert.ok((await page.textContent("[aria-label=\"The request's head\"]")).includes(sent.headers["x-service-signature"]));
+    await sound(page, "sample");
+    await page.screenshot({ path: `${pictures}/sample-light.png`, fullPage: true });
+    await page.context().close();
+  },
+
+  async "a live session is watched to its end"() {
+    const page = await visitor("light");
+    await signIn(page);
+    const session = await begin(0);
+    await session.send();
+    await page.goto(`${root}/console/sessions/${session.sessionId}`);
+    await page.evaluate(() => { window.same = true; });
+    await until("the stream is open", async () => /moves/.test(await page.textContent("#freshness")));
+    await page.click("summary:has-text('Phone and telemetry')");
+    const path = () => page.locator(".map .way").first().getAttribute("d");
+    for (let moves = 0; moves < 3; moves++) {
+      const before = (await path()) + (await page.locator(".timeline").getAttribute("data-length"));
+      for (let batches = 0; batches < 5; batches++) await session.send();
+      await until("the map moves", async () => (await path()) + (await page.locator(".timeline").getAttribute("data-length")) !== before);
+    }
+    await page.screenshot({ path: `${pictures}/live-light.png`, fullPage: true });
+    await sound(page, "live");
+    assert.ok(await page.evaluate(() => document.querySelector("details.card").open), "what was opened stays open");
+    while (await session.send());
+    await session.stop();
+    await until("the verdict is there", async () => (await page.locator(".tiles").count()) > 0);
+    assert.ok(await page.evaluate(() => window.same), "the page was never loaded anew");
+    assert.match(await page.textContent(".says"), /door/);
+    await page.context().close();
+  },
+
+  async "a delivery that fails for good is seen, explained, and tried again"() {
+    receiver.status = 503;
+    const session = await begin(3);
+    await session.send();
+    const find = async () => (await call("GET", `/v1/webhooks/deliveries?sessionId=${session.sessionId}`)).data[0];
+    const delivery = await until("it failed once", async () => { const one = await find(); return one?.attempts === 1 && one; });
+    const page = await visitor("light");
+    await signIn(page);
+    await page.goto(`${root}/console/deliveries/${delivery.id}`);
+    for (let tries = 2; tries <= 6; tries++) {
+      assert.match(await page.textContent(".title"), /retrying/);
+      await page.click("button:has-text('Try now')");
+      await page.waitForSelector(".notice.bad:has-text('error status')");
+      await until(`try ${tries} is shown`, async () => (await page.locator("#tries ~ .table tbody tr").count()) === tries);
+    }
+    assert.match(await page.textContent(".title"), /failed/);
+    assert.match(await page.textContent("main"), /upstream is away/);
+    await sound(page, "failed delivery");
+    await page.screenshot({ path: `${pictures}/failed-light.png`, fullPage: true });
+    await page.click("nav a:has-text('Overview')");
+    assert.equal(await page.textContent(".figure-card:has-text('Failed for good') strong"), "1");
+    await page.click(".figure-card:has-text('Failed for good')");
+    await page.click(`a[href$='${delivery.id}']`);
+    receiver.status = 200;
+    await page.click("button:has-text('Try now')");
+    await until("it is delivered", async () => /delivered/.test(await page.textContent(".title")));
+    await session.stop();
+    await page.context().close();
+  },
+
+  async "all that match are tried again, after a count"() {
+    receiver.status = 500;
+    const ids = [];
+    for (const number of [1, 4, 5]) {
+      const session = await whole(number);
+      const delivery = await until("it failed once", async () => (await call("GET", `/v1/webhooks/deliveries?sessionId=${session.sessionId}&status=retrying`)).data[0]);
+      for (let tries = 2; tries <= 6; tries++) {
+        await call("POST", `/v1/webhooks/deliveries/${delivery.id}/retry`);
+        await until("it was tried", async () => (await call("GET", `/v1/webhooks/deliveries/${delivery.id}`)).attempts === tries);
+      }
+      ids.push(delivery.id);
+    }
+    receiver.status = 200;
+    const page = await visitor("light");
+    await signIn(page);
+    await page.goto(root + "/console/deliveries?status=failed");
+    await page.click("a:has-text('Retry all that match')");
+    assert.match(await page.textContent(".figure"), /^3 deliveries match/);
+    await sound(page, "preview");
+    await page.screenshot({ path: `${pictures}/preview-light.png` });
+    await page.click("button:has-text('Retry 3 now')");
+    await until("it is done", async () => /Done/.test(await page.textContent("h1")));
+    await until("nothing matches", async () => { await page.reload(); return /0 still match/.test(await page.textContent("main")); });
+    await page.screenshot({ path: `${pictures}/progress-light.png` });
+    for (const id of ids) assert.equal((await call("GET", `/v1/webhooks/deliveries/${id}`)).status, "delivered");
+    await page.context().close();
+  },
+
+  async "a moment is chosen by keyboard, and shown on map and curves"() {
+    const page = await visitor("light");
+    await signIn(page);
+    const session = await whole(1);
+    await page.goto(`${root}/console/sessions/${session.sessionId}`);
+    await page.focus("#moment");
+    for (let presses = 0; presses < 30; presses++) await page.keyboard.press("ArrowRight");
+    assert.match(await page.textContent(".slider output"), /at 00:30 · Height/);
+    assert.ok(Number(await page.locator(".map .here").first().getAttribute("cx")) > 0);
+    await page.click(".tile:has-text('Fraud')");
+    assert.match(page.url(), /#why-fraudScore$/);
+    await page.keyboard.press("Tab");
+    await page.context().close();
+  },
+
+  async "the secret is rotated, a key made and revoked"() {
+    const page = await visitor("light");
+    await signIn(page);
+    await page.goto(root + "/console/webhook");
+    await page.click("button:text-is('Rotate')");
+    assert.match(await page.textContent(".once code"), /^whsec_/);
+    assert.match(await page.textContent("dl.facts"), /The one before signs too/);
+    await page.goto(root + "/console/keys");
+    await page.click("button:has-text('Create key')");
+    assert.match(await page.textContent(".once code"), /^pk_sandbox_/);
+    await sound(page, "new key");
+    await page.goto(root + "/console/keys");
+    await page.click("tbody tr:has-text('pk_sandbox_') summary");
+    await page.click("tbody tr:has-text('pk_sandbox_') button");
+    assert.match(await page.textContent(".notice"), /is revoked/);
+    await page.context().close();
+  },
+
+  async "it all works without script"() {
+    const page = await visitor("light", { javaScriptEnabled: false });
+    await signIn(page);
+    await page.goto(root + "/console/deliveries");
+    await page.selectOption("#event", "insight.updated");
+    await page.click("button:has-text('Filter')");
+    assert.match(page.url(), /event=insight.updated/);
+    await page.click("tbody tr a >> nth=0");
+    await page.click("button:has-text('Send again')");
+    assert.match(await page.textContent("main"), /A try goes out now/);
+    await page.goto(root + "/console/webhook");
+    await page.click("button:has-text('Send sample event')");
+    assert.match(await page.textContent("main"), /The receiver took it/);
+    const session = await begin(2);
+    await session.send();
+    await page.goto(`${root}/console/sessions/${session.sessionId}`);
+    assert.ok((await page.content()).includes('http-equiv="refresh"'));
+    while (await session.send());
+    await session.stop();
+    await page.waitForSelector(".tiles", { timeout: 20000 });
+    await page.click("button:has-text('Sign out')");
+    await page.context().close();
+  },
+
+  async "the live environment says so, and shows nothing of the sandbox"() {
+    const page = await visitor("light");
+    await signIn(page, process.env.LIVE_KEY);
+    assert.match(await page.textContent(".env"), /Live/);
+    for (const list of ["sessions", "deliveries", "webhook"]) {
+      await page.goto(`${root}/console/${list}`);
+      assert.match(await page.textContent("main"), /No sessions yet|There is no webhook|No webhook yet/);
+      await sound(page, `empty ${list}`);
+      await page.screenshot({ path: `${pictures}/empty-${list}-light.png` });
+    }
+    await page.context().close();
+  },
+
+  async "every page, in light, in dark, and on a phone"() {
+    receiver.status = 503;
+    const running = await begin(0);
+    await running.send();
+    await whole(4);
+    const sessions = (await call("GET", "/v1/sessions")).data;
+    const of = (kind) => sessions.find((session) => session.deliveryId.startsWith(kind)).sessionId;
+    const delivery = (await call("GET", "/v1/webhooks/deliveries?status=retrying")).data[0].id;
+    const pages = {
+      overview: "/console", sessions: "/console/sessions", session: `/console/sessions/${of("elevator")}`, fraud: `/console/sessions/${of("spoofed")}`,
+      recording: `/console/sessions/${running.sessionId}`, deliveries: "/console/deliveries", delivery: `/console/deliveries/${delivery}`,
+      webhook: "/console/webhook", keys: "/console/keys", missing: "/console/sessions/ses_1",
+    };
+    for (const look of Object.keys(looks)) {
+      const page = await visitor(look);
+      await page.goto(root + "/console/sign-in");
+      await page.screenshot({ path: `${pictures}/sign-in-${look}.png` });
+      await sound(page, `sign-in ${look}`);
+      await signIn(page);
+      for (const [name, address] of Object.entries(pages)) {
+        await page.goto(root + address);
+        await sound(page, `${name} ${look}`);
+        await page.screenshot({ path: `${pictures}/${name}-${look}.png`, fullPage: true });
+      }
+      await page.context().close();
+    }
+    await running.stop();
+  },
+};
+
+const url = await listen();
+let failed = false;
+for (const [name, step] of Object.entries(steps)) {
+  try {
+    await step();
+    console.log(`ok    ${name}`);
+  } catch (error) {
+    failed = true;
+    console.error(`FAIL  ${name}\n${error.stack}`);
+  }
+}
+await browser.close();
+process.exit(failed ? 1 : 0);

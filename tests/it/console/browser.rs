@@ -1,0 +1,161 @@
+//! The console in a real Chromium, driven by `browser.mjs` beside this file, with a receiver that does as it is told.
+//!
+//! It needs `chromium`, `node` and `npm` (`.ci/run` installs them); where one is missing it says so in a line and is
+//! left out, unless `PORCHLIGHT_BROWSER=required`. Pictures of every page go to `tests/screenshots`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use porchlight_bench::sim::{Kind, ParameterSet, Scenario};
+use serde_json::json;
+
+use crate::server::{Folder, Server, porchlight, successful};
+
+/// Names under which the browser is found.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+fn found(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The packages that the script needs, of the versions in the lock file; fetched once.
+fn packages() -> Result<PathBuf, String> {
+    let (from, folder) = (
+        root().join("tests/it/console"),
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("browser"),
+    );
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    for name in [
+        "package.json",
+        "package-lock.json",
+        "browser.mjs",
+        "acts.mjs",
+    ] {
+        std::fs::copy(from.join(name), folder.join(name)).map_err(|error| error.to_string())?;
+    }
+    if folder.join("node_modules/playwright-core").is_dir() {
+        return Ok(folder);
+    }
+    let fetched = Command::new("npm")
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+        .current_dir(&folder)
+        .output()
+        .map_err(|error| error.to_string())?;
+    if fetched.status.success() {
+        Ok(folder)
+    } else {
+        Err("the browser's packages can't be fetched".into())
+    }
+}
+
+/// What is there to run a browser with.
+fn browser() -> Result<(PathBuf, PathBuf), String> {
+    let browser = BROWSERS.iter().find_map(|name| found(name));
+    let browser = browser.ok_or("there is no chromium")?;
+    for program in ["node", "npm"] {
+        found(program).ok_or_else(|| format!("there is no {program}"))?;
+    }
+    Ok((browser, packages()?))
+}
+
+/// A certificate for `localhost` that is signed by an authority of its own, in files.
+fn certify(folder: &Path) {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority =
+        rcgen::CertifiedIssuer::self_signed(params, rcgen::KeyPair::generate().unwrap()).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &authority).unwrap();
+    for (name, text) in [
+        ("ca.pem", authority.pem()),
+        ("receiver.pem", certificate.pem()),
+        ("receiver.key", key.serialize_pem()),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+}
+
+/// Simulated deliveries, as what the script sends: `[{start, batches, pod, seconds}]`.
+fn deliveries(folder: &Path) {
+    let kinds = [
+        Kind::House,
+        Kind::Elevator,
+        Kind::Gate,
+        Kind::NeverCame,
+        Kind::SpoofedWalk,
+        Kind::LobbyHandOff,
+    ];
+    let sent = kinds.into_iter().enumerate().map(|(number, kind)| {
+        let delivery = Scenario::new(kind, ParameterSet::Tuning, 70 + number as u64).deliver();
+        let batches: Vec<String> = delivery.batches(15.0).map(|batch| batch.json().unwrap()).collect();
+        json!({ "start": delivery.start, "batches": batches, "pod": delivery.pod, "seconds": delivery.end_t })
+    });
+    let sent: Vec<_> = sent.collect();
+    std::fs::write(folder.join("deliveries.json"), json!(sent).to_string()).unwrap();
+}
+
+#[test]
+fn the_console_works_in_a_browser() {
+    let (browser, packages) = match browser() {
+        Ok(found) => found,
+        Err(reason) => {
+            assert_ne!(
+                std::env::var("PORCHLIGHT_BROWSER").as_deref(),
+                Ok("required"),
+                "{reason}"
+            );
+            println!("left out: {reason}");
+            return;
+        }
+    };
+    let folder = Folder::new();
+    certify(folder.path());
+    deliveries(folder.path());
+    let authority = folder.path().join("ca.pem");
+    let server = Server::start(
+        &folder,
+        &[
+            ("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "127.0.0.0/8"),
+            (
+                "PORCHLIGHT__WEBHOOK__EXTRA_CA_FILE",
+                authority.to_str().unwrap(),
+            ),
+        ],
+    );
+    let key = |env: &str| {
+        let arguments = [
+            "keys",
+            "create",
+            "--org",
+            "Harbour Parcels",
+            "--env",
+            env,
+            "--kind",
+            "secret",
+        ];
+        let made = porchlight()
+            .args(arguments)
+            .env("PORCHLIGHT__STORE__PATH", folder.store())
+            .output();
+        successful(made.unwrap()).trim().to_owned()
+    };
+    let driven = Command::new("node")
+        .arg(packages.join("browser.mjs"))
+        .env("CONSOLE", &server.api)
+        .env("KEY", key("sandbox"))
+        .env("LIVE_KEY", key("live"))
+        .env("FOLDER", folder.path())
+        .env("CHROMIUM", browser)
+        .env("SCREENSHOTS", root().join("tests/screenshots"))
+        .output()
+        .unwrap();
+    println!("{}", successful(driven));
+}

@@ -1,0 +1,245 @@
+//! What the console lets in, and under what conditions.
+
+use reqwest::Method;
+use reqwest::header::{COOKIE, SET_COOKIE};
+
+use super::tenant::{PAGES, key};
+use super::visitor::{Seen, Visitor, enter, form, http};
+use crate::server::{Folder, Server, block_on};
+
+#[test]
+fn who_is_not_signed_in_is_sent_to_sign_in() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    block_on(async {
+        let http = http();
+        for path in PAGES {
+            let seen = Seen::of(http.get(format!("{}{path}", server.api))).await;
+            assert!(
+                seen.to().starts_with("/console/sign-in"),
+                "{path}: {seen:?}"
+            );
+            let junk = http
+                .get(format!("{}{path}", server.api))
+                .header(COOKIE, "porchlight-console=AAAA");
+            assert!(Seen::of(junk).await.to().contains("why=ended"), "{path}");
+        }
+        let client = key(&folder, "it", "sandbox", "client");
+        let unknown = key(&Folder::new(), "it", "sandbox", "secret");
+        let cut = &unknown[..unknown.len() - 1];
+        for (key, words) in [
+            (client.as_str(), "client key"),
+            (&unknown, "No key like that"),
+            (cut, "not a whole key"),
+            ("", "not a whole key"),
+        ] {
+            let seen = enter(&http, &server.api, key).await;
+            assert_eq!(
+                (seen.status, seen.text.contains(words)),
+                (422, true),
+                "{key}: {seen:?}"
+            );
+            assert!(!seen.headers.contains_key(SET_COOKIE));
+            assert!(
+                key.is_empty() || !seen.text.contains(key),
+                "the key is on the page"
+            );
+        }
+        let good = server.key("secret");
+        let mut refused = None;
+        for _ in 0..40 {
+            let seen = enter(&http, &server.api, cut).await;
+            if seen.status == 429 {
+                refused = Some(seen);
+                break;
+            }
+        }
+        let refused = refused.expect("sign-in is throttled");
+        assert!(refused.headers.contains_key("retry-after"));
+        assert_eq!(enter(&http, &server.api, &good).await.status, 429);
+    });
+}
+
+#[test]
+fn a_ticket_holds_no_key_and_ends_with_it() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let secret = server.key("secret");
+    block_on(async {
+        let http = http();
+        let entered = enter(&http, &server.api, &secret).await;
+        let cookie = entered.header(SET_COOKIE);
+        for attribute in [
+            "porchlight-console=",
+            "; Path=/console",
+            "; HttpOnly",
+            "; SameSite=Strict",
+        ] {
+            assert!(cookie.contains(attribute), "{cookie}");
+        }
+        assert!(
+            !cookie.contains("Secure") && !cookie.contains(&secret[12..]),
+            "{cookie}"
+        );
+        let secure = http
+            .post(format!("{}/console/sign-in", server.api))
+            .header("X-Forwarded-Proto", "https");
+        let secure = form(secure, &[("key", &secret)]).header("Sec-Fetch-Site", "same-origin");
+        let secure = Seen::of(secure).await;
+        assert!(
+            secure
+                .header(SET_COOKIE)
+                .starts_with("__Secure-porchlight-console=")
+                && secure.header(SET_COOKIE).contains("; Secure")
+        );
+
+        // Signed out is signed out, for whoever kept the cookie too.
+        let visitor = Visitor::sign_in(&server, &secret).await;
+        let left = visitor.post("/console/sign-out", &[]).await;
+        assert!(left.to().ends_with("why=out") && left.header(SET_COOKIE).contains("Max-Age=0"));
+        assert!(visitor.get("/console").await.to().contains("sign-in"));
+
+        // A new key, shown once; revoked, it ends what was begun with it.
+        let visitor = Visitor::sign_in(&server, &secret).await;
+        let made = visitor
+            .post(
+                "/console/keys/create",
+                &[("kind", "secret"), ("days", "30")],
+            )
+            .await;
+        let second = made.shown_once().to_owned();
+        assert!(second.starts_with("sk_sandbox_"), "{second}");
+        let other = Visitor::sign_in(&server, &second).await;
+        let keys = visitor.page("/console/keys").await;
+        assert!(!keys.text.contains(&second) && keys.text.contains(&second[second.len() - 4..]));
+        let id = keys
+            .between("action=\"/console/keys/key_", "/revoke")
+            .to_owned();
+        let revoked = visitor
+            .post(&format!("/console/keys/key_{id}/revoke"), &[])
+            .await;
+        assert!(revoked.to().contains("revoked="));
+        assert!(other.get("/console").await.to().contains("why=ended"));
+        visitor.page("/console").await;
+    });
+}
+
+#[test]
+fn every_answer_has_its_security_headers() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let secret = server.key("secret");
+    block_on(async {
+        let visitor = Visitor::sign_in(&server, &secret).await;
+        let page = visitor.page("/console").await;
+        let style = page.between("rel=\"stylesheet\" href=\"", "\"").to_owned();
+        let script = page.between("type=\"module\" src=\"", "\"").to_owned();
+        let others = [
+            "/console/sign-in",
+            "/console/nothing",
+            "/console/sessions/ses_1",
+            "/console/deliveries/dlv_1",
+            "/console/sessions?status=x",
+            style.as_str(),
+            &script,
+        ];
+        for path in PAGES.into_iter().chain(others) {
+            let seen = visitor.get(path).await;
+            let policy = seen.header("content-security-policy");
+            assert!(
+                policy.starts_with("default-src 'none'")
+                    && policy.contains("frame-ancestors 'none'")
+                    && !policy.contains("unsafe"),
+                "{path}: {policy}"
+            );
+            for (name, value) in [
+                ("x-content-type-options", "nosniff"),
+                ("referrer-policy", "same-origin"),
+                ("cross-origin-opener-policy", "same-origin"),
+            ] {
+                assert_eq!(seen.header(name), value, "{path}");
+            }
+            let is_asset = path.contains("/assets/");
+            assert_eq!(
+                seen.header("cache-control") == "no-store",
+                !is_asset,
+                "{path}"
+            );
+            assert!(seen.headers.contains_key("x-request-id"), "{path}");
+            if !is_asset {
+                assert_eq!(
+                    seen.header("content-type"),
+                    "text/html; charset=utf-8",
+                    "{path}"
+                );
+                assert!(
+                    !seen.text.contains(" style=") && !seen.text.contains(" onclick="),
+                    "{path}"
+                );
+            }
+        }
+        for (path, status) in [
+            ("/console/nothing", 404),
+            ("/console/sessions/ses_1", 404),
+            ("/console/deliveries/dlv_1", 404),
+            ("/console/assets/x.js", 404),
+        ] {
+            assert_eq!(visitor.get(path).await.status, status, "{path}");
+        }
+        let wrong = Seen::of(
+            visitor
+                .ask(Method::PUT, "/console/webhook")
+                .header("Sec-Fetch-Site", "same-origin"),
+        )
+        .await;
+        assert_eq!((wrong.status, wrong.header("allow")), (405, "GET, HEAD"));
+    });
+}
+
+#[test]
+fn nothing_is_done_for_another_site() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let secret = server.key("secret");
+    block_on(async {
+        let visitor = Visitor::sign_in(&server, &secret).await;
+        let word = visitor.word().await;
+        let host = server.address().to_owned();
+        let own = format!("http://{host}");
+        let path = "/console/keys/create";
+        let send = async |headers: &[(&str, &str)], word: &str| {
+            let mut request = form(
+                visitor.ask(Method::POST, path),
+                &[("kind", "client"), ("word", word)],
+            );
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            Seen::of(request).await.status
+        };
+        for headers in [
+            &[("Sec-Fetch-Site", "cross-site")][..],
+            &[("Sec-Fetch-Site", "same-site"), ("Origin", &own)],
+            &[("Origin", "https://evil.example")],
+            &[("Origin", "null")],
+            &[],
+        ] {
+            assert_eq!(send(headers, &word).await, 403, "{headers:?}");
+        }
+        let other = Visitor::sign_in(&server, &secret).await.word().await;
+        for wrong in ["", "AAAA", &other] {
+            assert_eq!(send(&[("Sec-Fetch-Site", "same-origin")], wrong).await, 403);
+        }
+        let keys = visitor.page("/console/keys").await;
+        assert_eq!(
+            keys.text.matches("pk_sandbox_").count(),
+            0,
+            "nothing was done"
+        );
+        assert_eq!(send(&[("Origin", &own)], &word).await, 200);
+        let cross = http()
+            .post(format!("{}/console/sign-in", server.api))
+            .header("Sec-Fetch-Site", "cross-site");
+        assert_eq!(Seen::of(form(cross, &[("key", &secret)])).await.status, 403);
+    });
+}

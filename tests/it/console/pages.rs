@@ -1,0 +1,232 @@
+//! What the console shows, to whom, and what it shows only once.
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::tenant::{PAGES, api, key, session};
+use super::visitor::Visitor;
+use crate::server::{Folder, Server, block_on};
+
+/// Whatever `visitor` asks for of another tenant, it is not there.
+async fn sees_nothing(visitor: &Visitor, paths: &[String], delivery: &str, key_id: &str) {
+    for path in paths {
+        let seen = visitor.get(path).await;
+        assert_eq!(seen.status, 404, "{path}");
+        assert!(!seen.text.contains("ours-alone"));
+    }
+    for path in PAGES {
+        let seen = visitor.page(path).await;
+        assert!(
+            !seen.text.contains("ours-alone") && !seen.text.contains("192.0.2.1"),
+            "{path}"
+        );
+    }
+    let retried = visitor
+        .post(&format!("/console/deliveries/{delivery}/retry"), &[])
+        .await;
+    let revoked = visitor
+        .post(&format!("/console/keys/key_{key_id}/revoke"), &[])
+        .await;
+    assert_eq!((retried.status, revoked.status), (404, 404));
+}
+
+#[test]
+fn one_tenant_never_opens_anothers_page() {
+    let folder = Folder::new();
+    let server = Server::start(
+        &folder,
+        &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "192.0.2.1/32")],
+    );
+    let secret = server.key("secret");
+    block_on(async {
+        let webhook = json!({ "url": "https://192.0.2.1/hook" });
+        api(
+            &server,
+            Method::POST,
+            "/v1/webhooks",
+            &secret,
+            Some(&webhook),
+        )
+        .await;
+        let id = session(&server, &secret, "ours-alone").await;
+        let list = api(
+            &server,
+            Method::GET,
+            "/v1/webhooks/deliveries",
+            &secret,
+            None,
+        )
+        .await;
+        let delivery = list["data"][0]["id"].as_str().unwrap().to_owned();
+        let own = Visitor::sign_in(&server, &secret).await;
+        let keys = own.page("/console/keys").await;
+        let key_id = keys
+            .between("action=\"/console/keys/key_", "/revoke")
+            .to_owned();
+        let paths = [
+            format!("/console/sessions/{id}"),
+            format!("/console/sessions/{id}/live"),
+            format!("/console/deliveries/{delivery}"),
+        ];
+        for path in &paths {
+            assert_eq!(own.get(path).await.status, 200, "{path}");
+        }
+        for other in [
+            key(&folder, "it", "live", "secret"),
+            key(&folder, "other", "sandbox", "secret"),
+        ] {
+            let visitor = Visitor::sign_in(&server, &other).await;
+            sees_nothing(&visitor, &paths, &delivery, &key_id).await;
+        }
+        let live = Visitor::sign_in(&server, &key(&folder, "it", "live", "secret")).await;
+        assert!(
+            live.page("/console")
+                .await
+                .text
+                .contains("<strong>Live</strong>")
+        );
+        assert!(
+            own.page("/console")
+                .await
+                .text
+                .contains("<strong>Sandbox</strong>")
+        );
+    });
+}
+
+#[test]
+fn what_was_stored_comes_out_as_text() {
+    const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>";
+    let folder = Folder::new();
+    let server = Server::start(
+        &folder,
+        &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "192.0.2.1/32")],
+    );
+    let secret = key(&folder, HOSTILE, "sandbox", "secret");
+    block_on(async {
+        let webhook = json!({ "url": "https://192.0.2.1/hook?'><script>alert(1)</script>" });
+        api(
+            &server,
+            Method::POST,
+            "/v1/webhooks",
+            &secret,
+            Some(&webhook),
+        )
+        .await;
+        let id = session(&server, &secret, HOSTILE).await;
+        let list = api(
+            &server,
+            Method::GET,
+            "/v1/webhooks/deliveries",
+            &secret,
+            None,
+        )
+        .await;
+        let delivery = list["data"][0]["id"].as_str().unwrap().to_owned();
+        let visitor = Visitor::sign_in(&server, &secret).await;
+        let reflected = [
+            "/console/sessions?deliveryId=%22%3E%3Cscript%3Ealert(1)%3C/script%3E&from=%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
+            "/console/deliveries?status=%22%3E%3Cscript%3Ealert(1)%3C/script%3E&sessionId=%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
+            "/console/keys?revoked=%3Cscript",
+            "/console/sign-in?next=/console/%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
+        ];
+        let stored = [
+            format!("/console/sessions/{id}"),
+            format!("/console/deliveries/{delivery}"),
+        ];
+        let all = PAGES
+            .into_iter()
+            .chain(stored.iter().map(String::as_str))
+            .chain(reflected);
+        for path in all {
+            let seen = visitor.page(path).await;
+            assert_eq!(
+                seen.text.matches("<script").count(),
+                1,
+                "{path}: only our own"
+            );
+            assert!(
+                !seen.text.contains("<img") && !seen.text.contains("alert(1)</script>"),
+                "{path}"
+            );
+        }
+        let page = visitor.page(&stored[0]).await;
+        assert!(
+            page.text.contains("&lt;script&gt;alert(1)"),
+            "it is shown, as text"
+        );
+    });
+}
+
+#[test]
+fn a_secret_is_shown_once() {
+    let folder = Folder::new();
+    let server = Server::start(
+        &folder,
+        &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "192.0.2.1/32")],
+    );
+    let secret = server.key("secret");
+    block_on(async {
+        let visitor = Visitor::sign_in(&server, &secret).await;
+        assert!(
+            visitor
+                .page("/console/webhook")
+                .await
+                .text
+                .contains("No webhook yet")
+        );
+        let bad = visitor
+            .post(
+                "/console/webhook/register",
+                &[("url", "http://192.0.2.1/hook")],
+            )
+            .await;
+        assert!(
+            bad.text.contains("the scheme must be https")
+                && bad.text.contains("value=\"http://192.0.2.1/hook\"")
+        );
+        let url = [("url", "https://192.0.2.1/hook")];
+        let made = visitor.post("/console/webhook/register", &url).await;
+        assert!(made.shown_once().starts_with("whsec_"));
+        let again = visitor.post("/console/webhook/register", &url).await;
+        assert!(
+            again.text.contains("There is a webhook already") && !again.text.contains("whsec_")
+        );
+        assert!(
+            !visitor
+                .page("/console/webhook")
+                .await
+                .text
+                .contains("whsec_")
+        );
+
+        let rotated = visitor
+            .post("/console/webhook/rotate", &[("overlapSec", "3600")])
+            .await;
+        assert_ne!(rotated.shown_once(), made.shown_once());
+        let refused = visitor
+            .post("/console/webhook/rotate", &[("overlapSec", "3600")])
+            .await;
+        assert!(
+            refused.text.contains("The previous secret still signs")
+                && !refused.text.contains("whsec_")
+        );
+        assert!(
+            visitor
+                .page("/console/webhook")
+                .await
+                .text
+                .contains("The one before signs too")
+        );
+
+        for (act, said) in [
+            ("pause", "is paused"),
+            ("resume", "is on again"),
+            ("delete", "was deleted"),
+        ] {
+            let done = visitor.post(&format!("/console/webhook/{act}"), &[]).await;
+            assert!(visitor.page(done.to()).await.text.contains(said), "{act}");
+        }
+        assert!(visitor.post("/console/webhook/test", &[]).await.status == 404);
+    });
+}

@@ -1,0 +1,155 @@
+//! Somebody at the console, without a browser: a cookie, and forms that are filled as a browser fills them.
+
+use reqwest::header::{COOKIE, HeaderMap, LOCATION, SET_COOKIE};
+use reqwest::{Client, Method, RequestBuilder};
+
+use crate::server::Server;
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Seen {
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
+        let answer = request.send().await.unwrap();
+        Self {
+            status: answer.status().as_u16(),
+            headers: answer.headers().clone(),
+            text: answer.text().await.unwrap(),
+        }
+    }
+
+    pub(crate) fn header(&self, name: impl reqwest::header::AsHeaderName) -> &str {
+        let value = self.headers.get(name);
+        value.map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Where the browser is sent.
+    pub(crate) fn to(&self) -> &str {
+        assert_eq!(self.status, 303, "{self:?}");
+        self.header(LOCATION)
+    }
+
+    /// What stands between two texts, first.
+    pub(crate) fn between(&self, before: &str, after: &str) -> &str {
+        let (_, rest) = self.text.split_once(before).unwrap();
+        rest.split_once(after).unwrap().0
+    }
+
+    /// What the code block of a thing that is shown once says.
+    pub(crate) fn shown_once(&self) -> &str {
+        let (_, rest) = self.text.split_once("id=\"once\"").unwrap();
+        rest.split_once("<code>")
+            .unwrap()
+            .1
+            .split_once("</code>")
+            .unwrap()
+            .0
+    }
+}
+
+/// A client that goes nowhere by itself.
+pub(crate) fn http() -> Client {
+    Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(std::time::Duration::from_secs(30))
+        .build()
+        .unwrap()
+}
+
+/// Somebody who is signed in.
+pub(crate) struct Visitor {
+    http: Client,
+    api: String,
+    pub(crate) cookie: String,
+}
+
+impl Visitor {
+    pub(crate) async fn sign_in(server: &Server, key: &str) -> Self {
+        let http = http();
+        let entered = enter(&http, &server.api, key).await;
+        assert_eq!(entered.to(), "/console");
+        let cookie = entered
+            .header(SET_COOKIE)
+            .split(';')
+            .next()
+            .unwrap()
+            .to_owned();
+        Self {
+            http,
+            api: server.api.clone(),
+            cookie,
+        }
+    }
+
+    pub(crate) fn ask(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.api));
+        request.header(COOKIE, &self.cookie)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Seen {
+        Seen::of(self.ask(Method::GET, path)).await
+    }
+
+    /// The page, which must be one.
+    pub(crate) async fn page(&self, path: &str) -> Seen {
+        let seen = self.get(path).await;
+        assert_eq!(seen.status, 200, "{path}: {seen:?}");
+        assert_eq!(seen.header("content-type"), "text/html; charset=utf-8");
+        seen
+    }
+
+    /// The word that this session's forms carry.
+    pub(crate) async fn word(&self) -> String {
+        let page = self.page("/console/keys").await;
+        page.between("name=\"word\" value=\"", "\"").to_owned()
+    }
+
+    /// Sends a form of this session.
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Seen {
+        let word = self.word().await;
+        let mut fields = fields.to_vec();
+        fields.push(("word", &word));
+        Seen::of(
+            form(self.ask(Method::POST, path), &fields).header("Sec-Fetch-Site", "same-origin"),
+        )
+        .await
+    }
+}
+
+/// Tries to sign in.
+pub(crate) async fn enter(http: &Client, api: &str, key: &str) -> Seen {
+    let request = http.post(format!("{api}/console/sign-in"));
+    Seen::of(form(request, &[("key", key)]).header("Sec-Fetch-Site", "same-origin")).await
+}
+
+/// The request with a form's body.
+pub(crate) fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
+    let mut body = String::new();
+    for (name, value) in fields {
+        if !body.is_empty() {
+            body.push('&');
+        }
+        body.push_str(&format!("{name}={}", percent(value)));
+    }
+    request
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .body(body)
+}
+
+fn percent(text: &str) -> String {
+    text.bytes()
+        .map(|byte| {
+            if byte.is_ascii_alphanumeric() {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,132 @@
+//! Event streams of the real process: over a kill -9, and while it stops.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::phone::{Client, delivery};
+use crate::server::{Folder, Server, block_on};
+
+/// The messages that come until nothing comes for this long, or to the end.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Messages as they stand on the wire, with their numbers.
+async fn messages(server: &Server, key: &str, id: &str, after: usize) -> Vec<String> {
+    let request = reqwest::Client::builder().no_proxy().build().unwrap();
+    let mut answer = request
+        .get(format!("{}/v1/sessions/{id}/events", server.api))
+        .header("Service-Key", key)
+        .header("Last-Event-ID", after)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(answer.status(), 200);
+    let mut text = String::new();
+    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(QUIET, answer.chunk()).await {
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    let blocks = text.split_terminator("\n\n");
+    blocks
+        .filter(|block| block.starts_with("id: "))
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+async fn send(client: &Client, path: &str, bodies: &[String]) {
+    for body in bodies {
+        let (status, answer) = client.until_answered(path, Some(body), None).await;
+        assert_eq!(status, 202, "{answer}");
+    }
+}
+
+#[test]
+fn a_stream_goes_on_after_a_crash_where_it_was() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let place = Arc::new(RwLock::new(server.api.clone()));
+    let key = server.key("secret");
+    let client = Client::new(&place, &key);
+    let delivery = delivery(1);
+    let bodies: Vec<_> = delivery
+        .batches(15.0)
+        .map(|batch| batch.json().unwrap())
+        .collect();
+    let (begin, rest) = bodies.split_at(bodies.len() / 2);
+
+    let start = delivery.start.to_string();
+    let (status, session) =
+        block_on(client.until_answered("/v1/sessions/start", Some(&start), None));
+    assert_eq!(status, 201, "{session}");
+    let id = session["sessionId"].as_str().unwrap();
+    let path = format!("/v1/sessions/{id}/telemetry");
+    let mut told = block_on(async {
+        send(&client, &path, begin).await;
+        messages(&server, &key, id, 0).await
+    });
+    assert!(!told.is_empty(), "half a delivery has events");
+    server.kill();
+
+    let server = Server::start(&folder, &[]);
+    place.write().unwrap().clone_from(&server.api);
+    let stop = json!({ "sessionId": id }).to_string();
+    block_on(async {
+        let after = told.len();
+        let sending = async {
+            send(&client, &path, rest).await;
+            let (status, _) = client
+                .until_answered("/v1/sessions/stop", Some(&stop), None)
+                .await;
+            assert_eq!(status, 200);
+        };
+        let (more, ()) = tokio::join!(messages(&server, &key, id, after), sending);
+        told.extend(more);
+        let all = messages(&server, &key, id, 0).await;
+        assert_eq!(told, all);
+        let ids: Vec<_> = (1..=all.len()).map(|id| format!("id: {id}\n")).collect();
+        assert!(
+            all.iter()
+                .zip(&ids)
+                .all(|(message, id)| message.starts_with(id))
+        );
+        let data = |message: &str| -> Value {
+            let (_, data) = message.split_once("data: ").unwrap();
+            serde_json::from_str(data).unwrap()
+        };
+        let [.., insight, end] = &all[..] else {
+            panic!("{all:?}")
+        };
+        assert_eq!(data(insight)["status"], "ready");
+        assert_eq!(data(end)["status"], "completed");
+    });
+    server.stop();
+}
+
+#[test]
+fn a_stopping_server_does_not_wait_for_those_who_watch() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let place = Arc::new(RwLock::new(server.api.clone()));
+    let key = server.key("secret");
+    let client = Client::new(&place, &key);
+    let start = delivery(0).start.to_string();
+    block_on(async {
+        let (_, session) = client
+            .until_answered("/v1/sessions/start", Some(&start), None)
+            .await;
+        let id = session["sessionId"].as_str().unwrap();
+        let request = reqwest::Client::builder().no_proxy().build().unwrap();
+        let url = format!("{}/v1/sessions/{id}/events", server.api);
+        let mut answer = request
+            .get(url)
+            .header("Service-Key", &key)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(answer.status(), 200);
+        server.terminate();
+        // The stream ends as a stream does, without a broken connection.
+        assert_eq!(answer.chunk().await.unwrap(), None);
+    });
+    assert!(server.ended(Duration::from_secs(20)).success());
+}
