@@ -41,6 +41,7 @@ mod sessions;
 mod start;
 mod stop;
 mod telemetry;
+mod waking;
 mod webhooks;
 mod websocket;
 

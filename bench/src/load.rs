@@ -10,6 +10,8 @@ pub mod overload;
 pub mod process;
 pub mod ratio;
 pub mod report;
+pub mod restart;
+pub mod server;
 pub mod socket;
 pub mod streams;
 pub mod target;

@@ -246,8 +246,9 @@ def ingest():
                   quantiles("porchlight_http_request_seconds", "", 'route="/v1/sessions/{id}/telemetry"')),
             panel("In flight", "Bytes of bodies that are admitted and not acknowledged; beyond 256 MiB a node refuses.", "bytes",
                   [("sum by (instance) (porchlight_ingest_in_flight_bytes{$$})", "{{instance}}")]),
-            panel("Requests in flight", "Requests that are being answered.", "short",
-                  [("sum by (instance) (porchlight_http_in_flight_requests{$$})", "{{instance}}")]),
+            panel("Requests in flight", "Requests that are being answered, and how many batches may be under way before others are refused.", "short",
+                  [("sum by (instance) (porchlight_http_in_flight_requests{$$})", "{{instance}}"),
+                   ("sum by (instance) (porchlight_ingest_limit_batches{$$})", "{{instance}}, limit of batches")]),
         ]),
         ("Requests by route", [
             panel("Requests", "Requests answered, by route and method.", "reqps",

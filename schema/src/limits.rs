@@ -42,6 +42,19 @@ pub const BODY_WHOLE_MS_MAX: u64 = 30_000;
 pub const SESSION_IN_FLIGHT_MAX: u32 = 8;
 /// Bytes of bodies that one node has admitted and not yet acknowledged.
 pub const NODE_IN_FLIGHT_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// How long a batch may take on average from its last byte to its acknowledgement before others are refused, where the
+/// disk is fast: several group commits of about a millisecond, and below the p99 of a node that keeps up.
+pub const INGEST_DELAY_US_TARGET: u32 = 5_000;
+/// Batches of one node between their last byte and their acknowledgement that are always admitted: with fewer, a group
+/// commit has too few to share its sync.
+pub const INGEST_BATCHES_MIN: u32 = 64;
+/// The same before anything is known of the machine.
+pub const INGEST_BATCHES_START: u32 = 256;
+/// The same at most: the store's writer takes no more.
+pub const INGEST_BATCHES_MAX: u32 = 2_048;
+/// Batches of one node that are acknowledged and wait for their sessions' actors, about 1 KB each, before others are
+/// refused.
+pub const NODE_MAILBOX_MAX: u32 = 16_384;
 /// Batches waiting in one session's mailbox; beyond it the session reads them from the journal instead.
 pub const SESSION_MAILBOX_MAX: u32 = 64;
 /// Writes waiting for the committer of the embedded store.
@@ -212,6 +225,13 @@ const _: () = assert!(TENANT_EVENT_STREAMS_MAX <= NODE_EVENT_STREAMS_MAX);
 const _: () = assert!(2 * SOCKET_PING_MS < SOCKET_SILENCE_MS_MAX);
 const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);
 const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
+const _: () = assert!(INGEST_BATCHES_MIN <= INGEST_BATCHES_START);
+const _: () = assert!(INGEST_BATCHES_START <= INGEST_BATCHES_MAX);
+const _: () = assert!(
+    (INGEST_BATCHES_MAX as usize) < COMMIT_QUEUE_MAX,
+    "what is admitted finds room with the writer"
+);
+const _: () = assert!(SESSION_MAILBOX_MAX < NODE_MAILBOX_MAX);
 const _: () = assert!(
     KIND_LAG_MS_MAX < GAP_MS,
     "a kind that lags must not be taken for a gap"

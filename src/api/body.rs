@@ -23,7 +23,11 @@ use porchlight_schema::limits::{
 use tokio::time::Instant;
 
 use super::problem::{Code, Problem};
+use super::waking::look_again;
 use unpack::Coding;
+
+/// Room that is made for a body that comes in pieces, to begin with; it doubles as needed.
+const ROOM_BYTES_FIRST: usize = 64 * 1024;
 
 /// How large a body may be.
 #[derive(Debug, Clone, Copy)]
@@ -178,7 +182,9 @@ impl Announced {
             return Ok(first);
         }
         let mut admitted = self.bytes();
-        let mut body = BytesMut::with_capacity(admitted.max(first.len()));
+        // What was announced is admitted, and yet takes no memory before it comes.
+        let room = admitted.min(ROOM_BYTES_FIRST).max(first.len());
+        let mut body = BytesMut::with_capacity(room);
         let mut next = Some(first);
         while let Some(chunk) = next {
             let length = body.len() + chunk.len();
@@ -200,6 +206,7 @@ impl Announced {
 struct Chunks<S> {
     payload: S,
     deadlines: Deadlines,
+    has_waited: bool,
     ends_at: Option<Instant>,
 }
 
@@ -208,12 +215,20 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
         Self {
             payload,
             deadlines,
+            has_waited: false,
             ends_at: None,
         }
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
-        let item = match self.payload.next().now_or_never() {
+        let mut item = self.payload.next().now_or_never();
+        // The framework feeds the body after it has called the handler once: most often there is nothing to wait for.
+        if item.is_none() && !self.has_waited {
+            self.has_waited = true;
+            look_again().await;
+            item = self.payload.next().now_or_never();
+        }
+        let item = match item {
             Some(item) => item,
             None => {
                 let now = Instant::now();

@@ -10,6 +10,7 @@ use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
 use super::call::{Call, session_not_found};
 use super::format::{Format, Negotiated};
 use super::problem::{Code, Fault, Problem};
+use super::waking::{look_again, together};
 
 /// Takes one batch. 202 `{sessionId, ackSeq}`, in the form that was sent, once it is durable and not before.
 ///
@@ -32,17 +33,21 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
         answer,
         announced,
     } = Format::negotiate(call.headers())?;
-    let mut permit = service
-        .admit(&target, announced.bytes())
-        .map_err(not_admitted)?;
+    let mut permit = match service.admit(&target, announced.bytes()) {
+        Ok(permit) => permit,
+        Err(error) => {
+            // A body that has come along with its head is passed over; unread, it would cost its connection.
+            look_again().await;
+            return Err(not_admitted(error));
+        }
+    };
     let grow = |bytes| permit.grow(bytes).map_err(not_admitted);
     let body = announced
         .read(call.payload, call.state.config.body_deadlines, grow)
         .await?;
     let decoded = decode(sent, &body)?;
     drop(body);
-    service
-        .ingest(&target, permit, decoded.seq, decoded.batch)
+    together(service.ingest(&target, permit, decoded.seq, decoded.batch))
         .await
         .map_err(not_taken)?;
     let body = answer.acknowledge(session_id, decoded.seq);

@@ -1,21 +1,19 @@
-//! `porchlight evaluate`: labelled recordings through the detectors of this very binary, and how right they are.
+//! `porchlight evaluate`: labelled recordings, and simulated deliveries, through the detectors and the scoring of this
+//! very binary, and how right they are.
 
+mod page;
 mod simulated;
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
 use porchlight_bench::sim::ParameterSet;
-use porchlight_core::context::SessionContext;
-use porchlight_core::evaluate::{Detected, Evaluation, Labels, text};
-use porchlight_core::timeline::Timeline;
-use porchlight_schema::sample::Sample;
-use porchlight_schema::sample::json::decode_sample;
-use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
-use porchlight_schema::session::{Address, Point};
+use porchlight_core::evaluate::{Evaluation, Fields, Recording, fields_text, judged, text};
+use serde::Serialize;
+
+use page::Shown;
 
 const RECORDING: &str = ".ndjson.gz";
 const LABELS: &str = ".labels.json";
@@ -37,21 +35,61 @@ pub(crate) struct Arguments {
     /// JSON instead of a table.
     #[arg(long)]
     json: bool,
+    /// One page that shows each recording: labels and detections above the signals.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// How right everything was, over recordings.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    events: Evaluation,
+    fields: Fields,
+}
+
+impl Report {
+    /// Runs one recording and adds it; what is shown of it on the page.
+    fn add(&mut self, recording: &Recording) -> anyhow::Result<Shown> {
+        let detected = recording.detect(&[])?;
+        let replayed = recording.replayed();
+        let scored = recording.score(&replayed);
+        let labels = &recording.labels;
+        self.events.add(labels, &detected);
+        let storey_known = recording.context.storey_height_m.is_some();
+        self.fields.add(&labels.facts, &scored, storey_known);
+        Ok(Shown {
+            name: recording.name.clone(),
+            judged: judged(labels, &detected),
+            spans: labels.labelled_spans.clone(),
+            windows: replayed.windows,
+            score: scored.score,
+            facts: labels.facts.clone(),
+        })
+    }
+
+    fn text(&self) -> String {
+        format!("{}\n{}", text(&self.events), fields_text(&self.fields))
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut page = page::Page::default();
     if let Some(folder) = &arguments.folder {
-        let mut evaluation = Evaluation::default();
+        let mut report = Report::default();
         let names = names(folder, &arguments.prefix)?;
         for name in &names {
-            let (labels, detected) = detect(folder, name).with_context(|| name.clone())?;
-            evaluation.add(&labels, &detected);
+            let recording = read(folder, name).with_context(|| name.clone())?;
+            let shown = report.add(&recording).with_context(|| name.clone())?;
+            if arguments.html.is_some() {
+                page.add(&shown);
+            }
         }
         if arguments.json {
-            say!("{}", serde_json::to_string_pretty(&evaluation)?)?;
+            say!("{}", serde_json::to_string_pretty(&report)?)?;
         } else {
-            say!("{} recordings\n\n{}", names.len(), text(&evaluation))?;
+            say!("{} recordings\n\n{}", names.len(), report.text())?;
         }
+        page.table("Recordings", &report.text());
     }
     if let Some(per_kind) = arguments.simulated {
         let set = if arguments.held_out {
@@ -59,16 +97,20 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         } else {
             ParameterSet::Tuning
         };
-        let report = simulated::run(per_kind, set, 1)?;
+        let drawn = arguments.html.is_some().then_some(&mut page);
+        let report = simulated::run(per_kind, set, drawn)?;
         if arguments.json {
             say!("{}", serde_json::to_string_pretty(&report)?)?;
         } else {
             say!(
                 "{per_kind} simulated deliveries of each kind\n\n{}",
-                text(&report.events)
+                report.text()
             )?;
-            say!("{}", simulated::text(&report))?;
         }
+        page.table("Simulated deliveries", &report.text());
+    }
+    if let Some(file) = &arguments.html {
+        std::fs::write(file, page.html()).with_context(|| file.display().to_string())?;
     }
     Ok(())
 }
@@ -90,69 +132,14 @@ fn names(folder: &Path, prefix: &str) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Runs one recording as one session.
-fn detect(folder: &Path, name: &str) -> anyhow::Result<(Labels, Vec<Detected>)> {
+fn read(folder: &Path, name: &str) -> anyhow::Result<Recording> {
     let labels = std::fs::read(folder.join(format!("{name}{LABELS}"))).context("its labels")?;
-    let labels = serde_json::from_slice(&labels).context("its labels")?;
-    let batch = read(&folder.join(format!("{name}{RECORDING}")))?;
-    let context = SessionContext::of_address(&last_place(&batch)?, None);
-    let mut timeline = Timeline::new(&context);
-    let mut opened_at_ms = Vec::new();
-    let mut newest_ms = 0;
-    let mut reader = batch.reader()?;
-    while let Some(sample) = reader.next_sample()? {
-        newest_ms = newest_ms.max(sample.t_ms());
-        timeline.push(&context, sample);
-        opened_at_ms.resize(timeline.events().len(), Some(newest_ms));
-    }
-    timeline.finish(&context);
-    opened_at_ms.resize(timeline.events().len(), Some(newest_ms));
-    let events = timeline.events().iter().zip(opened_at_ms);
-    Ok((
-        labels,
-        events
-            .map(|(&event, opened_at_ms)| Detected {
-                event,
-                opened_at_ms,
-            })
-            .collect(),
-    ))
-}
-
-fn read(file: &Path) -> anyhow::Result<PackedBatch> {
-    let mut builder = BatchBuilder::default();
-    for (number, line) in BufReader::new(MultiGzDecoder::new(File::open(file)?))
-        .lines()
-        .enumerate()
-    {
-        decode_sample(line?.as_bytes(), &mut builder)
-            .with_context(|| format!("line {}", number + 1))?;
-    }
-    Ok(builder.pack())
-}
-
-/// An address where the recording ends: of the place nothing is known.
-fn last_place(batch: &PackedBatch) -> anyhow::Result<Address> {
-    let mut point = Point { lat: 0.0, lng: 0.0 };
-    let mut reader = batch.reader()?;
-    while let Some(sample) = reader.next_sample()? {
-        if let Sample::Location(location) = sample {
-            point = Point {
-                lat: location.lat,
-                lng: location.lng,
-            };
-        }
-    }
-    Ok(Address {
-        line1: String::new(),
-        city: String::new(),
-        country: String::new(),
-        point,
-        unit: None,
-        floor: None,
-        accuracy_m: Address::ACCURACY_M_DEFAULT,
-        storey_height_m: None,
-        entrance: None,
-        gates: Vec::new(),
-    })
+    let file = std::fs::File::open(folder.join(format!("{name}{RECORDING}")))?;
+    let mut lines = Vec::new();
+    MultiGzDecoder::new(file).read_to_end(&mut lines)?;
+    Ok(Recording::read(
+        name,
+        &labels,
+        lines.split(|&byte| byte == b'\n'),
+    )?)
 }

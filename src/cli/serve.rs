@@ -1,7 +1,9 @@
 //! `porchlight serve`, and what speaks to it from beside it: `backup`, `healthcheck`.
 
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
@@ -9,7 +11,7 @@ use super::ConfigArguments;
 use crate::app;
 use crate::config::Config;
 use crate::ops::client::OpsClient;
-use crate::store::EmbeddedStore;
+use crate::store::{EmbeddedStore, OpenError};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -37,7 +39,51 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(data) = &arguments.data {
         config.store.path.clone_from(data);
     }
-    app::run(config, app::Quiet::No, app::Shutdown::Signal, |_bound| {})
+    let served = app::run(config, app::Quiet::No, app::Shutdown::Signal, |_bound| {});
+    if let Err(error) = &served
+        && error.downcast_ref().is_some_and(OpenError::may_pass)
+    {
+        start_anew(error);
+    }
+    served
+}
+
+/// Says which start in a row this is, where an earlier one met a store that took no writes.
+const STARTS_VARIABLE: &str = "_PORCHLIGHT_STARTS";
+/// Starts in a row, the first included.
+const STARTS_MAX: u32 = 4;
+/// The pause before the second start; each further one is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_secs(1);
+
+/// What the next start is called and how long to wait for it; none where there were enough.
+fn next_start(starts_before: Option<&str>) -> Option<(u32, Duration)> {
+    let starts = starts_before.map_or(Some(1), |text| text.parse().ok())?;
+    (1..STARTS_MAX)
+        .contains(&starts)
+        .then(|| (starts + 1, PAUSE_FIRST * (1 << (starts - 1))))
+}
+
+/// The writing thread hangs within the engine and keeps its lock, so that the store can't be opened again by this
+/// process: its place is taken by a new one, with the same arguments and the same number. Comes back where there were
+/// enough starts, or none can be made.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the runtime has ended, and nothing else is to be done"
+)]
+fn start_anew(error: &anyhow::Error) {
+    let starts_before = std::env::var(STARTS_VARIABLE).ok();
+    let Some((start, pause)) = next_start(starts_before.as_deref()) else {
+        return;
+    };
+    tracing::error!(error = format!("{error:#}"), start, "starting anew");
+    std::thread::sleep(pause);
+    if let Ok(binary) = std::env::current_exe() {
+        let failed = std::process::Command::new(binary)
+            .args(std::env::args_os().skip(1))
+            .env(STARTS_VARIABLE, start.to_string())
+            .exec();
+        tracing::error!(error = %failed, "a new start can't be made");
+    }
 }
 
 /// Copies the store: by the server that has it, or, when none runs, by opening it.
@@ -76,4 +122,20 @@ pub(super) fn healthcheck(config: &Config) -> anyhow::Result<()> {
         say!("{text}")?;
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_four_starts_with_ever_longer_pauses() {
+        let sec = Duration::from_secs;
+        assert_eq!(next_start(None), Some((2, sec(1))));
+        assert_eq!(next_start(Some("2")), Some((3, sec(2))));
+        assert_eq!(next_start(Some("3")), Some((4, sec(4))));
+        for enough in ["4", "5", "0", "", "x"] {
+            assert_eq!(next_start(Some(enough)), None, "{enough}");
+        }
+    }
 }

@@ -1,6 +1,13 @@
 //! What is refused before it is read, and how the service stops.
 
-use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
+use std::sync::{Arc, mpsc};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use porchlight::store::engine::Durability;
+use porchlight_schema::limits::{
+    INGEST_BATCHES_START, NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX,
+};
 use serde_json::{Value, json};
 
 use crate::answer::raw;
@@ -64,6 +71,65 @@ async fn too_much_in_flight_is_refused_before_the_body_is_read() {
         202
     );
     server.stop().await;
+}
+
+/// Batches that are sent beyond those that a node takes which was just started.
+const BEYOND: usize = 64;
+
+#[actix::test]
+async fn more_than_is_acknowledged_in_time_is_refused_before_the_body_is_read() {
+    let server = Server::start().await;
+    let mut sessions = Vec::new();
+    for _ in 0..INGEST_BATCHES_START as usize + BEYOND {
+        sessions.push(server.start_session().await);
+    }
+    // The store's writer waits for a word.
+    let (go_on, word) = mpsc::channel::<()>();
+    let store = Arc::clone(&server.store);
+    let halted = actix_rt::spawn(async move {
+        let writer = store.committer();
+        writer
+            .run(0, Durability::Synced, move |_| {
+                let _word = word.recv();
+                Ok(())
+            })
+            .await
+    });
+    let (server, first) = (&server, &batch(0));
+    let mut answers: FuturesUnordered<_> = sessions
+        .iter()
+        .map(|session| async move {
+            server
+                .post(&telemetry(&session.id), &session.token, first)
+                .await
+        })
+        .collect();
+    for _ in 0..BEYOND / 2 {
+        let refused = answers.next().await.unwrap();
+        assert_eq!(refused.header("retry-after"), "1");
+        refused.is_problem(503, "overloaded");
+    }
+    // Not a byte of the body was sent, and yet there is an answer.
+    let last = sessions.last().unwrap();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n",
+        telemetry(&last.id),
+        last.token
+    );
+    let answer = raw(server.address, head.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    go_on.send(()).unwrap();
+    halted.await.unwrap().unwrap();
+    let mut taken = 0;
+    while let Some(answer) = answers.next().await {
+        taken += u32::from(answer.status == 202);
+    }
+    assert!(taken >= INGEST_BATCHES_START, "{taken} were taken");
+    let again = server
+        .post(&telemetry(&last.id), &last.token, &batch(1))
+        .await;
+    assert_eq!(again.status, 202, "there is room again");
+    drop(answers);
 }
 
 #[actix::test]

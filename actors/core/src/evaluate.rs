@@ -5,7 +5,9 @@
 //! over all labels that the recording's streams can decide; precision only over types that are labelled exhaustively,
 //! and inside the labelled spans. What no stream of the recording can show is counted apart, as not decidable.
 
+mod fields;
 mod matching;
+mod recording;
 mod table;
 
 use std::collections::BTreeMap;
@@ -13,7 +15,10 @@ use std::collections::BTreeMap;
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
-pub use table::text;
+pub use fields::{Claim, Facts, Field, Fields, Floors, Time};
+pub use matching::{Judged, Verdict, judged};
+pub use recording::{Recording, RecordingError};
+pub use table::{fields_text, text};
 
 /// Labels of one recording, as they stand beside it in JSON.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -34,6 +39,21 @@ pub struct Labels {
     /// What happened.
     #[serde(default)]
     pub segments: Vec<Segment>,
+    /// What is known of the whole.
+    #[serde(default)]
+    pub facts: Facts,
+    /// The body of the session's start, where there was one: its address and its device.
+    #[serde(default)]
+    pub start: serde_json::Value,
+    /// When the session ended, seconds; none: with its last sample.
+    #[serde(default)]
+    pub end_sec: Option<f64>,
+    /// Whether a proof of delivery was attached at the end.
+    #[serde(default)]
+    pub pod: bool,
+    /// Whether the phone never said stop.
+    #[serde(default)]
+    pub timed_out: bool,
 }
 
 /// One labelled event.

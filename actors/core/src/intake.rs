@@ -23,7 +23,6 @@ mod slot;
 use std::collections::VecDeque;
 
 use porchlight_schema::limits::{GAP_MS, KIND_LAG_MS_MAX, SAMPLE_T_MS_MAX};
-use porchlight_schema::sample::packed::{PackedBatch, PackedError};
 use porchlight_schema::sample::{Activity, ActivityType, Imu, Kind, Location, Sample, Steps};
 use porchlight_schema::session::Point;
 use serde::{Deserialize, Serialize};
@@ -353,25 +352,4 @@ impl Intake {
             self.activities.pop_front();
         }
     }
-}
-
-/// The windows of a whole session, for scoring: the very ones that the detectors saw.
-///
-/// # Errors
-///
-/// A batch that is corrupt; the windows before it have been handed to `sink`.
-pub fn windows_of<'a>(
-    context: &SessionContext,
-    batches: impl IntoIterator<Item = &'a PackedBatch>,
-    mut sink: impl FnMut(&Window),
-) -> Result<IntakeCounts, PackedError> {
-    let mut intake = Intake::default();
-    for batch in batches {
-        let mut reader = batch.reader()?;
-        while let Some(sample) = reader.next_sample()? {
-            intake.push(context, sample, &mut sink);
-        }
-    }
-    intake.finish(&mut sink);
-    Ok(intake.counts)
 }

@@ -126,6 +126,10 @@ pub struct Scored {
     /// What the session says of its place, if it is trusted enough to be learned from; day and rider are for the
     /// caller to fill in.
     pub learned: Option<PlaceFacts>,
+    /// When the entrance was passed, if it was found, milliseconds since the start.
+    pub entrance_ms: Option<u32>,
+    /// How long the courier was at the door, if a stay there was found, milliseconds.
+    pub at_door_ms: Option<u32>,
 }
 
 /// Scores a finished session.
@@ -192,7 +196,12 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         weights: weights::VERSION.to_owned(),
         has_path: scene.fixes.len() >= 2,
     };
-    Scored { score, learned }
+    Scored {
+        score,
+        learned,
+        entrance_ms: places.entrance.map(|entrance| entrance.at_ms),
+        at_door_ms: attempts.door.map(|_| attempts.at_door_ms),
+    }
 }
 
 fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) -> Metrics {

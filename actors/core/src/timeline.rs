@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::SessionContext;
 use crate::detect::Detection;
 use crate::intake::{Intake, IntakeCounts};
+use crate::window::Window;
 
 /// Something that happened to an event. Numbers run from 0 without holes, in the order in which it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,13 +154,24 @@ impl Timeline {
 
     /// Takes the next sample, in the order of `seq` and of its place in its batch.
     pub fn push(&mut self, context: &SessionContext, sample: Sample<'_>) {
+        self.push_seen(context, sample, &mut |_| {});
+    }
+
+    /// The same; `see` gets each window that the detectors get, before them.
+    pub fn push_seen(
+        &mut self,
+        context: &SessionContext,
+        sample: Sample<'_>,
+        see: &mut impl FnMut(&Window),
+    ) {
         let Self {
             intake,
             detection,
             log,
         } = self;
         intake.push(context, sample, &mut |window| {
-            detection.observe(context, window, log)
+            see(window);
+            detection.observe(context, window, log);
         });
     }
 
@@ -182,12 +194,20 @@ impl Timeline {
 
     /// The session is over: what is held back is looked at, and what is open ends at the last sample.
     pub fn finish(&mut self, context: &SessionContext) {
+        self.finish_seen(context, &mut |_| {});
+    }
+
+    /// The same; `see` gets each window that the detectors get, before them.
+    pub fn finish_seen(&mut self, context: &SessionContext, see: &mut impl FnMut(&Window)) {
         let Self {
             intake,
             detection,
             log,
         } = self;
-        intake.finish(&mut |window| detection.observe(context, window, log));
+        intake.finish(&mut |window| {
+            see(window);
+            detection.observe(context, window, log);
+        });
         detection.finish(context, log);
     }
 

@@ -8,42 +8,9 @@
 mod load;
 
 use load::{folder, load, names};
-use porchlight_core::score::{Knowledge, ScoreInput, score};
-use porchlight_core::session::replay::Replay;
-use porchlight_schema::insight::Score;
 
 /// The families with positions or pressure; those with a recorded gait only say nothing of a delivery.
 const FAMILIES: [&str; 5] = ["nyc_", "ipin23_", "lift_", "goal_", "vehicle_"];
-
-fn scored(recording: &load::Recording) -> Score {
-    let mut replay = Replay::new(&recording.context);
-    replay.batch(0, &recording.batch);
-    let replayed = replay.finish();
-    score(&ScoreInput {
-        context: &recording.context,
-        windows: &replayed.windows,
-        events: &replayed.events,
-        marks: &replayed.marks,
-        system: &replayed.system,
-        pod: None,
-        duration_ms: recording.batch.t_max_ms(),
-        timed_out: false,
-        missing_batches: 0,
-        quarantined_batches: 0,
-        known: &Knowledge::default(),
-    })
-}
-
-/// What the labels say of the floors between start and end.
-fn floors_change(folder: &std::path::Path, name: &str) -> Option<f64> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a test reads files; the facts are no part of the labels of events"
-    )]
-    let text = std::fs::read(folder.join(format!("{name}.labels.json"))).ok()?;
-    let labels: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    labels["facts"]["floorsChange"].as_f64()
-}
 
 #[test]
 fn honest_phones_are_not_accused_and_floors_are_counted() {
@@ -53,7 +20,7 @@ fn honest_phones_are_not_accused_and_floors_are_counted() {
     let (mut known, mut exact, mut near) = (0_u32, 0_u32, 0_u32);
     for name in FAMILIES.iter().flat_map(|family| names(&folder, family)) {
         let recording = load(&folder, &name);
-        let score = scored(&recording);
+        let score = recording.score(&recording.replayed()).score;
         let summary = &score.summary;
         assert!(
             summary.fraud_score < 0.1 && !summary.suspicious_behavior,
@@ -61,7 +28,7 @@ fn honest_phones_are_not_accused_and_floors_are_counted() {
             summary.fraud_score,
             score.evidence
         );
-        let Some(wanted) = floors_change(&folder, &name) else {
+        let Some(wanted) = recording.labels.facts.floors_change else {
             continue;
         };
         known += 1;

@@ -236,6 +236,8 @@ pub struct Metrics {
     pub bytes: Counter,
     /// Bytes of bodies in flight.
     pub in_flight_bytes: Gauge,
+    /// Batches that may be between their last byte and their acknowledgement.
+    pub ingest_limit: Gauge,
     /// Sessions that record.
     pub sessions_live: Gauge,
     /// Sessions that were started.
@@ -267,6 +269,7 @@ impl Metrics {
             samples_unknown: metrics::counter!(name::INGEST_SAMPLES_UNKNOWN_TOTAL),
             bytes: metrics::counter!(name::INGEST_PACKED_BYTES_TOTAL),
             in_flight_bytes: metrics::gauge!(name::INGEST_IN_FLIGHT_BYTES),
+            ingest_limit: metrics::gauge!(name::INGEST_LIMIT_BATCHES),
             sessions_live: metrics::gauge!(name::SESSIONS_LIVE),
             sessions_started: metrics::counter!(name::SESSIONS_STARTED_TOTAL),
             holes_given_up: metrics::counter!(name::SESSION_HOLES_GIVEN_UP_TOTAL),
@@ -318,6 +321,9 @@ pub fn install() {
     let metrics = Metrics::get();
     metrics.sessions_live.set(0.0);
     metrics.in_flight_bytes.set(0.0);
+    metrics
+        .ingest_limit
+        .set(f64::from(porchlight_schema::limits::INGEST_BATCHES_START));
     metrics.scoring_waiting.set(0.0);
     for &actor in ActorKind::ALL {
         metrics.actor(actor).live.set(0.0);

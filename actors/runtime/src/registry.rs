@@ -5,10 +5,13 @@
 //! armed for handles, so a silent session ends in time without an actor.
 
 mod admission;
+mod gate;
 mod handle;
+mod rest;
+mod send;
 mod watch;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,14 +21,14 @@ use dashmap::DashMap;
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{SESSION_MAILBOX_MAX, WHEEL_AHEAD_MS};
+use porchlight_schema::limits::SESSION_MAILBOX_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
 use crate::observe::{ActorKind, Fact, Metrics};
 use crate::ports::{Clock, Entropy, Note, Poke, SessionRow, Store, StoreError};
 use crate::scoring::ScoringPool;
-use crate::session::{BatchDurable, Drain, Finish, ReadEvents, SessionActor};
+use crate::session::{BatchDurable, ReadEvents, SessionActor};
 use crate::supervision::Verdict;
 use crate::timers::Wheel;
 
@@ -33,11 +36,13 @@ pub use admission::{AdmitError, Permit};
 pub use handle::Handle;
 pub use watch::Watch;
 
+use gate::Gate;
+use handle::Slot;
+use rest::FREEZE_AFTER_MS;
+use send::{admitted_send, tell_finish};
+
 /// How long a caller waits for a session's events before it is told to come again.
 const ASK: Duration = Duration::from_secs(5);
-/// An actor that heard nothing for this long is put to sleep; its state is in the store.
-pub(crate) const PASSIVATE_AFTER_MS: i64 = 5 * 60 * 1000;
-
 /// What a session's actor answers when asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveEvents {
@@ -82,6 +87,9 @@ pub(crate) struct Inner {
     scoring: ScoringPool,
     draining: AtomicBool,
     in_flight_bytes: AtomicUsize,
+    gate: Gate,
+    /// Batches in the mailboxes of all sessions.
+    mailboxes: Arc<AtomicU32>,
     watched: watch::Watched,
 }
 
@@ -128,6 +136,8 @@ impl Registry {
             scoring: parts.scoring,
             draining: AtomicBool::new(false),
             in_flight_bytes: AtomicUsize::new(0),
+            gate: Gate::default(),
+            mailboxes: Arc::default(),
             watched: watch::Watched::default(),
         });
         let registry = Self { inner };
@@ -190,6 +200,13 @@ impl Registry {
 
     /// Takes on a session that records; `heard_at` is when its last batch was taken, or when it was made.
     pub fn adopt(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
+        let handle = self.enter(row, heard_at);
+        self.arm(&handle);
+        handle
+    }
+
+    /// The handle of a session that records, made where there is none.
+    fn enter(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
         let start = &row.start;
         let entry = self
             .inner
@@ -197,48 +214,13 @@ impl Registry {
             .entry(start.session_id)
             .or_insert_with(|| {
                 Metrics::get().sessions_live.increment(1.0);
-                Arc::new(Handle::new(start, heard_at))
+                Arc::new(Handle::new(
+                    start,
+                    heard_at,
+                    Arc::clone(&self.inner.mailboxes),
+                ))
             });
-        let handle = Arc::clone(&entry);
-        drop(entry);
-        self.arm(&handle);
-        handle
-    }
-
-    /// Arms the deadline of a session: when it is over, if nothing more comes, or when it is time to look again.
-    pub(crate) fn arm(&self, handle: &Handle) {
-        let now = self.inner.clock.now();
-        let mut due = self
-            .inner
-            .lifetime
-            .deadline(handle.created_at, handle.heard_at());
-        if handle.has_actor() {
-            due = due.min(handle.heard_at().plus_ms(PASSIVATE_AFTER_MS));
-        }
-        let ahead_ms = due.since_ms(now).clamp(1, WHEEL_AHEAD_MS as i64);
-        if let Some(lane) = self.lane(handle.session_id) {
-            lane.wheel
-                .arm(handle.session_id, Duration::from_millis(ahead_ms as u64));
-        }
-    }
-
-    fn on_deadline(&self, handle: Arc<Handle>, on_due: &OnDue) {
-        let now = self.inner.clock.now();
-        if now
-            >= self
-                .inner
-                .lifetime
-                .deadline(handle.created_at, handle.heard_at())
-        {
-            on_due(self.clone(), handle);
-            return;
-        }
-        if now.since_ms(handle.heard_at()) >= PASSIVATE_AFTER_MS
-            && let Some(actor) = handle.take_idle_actor()
-        {
-            tell_drain(&actor);
-        }
-        self.arm(&handle);
+        Arc::clone(&entry)
     }
 
     /// A batch is durable: called by the store, on its own thread, right after the commit. Never waits.
@@ -258,7 +240,7 @@ impl Registry {
             return;
         }
         // First, for an actor that has died with a full mailbox is replaced here, and its count forgotten.
-        let Some(actor) = self.actor_in(&mut slot.actor, handle) else {
+        let Some(actor) = self.actor_in(&mut slot, handle) else {
             return;
         };
         if handle.queued() >= SESSION_MAILBOX_MAX {
@@ -282,18 +264,22 @@ impl Registry {
     }
 
     /// The session's actor, started if there is none.
-    fn actor_in(
-        &self,
-        slot: &mut Option<Addr<SessionActor>>,
-        handle: &Arc<Handle>,
-    ) -> Option<Addr<SessionActor>> {
-        if let Some(actor) = slot.as_ref().filter(|actor| actor.connected()) {
+    fn actor_in(&self, slot: &mut Slot, handle: &Arc<Handle>) -> Option<Addr<SessionActor>> {
+        if let Some(actor) = slot.actor.as_ref().filter(|actor| actor.connected()) {
             return Some(actor.clone());
         }
         let lane = self.lane(handle.session_id)?;
-        let actor = SessionActor::spawn(&lane.arbiter, self.clone(), Arc::clone(handle));
-        *slot = Some(actor.clone());
+        let frozen = slot.frozen.take();
+        let actor = SessionActor::spawn(&lane.arbiter, self.clone(), Arc::clone(handle), frozen);
+        slot.actor = Some(actor.clone());
         handle.clear_queue();
+        // It is put to rest again when it hears nothing.
+        let over_at = self
+            .inner
+            .lifetime
+            .deadline(handle.created_at, handle.heard_at());
+        let left_ms = over_at.since_ms(self.inner.clock.now());
+        self.arm_for(handle.session_id, left_ms.min(FREEZE_AFTER_MS));
         Some(actor)
     }
 
@@ -306,7 +292,7 @@ impl Registry {
                     if slot.restarting {
                         None
                     } else {
-                        self.actor_in(&mut slot.actor, handle)
+                        self.actor_in(&mut slot, handle)
                     }
                 };
                 match actor {
@@ -360,6 +346,7 @@ impl Registry {
         let verdict = {
             let mut slot = handle.slot();
             slot.actor = None;
+            slot.frozen = None;
             slot.restarting = true;
             slot.budget.on_panic(self.inner.clock.now())
         };
@@ -388,7 +375,7 @@ impl Registry {
             slot.restarting = false;
             let waits = registry.ending(handle.session_id).is_some();
             if waits || registry.handle(handle.session_id).is_some() {
-                registry.actor_in(&mut slot.actor, &handle);
+                registry.actor_in(&mut slot, &handle);
             }
         });
     }
@@ -442,57 +429,4 @@ impl Registry {
     pub fn in_flight_bytes(&self) -> usize {
         self.inner.in_flight_bytes.load(Ordering::Relaxed)
     }
-
-    /// Lets every actor write its snapshot and stop; how many did.
-    pub(crate) async fn drain(&self) -> usize {
-        let handles: Vec<_> = self
-            .inner
-            .sessions
-            .iter()
-            .map(|entry| Arc::clone(&entry))
-            .collect();
-        let mut drained = 0;
-        for handles in handles.chunks(256) {
-            let told = handles
-                .iter()
-                .filter_map(|handle| handle.slot().actor.take())
-                .map(|actor| actor.send(Drain));
-            let told: Vec<_> = told.collect();
-            drained += futures_util::future::join_all(told)
-                .await
-                .into_iter()
-                .filter(Result::is_ok)
-                .count();
-        }
-        self.inner
-            .lanes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
-        drained
-    }
-}
-
-/// Sends what was admitted: the handle's count bounds the mailbox, which actix does not.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place that has already admitted"
-)]
-fn admitted_send(actor: &Addr<SessionActor>, message: BatchDurable) {
-    actor.do_send(message);
-}
-
-/// Tells an actor that nobody can reach any more to write its state and stop.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "at most one for each actor, after the last of its other messages"
-)]
-fn tell_drain(actor: &Addr<SessionActor>) {
-    actor.do_send(Drain);
-}
-
-/// Tells the actor of a session that is scored to stop.
-#[expect(clippy::disallowed_methods, reason = "one for each actor, its last")]
-fn tell_finish(actor: &Addr<SessionActor>) {
-    actor.do_send(Finish);
 }

@@ -4,6 +4,7 @@
 //! While the actor waits for the store, its mailbox waits too (`ctx.wait`): messages are handled one after the
 //! other, never interleaved.
 
+mod running;
 mod watching;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,20 +16,19 @@ use actix_rt::ArbiterHandle;
 use porchlight_core::context::SessionContext;
 use porchlight_core::session::{SessionMachine, Step};
 use porchlight_schema::sample::packed::PackedBatch;
-use porchlight_schema::time::TimestampMs;
 
 use crate::observe::{ActorKind, ActorMetrics, Fact, MessageKind, Metrics, Outcome, StopReason};
 use crate::ports::{JournalEntry, Note, Snapshot, StoreResult};
 use crate::registry::{Handle, LiveEvents, Registry};
 
+pub(crate) use running::Frozen;
+use running::Running;
 pub(crate) use watching::ReadTold;
 
 /// Batches read from the journal at once.
 const READ_BATCHES: usize = 64;
 /// Pause before the store is tried again.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
-/// A snapshot is due this long after the first batch that is not in one.
-const SNAPSHOT_AFTER: Duration = Duration::from_millis(porchlight_schema::limits::SNAPSHOT_MS);
 
 /// A batch is durable.
 #[derive(Message)]
@@ -54,16 +54,10 @@ pub(crate) struct Drain;
 #[rtype(result = "()")]
 pub(crate) struct Finish;
 
-/// The machine and what it needs to know.
-#[derive(Debug)]
-struct Running {
-    context: SessionContext,
-    machine: SessionMachine,
-    /// How often events had changed when it was looked at last.
-    seen: u32,
-    changed_at: Option<TimestampMs>,
-    unsnapshotted_since: Option<Instant>,
-}
+/// Leave what you know with the handle and stop.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Freeze;
 
 /// One live session.
 pub struct SessionActor {
@@ -78,11 +72,12 @@ impl SessionActor {
         arbiter: &ArbiterHandle,
         registry: Registry,
         handle: Arc<Handle>,
+        frozen: Option<Box<Frozen>>,
     ) -> Addr<Self> {
         Self::start_in_arbiter(arbiter, move |_context| Self {
             registry,
             handle,
-            running: None,
+            running: frozen.and_then(|frozen| Running::thaw(&frozen)),
             stop_reason: StopReason::Finished,
         })
     }
@@ -337,35 +332,15 @@ impl SessionActor {
     }
 }
 
-impl Running {
-    /// Notes what a batch changed; whether any event opened or closed.
-    fn note_change(&mut self, now: TimestampMs) -> bool {
-        let change_count = self.machine.change_count();
-        let has_changed = self.seen != change_count;
-        if has_changed {
-            self.seen = change_count;
-            self.changed_at = Some(now);
-        }
-        if self.machine.has_unsnapshotted() {
-            self.unsnapshotted_since.get_or_insert_with(Instant::now);
-        }
-        has_changed
-    }
-
-    fn snapshot_is_due(&self) -> bool {
-        self.machine.snapshot_is_due()
-            || self
-                .unsnapshotted_since
-                .is_some_and(|since| since.elapsed() >= SNAPSHOT_AFTER)
-    }
-}
-
 impl Actor for SessionActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         Self::metrics().on_started();
-        self.activate(ctx);
+        // One that was at rest has missed nothing: whatever came would have woken it.
+        if self.running.is_none() {
+            self.activate(ctx);
+        }
     }
 
     fn stopped(&mut self, _ctx: &mut Context<Self>) {
@@ -467,6 +442,17 @@ impl Handler<Finish> for SessionActor {
 
     fn handle(&mut self, _message: Finish, ctx: &mut Context<Self>) {
         self.stop_reason = StopReason::Finished;
+        ctx.stop();
+    }
+}
+
+impl Handler<Freeze> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: Freeze, ctx: &mut Context<Self>) {
+        self.stop_reason = StopReason::Idle;
+        let frozen = self.running.as_ref().map(|running| running.freeze());
+        self.registry.keep(&self.handle, frozen);
         ctx.stop();
     }
 }

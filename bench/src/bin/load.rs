@@ -9,7 +9,9 @@ use porchlight_bench::load::closed::{self, Closed};
 use porchlight_bench::load::live::{self, Live};
 use porchlight_bench::load::overload::{self, Overload};
 use porchlight_bench::load::process;
-use porchlight_bench::load::ratio::{self, Ratio, Server};
+use porchlight_bench::load::ratio::{self, Ratio};
+use porchlight_bench::load::restart::{self, Restart};
+use porchlight_bench::load::server::Server;
 use porchlight_bench::load::streams::{self, Streams};
 use porchlight_bench::load::wire::Format;
 use porchlight_bench::load::{http, target::Target};
@@ -59,6 +61,19 @@ enum Command {
         period: u64,
         #[arg(long, default_value_t = 64)]
         connections: u32,
+    },
+    /// Sessions that live, `kill -9`, and how long a new start takes until it is ready.
+    Restart {
+        /// The service's binary, a release build.
+        #[arg(long)]
+        server: PathBuf,
+        #[arg(long, default_value_t = 100_000)]
+        sessions: u32,
+        #[arg(long, default_value_t = 64)]
+        connections: u32,
+        /// How often it is killed.
+        #[arg(long, default_value_t = 3)]
+        kills: u32,
     },
     /// Event streams and WebSockets that stay open: memory for each, and what ingest feels of them.
     Streams {
@@ -238,6 +253,21 @@ async fn run(command: Command) -> anyhow::Result<()> {
                 connections,
             };
             let result = live::run(&at.target, at.pid, load).await?;
+            print(&result.text(), &result)
+        }
+        Command::Restart {
+            server,
+            sessions,
+            connections,
+            kills,
+        } => {
+            let result = restart::run(&Restart {
+                server,
+                sessions,
+                connections,
+                kills,
+            })
+            .await?;
             print(&result.text(), &result)
         }
         Command::Streams {

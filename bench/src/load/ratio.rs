@@ -1,18 +1,13 @@
 //! The service against the floor, alternating in one run: what everything that the service does for a batch costs,
 //! as a multiple of reading and parsing it.
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
 use serde::Serialize;
 
 use super::closed::{self, Closed, ClosedResult};
-use super::http::Connection;
 use super::report::median;
-use super::target::Target;
+use super::server::Server;
 
 /// How it is run.
 #[derive(Debug, Clone)]
@@ -54,127 +49,6 @@ impl RatioResult {
         format!(
             "ratio {ratio} (median of {rounds} rounds): service {server_us} µs, floor {floor_us} µs of processor time for each batch"
         )
-    }
-}
-
-/// A process that ends with its handle, and the folder that it works in.
-#[derive(Debug)]
-pub struct Server {
-    child: Child,
-    /// Where it listens, and as whom to speak to it.
-    pub target: Target,
-    folder: Option<PathBuf>,
-}
-
-impl Server {
-    /// The process's id.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Starts the floor.
-    ///
-    /// # Errors
-    ///
-    /// Where it does not come up within 10 s.
-    pub async fn floor(binary: &Path) -> anyhow::Result<Self> {
-        let address = free_address()?;
-        let child = Command::new(binary)
-            .args(["--port", &address.port().to_string()])
-            .spawn()
-            .with_context(|| format!("{} does not start; build it first", binary.display()))?;
-        let server = Self {
-            child,
-            target: Target { address, key: None },
-            folder: None,
-        };
-        wait_for(address, "/", 202).await?;
-        Ok(server)
-    }
-
-    /// Starts the service on an embedded store in a new folder, with a secret key, and without a limit of the key's
-    /// rate that the load could meet: it is still counted and checked.
-    ///
-    /// # Errors
-    ///
-    /// Where it does not come up within 10 s.
-    pub async fn service(binary: &Path) -> anyhow::Result<Self> {
-        let (address, ops_address) = (free_address()?, free_address()?);
-        let folder = std::env::temp_dir().join(format!(
-            "porchlight-load-{}-{}",
-            std::process::id(),
-            address.port()
-        ));
-        std::fs::create_dir_all(&folder)?;
-        let config_path = folder.join("porchlight.toml");
-        let config = format!(
-            "[server]\nlisten = \"{address}\"\nops_listen = \"{ops_address}\"\nrate_limit_per_second = 10000000\n[store]\npath = {:?}\n",
-            folder.join("data"),
-        );
-        std::fs::write(&config_path, config)?;
-        let log = std::fs::File::create(folder.join("log"))?;
-        let child = Command::new(binary)
-            .arg("serve")
-            .arg("--config")
-            .arg(&config_path)
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .with_context(|| format!("{} does not start", binary.display()))?;
-        let mut server = Self {
-            child,
-            target: Target { address, key: None },
-            folder: Some(folder),
-        };
-        wait_for(ops_address, "/readyz", 200).await?;
-        server.target.key = Some(create_key(binary, &config_path)?);
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Nothing is left to do where it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if let Some(folder) = &self.folder {
-            let _ = std::fs::remove_dir_all(folder);
-        }
-    }
-}
-
-fn create_key(binary: &Path, config_path: &Path) -> anyhow::Result<String> {
-    let output = Command::new(binary)
-        .args([
-            "keys", "create", "--org", "load", "--env", "sandbox", "--kind", "secret", "--config",
-        ])
-        .arg(config_path)
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(output.status.success(), "keys create failed");
-    let key = String::from_utf8(output.stdout)?.trim().to_owned();
-    ensure!(!key.is_empty(), "keys create printed no key");
-    Ok(key)
-}
-
-/// An address of the loopback interface that nobody listens on at the moment.
-fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
-}
-
-async fn wait_for(address: SocketAddr, path: &str, status: u16) -> anyhow::Result<()> {
-    let until = Instant::now() + Duration::from_secs(10);
-    loop {
-        let answer = Connection::new(address).request("GET", path, "", b"").await;
-        if answer.is_ok_and(|answer| answer.status == status) {
-            return Ok(());
-        }
-        ensure!(
-            Instant::now() < until,
-            "nothing answers {status} at {address}{path}"
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

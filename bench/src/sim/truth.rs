@@ -74,7 +74,9 @@ impl Truth {
                 "elevatorUsed": self.elevator_used,
                 "attemptCycles": self.attempt_cycles,
                 "outcome": self.outcome.map(ReasonCode::as_str),
-                "added": self.added.iter().map(|code| code.as_str()).collect::<Vec<_>>(),
+                // Of an untruth the codes tell what it shows, and of a silence what is left of it.
+                "added": (!self.fraudulent && self.outcome.is_some())
+                    .then(|| self.added.iter().map(|code| code.as_str()).collect::<Vec<_>>()),
                 "fraudulent": self.fraudulent,
                 "phoneCarried": self.phone_carried,
             },

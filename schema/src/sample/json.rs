@@ -173,7 +173,7 @@ pub(super) fn push<F: Fields>(
     let Some(kind) = Kind::from_name(&kind) else {
         return Ok(false);
     };
-    let t_ms = (need(fields, &check::T)? * 1000.0).round() as u32;
+    let t_ms = check::rounded(need(fields, &check::T)? * 1000.0) as u32;
     let name;
     let sample = match kind {
         Kind::Location => Sample::Location(location(fields, t_ms)?),

@@ -1,235 +1,201 @@
-//! Simulated deliveries, whose truth is known, through the detectors and the scoring of this binary.
+//! Simulated deliveries, whose truth is known, as recordings with labels.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Context;
-use porchlight_bench::sim::{Delivery, Kind, ParameterSet, Scenario};
-use porchlight_core::context::SessionContext;
-use porchlight_core::evaluate::{Detected, Evaluation, Labels};
-use porchlight_core::score::{Knowledge, PodInput, ScoreInput, score};
-use porchlight_core::session::replay::Replay;
-use porchlight_schema::insight::{ReasonCode, Score};
+use porchlight_bench::sim::{Delivery, End, Kind, Loss, ParameterSet, Scenario};
+use porchlight_core::evaluate::{Evaluation, Fields, Labels, Recording, fields_text, text};
+use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::sample::json::decode_batch;
-use porchlight_schema::session::{Address, PodType, Point};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Report;
+use super::page::Page;
+
 /// Seconds of telemetry in one batch.
 const BATCH_SEC: f64 = 10.0;
-
-/// How often a field of the insight was right.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(super) struct Field {
-    /// It said something, and the truth is known.
-    told: u32,
-    /// It was right.
-    right: u32,
-    /// It said that it can't tell, and the truth is known.
-    untold: u32,
-}
-
-impl Field {
-    fn add<T: PartialEq>(&mut self, told: Option<T>, truth: Option<T>) {
-        match (told, truth) {
-            (_, None) => {}
-            (None, Some(_)) => self.untold += 1,
-            (Some(told), Some(truth)) => {
-                self.told += 1;
-                self.right += u32::from(told == truth);
-            }
-        }
-    }
-}
-
-/// What came of one kind of delivery.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct KindReport {
-    sessions: u32,
-    outcome: Field,
-    added_codes: Field,
-    right_doorstep: Field,
-    floors_climbed: Field,
-    elevator_used: Field,
-    attempt_cycles: Field,
-    suspicious: Field,
-    fraud_max: f64,
-    outcomes_told: BTreeMap<String, u32>,
-}
+/// Of each kind, so many are drawn on the page.
+const DRAWN: u32 = 3;
+/// Shares of the samples that are taken away, for `visibilityScore`.
+const LOSSES: [f64; 5] = [0.0, 0.2, 0.4, 0.6, 0.8];
 
 /// What came of all.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
-    pub(super) events: Evaluation,
-    pub(super) by_kind: BTreeMap<&'static str, KindReport>,
+pub(super) struct Simulated {
+    events: Evaluation,
+    fields: Fields,
+    by_kind: BTreeMap<&'static str, Fields>,
+    /// Share of the samples that was taken away, and `visibilityScore`.
+    visibility: Vec<(f64, f64)>,
 }
 
 /// Runs so many deliveries of each kind.
-pub(super) fn run(per_kind: u32, set: ParameterSet, first_seed: u64) -> anyhow::Result<Report> {
-    let mut report = Report::default();
+pub(super) fn run(
+    per_kind: u32,
+    set: ParameterSet,
+    mut page: Option<&mut Page>,
+) -> anyhow::Result<Simulated> {
+    let mut all = Report::default();
+    let mut by_kind = BTreeMap::new();
+    let mut visibility = Vec::new();
     for kind in Kind::ALL {
-        for number in 0..per_kind {
-            let seed = first_seed + u64::from(number);
-            let delivery = Scenario::new(kind, set, seed).deliver();
-            let score = replay(&delivery).with_context(|| format!("{} {seed}", kind.as_str()))?;
-            add(&mut report, &delivery, &score)?;
+        let mut own = Report::default();
+        for seed in 1..=per_kind {
+            let name = format!("{}_{seed:03}", kind.as_str());
+            let delivery = Scenario::new(kind, set, u64::from(seed)).deliver();
+            let recording = recording(&name, &delivery).with_context(|| name.clone())?;
+            let shown = own.add(&recording)?;
+            all.add(&recording)?;
+            if let Some(page) = page.as_deref_mut().filter(|_| seed <= DRAWN) {
+                page.add(&shown);
+            }
+            // Where hardly anything is seen without a loss, nothing can be lost.
+            if seed <= DRAWN && is_seen_well(&delivery) {
+                visibility.extend(with_losses(&name, &delivery)?);
+            }
         }
+        by_kind.insert(kind.as_str(), own.fields);
     }
-    Ok(report)
+    Ok(Simulated {
+        events: all.events,
+        fields: all.fields,
+        by_kind,
+        visibility,
+    })
 }
 
-fn add(report: &mut Report, delivery: &Delivery, score: &Score) -> anyhow::Result<()> {
-    let truth = &delivery.truth;
-    let mut labels: Labels = serde_json::from_value(truth.labels(delivery.end_t))?;
+/// A phone that went along, and was heard to the end.
+fn is_seen_well(delivery: &Delivery) -> bool {
+    let outcome = delivery.truth.outcome;
+    delivery.truth.phone_carried
+        && outcome.is_some_and(|outcome| outcome != ReasonCode::InsufficientData)
+}
+
+fn with_losses(name: &str, delivery: &Delivery) -> anyhow::Result<Vec<(f64, f64)>> {
+    let mut seen = Vec::new();
+    for share in LOSSES {
+        let loss = Loss {
+            share,
+            ..Loss::default()
+        };
+        let recording = recording(name, &delivery.with_loss(&loss))?;
+        let scored = recording.score(&recording.replayed());
+        seen.push((share, scored.score.summary.visibility_score));
+    }
+    Ok(seen)
+}
+
+/// A delivery as a recording with labels.
+fn recording(name: &str, delivery: &Delivery) -> anyhow::Result<Recording> {
+    let mut labels: Labels = serde_json::from_value(delivery.truth.labels(delivery.end_t))?;
     for sample in &delivery.samples {
         labels
             .streams
             .insert(sample.reading.kind().to_owned(), Value::Null);
     }
-    let events = score.events.iter();
-    let detected: Vec<_> = events
-        .map(|&event| Detected {
-            event,
-            opened_at_ms: None,
-        })
-        .collect();
-    report.events.add(&labels, &detected);
-
-    let kind = report
-        .by_kind
-        .entry(delivery.scenario.kind.as_str())
-        .or_default();
-    let is_outcome = |code: &ReasonCode| *code <= ReasonCode::InsufficientData;
-    let (told, added): (Vec<_>, Vec<_>) = score.reason_codes.iter().copied().partition(is_outcome);
-    kind.sessions += 1;
-    for code in &told {
-        *kind
-            .outcomes_told
-            .entry(code.as_str().to_owned())
-            .or_default() += 1;
-    }
-    let summary = &score.summary;
-    kind.outcome.add(told.first().copied(), truth.outcome);
-    kind.added_codes.add(Some(added), Some(truth.added.clone()));
-    kind.right_doorstep
-        .add(Some(summary.right_doorstep), Some(truth.right_doorstep));
-    kind.floors_climbed
-        .add(summary.floors_climbed, truth.floors_climbed);
-    kind.elevator_used.add(
-        summary.elevator_used,
-        truth.phone_carried.then_some(truth.elevator_used),
-    );
-    kind.attempt_cycles
-        .add(Some(summary.attempt_cycles), truth.attempt_cycles);
-    kind.suspicious
-        .add(Some(summary.suspicious_behavior), Some(truth.fraudulent));
-    kind.fraud_max = kind.fraud_max.max(summary.fraud_score);
-    Ok(())
-}
-
-/// One delivery as the scoring actor would see it.
-fn replay(delivery: &Delivery) -> anyhow::Result<Score> {
-    let context = SessionContext::of_address(&address(&delivery.start["address"])?, None);
-    let mut replay = Replay::new(&context);
+    labels.start = delivery.start.clone();
+    labels.end_sec = Some(delivery.end_t);
+    labels.pod = delivery.pod.is_some();
+    labels.timed_out = delivery.end == End::TimeOut;
+    let mut batches = Vec::new();
     for batch in delivery.batches(BATCH_SEC) {
-        let decoded = decode_batch(batch.json()?.as_bytes())?;
-        replay.batch(decoded.seq, &decoded.batch);
+        batches.push(decode_batch(batch.json()?.as_bytes())?.batch);
     }
-    let replayed = replay.finish();
-    let duration_ms = (delivery.end_t * 1000.0) as u32;
-    Ok(score(&ScoreInput {
-        context: &context,
-        windows: &replayed.windows,
-        events: &replayed.events,
-        marks: &replayed.marks,
-        system: &replayed.system,
-        pod: delivery.pod.as_ref().map(|_| PodInput {
-            pod_type: PodType::Photo,
-            t_ms: Some(duration_ms),
-        }),
-        duration_ms,
-        timed_out: delivery.end == porchlight_bench::sim::End::TimeOut,
-        missing_batches: replayed.missing_batches,
-        quarantined_batches: 0,
-        known: &Knowledge::default(),
-    }))
+    Ok(Recording::new(name, labels, batches)?)
 }
 
-fn address(body: &Value) -> anyhow::Result<Address> {
-    let point = |value: &Value| {
-        Some(Point {
-            lat: value["lat"].as_f64()?,
-            lng: value["lng"].as_f64()?,
-        })
-    };
-    Ok(Address {
-        line1: body["line1"].as_str().unwrap_or_default().to_owned(),
-        city: String::new(),
-        country: String::new(),
-        point: point(body).context("an address without a place")?,
-        unit: None,
-        floor: body["floor"]
-            .as_i64()
-            .and_then(|floor| i16::try_from(floor).ok()),
-        accuracy_m: body["accuracyM"]
-            .as_f64()
-            .map_or(Address::ACCURACY_M_DEFAULT, |metres| metres as f32),
-        storey_height_m: body["storeyHeightM"].as_f64().map(|metres| metres as f32),
-        entrance: point(&body["entrance"]),
-        gates: body["gates"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(point)
-            .collect(),
-    })
-}
-
-/// The fields of the insight, a line for each kind: right of told, and where more was known, how often it said that
-/// it can't tell.
-pub(super) fn text(report: &Report) -> String {
-    let field = |field: Field| {
-        let untold = if field.untold > 0 {
-            format!(" ({}?)", field.untold)
-        } else {
-            String::new()
+/// Spearman's rank correlation, equal values at their mean rank; none where there is nothing to correlate.
+fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let ranks = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
+        let rank = |one: &(f64, f64)| {
+            let below = pairs.iter().filter(|other| of(other) < of(one)).count();
+            let equal = pairs.iter().filter(|other| of(other) == of(one)).count();
+            below as f64 + (equal as f64 - 1.0) / 2.0
         };
-        format!("{}/{}{untold}", field.right, field.told)
+        pairs.iter().map(rank).collect()
     };
-    let mut out = format!(
-        "{:<20} {:>10} {:>10} {:>10} {:>14} {:>12} {:>10} {:>10} {:>6}  outcomes told\n",
-        "kind",
-        "outcome",
-        "added",
-        "doorstep",
-        "floors",
-        "elevator",
-        "attempts",
-        "suspicious",
-        "fraud≤"
-    );
-    for (name, kind) in &report.by_kind {
-        let told: Vec<_> = kind
-            .outcomes_told
-            .iter()
-            .map(|(name, count)| format!("{name} {count}"))
-            .collect();
+    let (a, b) = (ranks(|pair| pair.0), ranks(|pair| pair.1));
+    let middle = (pairs.len() as f64 - 1.0) / 2.0;
+    let sum = |a: &[f64], b: &[f64]| -> f64 {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| (a - middle) * (b - middle))
+            .sum()
+    };
+    let spread = (sum(&a, &a) * sum(&b, &b)).sqrt();
+    (spread > 0.0).then(|| sum(&a, &b) / spread)
+}
+
+impl Simulated {
+    /// All of it, then a line for each kind.
+    pub(super) fn text(&self) -> String {
+        let mut out = format!("{}\n{}", text(&self.events), fields_text(&self.fields));
         // Writing to a string can't fail.
+        if let Some(correlation) = rank_correlation(&self.visibility) {
+            let _ = writeln!(
+                out,
+                "{:<28} rank correlation with the share of samples left: {:.2}",
+                "visibilityScore", -correlation
+            );
+        }
         let _ = writeln!(
             out,
-            "{name:<20} {:>10} {:>10} {:>10} {:>14} {:>12} {:>10} {:>10} {:>6.2}  {}",
-            field(kind.outcome),
-            field(kind.added_codes),
-            field(kind.right_doorstep),
-            field(kind.floors_climbed),
-            field(kind.elevator_used),
-            field(kind.attempt_cycles),
-            field(kind.suspicious),
-            kind.fraud_max,
-            told.join(", "),
+            "\n{:<20} {:>9} {:>10} {:>9} {:>9} {:>9} {:>10} {:>7}",
+            "kind", "outcome", "doorstep", "floors", "elevator", "attempts", "suspicious", "fraud≤"
         );
+        for (kind, fields) in &self.by_kind {
+            let doorstep = fields.right_doorstep;
+            let floors = (
+                fields.floors_known.exact + fields.floors_unknown.exact,
+                fields.floors_known.told + fields.floors_unknown.told,
+            );
+            let highest = fields
+                .fraud_honest
+                .iter()
+                .chain(&fields.fraud_untrue)
+                .fold(0.0_f64, |most, &score| most.max(score));
+            let _ = writeln!(
+                out,
+                "{kind:<20} {:>9} {:>10} {:>9} {:>9} {:>9} {:>10} {highest:>7.2}",
+                format!("{}/{}", fields.outcome.right, fields.outcome.told),
+                format!("{}+{}−{}", doorstep.right, doorstep.wrong, doorstep.missed),
+                format!("{}/{}", floors.0, floors.1),
+                format!(
+                    "{}/{}",
+                    fields.elevator_used.right, fields.elevator_used.told
+                ),
+                format!(
+                    "{}/{}",
+                    fields.attempt_cycles.right, fields.attempt_cycles.told
+                ),
+                format!(
+                    "{}/{}",
+                    fields.suspicious.right + fields.suspicious.wrong,
+                    fields.sessions
+                ),
+            );
+        }
+        out
     }
-    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_correlate() {
+        let pairs = |values: [f64; 4]| {
+            [0.0, 1.0, 2.0, 3.0]
+                .into_iter()
+                .zip(values)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(rank_correlation(&pairs([1.0, 2.0, 5.0, 9.0])), Some(1.0));
+        assert_eq!(rank_correlation(&pairs([9.0, 5.0, 2.0, 1.0])), Some(-1.0));
+        assert_eq!(rank_correlation(&pairs([1.0, 1.0, 1.0, 1.0])), None);
+    }
 }

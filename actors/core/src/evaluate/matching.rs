@@ -36,6 +36,13 @@ const SAME_CLIMB_SEC: f64 = 3.0;
 /// matter of the boundary, seconds.
 const SLIVER_SEC: f64 = 5.0;
 
+/// A sliver that reaches into a span is a matter of the boundary, not a detection of its own.
+fn is_sliver(piece: Stretch, detected: &Detected) -> bool {
+    let event = &detected.event;
+    let whole_ms = event.t_end_ms.unwrap_or(event.t_start_ms) - event.t_start_ms;
+    piece.length() < (0.5 * f64::from(whole_ms) / 1000.0).min(SLIVER_SEC)
+}
+
 fn is_instant(event_type: EventType) -> bool {
     matches!(event_type, EventType::Gate | EventType::GpsRestored)
 }
@@ -153,19 +160,115 @@ pub(super) fn add(
             .iter()
             .filter(|segment| own.common(stretch_of(segment)) > 0.5 * stretch_of(segment).length());
         tally.merges += u32::try_from(run_together.count().saturating_sub(1)).unwrap_or(0);
-        // A sliver that reaches into a span is a matter of the boundary, not a detection of its own.
         let is_right = pairs.iter().any(|pair| pair.1 == place);
-        let whole =
-            f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms) - one.event.t_start_ms)
-                / 1000.0;
-        let most = (0.5 * whole).min(SLIVER_SEC);
-        if is_complete && (is_right || own.length() >= most) {
+        if is_complete && (is_right || !is_sliver(*own, one)) {
             tally.detections += 1;
             tally
                 .confidences
                 .push((one.event.confidence.as_probability(), is_right));
         }
     }
+}
+
+/// What became of a label or a detection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The two belong to each other.
+    Right,
+    /// A label that was not found, or a detection where there is no label.
+    Wrong,
+    /// A label that the streams can't show, or a detection where the labels are not complete.
+    Open,
+}
+
+/// A label or a detection, and what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// What.
+    pub event_type: EventType,
+    /// Whether it is a label; else a detection.
+    pub is_label: bool,
+    /// From, seconds.
+    pub from_sec: f64,
+    /// To, seconds; the same for an instant.
+    pub to_sec: f64,
+    /// Right or wrong.
+    pub verdict: Verdict,
+    /// Confidence of a detection.
+    pub confidence: Option<f64>,
+}
+
+/// All labels and detections of a recording, each with what became of it.
+#[must_use]
+pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
+    let mut judged = Vec::new();
+    for event_type in EventType::ALL {
+        let segments = labels_of(event_type, labels);
+        let is_complete = labels.complete.contains(&event_type);
+        let mut own: Vec<(Stretch, &Detected)> = Vec::new();
+        let mut beside = Vec::new();
+        for one in detected
+            .iter()
+            .filter(|one| one.event.event_type == event_type)
+        {
+            let pieces = inside(one, labels);
+            if pieces.is_empty() {
+                beside.push(one);
+            }
+            own.extend(pieces.into_iter().map(|piece| (piece, one)));
+        }
+        let pairs = matched(event_type, &segments, &own);
+        for (place, segment) in segments.iter().enumerate() {
+            let verdict = match pairs.iter().any(|pair| pair.0 == place) {
+                true => Verdict::Right,
+                false if is_decidable(segment, labels) => Verdict::Wrong,
+                false => Verdict::Open,
+            };
+            let stretch = stretch_of(segment);
+            judged.push(Judged {
+                event_type,
+                is_label: true,
+                from_sec: stretch.from,
+                to_sec: stretch.to,
+                verdict,
+                confidence: None,
+            });
+        }
+        let of = |one: &Detected, verdict| Judged {
+            event_type,
+            is_label: false,
+            from_sec: f64::from(one.event.t_start_ms) / 1000.0,
+            to_sec: f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms)) / 1000.0,
+            verdict,
+            confidence: Some(one.event.confidence.as_probability()),
+        };
+        judged.extend(beside.into_iter().map(|one| of(one, Verdict::Open)));
+        let mut seen: Option<&Detected> = None;
+        for (place, (_, one)) in own.iter().enumerate() {
+            // A detection that reaches into several spans is drawn once.
+            if seen
+                .replace(*one)
+                .is_some_and(|last| core::ptr::eq(last, *one))
+            {
+                continue;
+            }
+            let is_right = pairs.iter().any(|pair| {
+                own.get(pair.1)
+                    .is_some_and(|(_, other)| core::ptr::eq(*other, *one))
+                    || pair.1 == place
+            });
+            let counts = own
+                .iter()
+                .any(|(piece, other)| core::ptr::eq(*other, *one) && !is_sliver(*piece, other));
+            let verdict = match is_right {
+                true => Verdict::Right,
+                false if is_complete && counts => Verdict::Wrong,
+                false => Verdict::Open,
+            };
+            judged.push(of(one, verdict));
+        }
+    }
+    judged
 }
 
 fn stretch_of(segment: &Segment) -> Stretch {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Evaluation, quantile};
+use super::{Claim, Evaluation, Field, Fields, Floors, Time, quantile};
 
 fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
@@ -70,6 +70,118 @@ pub fn text(evaluation: &Evaluation) -> String {
                 "-".to_owned()
             },
             number(tally.calibration_error(), 3),
+        );
+    }
+    out
+}
+
+fn percent(part: u32, whole: u32) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.0} %", f64::from(part) / f64::from(whole) * 100.0)
+}
+
+fn field_line(name: &str, field: Field) -> String {
+    format!(
+        "{name:<28} right {:>5} of {:>5} told ({:>5}), not told {:>4}\n",
+        field.right,
+        field.told,
+        percent(field.right, field.told),
+        field.untold
+    )
+}
+
+fn claim_line(name: &str, claim: Claim) -> String {
+    format!(
+        "{name:<28} right {:>5}, wrong {:>4}, missed {:>4}: precision {:>5}, recall {:>5}\n",
+        claim.right,
+        claim.wrong,
+        claim.missed,
+        percent(claim.right, claim.right + claim.wrong),
+        percent(claim.right, claim.right + claim.missed)
+    )
+}
+
+fn floors_line(name: &str, floors: Floors) -> String {
+    format!(
+        "{name:<28} exact {:>5} of {:>5} ({:>5}), within one {:>5}, not told {:>4}\n",
+        floors.exact,
+        floors.told,
+        percent(floors.exact, floors.told),
+        percent(floors.within_one, floors.told),
+        floors.untold
+    )
+}
+
+fn time_line(name: &str, time: &Time) -> String {
+    format!(
+        "{name:<28} found {:>5}, missed {:>4}, invented {:>4}; off by {} s, {} s (median, p90), within 5 s {:>5}\n",
+        time.errors_sec.len(),
+        time.missed,
+        time.invented,
+        number(quantile(&time.errors_sec, 0.5), 1),
+        number(quantile(&time.errors_sec, 0.9), 1),
+        percent(
+            u32::try_from(time.errors_sec.iter().filter(|off| **off <= 5.0).count()).unwrap_or(0),
+            u32::try_from(time.errors_sec.len()).unwrap_or(0)
+        )
+    )
+}
+
+/// A line for each field and for each reason code of which the truth is known.
+#[must_use]
+pub fn fields_text(fields: &Fields) -> String {
+    let mut out = String::new();
+    let claims = |claim: Claim| claim.right + claim.wrong + claim.missed > 0;
+    if fields.outcome.told + fields.outcome.untold > 0 {
+        out += &field_line("outcome", fields.outcome);
+    }
+    for (code, claim) in fields.codes.iter().filter(|(_, claim)| claims(**claim)) {
+        out += &claim_line(&format!("  {}", code.as_str()), *claim);
+    }
+    if claims(fields.right_doorstep) {
+        out += &claim_line("rightDoorstep", fields.right_doorstep);
+    }
+    for (name, floors) in [
+        ("floors, storey known", fields.floors_known),
+        ("floors, storey unknown", fields.floors_unknown),
+    ] {
+        if floors.told + floors.untold > 0 {
+            out += &floors_line(name, floors);
+        }
+    }
+    if fields.elevator_used.told + fields.elevator_used.untold > 0 {
+        out += &field_line("elevatorUsed", fields.elevator_used);
+    }
+    if fields.attempt_cycles.told > 0 {
+        out += &field_line("attemptCycles", fields.attempt_cycles);
+    }
+    for (name, time) in [
+        ("entrance passed", &fields.entrance),
+        ("time at the door", &fields.door),
+    ] {
+        if !time.errors_sec.is_empty() || time.missed + time.invented > 0 {
+            out += &time_line(name, time);
+        }
+    }
+    if claims(fields.suspicious) {
+        out += &claim_line("suspiciousBehavior", fields.suspicious);
+    }
+    let high = |scores: &[f64]| scores.iter().filter(|score| **score >= 0.5).count();
+    if !fields.fraud_honest.is_empty() {
+        let _ = writeln!(
+            out,
+            "{:<28} {} of {} true ones at 0.5 and more, the highest {}; {} of {} untrue ones; above 99.9 % of the true ones: {}",
+            "fraudScore",
+            high(&fields.fraud_honest),
+            fields.fraud_honest.len(),
+            number(quantile(&fields.fraud_honest, 1.0), 3),
+            high(&fields.fraud_untrue),
+            fields.fraud_untrue.len(),
+            fields
+                .fraud_recall()
+                .map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
         );
     }
     out

@@ -5,7 +5,7 @@
 //! truth exist; until then `fraudScore` is a risk index and not a calibrated probability.
 
 /// Version of this table, as stored with each insight and answered by `/evidence`.
-pub const VERSION: &str = "2026-11.2";
+pub const VERSION: &str = "2026-11.3";
 
 /// Fraud: log-odds.
 pub mod fraud {
@@ -106,7 +106,7 @@ pub mod visibility {
     /// What counts of a channel's share where the device does not say what it has, and nothing of it was seen.
     pub const UNDECLARED: f64 = 0.5;
     /// What of a bin is covered by having been heard in it at all; the rest is by how often.
-    pub const HEARD: f64 = 0.7;
+    pub const HEARD: f64 = 0.4;
     /// Share of the whole session.
     pub const WHOLE: f64 = 0.4;
     /// Share of the time around the drop-off.

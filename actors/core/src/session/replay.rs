@@ -9,7 +9,6 @@ use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::sample::{Sample, SystemName};
 
 use crate::context::SessionContext;
-use crate::intake::Intake;
 use crate::score::MarkName;
 use crate::timeline::Timeline;
 use crate::window::Window;
@@ -19,7 +18,6 @@ use crate::window::Window;
 pub struct Replay<'a> {
     context: &'a SessionContext,
     timeline: Timeline,
-    intake: Intake,
     replayed: Replayed,
     next_seq: u32,
 }
@@ -48,7 +46,6 @@ impl<'a> Replay<'a> {
         Self {
             context,
             timeline: Timeline::new(context),
-            intake: Intake::default(),
             replayed: Replayed::default(),
             next_seq: 0,
         }
@@ -58,7 +55,6 @@ impl<'a> Replay<'a> {
     pub fn batch(&mut self, seq: u32, batch: &PackedBatch) {
         self.pass(seq);
         // As in the live machine: what can't be read ends the batch, not the session.
-        let _unreadable_rest = self.timeline.push_batch(self.context, batch);
         let Ok(mut reader) = batch.reader() else {
             return;
         };
@@ -75,9 +71,9 @@ impl<'a> Replay<'a> {
                 _ => {}
             }
             let windows = &mut self.replayed.windows;
-            self.intake
-                .push(self.context, sample, &mut |window: &Window| {
-                    windows.push(*window)
+            self.timeline
+                .push_seen(self.context, sample, &mut |window: &Window| {
+                    windows.push(*window);
                 });
         }
     }
@@ -96,10 +92,9 @@ impl<'a> Replay<'a> {
     /// All batches were given.
     #[must_use]
     pub fn finish(mut self) -> Replayed {
-        self.timeline.finish(self.context);
         let windows = &mut self.replayed.windows;
-        self.intake
-            .finish(&mut |window: &Window| windows.push(*window));
+        self.timeline
+            .finish_seen(self.context, &mut |window: &Window| windows.push(*window));
         self.replayed.events = self.timeline.events().to_vec();
         sort_events(&mut self.replayed.events);
         self.replayed.marks.sort_unstable();

@@ -1,6 +1,7 @@
 //! A machine's state as bytes, and back.
 
 use super::SessionMachine;
+use crate::context::SessionContext;
 
 /// The first byte of a snapshot. It rises whenever the state's shape, or a detector's meaning, changes: a snapshot
 /// of another format is thrown away, and the session built anew from its journal.
@@ -24,6 +25,24 @@ impl SessionMachine {
         // Serializing into a vector of plain data can't fail; were it to, an empty snapshot is one that is thrown
         // away.
         postcard::to_extend(self, vec![SNAPSHOT_FORMAT]).unwrap_or_default()
+    }
+
+    /// The state as bytes together with the session's context, to be held in memory while nothing comes: a third of what
+    /// the machine takes. What is due for a snapshot stays due.
+    #[must_use]
+    pub fn freeze(&self, context: &SessionContext) -> Box<[u8]> {
+        postcard::to_stdvec(&(context, self))
+            .unwrap_or_default()
+            .into()
+    }
+
+    /// What [`SessionMachine::freeze`] made bytes of.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError::Corrupt`]: they are something else.
+    pub fn thaw(bytes: &[u8]) -> Result<(SessionContext, Self), RestoreError> {
+        postcard::from_bytes(bytes).map_err(|_| RestoreError::Corrupt)
     }
 
     /// The machine of a snapshot.

@@ -209,6 +209,23 @@ fn a_restart_decides_about_holes_as_before() {
 }
 
 #[test]
+fn a_machine_at_rest_wakes_as_it_was() {
+    let mut shell = Shell::new();
+    for seq in [0, 1, 3, 5] {
+        shell.arrive(seq, 5 + 5 * seq);
+        let (context, machine) =
+            SessionMachine::thaw(&shell.machine.freeze(&shell.context)).unwrap();
+        assert_eq!(context, shell.context);
+        assert_eq!(format!("{machine:?}"), format!("{:?}", shell.machine));
+        shell.machine = machine;
+    }
+    shell.arrive(2, 15);
+    shell.arrive(4, 25);
+    assert_eq!(shell.applied, [0, 1, 2, 3, 4, 5]);
+    assert!(SessionMachine::thaw(&[1, 2, 3]).is_err());
+}
+
+#[test]
 fn a_quarantined_batch_is_left_out() {
     let mut shell = Shell::new();
     shell.machine.recall(std::iter::empty(), [1].into_iter());

@@ -116,6 +116,8 @@ catalogue! {
             [], "Bytes of packed batches that were taken.";
         INGEST_IN_FLIGHT_BYTES = Gauge, Bytes, "porchlight_ingest_in_flight_bytes"
             [], "Bytes of request bodies that are admitted and not acknowledged.";
+        INGEST_LIMIT_BATCHES = Gauge, Count, "porchlight_ingest_limit_batches"
+            [], "Batches that may be between their last byte and their acknowledgement; more are refused.";
     }
     "Sessions and insights" {
         SESSIONS_LIVE = Gauge, Count, "porchlight_sessions_live"

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
+use porchlight_schema::limits::{
+    NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
+};
 
+use super::gate::UnderWay;
 use super::{Handle, Registry};
 use crate::observe::{BatchOutcome, Metrics};
 
@@ -14,8 +17,9 @@ pub enum AdmitError {
     /// This session has too much in flight.
     #[error("too many batches of this session are in flight")]
     SessionFull,
-    /// This node has too much in flight.
-    #[error("too many bytes are in flight")]
+    /// This node has too much in flight: bytes, batches that wait for their acknowledgement, or batches that wait for
+    /// their sessions' actors.
+    #[error("too much is in flight")]
     NodeFull,
     /// This node is stopping.
     #[error("the service is stopping")]
@@ -35,6 +39,12 @@ impl Registry {
     pub fn admit(&self, handle: Option<&Arc<Handle>>, bytes: usize) -> Result<Permit, AdmitError> {
         if self.is_draining() {
             return Err(AdmitError::Draining);
+        }
+        if !self.inner.gate.has_room()
+            || self.inner.mailboxes.load(Ordering::Relaxed) >= NODE_MAILBOX_MAX
+        {
+            Metrics::get().on_batch(BatchOutcome::NodeFull);
+            return Err(AdmitError::NodeFull);
         }
         let mut permit = Permit {
             registry: self.clone(),
@@ -56,6 +66,11 @@ impl Registry {
             permit.handle = Some(Arc::clone(handle));
         }
         Ok(permit)
+    }
+
+    /// Counts a batch whose last byte is there, until it is answered.
+    pub(crate) fn begin_ingest(&self) -> UnderWay<'_> {
+        self.inner.gate.begin()
     }
 }
 

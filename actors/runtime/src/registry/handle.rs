@@ -1,7 +1,7 @@
 //! What is known of a session that records, without asking its actor.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::Addr;
 use porchlight_schema::ids::SessionId;
@@ -9,7 +9,7 @@ use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use crate::observe::{ActorKind, Metrics};
-use crate::session::SessionActor;
+use crate::session::{Frozen, SessionActor};
 use crate::supervision::Budget;
 
 /// A session that records.
@@ -26,6 +26,8 @@ pub struct Handle {
     heard_at_ms: AtomicI64,
     pub(super) in_flight: AtomicU32,
     queued: AtomicU32,
+    /// What waits in the mailboxes of all sessions.
+    mailboxes: Arc<AtomicU32>,
     behind: AtomicBool,
     slot: Mutex<Slot>,
 }
@@ -36,11 +38,17 @@ pub(crate) struct Slot {
     pub(crate) actor: Option<Addr<SessionActor>>,
     /// It panicked and will be rebuilt: what comes meanwhile it will read from the journal.
     pub(crate) restarting: bool,
+    /// What its last actor knew when it was put to rest; never beside an actor.
+    pub(crate) frozen: Option<Box<Frozen>>,
     pub(crate) budget: Budget,
 }
 
 impl Handle {
-    pub(super) fn new(start: &SessionStart, heard_at: TimestampMs) -> Self {
+    pub(super) fn new(
+        start: &SessionStart,
+        heard_at: TimestampMs,
+        mailboxes: Arc<AtomicU32>,
+    ) -> Self {
         Self {
             session_id: start.session_id,
             tenant: start.tenant,
@@ -49,6 +57,7 @@ impl Handle {
             heard_at_ms: AtomicI64::new(heard_at.0),
             in_flight: AtomicU32::new(0),
             queued: AtomicU32::new(0),
+            mailboxes,
             behind: AtomicBool::new(false),
             slot: Mutex::default(),
         }
@@ -68,8 +77,10 @@ impl Handle {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn has_actor(&self) -> bool {
-        self.slot().actor.is_some()
+    /// Whether there is an actor, and whether there is the state of one at rest.
+    pub(super) fn holds(&self) -> (bool, bool) {
+        let slot = self.slot();
+        (slot.actor.is_some(), slot.frozen.is_some())
     }
 
     /// Takes the actor out if no message waits for it: after that nothing can be sent to it.
@@ -88,6 +99,7 @@ impl Handle {
 
     pub(super) fn enqueue(&self) {
         self.queued.fetch_add(1, Ordering::Relaxed);
+        self.mailboxes.fetch_add(1, Ordering::Relaxed);
         Metrics::get()
             .actor(ActorKind::Session)
             .mailbox
@@ -102,6 +114,7 @@ impl Handle {
                 queued.checked_sub(1)
             });
         if before.is_ok() {
+            self.mailboxes.fetch_sub(1, Ordering::Relaxed);
             Metrics::get()
                 .actor(ActorKind::Session)
                 .mailbox
@@ -112,6 +125,10 @@ impl Handle {
     /// A new actor has an empty mailbox, whatever its forerunner left.
     pub(super) fn clear_queue(&self) {
         let left = self.queued.swap(0, Ordering::Relaxed);
+        if left == 0 {
+            return;
+        }
+        self.mailboxes.fetch_sub(left, Ordering::Relaxed);
         Metrics::get()
             .actor(ActorKind::Session)
             .mailbox
@@ -125,5 +142,12 @@ impl Handle {
     /// Whether a hand-over was lost since this was asked last: then the journal has more than was told.
     pub(crate) fn take_behind(&self) -> bool {
         self.behind.swap(false, Ordering::Acquire)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // An actor that died may have left messages, and a session that is over gets no other one.
+        self.clear_queue();
     }
 }

@@ -88,7 +88,7 @@ impl Registry {
         if slot.restarting {
             return None;
         }
-        self.actor_in(&mut slot.actor, handle)
+        self.actor_in(&mut slot, handle)
     }
 
     /// The changes numbered `number` and up of a session that records, at most `limit` of them.

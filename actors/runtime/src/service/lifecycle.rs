@@ -138,7 +138,8 @@ impl Service {
         Ok(pod)
     }
 
-    /// Takes up what a former process left: sessions that record, and insights that are behind.
+    /// Takes up what a former process left: sessions that record, and insights that are behind. When each session was
+    /// last heard is looked up later, so that a start with many of them is soon over.
     pub async fn recover(&self) -> StoreResult<usize> {
         let mut after = None;
         let mut adopted = 0;
@@ -147,10 +148,7 @@ impl Service {
             let Some(last) = page.last() else { break };
             after = Some(last.start.session_id);
             for row in &page {
-                let newest = self.store().newest(row.start.session_id).await?;
-                let heard_at = newest.map_or(row.start.created_at, |(_, received_at)| received_at);
-                self.registry()
-                    .adopt(row, heard_at.max(row.start.created_at));
+                self.registry().adopt_unheard(row);
             }
             adopted += page.len();
         }

@@ -100,6 +100,7 @@ impl Service {
             return Err(IngestError::Closed);
         }
         let (samples, bytes) = (batch.samples(), batch.as_bytes().len());
+        let under_way = self.registry().begin_ingest();
         let appended = self
             .store()
             .append(target.session_id, seq, batch, now)
@@ -107,6 +108,7 @@ impl Service {
             .inspect_err(|_| {
                 metrics.on_batch(BatchOutcome::StoreUnavailable);
             })?;
+        under_way.acknowledge();
         drop(permit);
         // Of a session that has ended, or ended meanwhile, no actor would miss the batch. It is not left to the
         // hand-over alone, nor to the first of two answers of which one was lost.

@@ -1,18 +1,28 @@
 //! Reads a batch in one pass. Gives up (none) on the first thing amiss, without saying what.
 //!
 //! It reads by hand and not through serde's derive: a sample is read into slots that stay where they are, and a key is
-//! told by its bytes. That takes a third of the time, and reading is the largest part of what a batch costs.
+//! told by its bytes. That takes a third of the time, and reading is the largest part of what a batch costs. The samples
+//! of a batch are mostly written alike, so a key is first compared with the one that stood at its place in the sample
+//! before. The columns are a thread's own and are used again, so that a batch allocates only what it is packed into.
 
 mod scanner;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
-use scanner::Scanner;
+use scanner::{Expected, Scanner};
 
 use super::{DecodedBatch, Fields, push};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 use crate::sample::FieldError;
 use crate::sample::packed::BatchBuilder;
+
+/// After a longer batch the columns' room is given back.
+const KEPT_TEXT_BYTES_MAX: usize = 256 * 1024;
+
+thread_local! {
+    static BUILDER: RefCell<BatchBuilder> = RefCell::default();
+}
 
 pub(super) fn decode_batch(text: &[u8]) -> Option<DecodedBatch> {
     decode(text, &mut |scanner, _| scanner.skip_scalar())
@@ -37,17 +47,32 @@ fn decode<'a>(
     text: &'a [u8],
     other: &mut impl FnMut(&mut Scanner<'a>, &'a [u8]) -> Option<()>,
 ) -> Option<DecodedBatch> {
+    BUILDER.with_borrow_mut(|builder| {
+        builder.clear();
+        let decoded = decode_into(text, builder, other);
+        if text.len() > KEPT_TEXT_BYTES_MAX {
+            *builder = BatchBuilder::default();
+        }
+        decoded
+    })
+}
+
+fn decode_into<'a>(
+    text: &'a [u8],
+    builder: &mut BatchBuilder,
+    other: &mut impl FnMut(&mut Scanner<'a>, &'a [u8]) -> Option<()>,
+) -> Option<DecodedBatch> {
     let mut scanner = Scanner::new(text);
     let mut seq = None;
-    let mut packed = None;
+    let mut unknown_kinds = None;
     scanner.members(|scanner, key| match key {
         // Given twice: the tree says which of them counts.
         b"seq" if seq.is_none() => {
             seq = Some(scanner.whole_number()?);
             Some(())
         }
-        b"samples" if packed.is_none() => {
-            packed = Some(read_samples(scanner)?);
+        b"samples" if unknown_kinds.is_none() => {
+            unknown_kinds = Some(read_samples(scanner, builder)?);
             Some(())
         }
         b"seq" | b"samples" => None,
@@ -57,16 +82,15 @@ fn decode<'a>(
     let seq = u32::try_from(seq?)
         .ok()
         .filter(|&seq| seq <= BATCH_SEQ_MAX)?;
-    let (builder, unknown_kinds) = packed?;
     Some(DecodedBatch {
         seq,
+        unknown_kinds: unknown_kinds?,
         batch: builder.pack(),
-        unknown_kinds,
     })
 }
 
-fn read_samples(scanner: &mut Scanner<'_>) -> Option<(BatchBuilder, u32)> {
-    let mut builder = BatchBuilder::default();
+/// Gives how many samples were of a kind that is not known.
+fn read_samples(scanner: &mut Scanner<'_>, builder: &mut BatchBuilder) -> Option<u32> {
     let mut sample = WireSample::default();
     let mut buffer = Vec::new();
     let (mut count, mut unknown_kinds) = (0, 0);
@@ -75,12 +99,11 @@ fn read_samples(scanner: &mut Scanner<'_>) -> Option<(BatchBuilder, u32)> {
         if count > BATCH_SAMPLES_MAX {
             return None;
         }
-        sample.clear();
-        scanner.members(|scanner, key| sample.read(scanner, key))?;
-        unknown_kinds += u32::from(!push(&sample, &mut buffer, &mut builder).ok()?);
+        sample.read(scanner)?;
+        unknown_kinds += u32::from(!push(&sample, &mut buffer, builder).ok()?);
         Some(())
     })?;
-    Some((builder, unknown_kinds))
+    Some(unknown_kinds)
 }
 
 const NUMBERS: usize = 19;
@@ -97,7 +120,12 @@ struct WireSample<'a> {
     /// The arrays, one after the other, and where each of them stands.
     values: Vec<f32>,
     axes: [(usize, usize); AXES],
+    /// The keys of the sample before, in their order.
+    layout: Vec<(Expected, Option<Slot>)>,
 }
+
+/// Keys of which the order is remembered: more than any kind has.
+const LAYOUT_MAX: usize = 16;
 
 /// Where a field is kept.
 #[derive(Clone, Copy)]
@@ -159,13 +187,44 @@ impl Slot {
 }
 
 impl<'a> WireSample<'a> {
-    fn clear(&mut self) {
+    fn read(&mut self, scanner: &mut Scanner<'a>) -> Option<()> {
         self.present = 0;
         self.values.clear();
+        if !scanner.open(b'{', b'}')? {
+            return Some(());
+        }
+        for place in 0.. {
+            match self.layout.get(place) {
+                Some(&(expected, slot)) if scanner.pass_expected(expected) => {
+                    self.read_value(scanner, slot)?;
+                }
+                _ => self.read_member(scanner, place)?,
+            }
+            if !scanner.goes_on(b'}')? {
+                break;
+            }
+        }
+        Some(())
     }
 
-    fn read(&mut self, scanner: &mut Scanner<'a>, key: &[u8]) -> Option<()> {
-        let Some(slot) = Slot::of(key) else {
+    /// A member whose key is not the one that was expected at this place.
+    fn read_member(&mut self, scanner: &mut Scanner<'a>, place: usize) -> Option<()> {
+        let from = scanner.place();
+        let key = scanner.key()?;
+        self.layout.truncate(place);
+        let slot = Slot::of(key);
+        if self.layout.len() == place
+            && place < LAYOUT_MAX
+            && let Some(expected) = scanner.expected_since(from)
+        {
+            self.layout.push((expected, slot));
+        }
+        self.read_value(scanner, slot)
+    }
+
+    #[inline]
+    fn read_value(&mut self, scanner: &mut Scanner<'a>, slot: Option<Slot>) -> Option<()> {
+        let Some(slot) = slot else {
             return scanner.skip_scalar();
         };
         // Given twice: the tree says which of them counts.
@@ -177,7 +236,13 @@ impl<'a> WireSample<'a> {
         }
         match slot {
             Slot::Number(place) => *self.numbers.get_mut(place)? = scanner.number()?,
-            Slot::Text(place) => *self.texts.get_mut(place)? = scanner.text()?,
+            Slot::Text(place) => {
+                let text = self.texts.get_mut(place)?;
+                // Most often the same as before.
+                if !scanner.pass_text(text) {
+                    *text = scanner.text()?;
+                }
+            }
             Slot::Axis(place) => {
                 let from = self.values.len();
                 let values = &mut self.values;

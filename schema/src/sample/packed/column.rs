@@ -3,7 +3,17 @@
 use super::PackedError;
 
 /// Appends `number` in LEB128.
+#[inline]
 pub(super) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+    // Most take one byte or two.
+    if number < 0x80 {
+        bytes.push(number as u8);
+        return;
+    }
+    if number < 0x4000 {
+        bytes.extend_from_slice(&[number as u8 | 0x80, (number >> 7) as u8]);
+        return;
+    }
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -19,10 +29,17 @@ pub(super) struct Column {
 }
 
 impl Column {
+    #[inline]
     pub(super) fn push(&mut self, value: i64) {
         let delta = value.wrapping_sub(self.previous);
         self.previous = value;
         put_number(&mut self.bytes, ((delta << 1) ^ (delta >> 63)) as u64);
+    }
+
+    /// Makes it empty, and keeps its room.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.previous = 0;
     }
 
     pub(super) fn finish(&self, out: &mut Vec<u8>) {
@@ -55,6 +72,14 @@ impl OptionalColumn {
             self.column.push(value);
         }
         self.rows += 1;
+    }
+
+    /// Makes it empty, and keeps its room.
+    pub(super) fn clear(&mut self) {
+        self.present.clear();
+        self.rows = 0;
+        self.values = 0;
+        self.column.clear();
     }
 
     pub(super) fn finish(&self, out: &mut Vec<u8>) {

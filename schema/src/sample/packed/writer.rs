@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::column::{Column, OptionalColumn, put_number};
 use super::{FORMAT, PackedBatch};
+use crate::limits::SAMPLE_T_MS_MAX;
 use crate::sample::check::{self, Field};
 use crate::sample::{
     Activity, ActivityType, FieldError, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure,
@@ -80,7 +81,10 @@ fn place<T: PartialEq>(all: &[T], one: &T) -> i64 {
 impl BatchBuilder {
     /// Appends `sample`; a sample with a value out of range changes nothing.
     pub fn push(&mut self, sample: &Sample<'_>) -> Result<(), FieldError> {
-        let t_ms = check::T.parts_of(f64::from(sample.t_ms()) / 1000.0)?;
+        let t_ms = sample.t_ms();
+        if t_ms > SAMPLE_T_MS_MAX {
+            check::T.check(f64::from(t_ms) / 1000.0)?;
+        }
         match sample {
             Sample::Location(location) => self.push_location(location)?,
             Sample::Pressure(Pressure { hpa, .. }) => {
@@ -116,7 +120,7 @@ impl BatchBuilder {
             }
             Sample::System(System { name, .. }) => self.system.push(place(SystemName::ALL, name)),
         }
-        self.note(sample.kind(), t_ms);
+        self.note(sample.kind(), i64::from(t_ms));
         Ok(())
     }
 
@@ -159,6 +163,36 @@ impl BatchBuilder {
                 .map(|provider| place(Provider::ALL, &provider)),
         );
         Ok(())
+    }
+
+    /// Makes it empty, and keeps its room: a builder that is used again allocates nothing for a sample.
+    pub fn clear(&mut self) {
+        for kind in Kind::ALL {
+            if std::mem::take(&mut self.rows[kind as usize]) > 0 {
+                self.t_ms[kind as usize].clear();
+                self.clear_kind(kind);
+            }
+        }
+        self.order.clear();
+        self.samples = 0;
+        self.t_max_ms = 0;
+    }
+
+    fn clear_kind(&mut self, kind: Kind) {
+        match kind {
+            Kind::Location => self.location.clear(),
+            Kind::Pressure => self.hpa.clear(),
+            Kind::Steps => self.count.clear(),
+            Kind::Imu => self.imu.clear(),
+            Kind::Motion => self.motion.clear(),
+            Kind::Magnetic => self.field_ut.iter_mut().for_each(Column::clear),
+            Kind::Activity => self.activity.iter_mut().for_each(Column::clear),
+            Kind::Mark => {
+                self.mark.length.clear();
+                self.mark.names.clear();
+            }
+            Kind::System => self.system.clear(),
+        }
     }
 
     /// How many samples there are.
@@ -235,7 +269,37 @@ impl BatchBuilder {
     }
 }
 
+impl LocationColumns {
+    fn clear(&mut self) {
+        self.lat.clear();
+        self.lng.clear();
+        for column in [
+            &mut self.accuracy_m,
+            &mut self.altitude_m,
+            &mut self.speed_mps,
+            &mut self.bearing_deg,
+            &mut self.mock,
+            &mut self.provider,
+        ] {
+            column.clear();
+        }
+    }
+}
+
 impl ImuColumns {
+    fn clear(&mut self) {
+        let Self {
+            hz,
+            values,
+            accel,
+            has_gyro,
+            gyro,
+        } = self;
+        for column in [hz, values, has_gyro].into_iter().chain(accel).chain(gyro) {
+            column.clear();
+        }
+    }
+
     fn push(&mut self, imu: &Imu<'_>) -> Result<(), FieldError> {
         let hz = check::HZ.parts_of(f64::from(imu.hz))?;
         let lengths = |axes: [&[f32]; 3]| axes.map(<[f32]>::len);
@@ -264,6 +328,14 @@ impl ImuColumns {
 }
 
 impl MotionColumns {
+    fn clear(&mut self) {
+        self.accel_mean.clear();
+        self.accel_std.clear();
+        self.vertical_mean.clear();
+        self.cadence_hz.clear();
+        self.yaw_rad.clear();
+    }
+
     fn push(&mut self, motion: &Motion) -> Result<(), FieldError> {
         let accel_mean = check::ACCEL_MEAN.parts_of(f64::from(motion.accel_mean))?;
         let accel_std = check::ACCEL_STD.parts_of(f64::from(motion.accel_std))?;

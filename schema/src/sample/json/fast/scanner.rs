@@ -7,6 +7,19 @@ pub(super) struct Scanner<'a> {
     at: usize,
 }
 
+/// A few bytes that may be expected to come again.
+#[derive(Clone, Copy)]
+pub(super) struct Expected {
+    bytes: u128,
+    /// All bits of these bytes.
+    mask: u128,
+    length: usize,
+}
+
+impl Expected {
+    const BYTES: usize = 16;
+}
+
 /// Powers of ten that are exact (to 10²²) or the nearest double.
 const POWERS: [f64; 41] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
@@ -66,49 +79,109 @@ impl<'a> Scanner<'a> {
         (self.at == self.bytes.len()).then_some(())
     }
 
+    /// Where it is.
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// The beginning of an object or array; false where it is empty, and passed.
+    #[inline]
+    pub(super) fn open(&mut self, opening: u8, closing: u8) -> Option<bool> {
+        self.space();
+        self.pass(opening).then_some(())?;
+        self.space();
+        Some(!self.pass(closing))
+    }
+
+    /// What follows a member or an element: whether there is another one.
+    #[inline]
+    pub(super) fn goes_on(&mut self, closing: u8) -> Option<bool> {
+        self.space();
+        if self.pass(b',') {
+            self.space();
+            return Some(true);
+        }
+        self.pass(closing).then_some(false)
+    }
+
+    /// A key and its colon.
+    pub(super) fn key(&mut self) -> Option<&'a [u8]> {
+        let key = self.string()?;
+        self.space();
+        self.pass(b':').then_some(())?;
+        self.space();
+        Some(key)
+    }
+
     /// An object: `each` gets every key and reads its value.
     pub(super) fn members(
         &mut self,
         mut each: impl FnMut(&mut Self, &'a [u8]) -> Option<()>,
     ) -> Option<()> {
-        self.space();
-        self.pass(b'{').then_some(())?;
-        self.space();
-        if self.pass(b'}') {
-            return Some(());
-        }
-        loop {
-            self.space();
-            let key = self.string()?;
-            self.space();
-            self.pass(b':').then_some(())?;
-            self.space();
+        let mut goes_on = self.open(b'{', b'}')?;
+        while goes_on {
+            let key = self.key()?;
             each(self, key)?;
-            self.space();
-            if self.pass(b'}') {
-                return Some(());
-            }
-            self.pass(b',').then_some(())?;
+            goes_on = self.goes_on(b'}')?;
         }
+        Some(())
     }
 
     /// An array: `each` reads every element.
     pub(super) fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
-        self.space();
-        self.pass(b'[').then_some(())?;
-        self.space();
-        if self.pass(b']') {
-            return Some(());
-        }
-        loop {
-            self.space();
+        let mut goes_on = self.open(b'[', b']')?;
+        while goes_on {
             each(self)?;
-            self.space();
-            if self.pass(b']') {
-                return Some(());
-            }
-            self.pass(b',').then_some(())?;
+            goes_on = self.goes_on(b']')?;
         }
+        Some(())
+    }
+
+    /// What was passed since a place, to be expected again; none where it is too long.
+    pub(super) fn expected_since(&self, from: usize) -> Option<Expected> {
+        let passed = self.bytes.get(from..self.at)?;
+        let mut bytes = [0; Expected::BYTES];
+        bytes.get_mut(..passed.len())?.copy_from_slice(passed);
+        Some(Expected {
+            bytes: u128::from_le_bytes(bytes),
+            mask: u128::MAX
+                .checked_shr(128 - 8 * passed.len() as u32)
+                .unwrap_or(0),
+            length: passed.len(),
+        })
+    }
+
+    /// Passes what is expected, if it is here. Near the end of the text nothing is.
+    #[inline]
+    pub(super) fn pass_expected(&mut self, expected: Expected) -> bool {
+        let here = self
+            .bytes
+            .get(self.at..)
+            .and_then(|rest| rest.first_chunk::<{ Expected::BYTES }>());
+        let same = here
+            .is_some_and(|here| (u128::from_le_bytes(*here) ^ expected.bytes) & expected.mask == 0);
+        if same {
+            self.at += expected.length;
+            self.space();
+        }
+        same
+    }
+
+    /// Passes a string of this content, if it is here.
+    #[inline]
+    pub(super) fn pass_text(&mut self, text: &str) -> bool {
+        let Some((b'"', rest)) = self
+            .bytes
+            .get(self.at..)
+            .and_then(|rest| rest.split_first())
+        else {
+            return false;
+        };
+        let same = rest
+            .strip_prefix(text.as_bytes())
+            .is_some_and(|rest| rest.first() == Some(&b'"'));
+        self.at += if same { text.len() + 2 } else { 0 };
+        same
     }
 
     /// A string without escapes: what stands between the quotes.
@@ -269,6 +342,16 @@ impl<'a> Scanner<'a> {
 /// something else.
 fn run_of_digits(bytes: &[u8], from: usize, so_far: u64) -> (u64, usize) {
     let (mut number, mut to) = (so_far, from);
+    if let Some(eight) = bytes.get(from..).and_then(|rest| rest.first_chunk()) {
+        let (value, count) = leading_digits(*eight);
+        number = number
+            .wrapping_mul(WHOLE_POWERS.get(count).copied().unwrap_or(1))
+            .wrapping_add(value);
+        to += count;
+        if count < 8 {
+            return (number, to);
+        }
+    }
     while let Some(digit) = bytes
         .get(to)
         .map(|byte| byte.wrapping_sub(b'0'))
@@ -278,6 +361,40 @@ fn run_of_digits(bytes: &[u8], from: usize, so_far: u64) -> (u64, usize) {
         to += 1;
     }
     (number, to)
+}
+
+/// Powers of ten of up to eight digits.
+const WHOLE_POWERS: [u64; 9] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+];
+
+/// The number that the digits at the beginning of eight bytes make, and how many there are: all at once, by arithmetic
+/// on one register.
+#[inline]
+fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let digits = u64::from_le_bytes(bytes) ^ (EACH * 0x30);
+    // The highest bit of each byte that is not 0 to 9. A byte never carries into the next: its own highest bit is left
+    // out of the sum.
+    let others = (((digits & (EACH * 0x7f)) + EACH * 0x76) | digits) & (EACH * 0x80);
+    let count = (others.trailing_zeros() / 8) as usize;
+    if count == 0 {
+        return (0, 0);
+    }
+    // The digits go to the high end; zeros before them count nothing.
+    let digits = digits << (64 - 8 * count);
+    let pairs = (digits & (EACH * 0x0f)).wrapping_mul(10 * 256 + 1) >> 8;
+    let fours = (pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul(100 * 65_536 + 1) >> 16;
+    let eight = (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 * 4_294_967_296 + 1) >> 32;
+    (eight, count)
 }
 
 #[cfg(test)]
@@ -342,6 +459,16 @@ mod tests {
             } else {
                 prop_assert!(text.contains(['e', 'E']), "{} was given up", text);
             }
+        }
+
+        /// Digits that are read at once are those that are read one by one.
+        #[test]
+        fn leading_digits_are_what_stands_there(bytes in proptest::array::uniform8(prop_oneof![
+            4 => b'0'..=b'9', 1 => any::<u8>(), 1 => prop_oneof![Just(b'/'), Just(b':'), Just(b'.'), Just(0xb0_u8), Just(0xb9_u8)],
+        ])) {
+            let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let text = std::str::from_utf8(&bytes[..count]).unwrap();
+            prop_assert_eq!(leading_digits(bytes), (text.parse().unwrap_or(0), count));
         }
 
         /// Numbers as programs write doubles, too.

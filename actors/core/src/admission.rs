@@ -1,0 +1,211 @@
+//! How many batches a node may have between their last byte and their acknowledgement, by what it is seen to manage.
+//!
+//! What is scarce (processors, the disk) differs from machine to machine and from hour to hour, so the limit is not a
+//! number that somebody chose. The node declares how long an admitted batch may wait, and the limit follows by Little's
+//! law: as many batches as it acknowledges in that time. What it declares is itself measured: a multiple of the
+//! shortest delay seen lately, which is that of a batch that met no queue.
+//!
+//! - A mean delay over the target is a standing queue: the limit goes down to what was acknowledged in the target's
+//!   time, at most by half at once.
+//! - A limit that was reached while the delay stayed under the target goes up by its square root.
+//! - A limit that was not reached says nothing, and stays.
+//!
+//! Sources: the rise by a square root is that of the gradient limiters of Envoy (adaptive concurrency) and of Netflix
+//! (concurrency-limits); that only a queue that stands is one too many is from CoDel (RFC 8289). Their own measures do
+//! not fit here: a gradient of delays takes the batching of group commits for a queue, and the least delay of an
+//! interval is that of the batch that came last into its group.
+
+use porchlight_schema::limits::{
+    INGEST_BATCHES_MAX, INGEST_BATCHES_MIN, INGEST_BATCHES_START, INGEST_DELAY_US_TARGET,
+};
+
+/// The target is this many times the shortest mean delay seen lately, where that is more than
+/// [`INGEST_DELAY_US_TARGET`]: a disk that syncs slowly is not an overloaded one.
+const TARGET_OVER_BASE: u32 = 4;
+/// Intervals for which the shortest delay is remembered at least, and twice as many at most: with intervals of 100 ms
+/// half a minute.
+const BASE_INTERVALS: u32 = 300;
+/// An interval with fewer acknowledged batches says too little.
+const ACKNOWLEDGED_MIN: u32 = 8;
+
+/// What happened in one interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interval {
+    /// How long it was, microseconds.
+    pub length_us: u32,
+    /// Batches acknowledged in it.
+    pub acknowledged: u32,
+    /// Their delays from the last byte to the acknowledgement, together, microseconds.
+    pub delay_sum_us: u64,
+    /// Whether a batch was refused, or as many were under way as may be.
+    pub was_full: bool,
+}
+
+/// The limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdmissionLimit {
+    limit: f64,
+    /// The shortest mean delay of this span of intervals and of the one before.
+    base_us: [Option<u32>; 2],
+    intervals: u32,
+}
+
+impl Default for AdmissionLimit {
+    fn default() -> Self {
+        Self {
+            limit: f64::from(INGEST_BATCHES_START),
+            base_us: [None; 2],
+            intervals: 0,
+        }
+    }
+}
+
+impl AdmissionLimit {
+    /// How many batches may be under way, from [`INGEST_BATCHES_MIN`] to [`INGEST_BATCHES_MAX`].
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.limit as u32
+    }
+
+    /// The mean delay that is aimed at, microseconds.
+    #[must_use]
+    pub fn target_us(&self) -> u32 {
+        let base_us = self.base_us.into_iter().flatten().min().unwrap_or(0);
+        base_us
+            .saturating_mul(TARGET_OVER_BASE)
+            .max(INGEST_DELAY_US_TARGET)
+    }
+
+    /// Learns from an interval.
+    pub fn observe(&mut self, interval: &Interval) {
+        if interval.acknowledged < ACKNOWLEDGED_MIN || interval.length_us == 0 {
+            return;
+        }
+        let delay_us = interval.delay_sum_us / u64::from(interval.acknowledged);
+        self.remember(u32::try_from(delay_us).unwrap_or(u32::MAX));
+        let target_us = self.target_us();
+        if delay_us > u64::from(target_us) {
+            let per_us = f64::from(interval.acknowledged) / f64::from(interval.length_us);
+            let managed = per_us * f64::from(target_us);
+            self.set(managed.clamp(self.limit / 2.0, self.limit));
+        } else if interval.was_full {
+            self.set(self.limit + self.limit.sqrt());
+        }
+    }
+
+    fn set(&mut self, limit: f64) {
+        let (min, max) = (INGEST_BATCHES_MIN, INGEST_BATCHES_MAX);
+        self.limit = limit.clamp(f64::from(min), f64::from(max));
+    }
+
+    fn remember(&mut self, delay_us: u32) {
+        let [newest, before] = &mut self.base_us;
+        if self.intervals >= BASE_INTERVALS {
+            *before = newest.take();
+            self.intervals = 0;
+        }
+        self.intervals += 1;
+        *newest = Some(newest.map_or(delay_us, |base_us| base_us.min(delay_us)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const INTERVAL_US: u32 = 100_000;
+
+    /// A node that acknowledges so many batches a second, none faster than `base_us`, under a load of `offered` at once.
+    fn run(limit: &mut AdmissionLimit, per_sec: f64, base_us: f64, offered: u32, intervals: u32) {
+        for _ in 0..intervals {
+            let under_way = f64::from(offered.min(limit.limit()));
+            let delay_us = (under_way / per_sec * 1e6).max(base_us);
+            let acknowledged = under_way / delay_us * f64::from(INTERVAL_US);
+            limit.observe(&Interval {
+                length_us: INTERVAL_US,
+                acknowledged: acknowledged as u32,
+                delay_sum_us: (acknowledged * delay_us) as u64,
+                was_full: offered >= limit.limit(),
+            });
+        }
+    }
+
+    #[test]
+    fn it_settles_where_the_delay_is_the_target_whatever_the_machine_manages() {
+        for (per_sec, base_us) in [(30_000.0, 800.0), (100_000.0, 800.0), (40_000.0, 4_000.0)] {
+            let mut limit = AdmissionLimit::default();
+            run(&mut limit, per_sec, base_us, 10, 5);
+            run(&mut limit, per_sec, base_us, 100_000, 100);
+            let managed = per_sec * f64::from(limit.target_us()) / 1e6;
+            let share = f64::from(limit.limit()) / managed;
+            assert!(
+                (0.9..1.15).contains(&share),
+                "{per_sec} {base_us}: {limit:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn it_follows_a_machine_that_gets_slower_and_faster_again() {
+        let mut limit = AdmissionLimit::default();
+        run(&mut limit, 100_000.0, 500.0, 10, 5);
+        run(&mut limit, 100_000.0, 500.0, 10_000, 100);
+        let fast = limit.limit();
+        run(&mut limit, 20_000.0, 500.0, 10_000, 10);
+        let slow = limit.limit();
+        assert!(slow < fast / 3, "{fast} {slow}");
+        run(&mut limit, 100_000.0, 500.0, 10_000, 60);
+        assert!(limit.limit() > 3 * slow, "{slow} {limit:?}");
+    }
+
+    #[test]
+    fn a_load_that_does_not_reach_it_leaves_it() {
+        let mut limit = AdmissionLimit::default();
+        run(&mut limit, 10_000.0, 600.0, 20, 1_000);
+        assert_eq!(
+            limit,
+            AdmissionLimit {
+                limit: f64::from(INGEST_BATCHES_START),
+                ..limit.clone()
+            }
+        );
+    }
+
+    #[test]
+    fn an_idle_interval_says_nothing() {
+        let mut limit = AdmissionLimit::default();
+        let before = limit.clone();
+        limit.observe(&Interval {
+            length_us: 10_000_000,
+            acknowledged: 1,
+            delay_sum_us: 9_000_000,
+            was_full: true,
+        });
+        limit.observe(&Interval::default());
+        assert_eq!(limit, before);
+    }
+
+    #[test]
+    fn a_disk_that_syncs_slowly_is_not_an_overload() {
+        let mut limit = AdmissionLimit::default();
+        run(&mut limit, 1e9, 20_000.0, INGEST_BATCHES_START - 1, 1_000);
+        assert_eq!(limit.limit(), INGEST_BATCHES_START);
+        assert_eq!(limit.target_us(), 80_000);
+    }
+
+    proptest! {
+        #[test]
+        fn it_stays_within_its_bounds(intervals in proptest::collection::vec(
+            (any::<u32>(), any::<u32>(), any::<u64>(), any::<bool>()), 0..200)) {
+            let mut limit = AdmissionLimit::default();
+            for (length_us, acknowledged, delay_sum_us, was_full) in intervals {
+                let before = limit.limit();
+                limit.observe(&Interval { length_us, acknowledged, delay_sum_us, was_full });
+                prop_assert!((INGEST_BATCHES_MIN..=INGEST_BATCHES_MAX).contains(&limit.limit()));
+                prop_assert!(limit.limit() >= before / 2, "never by more than half at once");
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! How right the insight's fields are, against what is known to be true: told and right, told and wrong, not told.
+
+use std::collections::BTreeMap;
+
+use porchlight_schema::insight::ReasonCode;
+use serde::{Deserialize, Serialize};
+
+use crate::score::Scored;
+
+/// What is known of a whole session; none where the source does not say.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Facts {
+    /// When the entrance was passed, seconds.
+    pub entrance_at_sec: Option<f64>,
+    /// The stay at the door, seconds from.
+    pub door_from_sec: Option<f64>,
+    /// Seconds to.
+    pub door_to_sec: Option<f64>,
+    /// Whether the drop-off was at the address's door.
+    pub right_doorstep: Option<bool>,
+    /// Floors from the entrance to the drop-off, or to the end.
+    pub floors_change: Option<f64>,
+    /// Whether an elevator was ridden.
+    pub elevator_used: Option<bool>,
+    /// Visits to the door.
+    pub attempt_cycles: Option<u32>,
+    /// The outcome's code.
+    pub outcome: Option<ReasonCode>,
+    /// The codes beside it; none where nothing is known of them.
+    pub added: Option<Vec<ReasonCode>>,
+    /// Whether telemetry or claim is untrue.
+    pub fraudulent: Option<bool>,
+    /// Whether the phone was carried on foot.
+    pub phone_carried: Option<bool>,
+}
+
+/// A field that may be null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Field {
+    /// It said something, and the truth is known.
+    pub told: u32,
+    /// It was right.
+    pub right: u32,
+    /// It said that it can't tell, and the truth is known.
+    pub untold: u32,
+}
+
+impl Field {
+    fn add<T: PartialEq>(&mut self, told: Option<T>, truth: Option<T>) {
+        match (told, truth) {
+            (_, None) => {}
+            (None, Some(_)) => self.untold += 1,
+            (Some(told), Some(truth)) => {
+                self.told += 1;
+                self.right += u32::from(told == truth);
+            }
+        }
+    }
+}
+
+/// Something that is said or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// Said, and true.
+    pub right: u32,
+    /// Said, and not true.
+    pub wrong: u32,
+    /// True, and not said.
+    pub missed: u32,
+}
+
+impl Claim {
+    fn add(&mut self, told: bool, truth: bool) {
+        match (told, truth) {
+            (true, true) => self.right += 1,
+            (true, false) => self.wrong += 1,
+            (false, true) => self.missed += 1,
+            (false, false) => {}
+        }
+    }
+}
+
+/// Floors against the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Floors {
+    /// Told, and the truth is known.
+    pub told: u32,
+    /// Exact.
+    pub exact: u32,
+    /// At most one off.
+    pub within_one: u32,
+    /// Not told, and the truth is known.
+    pub untold: u32,
+}
+
+/// A time against the truth.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Time {
+    /// How far off those are that were found, seconds.
+    pub errors_sec: Vec<f64>,
+    /// Not found, and there is one.
+    pub missed: u32,
+    /// Found, and there is none.
+    pub invented: u32,
+}
+
+/// Counts over sessions.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fields {
+    /// How many sessions.
+    pub sessions: u32,
+    /// The outcome, or `INSUFFICIENT_DATA`.
+    pub outcome: Field,
+    /// Each code, where its truth is known.
+    pub codes: BTreeMap<ReasonCode, Claim>,
+    /// `rightDoorstep`.
+    pub right_doorstep: Claim,
+    /// `floorsClimbed` where the address gives the storey height.
+    pub floors_known: Floors,
+    /// `floorsClimbed` where it does not.
+    pub floors_unknown: Floors,
+    /// `elevatorUsed`.
+    pub elevator_used: Field,
+    /// `attemptCycles`.
+    pub attempt_cycles: Field,
+    /// When the entrance was passed.
+    pub entrance: Time,
+    /// The length of the stay at the door.
+    pub door: Time,
+    /// `suspiciousBehavior`, where the truth is known.
+    pub suspicious: Claim,
+    /// `fraudScore` of the true ones.
+    pub fraud_honest: Vec<f64>,
+    /// `fraudScore` of the untrue ones.
+    pub fraud_untrue: Vec<f64>,
+}
+
+impl Fields {
+    /// Adds one session; `storey_known`: the address gives the storey height.
+    pub fn add(&mut self, facts: &Facts, scored: &Scored, storey_known: bool) {
+        let summary = &scored.score.summary;
+        self.sessions += 1;
+        self.add_codes(facts, &scored.score.reason_codes);
+        if let Some(truth) = facts.right_doorstep {
+            self.right_doorstep.add(summary.right_doorstep, truth);
+        }
+        if let Some(truth) = facts.floors_change {
+            let floors = if storey_known {
+                &mut self.floors_known
+            } else {
+                &mut self.floors_unknown
+            };
+            match summary.floors_climbed {
+                None => floors.untold += 1,
+                Some(told) => {
+                    let off = (f64::from(told) - truth).abs();
+                    floors.told += 1;
+                    floors.exact += u32::from(off < 0.5);
+                    floors.within_one += u32::from(off < 1.5);
+                }
+            }
+        }
+        // A phone that was left behind cannot know.
+        let carried = facts.phone_carried != Some(false);
+        let elevator_used = facts.elevator_used.filter(|_| carried);
+        self.elevator_used.add(summary.elevator_used, elevator_used);
+        self.attempt_cycles
+            .add(Some(summary.attempt_cycles), facts.attempt_cycles);
+        self.add_times(facts, scored);
+        match facts.fraudulent {
+            Some(true) => self.fraud_untrue.push(summary.fraud_score),
+            Some(false) => self.fraud_honest.push(summary.fraud_score),
+            None => {}
+        }
+        if let Some(truth) = facts.fraudulent {
+            self.suspicious.add(summary.suspicious_behavior, truth);
+        }
+    }
+
+    fn add_codes(&mut self, facts: &Facts, told: &[ReasonCode]) {
+        let is_outcome = |code: &ReasonCode| *code <= ReasonCode::InsufficientData;
+        let outcome = told.iter().copied().find(is_outcome);
+        self.outcome.add(outcome, facts.outcome);
+        for code in ReasonCode::ALL {
+            let truth = if is_outcome(&code) {
+                facts.outcome.map(|outcome| outcome == code)
+            } else {
+                facts.added.as_ref().map(|added| added.contains(&code))
+            };
+            if let Some(truth) = truth {
+                let claim = self.codes.entry(code).or_default();
+                claim.add(told.contains(&code), truth);
+            }
+        }
+    }
+
+    fn add_times(&mut self, facts: &Facts, scored: &Scored) {
+        let sec = |t_ms: u32| f64::from(t_ms) / 1000.0;
+        // What is not true, or was hardly seen, has no times; where nothing is known of a door, the entrance is all that
+        // the source may hold.
+        let is_real = facts.fraudulent != Some(true)
+            && facts.outcome != Some(ReasonCode::InsufficientData)
+            && (facts.outcome.is_some() || facts.right_doorstep.is_none());
+        if !is_real {
+            return;
+        }
+        let knows_all = facts.right_doorstep.is_some();
+        match (facts.entrance_at_sec, scored.entrance_ms.map(sec)) {
+            (Some(truth), Some(told)) => self.entrance.errors_sec.push((told - truth).abs()),
+            (Some(_), None) => self.entrance.missed += 1,
+            (None, Some(_)) if knows_all => self.entrance.invented += 1,
+            (None, _) => {}
+        }
+        let stay = facts.door_from_sec.zip(facts.door_to_sec);
+        match (stay, scored.at_door_ms.map(sec)) {
+            (Some((from, to)), Some(told)) => self.door.errors_sec.push((told - (to - from)).abs()),
+            (Some(_), None) => self.door.missed += 1,
+            (None, Some(_)) if knows_all => self.door.invented += 1,
+            (None, _) => {}
+        }
+    }
+
+    /// The share of the untrue ones whose score is above that of all but one in a thousand of the true ones; none
+    /// where there are none.
+    #[must_use]
+    pub fn fraud_recall(&self) -> Option<f64> {
+        let bar = super::quantile(&self.fraud_honest, 0.999)?;
+        let above = self.fraud_untrue.iter().filter(|&&score| score > bar);
+        let count = self.fraud_untrue.len();
+        (count > 0).then(|| above.count() as f64 / count as f64)
+    }
+}

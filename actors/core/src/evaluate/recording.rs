@@ -1,0 +1,209 @@
+//! One recording, or one simulated delivery, with what is known to be true of it: read once, run as production would.
+
+use porchlight_schema::sample::json::{DecodeError, decode_sample};
+use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch, PackedError};
+use porchlight_schema::sample::{Kind, Sample};
+use porchlight_schema::session::{Address, Device, PodType, Point};
+use serde_json::Value;
+
+use super::{Detected, Labels};
+use crate::context::SessionContext;
+use crate::score::{Knowledge, PodInput, ScoreInput, Scored, score_and_learn};
+use crate::session::replay::{Replay, Replayed};
+use crate::timeline::Timeline;
+
+/// Why a recording can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The labels are not what labels are.
+    #[error("its labels: {0}")]
+    Labels(#[from] serde_json::Error),
+    /// A line is no sample.
+    #[error("line {line}: {error}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// Why.
+        error: DecodeError,
+    },
+    /// A batch does not read back.
+    #[error(transparent)]
+    Packed(#[from] PackedError),
+}
+
+/// A session with labels.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// Its name.
+    pub name: String,
+    /// What is known of it.
+    pub labels: Labels,
+    /// Its samples, in the order in which they came.
+    pub batches: Vec<PackedBatch>,
+    /// What was known beforehand.
+    pub context: SessionContext,
+}
+
+impl Recording {
+    /// From the text of the labels and the lines of samples (NDJSON).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with labels or lines.
+    pub fn read<'l>(
+        name: &str,
+        labels: &[u8],
+        lines: impl Iterator<Item = &'l [u8]>,
+    ) -> Result<Self, RecordingError> {
+        let mut builder = BatchBuilder::default();
+        for (number, line) in lines.enumerate().filter(|(_, line)| !line.is_empty()) {
+            let line_number = number + 1;
+            decode_sample(line, &mut builder).map_err(|error| RecordingError::Line {
+                line: line_number,
+                error,
+            })?;
+        }
+        Self::new(name, serde_json::from_slice(labels)?, vec![builder.pack()])
+    }
+
+    /// From batches that are read already. The address is that of the start where the labels hold one; else it is
+    /// where the recording ends, and of the place nothing is known.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with a batch.
+    pub fn new(
+        name: &str,
+        labels: Labels,
+        batches: Vec<PackedBatch>,
+    ) -> Result<Self, RecordingError> {
+        let address = address(&labels.start["address"], last_point(&batches)?);
+        let context = SessionContext::of_address(&address, device(&labels.start).as_ref());
+        Ok(Self {
+            name: name.to_owned(),
+            labels,
+            batches,
+            context,
+        })
+    }
+
+    /// The events, and when each was known, as a live session would find them; without the kinds in `without`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with a batch.
+    pub fn detect(&self, without: &[Kind]) -> Result<Vec<Detected>, RecordingError> {
+        let mut timeline = Timeline::new(&self.context);
+        let mut opened_at_ms: Vec<Option<u32>> = Vec::new();
+        let mut newest_ms = 0;
+        for batch in &self.batches {
+            let mut reader = batch.reader()?;
+            while let Some(sample) = reader.next_sample()? {
+                if without.contains(&sample.kind()) {
+                    continue;
+                }
+                newest_ms = newest_ms.max(sample.t_ms());
+                timeline.push(&self.context, sample);
+                opened_at_ms.resize(timeline.events().len(), Some(newest_ms));
+            }
+        }
+        timeline.finish(&self.context);
+        opened_at_ms.resize(timeline.events().len(), Some(newest_ms));
+        let events = timeline.events().iter().zip(opened_at_ms);
+        Ok(events
+            .map(|(&event, opened_at_ms)| Detected {
+                event,
+                opened_at_ms,
+            })
+            .collect())
+    }
+
+    /// What scoring sees of it.
+    #[must_use]
+    pub fn replayed(&self) -> Replayed {
+        let mut replay = Replay::new(&self.context);
+        for (seq, batch) in self.batches.iter().enumerate() {
+            replay.batch(u32::try_from(seq).unwrap_or(u32::MAX), batch);
+        }
+        replay.finish()
+    }
+
+    /// Its score, with nothing known beforehand.
+    #[must_use]
+    pub fn score(&self, replayed: &Replayed) -> Scored {
+        let heard_ms = self.batches.iter().map(PackedBatch::t_max_ms).max();
+        let end_ms = self.labels.end_sec.map(|end_sec| (end_sec * 1000.0) as u32);
+        let duration_ms = end_ms.or(heard_ms).unwrap_or(0);
+        score_and_learn(&ScoreInput {
+            context: &self.context,
+            windows: &replayed.windows,
+            events: &replayed.events,
+            marks: &replayed.marks,
+            system: &replayed.system,
+            pod: self.labels.pod.then_some(PodInput {
+                pod_type: PodType::Photo,
+                t_ms: Some(duration_ms),
+            }),
+            duration_ms,
+            timed_out: self.labels.timed_out,
+            missing_batches: replayed.missing_batches,
+            quarantined_batches: 0,
+            known: &Knowledge::default(),
+        })
+    }
+}
+
+fn point(value: &Value) -> Option<Point> {
+    Some(Point {
+        lat: value["lat"].as_f64()?,
+        lng: value["lng"].as_f64()?,
+    })
+}
+
+fn address(known: &Value, end: Point) -> Address {
+    let metres = |name: &str| known[name].as_f64().map(|metres| metres as f32);
+    Address {
+        line1: String::new(),
+        city: String::new(),
+        country: String::new(),
+        point: point(known).unwrap_or(end),
+        unit: None,
+        floor: known["floor"]
+            .as_i64()
+            .and_then(|floor| i16::try_from(floor).ok()),
+        accuracy_m: metres("accuracyM").unwrap_or(Address::ACCURACY_M_DEFAULT),
+        storey_height_m: metres("storeyHeightM"),
+        entrance: point(&known["entrance"]),
+        gates: known["gates"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(point)
+            .collect(),
+    }
+}
+
+fn device(start: &Value) -> Option<Device> {
+    let sensors = start["device"]["sensors"].as_array()?.iter();
+    let names = sensors.filter_map(Value::as_str).map(str::to_owned);
+    Some(Device {
+        sensors: names.collect(),
+        ..Device::default()
+    })
+}
+
+fn last_point(batches: &[PackedBatch]) -> Result<Point, PackedError> {
+    let mut last = Point { lat: 0.0, lng: 0.0 };
+    for batch in batches {
+        let mut reader = batch.reader()?;
+        while let Some(sample) = reader.next_sample()? {
+            if let Sample::Location(location) = sample {
+                last = Point {
+                    lat: location.lat,
+                    lng: location.lng,
+                };
+            }
+        }
+    }
+    Ok(last)
+}

@@ -1,0 +1,132 @@
+//! Batches of this node on their way from their last byte to their acknowledgement: counted, timed, and limited by what
+//! the node is seen to manage ([`AdmissionLimit`]).
+//!
+//! A body that is still coming in is not counted here: a phone on a bad network takes seconds, and costs nothing but
+//! its bytes, which have a budget of their own.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+use porchlight_core::admission::{AdmissionLimit, Interval};
+use tokio::time::Instant;
+
+use crate::observe::Metrics;
+
+/// How often the limit learns: some group commits, and soon enough for a load that rises within a second.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Gate {
+    limit: AtomicU32,
+    under_way: AtomicU32,
+    // Of the present interval.
+    acknowledged: AtomicU32,
+    delay_sum_us: AtomicU64,
+    was_full: AtomicBool,
+    learning: Mutex<Learning>,
+}
+
+#[derive(Debug)]
+struct Learning {
+    limit: AdmissionLimit,
+    since: Instant,
+}
+
+/// A batch that is under way, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct UnderWay<'g> {
+    gate: &'g Gate,
+    since: Instant,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        let limit = AdmissionLimit::default();
+        Self {
+            limit: AtomicU32::new(limit.limit()),
+            under_way: AtomicU32::new(0),
+            acknowledged: AtomicU32::new(0),
+            delay_sum_us: AtomicU64::new(0),
+            was_full: AtomicBool::new(false),
+            learning: Mutex::new(Learning {
+                limit,
+                since: Instant::now(),
+            }),
+        }
+    }
+}
+
+impl Gate {
+    /// Whether there is room for another batch.
+    pub(super) fn has_room(&self) -> bool {
+        let has_room = self.under_way.load(Relaxed) < self.limit.load(Relaxed);
+        if !has_room {
+            self.was_full.store(true, Relaxed);
+        }
+        has_room
+    }
+
+    /// A batch whose last byte is there.
+    pub(super) fn begin(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, Relaxed);
+        UnderWay {
+            gate: self,
+            since: Instant::now(),
+        }
+    }
+
+    fn acknowledge(&self, since: Instant) {
+        let now = Instant::now();
+        let delay = now.duration_since(since);
+        let delay_us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+        self.delay_sum_us.fetch_add(delay_us, Relaxed);
+        // Whoever comes upon the interval's end sees to it; all others go on.
+        if self.acknowledged.fetch_add(1, Relaxed) % 8 == 7
+            && let Some(learning) = self.try_learning()
+        {
+            self.learn(learning, now);
+        }
+    }
+
+    fn try_learning(&self) -> Option<MutexGuard<'_, Learning>> {
+        match self.learning.try_lock() {
+            Ok(learning) => Some(learning),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn learn(&self, mut learning: MutexGuard<'_, Learning>, now: Instant) {
+        let length = now.saturating_duration_since(learning.since);
+        if length < INTERVAL {
+            return;
+        }
+        learning.since = now;
+        let interval = Interval {
+            length_us: u32::try_from(length.as_micros()).unwrap_or(u32::MAX),
+            acknowledged: self.acknowledged.swap(0, Relaxed),
+            delay_sum_us: self.delay_sum_us.swap(0, Relaxed),
+            was_full: self.was_full.swap(false, Relaxed),
+        };
+        learning.limit.observe(&interval);
+        let limit = learning.limit.limit();
+        self.limit.store(limit, Relaxed);
+        Metrics::get().ingest_limit.set(f64::from(limit));
+    }
+}
+
+impl UnderWay<'_> {
+    /// It is durable, or was before.
+    pub(crate) fn acknowledge(self) {
+        self.gate.acknowledge(self.since);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.gate.under_way.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,38 @@
+//! What a session's actor is sent without waiting for room in its mailbox.
+
+use actix::Addr;
+
+use crate::session::{BatchDurable, Drain, Finish, Freeze, SessionActor};
+
+/// Sends what was admitted: the handle's count bounds the mailbox, which actix does not.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that has already admitted"
+)]
+pub(super) fn admitted_send(actor: &Addr<SessionActor>, message: BatchDurable) {
+    actor.do_send(message);
+}
+
+/// Tells an actor that nobody can reach any more to write its state and stop.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "at most one for each actor, after the last of its other messages"
+)]
+pub(super) fn tell_drain(actor: &Addr<SessionActor>) {
+    actor.do_send(Drain);
+}
+
+/// Tells the actor of a session that is scored to stop.
+#[expect(clippy::disallowed_methods, reason = "one for each actor, its last")]
+pub(super) fn tell_finish(actor: &Addr<SessionActor>) {
+    actor.do_send(Finish);
+}
+
+/// Tells an actor that nobody can reach any more to leave what it knows with its handle and stop.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "at most one for each actor, after the last of its other messages"
+)]
+pub(super) fn tell_freeze(actor: &Addr<SessionActor>) {
+    actor.do_send(Freeze);
+}

@@ -1,0 +1,74 @@
+//! A session's machine while its actor lives, and while it rests.
+
+use std::time::{Duration, Instant};
+
+use porchlight_core::context::SessionContext;
+use porchlight_core::session::SessionMachine;
+use porchlight_schema::limits::SNAPSHOT_MS;
+use porchlight_schema::time::TimestampMs;
+
+/// A snapshot is due this long after the first batch that is not in one.
+const SNAPSHOT_AFTER: Duration = Duration::from_millis(SNAPSHOT_MS);
+
+/// What an actor knew when it was put to rest.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    state: Box<[u8]>,
+    changed_at: Option<TimestampMs>,
+    unsnapshotted_since: Option<Instant>,
+}
+
+/// The machine and what it needs to know.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) context: SessionContext,
+    pub(super) machine: SessionMachine,
+    /// How often events had changed when it was looked at last.
+    pub(super) seen: u32,
+    pub(super) changed_at: Option<TimestampMs>,
+    pub(super) unsnapshotted_since: Option<Instant>,
+}
+
+impl Running {
+    pub(super) fn freeze(&self) -> Box<Frozen> {
+        Box::new(Frozen {
+            state: self.machine.freeze(&self.context),
+            changed_at: self.changed_at,
+            unsnapshotted_since: self.unsnapshotted_since,
+        })
+    }
+
+    /// None: it can't be read, and the store has all of it.
+    pub(super) fn thaw(frozen: &Frozen) -> Option<Box<Self>> {
+        let (context, machine) = SessionMachine::thaw(&frozen.state).ok()?;
+        let seen = machine.change_count();
+        Some(Box::new(Self {
+            context,
+            machine,
+            seen,
+            changed_at: frozen.changed_at,
+            unsnapshotted_since: frozen.unsnapshotted_since,
+        }))
+    }
+
+    /// Notes what a batch changed; whether any event opened or closed.
+    pub(super) fn note_change(&mut self, now: TimestampMs) -> bool {
+        let change_count = self.machine.change_count();
+        let has_changed = self.seen != change_count;
+        if has_changed {
+            self.seen = change_count;
+            self.changed_at = Some(now);
+        }
+        if self.machine.has_unsnapshotted() {
+            self.unsnapshotted_since.get_or_insert_with(Instant::now);
+        }
+        has_changed
+    }
+
+    pub(super) fn snapshot_is_due(&self) -> bool {
+        self.machine.snapshot_is_due()
+            || self
+                .unsnapshotted_since
+                .is_some_and(|since| since.elapsed() >= SNAPSHOT_AFTER)
+    }
+}

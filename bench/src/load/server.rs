@@ -1,0 +1,178 @@
+//! The servers that are put under load, as processes of their own.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use super::http::Connection;
+use super::target::Target;
+
+/// How long a server may take to come up.
+const UP_WITHIN: Duration = Duration::from_secs(60);
+
+/// A process that ends with its handle, and the folder that it works in.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens, and as whom to speak to it.
+    pub target: Target,
+    service: Option<Service>,
+}
+
+/// What a service was started with.
+#[derive(Debug)]
+struct Service {
+    binary: PathBuf,
+    folder: PathBuf,
+    ops_address: SocketAddr,
+}
+
+impl Service {
+    fn config_path(&self) -> PathBuf {
+        self.folder.join("porchlight.toml")
+    }
+
+    fn spawn(&self) -> anyhow::Result<Child> {
+        let log = std::fs::File::create(self.folder.join("log"))?;
+        Command::new(&self.binary)
+            .arg("serve")
+            .arg("--config")
+            .arg(self.config_path())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("{} does not start", self.binary.display()))
+    }
+
+    async fn until_ready(&self) -> anyhow::Result<()> {
+        wait_for(self.ops_address, "/readyz", 200).await
+    }
+}
+
+impl Server {
+    /// The process's id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Starts the floor.
+    ///
+    /// # Errors
+    ///
+    /// Where it does not come up within a minute.
+    pub async fn floor(binary: &Path) -> anyhow::Result<Self> {
+        let address = free_address()?;
+        let child = Command::new(binary)
+            .args(["--port", &address.port().to_string()])
+            .spawn()
+            .with_context(|| format!("{} does not start; build it first", binary.display()))?;
+        let server = Self {
+            child,
+            target: Target { address, key: None },
+            service: None,
+        };
+        wait_for(address, "/", 202).await?;
+        Ok(server)
+    }
+
+    /// Starts the service on an embedded store in a new folder, with a secret key, and without a limit of the key's
+    /// rate that the load could meet: it is still counted and checked.
+    ///
+    /// # Errors
+    ///
+    /// Where it does not come up within a minute.
+    pub async fn service(binary: &Path) -> anyhow::Result<Self> {
+        let (address, ops_address) = (free_address()?, free_address()?);
+        let folder = std::env::temp_dir().join(format!(
+            "porchlight-load-{}-{}",
+            std::process::id(),
+            address.port()
+        ));
+        std::fs::create_dir_all(&folder)?;
+        let service = Service {
+            binary: binary.to_path_buf(),
+            folder,
+            ops_address,
+        };
+        let config = format!(
+            "[server]\nlisten = \"{address}\"\nops_listen = \"{ops_address}\"\nrate_limit_per_second = 10000000\n[store]\npath = {:?}\n",
+            service.folder.join("data"),
+        );
+        std::fs::write(service.config_path(), config)?;
+        let mut server = Self {
+            child: service.spawn()?,
+            target: Target { address, key: None },
+            service: Some(service),
+        };
+        if let Some(service) = &server.service {
+            service.until_ready().await?;
+            server.target.key = Some(create_key(binary, &service.config_path())?);
+        }
+        Ok(server)
+    }
+
+    /// Kills the service at once, as `kill -9` does, and starts it again on the same store. Gives how long it took from
+    /// the new start until it was ready.
+    ///
+    /// # Errors
+    ///
+    /// Where it does not come up within a minute, or is no service.
+    pub async fn kill_and_start(&mut self) -> anyhow::Result<Duration> {
+        let service = self.service.as_ref().context("it is no service")?;
+        self.child.kill()?;
+        self.child.wait()?;
+        let began = Instant::now();
+        self.child = service.spawn()?;
+        service.until_ready().await?;
+        Ok(began.elapsed())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing is left to do where it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(service) = &self.service {
+            let _ = std::fs::remove_dir_all(&service.folder);
+        }
+    }
+}
+
+fn create_key(binary: &Path, config_path: &Path) -> anyhow::Result<String> {
+    let output = Command::new(binary)
+        .args([
+            "keys", "create", "--org", "load", "--env", "sandbox", "--kind", "secret", "--config",
+        ])
+        .arg(config_path)
+        .stderr(Stdio::inherit())
+        .output()?;
+    ensure!(output.status.success(), "keys create failed");
+    let key = String::from_utf8(output.stdout)?.trim().to_owned();
+    ensure!(!key.is_empty(), "keys create printed no key");
+    Ok(key)
+}
+
+/// An address of the loopback interface that nobody listens on at the moment.
+fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
+}
+
+async fn wait_for(address: SocketAddr, path: &str, status: u16) -> anyhow::Result<()> {
+    let until = Instant::now() + UP_WITHIN;
+    loop {
+        let answer = Connection::new(address).request("GET", path, "", b"").await;
+        if answer.is_ok_and(|answer| answer.status == status) {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < until,
+            "nothing answers {status} at {address}{path}"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
