@@ -9,6 +9,7 @@ pub mod intake;
 pub mod ownership;
 pub mod score;
 pub mod session;
+mod storeys;
 pub mod timeline;
 pub mod webhook;
 pub mod window;
