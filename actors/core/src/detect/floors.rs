@@ -3,13 +3,17 @@
 use crate::context::SessionContext;
 use crate::storeys::{STOREY_M, Storeys};
 
-/// How many floors a height is, at least one: by the model that scoring uses too. Climbs begin or end at the ground more
-/// often than not, so that the taller ground storey counts in both directions.
+/// How many floors a height is, at least one. Where the storey height is not known, by the model that scoring uses too:
+/// climbs begin or end at the ground more often than not, so that the taller ground storey counts in both directions.
+/// Where it is known, plainly: a climb's own height lacks its first and last steps, which is about what the ground
+/// storey has more.
 pub(super) fn floors_of(context: &SessionContext, height_m: f32) -> u16 {
     let given = context
         .storey_height_m
         .filter(|storey_m| STOREY_M.contains(storey_m));
-    let storeys = given.map_or(Storeys::Model, Storeys::Given);
-    let floors = storeys.floors(height_m.abs()).unwrap_or(1);
-    u16::try_from(floors).unwrap_or(1).max(1)
+    let floors = match given {
+        Some(storey_m) => (height_m.abs() / storey_m).round(),
+        None => f32::from(Storeys::Model.floors(height_m.abs()).unwrap_or(1)),
+    };
+    floors.max(1.0) as u16
 }
