@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use actix_rt::{Arbiter, ArbiterHandle};
 use anyhow::{Context, anyhow};
-use porchlight_actors::ports::{Clock, Entropy, Poke, Store};
+use porchlight_actors::ports::{Clock, Entropy, Poke};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::ops::client::OpsClient;
 use crate::secrets::SecretVault;
 use crate::store::secrets::SecretKeys;
-use crate::store::{EmbeddedStore, OpenOptions};
+use crate::store::{EmbeddedStore, OpenStore, StoreOpenError};
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::world::{SystemClock, SystemEntropy};
 use crate::{api, notify, ops, telemetry};
@@ -104,7 +104,7 @@ impl Shutdown {
 struct App {
     service: Service,
     webhooks: Webhooks,
-    store: Arc<EmbeddedStore>,
+    store: OpenStore,
     bound: Bound,
     servers: Vec<actix_web::dev::ServerHandle>,
     arbiters: Vec<Arbiter>,
@@ -120,7 +120,7 @@ impl App {
         let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
         let secrets = SecretKeys::of(&config)?;
         let (store, service, webhooks) =
-            build_service(&config, &handles[..cores], &handles[cores..], &secrets)?;
+            build_service(&config, &handles[..cores], &handles[cores..], &secrets).await?;
         let sessions = service
             .recover()
             .await
@@ -133,10 +133,11 @@ impl App {
         } else {
             config.server.workers
         };
-        actix_rt::spawn(sweep(
-            Arc::clone(&store),
-            config.store.retention.as_millis(),
-        ));
+        // On a cluster rows go by themselves.
+        if let Some(store) = store.embedded() {
+            let retention_ms = config.store.retention.as_millis();
+            actix_rt::spawn(sweep(Arc::clone(store), retention_ms));
+        }
         let (public, api) = api::serve(
             &config,
             workers,
@@ -147,7 +148,7 @@ impl App {
         let operators = ops::serve(
             &config,
             service.clone(),
-            Arc::clone(&store),
+            &store,
             metrics,
             &secrets,
             Arc::new(move || api.auth.forget()),
@@ -185,34 +186,38 @@ impl App {
 }
 
 /// Opens the store; what becomes durable is handed to the service once there is one.
-fn open_store(
+async fn open_store(
     config: &Config,
     receiver: &Arc<OnceLock<Service>>,
-) -> anyhow::Result<Arc<EmbeddedStore>> {
+) -> anyhow::Result<OpenStore> {
     let receiver = Arc::clone(receiver);
-    EmbeddedStore::open(OpenOptions {
-        path: config.store.path.clone(),
-        hand_over: Arc::new(move |session_id, seq, batch| {
+    let opened = OpenStore::serving(
+        config,
+        Arc::new(move |session_id, seq, batch| {
             if let Some(service) = receiver.get() {
                 service.deliver(session_id, seq, batch);
             }
         }),
-        on_fatal: Arc::new(|reason| {
+        Arc::new(|reason| {
             tracing::error!(reason, "the store can't go on");
             std::process::exit(EXIT_STORE_FATAL);
         }),
-    })
-    .context("the store can't be opened")
+    );
+    match opened.await {
+        // As itself: whoever starts the service looks at why.
+        Err(StoreOpenError::Embedded(error)) => Err(error).context("the store can't be opened"),
+        opened => Ok(opened?),
+    }
 }
 
-fn build_service(
+async fn build_service(
     config: &Config,
     sessions: &[ArbiterHandle],
     scoring: &[ArbiterHandle],
     secrets: &SecretKeys,
-) -> anyhow::Result<(Arc<EmbeddedStore>, Service, Webhooks)> {
+) -> anyhow::Result<(OpenStore, Service, Webhooks)> {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
-    let store = open_store(config, &receiver)?;
+    let store = open_store(config, &receiver).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let transport = HttpTransport::start(TransportSettings {
@@ -223,7 +228,7 @@ fn build_service(
     let webhooks = Webhooks::start(
         sessions,
         WebhookParts {
-            outbox: Arc::clone(&store) as _,
+            outbox: store.outbox(),
             transport: Arc::new(transport),
             seal: Arc::new(SecretVault::new(secrets)),
             clock: Arc::clone(&clock),
@@ -232,7 +237,7 @@ fn build_service(
     );
     let poked = webhooks.clone();
     let poke: Poke = Arc::new(move |tenant| poked.poke(tenant));
-    let shared: Arc<dyn Store> = Arc::clone(&store) as _;
+    let shared = store.store();
     let service = Service::new(Parts {
         store: Arc::clone(&shared),
         clock: Arc::clone(&clock),
@@ -242,7 +247,7 @@ fn build_service(
             idle_ms: config.session.idle_timeout.as_millis(),
             max_ms: config.session.max_duration.as_millis(),
         },
-        generation: clock.now().0.unsigned_abs(),
+        generation: store.generation(clock.now()),
         arbiters: sessions.to_vec(),
         scoring: ScoringPool::start(scoring, shared, clock, poke),
     });

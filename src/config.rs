@@ -1,6 +1,7 @@
 //! Configuration: defaults, then a TOML file, then the environment (`PORCHLIGHT__SECTION__KEY`), then flags. A key
 //! that is not known is an error, whoever says it. `porchlight print-config` shows what it came to.
 
+mod cql;
 mod duration;
 mod environment;
 
@@ -107,6 +108,22 @@ pub struct Cql {
     pub keyspace: String,
     /// Of the keyspace, when it is made.
     pub replication_factor: u32,
+    /// The data centre whose nodes are asked; empty: any node's.
+    pub datacenter: String,
+    /// As whom; empty: without authentication.
+    pub user: String,
+    /// Holds the user's password.
+    pub password_file: PathBuf,
+    /// Whether the connections are encrypted and the nodes' certificates verified.
+    pub tls: bool,
+    /// PEM: who may have signed the nodes' certificates; empty: whom the system trusts.
+    pub ca_file: PathBuf,
+    /// PEM: our own certificate, where the cluster asks for one.
+    pub certificate_file: PathBuf,
+    /// PEM: its key.
+    pub key_file: PathBuf,
+    /// A write to the journal that takes longer is given up and answered with 503.
+    pub ingest_timeout: HumanDuration,
 }
 
 impl Default for Cql {
@@ -115,6 +132,14 @@ impl Default for Cql {
             nodes: vec!["127.0.0.1:9042".into()],
             keyspace: "porchlight".into(),
             replication_factor: 3,
+            datacenter: String::new(),
+            user: String::new(),
+            password_file: PathBuf::new(),
+            tls: false,
+            ca_file: PathBuf::new(),
+            certificate_file: PathBuf::new(),
+            key_file: PathBuf::new(),
+            ingest_timeout: HumanDuration::from_seconds(1),
         }
     }
 }
@@ -248,12 +273,12 @@ impl Config {
             })
         };
         if self.store.kind == StoreKind::Cql {
-            return invalid("store.kind", "this version has the embedded store only");
+            cql::check(self)?;
         }
         if !self.cluster.advertise.is_empty() {
             return invalid(
                 "cluster.advertise",
-                "several nodes need store.kind = \"cql\"",
+                "this version runs one process on a keyspace: leave it empty",
             );
         }
         if self.session.idle_timeout.as_millis() == 0 {
@@ -368,7 +393,7 @@ mod tests {
             load("[store]\nkind = \"cql\"", &[])
                 .unwrap_err()
                 .to_string()
-                .contains("store.kind")
+                .contains("secrets.key_files")
         );
     }
 }

@@ -41,8 +41,8 @@ use crate::api::serve::Served;
 use crate::config::Config;
 use crate::keys::KeyDesk;
 use crate::secrets::SecretVault;
-use crate::store::EmbeddedStore;
 use crate::store::secrets::SecretKeys;
+use crate::store::{EmbeddedStore, OpenStore};
 use token::TokenFile;
 
 /// Told after a key was revoked here: who remembers keys forgets them.
@@ -131,7 +131,7 @@ impl OpsState {
 pub fn serve(
     config: &Config,
     service: Service,
-    store: Arc<EmbeddedStore>,
+    store: &OpenStore,
     metrics: PrometheusHandle,
     secrets: &SecretKeys,
     on_revoked: OnRevoked,
@@ -144,10 +144,10 @@ pub fn serve(
     })?;
     let address = listener.local_addr()?;
     let token = TokenFile::write(&config.store.path, address)?;
-    let outbox = Arc::clone(&store) as _;
-    let state = OpsState::new(service, Some(store), metrics, token)
+    let embedded = store.embedded().map(Arc::clone);
+    let state = OpsState::new(service, embedded, metrics, token)
         .on_revoked(on_revoked)
-        .sealing(SecretVault::new(secrets), outbox)
+        .sealing(SecretVault::new(secrets), store.outbox())
         .about(config)?;
     let state = Data::new(state);
     let server = HttpServer::new(move || {

@@ -8,7 +8,9 @@
 //!   record.rs          a row's value: payload, number of its group, checksum
 //!   continuity.rs      group markers: whether anything that was acknowledged is missing
 //!   engine.rs          an ordered key-value engine: engine/memory.rs for tests, engine/fjall.rs on disk
+//! cql.rs               the ports on ScyllaDB or Cassandra (cql/*.rs), for several nodes
 //! embedded.rs          opening the store on disk, with every check;  backup.rs  copying it while it runs
+//! opened.rs            the store that a configuration names
 //! secrets.rs           the key files
 //! ```
 //!
@@ -49,10 +51,12 @@
 mod backup;
 mod committer;
 mod continuity;
+pub mod cql;
 pub mod embedded;
 pub mod engine;
 pub mod local;
 pub mod memory;
+pub mod opened;
 mod record;
 pub mod secrets;
 pub mod tables;
@@ -63,3 +67,4 @@ pub use committer::{Committer, HandOver, OnFatal};
 pub use continuity::NotWhole;
 pub use embedded::{EmbeddedStore, OpenError, OpenOptions};
 pub use memory::{MemoryOpenError, MemoryStore};
+pub use opened::{OpenStore, StoreOpenError};

@@ -5,6 +5,7 @@ import json
 import pathlib
 import sys
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import alerts  # noqa: E402

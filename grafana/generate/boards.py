@@ -280,6 +280,14 @@ def ingest():
             panel("Time to score", "From the beginning of scoring to the commit.", "s",
                   quantiles("porchlight_actor_handle_seconds", "", 'actor="scoring", message="score"')),
         ]),
+        ("Streams", [
+            panel("Open", "Connections that stay and are open: event streams and WebSockets.", "short",
+                  [("sum by (stream) (porchlight_streams_open{$$})", "{{stream}}")]),
+            panel("Ended", "Connections that stayed and ended, or were not opened, by reason.", "ops",
+                  [(rate("porchlight_streams_ended_total", "stream, reason"), "{{stream}} {{reason}}")]),
+            panel("Messages", "Batches that came over streams, and messages that went.", "ops",
+                  [(rate("porchlight_stream_messages_total", "stream, outcome"), "{{stream}} {{outcome}}")]),
+        ]),
         ("What live sessions went without", [
             panel("Holes given up", "Holes in seq that live sessions gave up; the insight has what comes later.", "ops",
                   [(rate("porchlight_session_holes_given_up_total", "instance"), "{{instance}}")]),

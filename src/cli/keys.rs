@@ -1,8 +1,5 @@
 //! `porchlight keys`: by the server that has the store, or, when none runs, on the store itself.
 
-use std::sync::Arc;
-
-use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
 use porchlight_actors::ports::Clock;
 
@@ -10,7 +7,7 @@ use super::ConfigArguments;
 use crate::config::{Config, HumanDuration};
 use crate::keys::{CreatedKey, KeyDesk, KeyOrder, ListedKey};
 use crate::ops::client::OpsClient;
-use crate::store::EmbeddedStore;
+use crate::store::OpenStore;
 use crate::world::SystemClock;
 
 #[derive(Debug, clap::Args)]
@@ -167,15 +164,14 @@ fn revoke(config: &Config, id: &str) -> anyhow::Result<ListedKey> {
     }
 }
 
-/// Works on the store itself, which no server has.
+/// Works on the store itself, which no server of this machine has.
 fn with_store<T>(
     config: &Config,
     work: impl AsyncFnOnce(KeyDesk) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let store =
-        EmbeddedStore::open_alone(&config.store.path).context("the store can't be opened")?;
     super::block_on(async move {
-        let worked = work(KeyDesk::new(Arc::clone(&store) as _)).await;
+        let store = OpenStore::beside(config).await?;
+        let worked = work(KeyDesk::new(store.keys())).await;
         store.close().await;
         worked
     })

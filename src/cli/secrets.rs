@@ -1,13 +1,13 @@
 //! `porchlight secrets`: by the server that has the store, or, when none runs, on the store itself.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Subcommand;
 
 use super::ConfigArguments;
 use crate::config::Config;
 use crate::ops::client::OpsClient;
 use crate::secrets::{Rewrapped, SecretVault};
-use crate::store::EmbeddedStore;
+use crate::store::OpenStore;
 use crate::store::secrets::SecretKeys;
 
 #[derive(Debug, clap::Args)]
@@ -53,10 +53,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn rewrap(config: &Config) -> anyhow::Result<Rewrapped> {
     let vault = SecretVault::new(&SecretKeys::of(config)?);
     let Some(server) = OpsClient::of(config)? else {
-        let store =
-            EmbeddedStore::open_alone(&config.store.path).context("the store can't be opened")?;
         return super::block_on(async move {
-            let report = vault.rewrap(store.as_ref()).await;
+            let store = OpenStore::beside(config).await?;
+            let report = vault.rewrap(store.outbox().as_ref()).await;
             store.close().await;
             Ok(report?)
         });

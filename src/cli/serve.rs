@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use super::ConfigArguments;
 use crate::app;
-use crate::config::Config;
+use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
 use crate::store::{EmbeddedStore, OpenError};
 
@@ -88,6 +88,11 @@ fn start_anew(error: &anyhow::Error) {
 
 /// Copies the store: by the server that has it, or, when none runs, by opening it.
 pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
+    if config.store.kind == StoreKind::Cql {
+        bail!(
+            "a CQL cluster is copied by its own means (nodetool snapshot, or Scylla Manager): see docs/cluster.md"
+        );
+    }
     let to = std::path::absolute(to)?;
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.backup(&to).await }),

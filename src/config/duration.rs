@@ -25,6 +25,12 @@ const UNITS_MS: [(&str, u64); 5] = [
 ];
 
 impl HumanDuration {
+    /// So many seconds.
+    #[must_use]
+    pub const fn from_seconds(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+
     /// So many minutes.
     #[must_use]
     pub const fn from_minutes(minutes: u64) -> Self {

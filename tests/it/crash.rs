@@ -53,8 +53,12 @@ async fn insights(client: &Client, sent: &[Sent]) -> BTreeMap<u64, Value> {
 }
 
 /// Kills the server and starts it again, so many times at moments of chance, while phones send.
-fn crashed(folder: &Folder, crashes: u64) -> (Vec<Sent>, BTreeMap<u64, Value>) {
-    let mut server = Server::start(folder, &NO_LIMIT);
+pub(crate) fn crashed(
+    folder: &Folder,
+    variables: &[(&str, &str)],
+    crashes: u64,
+) -> (Vec<Sent>, BTreeMap<u64, Value>) {
+    let mut server = Server::start(folder, variables);
     let place: Place = Arc::new(RwLock::new(server.api.clone()));
     let client = Client::new(&place, &server.key("secret"));
     let (next, enough) = (
@@ -77,7 +81,7 @@ fn crashed(folder: &Folder, crashes: u64) -> (Vec<Sent>, BTreeMap<u64, Value>) {
         std::thread::park_timeout(Duration::from_millis(100 + (chance >> 33) % 1_500));
         server.kill();
         let began = Instant::now();
-        server = Server::start(folder, &NO_LIMIT);
+        server = Server::start(folder, variables);
         slowest = slowest.max(began.elapsed());
         server.api.clone_into(&mut place.write().unwrap());
     }
@@ -96,7 +100,7 @@ fn crashed(folder: &Folder, crashes: u64) -> (Vec<Sent>, BTreeMap<u64, Value>) {
 }
 
 /// The insights of the same deliveries from a server that nobody disturbs.
-fn undisturbed(count: u64) -> BTreeMap<u64, Value> {
+pub(crate) fn undisturbed(count: u64) -> BTreeMap<u64, Value> {
     let folder = Folder::new();
     let server = Server::start(&folder, &NO_LIMIT);
     let place: Place = Arc::new(RwLock::new(server.api.clone()));
@@ -150,7 +154,7 @@ fn check_journal(folder: &Folder, sent: &[Sent]) {
 fn a_killed_server_loses_nothing_and_changes_nothing() {
     let crashes = std::env::var("PORCHLIGHT_CRASHES").map_or(CRASHES, |text| text.parse().unwrap());
     let folder = Folder::new();
-    let (sent, found) = crashed(&folder, crashes);
+    let (sent, found) = crashed(&folder, &NO_LIMIT, crashes);
     check_journal(&folder, &sent);
     let expected = undisturbed(sent.len() as u64);
     assert_eq!(found.len(), expected.len());

@@ -121,7 +121,11 @@ fn every_metric_of_the_catalogue_is_on_a_page_and_nothing_else() {
         }
     }
     for definition in CATALOGUE {
-        assert!(used.contains(definition.name), "{}", definition.name);
+        let name = definition.name;
+        assert!(
+            used.contains(name),
+            "{name} is on no page: give it a panel in grafana/generate/boards.py"
+        );
     }
     for file in ["recording.yaml", "alerts.yaml"] {
         used.extend(rules(file).iter().flat_map(|rule| names(&rule.expr)));

@@ -7,6 +7,14 @@ mod commands;
 #[cfg(test)]
 mod console;
 #[cfg(test)]
+mod cql;
+#[cfg(test)]
+#[path = "../cql/process.rs"]
+mod cql_process;
+#[cfg(test)]
+#[path = "../cql/server.rs"]
+mod cql_server;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod dashboards;

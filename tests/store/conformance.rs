@@ -4,6 +4,7 @@
 pub mod insights;
 pub mod journal;
 pub mod keys;
+pub mod outbox;
 pub mod sessions;
 
 /// All checks, each as a test of its own, on the subject that `$make` makes.
@@ -33,6 +34,12 @@ macro_rules! suite {
             insights::snapshots_highest_wins,
             insights::revisions_follow_each_other,
             insights::of_concurrent_revisions_one_is_committed,
+            outbox::an_endpoint_is_made_changed_and_removed_once,
+            outbox::what_waits_is_listed_until_it_is_done,
+            outbox::a_lane_is_in_order_and_what_is_parked_is_not_listed,
+            outbox::tries_by_hand_are_asked_for_and_answered,
+            outbox::deliveries_are_listed_newest_first_by_what_became_of_them,
+            outbox::an_outbox_tells_how_full_it_is,
         );
     };
     (@checks $name:ident, $make:expr, $($group:ident :: $check:ident,)+) => {
@@ -40,7 +47,7 @@ macro_rules! suite {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $check() {
-                    let subject = { use super::*; $make };
+                    let subject = $make;
                     super::conformance::$group::$check(&subject).await;
                 }
             )+

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use porchlight::store::engine::Engine;
-use porchlight::store::local::LocalStore;
 use porchlight::store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions};
 use porchlight_actors::ports::{Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store};
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
@@ -23,11 +21,13 @@ use porchlight_schema::time::TimestampMs;
 pub trait Subject: Send + Sync {
     /// The store.
     fn store(&self) -> Arc<dyn Store>;
+    /// The same, as webhooks see it.
+    fn outbox(&self) -> Arc<dyn Outbox>;
     /// Gives the tenant an endpoint, enabled or not.
     async fn put_endpoint(&self, tenant: Tenant, enabled: bool);
 }
 
-pub async fn put_endpoint<E: Engine>(store: &LocalStore<E>, tenant: Tenant, enabled: bool) {
+pub async fn put_endpoint(store: &dyn Outbox, tenant: Tenant, enabled: bool) {
     let stored = store.endpoint(tenant).await.unwrap();
     let version = stored.as_ref().map_or(0, |stored| stored.version) + 1;
     let endpoint = Endpoint {
@@ -67,8 +67,12 @@ impl Subject for Memory {
         Arc::clone(&self.0) as _
     }
 
+    fn outbox(&self) -> Arc<dyn Outbox> {
+        Arc::clone(&self.0) as _
+    }
+
     async fn put_endpoint(&self, tenant: Tenant, enabled: bool) {
-        put_endpoint(&self.0, tenant, enabled).await;
+        put_endpoint(&*self.0, tenant, enabled).await;
     }
 }
 
@@ -94,8 +98,12 @@ impl Subject for Embedded {
         Arc::clone(&self.store) as _
     }
 
+    fn outbox(&self) -> Arc<dyn Outbox> {
+        Arc::clone(&self.store) as _
+    }
+
     async fn put_endpoint(&self, tenant: Tenant, enabled: bool) {
-        put_endpoint(&self.store, tenant, enabled).await;
+        put_endpoint(&*self.store, tenant, enabled).await;
     }
 }
 

@@ -12,6 +12,10 @@
 
 mod committing;
 mod conformance;
+mod cql;
+#[path = "../cql/server.rs"]
+#[expect(dead_code, reason = "the black-box tests use all of it")]
+mod cql_server;
 mod damage;
 mod fixtures;
 mod guards;
@@ -20,8 +24,15 @@ mod model;
 mod retention;
 
 mod suite {
-    use super::{conformance, fixtures};
+    use super::conformance;
 
-    conformance::suite!(memory, fixtures::Memory::make());
-    conformance::suite!(embedded, fixtures::Embedded::make());
+    conformance::suite!(memory, crate::fixtures::Memory::make());
+    conformance::suite!(embedded, crate::fixtures::Embedded::make());
+    conformance::suite!(
+        cql,
+        match crate::cql::Cql::make().await {
+            Some(subject) => subject,
+            None => return,
+        }
+    );
 }

@@ -79,7 +79,7 @@ async fn whole_session(store: &MemoryStore, tenant: Tenant, batches: u32, at: i6
 async fn a_sweep_removes_old_sessions_whole_and_nothing_else() {
     let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
     let tenant = tenant();
-    put_endpoint(&store, tenant, true).await;
+    put_endpoint(&*store, tenant, true).await;
     let young = whole_session(&store, tenant, 3, 2_000).await;
     let live = start(tenant, T0);
     store.start(new_session(&live)).await.unwrap();

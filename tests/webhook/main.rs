@@ -5,6 +5,13 @@
     reason = "all of it is tests, also what stands outside the test functions"
 )]
 
+mod cql;
+#[path = "../cql/process.rs"]
+mod cql_process;
+#[path = "../cql/server.rs"]
+#[expect(dead_code, reason = "the other black-box tests use all of it")]
+mod cql_server;
+mod examples;
 mod flow;
 mod hostile;
 mod http2;

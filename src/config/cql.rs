@@ -1,0 +1,179 @@
+//! What the store on a CQL cluster needs of the configuration.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::{Config, ConfigError, HumanDuration};
+use crate::store::cql::{CqlOptions, CqlTls, is_keyspace};
+
+/// A password is no longer than this.
+const PASSWORD_BYTES_MAX: u64 = 4_096;
+
+fn invalid(key: &'static str, detail: impl Into<String>) -> ConfigError {
+    ConfigError::Invalid {
+        key,
+        detail: detail.into(),
+    }
+}
+
+/// The file that is named, if one is.
+fn named(file: &Path) -> Option<PathBuf> {
+    Some(file.to_path_buf()).filter(|file| !file.as_os_str().is_empty())
+}
+
+/// Whether the configuration fits a CQL cluster.
+pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+    let cql = &config.store.cql;
+    if cql.nodes.is_empty() {
+        return Err(invalid("store.cql.nodes", "must name a node"));
+    }
+    if !is_keyspace(&cql.keyspace) {
+        let detail =
+            "must be lower-case letters, digits and underscores, at most 48, a letter first";
+        return Err(invalid("store.cql.keyspace", detail));
+    }
+    if cql.replication_factor == 0 {
+        return Err(invalid("store.cql.replication_factor", "must be 1 or more"));
+    }
+    if cql.user.is_empty() != named(&cql.password_file).is_none() {
+        let detail = "is needed with store.cql.user, and only then";
+        return Err(invalid("store.cql.password_file", detail));
+    }
+    if named(&cql.certificate_file).is_some() != named(&cql.key_file).is_some() {
+        let detail = "is needed with store.cql.certificate_file, and only then";
+        return Err(invalid("store.cql.key_file", detail));
+    }
+    let has_files = [&cql.ca_file, &cql.certificate_file]
+        .into_iter()
+        .any(|file| named(file).is_some());
+    if has_files && !cql.tls {
+        let detail = "must be true where certificates are named";
+        return Err(invalid("store.cql.tls", detail));
+    }
+    if cql.ingest_timeout.as_millis() == 0 {
+        return Err(invalid("store.cql.ingest_timeout", "must be longer than 0"));
+    }
+    if config.secrets.key_files.is_empty() {
+        let detail = "must be given with store.kind = \"cql\": nothing is kept beside the store";
+        return Err(invalid("secrets.key_files", detail));
+    }
+    Ok(())
+}
+
+fn duration(duration: HumanDuration) -> Duration {
+    Duration::from_millis(duration.as_millis().unsigned_abs())
+}
+
+impl Config {
+    /// How the cluster is reached. Reads the password.
+    ///
+    /// # Errors
+    ///
+    /// The password's file can't be read.
+    pub fn cql_options(&self) -> Result<CqlOptions, ConfigError> {
+        let cql = &self.store.cql;
+        let user = match named(&cql.password_file) {
+            Some(file) => Some((cql.user.clone(), password(&file)?)),
+            None => None,
+        };
+        let identity = named(&cql.certificate_file).zip(named(&cql.key_file));
+        let tls = cql.tls.then(|| CqlTls {
+            ca_file: named(&cql.ca_file),
+            identity,
+        });
+        Ok(CqlOptions {
+            nodes: cql.nodes.clone(),
+            keyspace: cql.keyspace.clone(),
+            replication_factor: cql.replication_factor,
+            datacenter: Some(cql.datacenter.clone()).filter(|name| !name.is_empty()),
+            user,
+            tls,
+            ingest_within: duration(cql.ingest_timeout),
+            retention: duration(self.store.retention),
+            session_max: duration(self.session.max_duration),
+        })
+    }
+}
+
+/// The first line of the file.
+fn password(file: &Path) -> Result<SecretString, ConfigError> {
+    use std::io::Read;
+    let failed = |error: std::io::Error| {
+        let detail = format!("{} can't be read: {error}", file.display());
+        invalid("store.cql.password_file", detail)
+    };
+    let mut text = zeroize::Zeroizing::new(String::new());
+    std::fs::File::open(file)
+        .map_err(failed)?
+        .take(PASSWORD_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(text.lines().next().unwrap_or_default().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::StoreKind;
+
+    use super::*;
+
+    fn good() -> Config {
+        let mut config = Config::default();
+        config.store.kind = StoreKind::Cql;
+        config.secrets.key_files = vec!["key".into()];
+        config
+    }
+
+    #[test]
+    fn what_belongs_together_must_be_together() {
+        check(&good()).unwrap();
+        type Break = fn(&mut Config);
+        let broken: [(&str, Break); 7] = [
+            ("store.cql.nodes", |config| config.store.cql.nodes.clear()),
+            ("store.cql.keyspace", |config| {
+                config.store.cql.keyspace = "a;b".into();
+            }),
+            ("store.cql.replication_factor", |config| {
+                config.store.cql.replication_factor = 0;
+            }),
+            ("store.cql.password_file", |config| {
+                config.store.cql.user = "me".into();
+            }),
+            ("store.cql.key_file", |config| {
+                config.store.cql.certificate_file = "me.pem".into();
+            }),
+            ("store.cql.tls", |config| {
+                config.store.cql.ca_file = "ca.pem".into();
+            }),
+            ("secrets.key_files", |config| {
+                config.secrets.key_files.clear();
+            }),
+        ];
+        for (key, break_it) in broken {
+            let mut config = good();
+            break_it(&mut config);
+            let error = check(&config).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_password_is_the_first_line_and_never_shown() {
+        let file = std::env::temp_dir().join(format!("porchlight-password-{}", std::process::id()));
+        std::fs::write(&file, "opensesame\nmore\n").unwrap();
+        let mut config = good();
+        config.store.cql.user = "me".into();
+        config.store.cql.password_file.clone_from(&file);
+        let options = config.cql_options().unwrap();
+        assert!(!format!("{options:?}").contains("opensesame"));
+        let (_, password) = options.user.unwrap();
+        assert_eq!(
+            secrecy::ExposeSecret::expose_secret(&password),
+            "opensesame"
+        );
+        std::fs::remove_file(&file).unwrap();
+        assert!(config.cql_options().is_err());
+    }
+}

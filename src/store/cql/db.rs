@@ -1,0 +1,167 @@
+//! Asking the database: few rows, many rows, a write, a lightweight transaction; and what its errors mean to us.
+
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
+use porchlight_actors::ports::{StoreError, StoreResult};
+use scylla::client::session::Session;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::response::query_result::QueryRowsResult;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::{CqlValue, Row};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::statements::Statements;
+
+/// The number of the format in which blobs are written: postcard. Every format ever written stays readable.
+const FORMAT: u8 = 1;
+
+/// The session and all statements.
+pub(super) struct Db {
+    pub(super) session: Session,
+    pub(super) statements: Statements,
+}
+
+/// How a lightweight transaction went.
+#[derive(Debug)]
+pub(super) enum Lwt {
+    /// It was carried out.
+    Applied,
+    /// Its condition did not hold.
+    Refused,
+    /// Nobody knows; a serial read tells.
+    InDoubt(StoreError),
+}
+
+/// Encodes a row's blob.
+pub(super) fn encode<T: Serialize>(value: &T) -> StoreResult<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(128);
+    bytes.push(FORMAT);
+    postcard::to_extend(value, bytes).map_err(StoreError::unavailable)
+}
+
+/// Decodes what [`encode`] made; `table` is for the error.
+pub(super) fn decode<T: DeserializeOwned>(table: &'static str, bytes: &[u8]) -> StoreResult<T> {
+    match bytes.split_first() {
+        Some((&FORMAT, body)) => postcard::from_bytes(body)
+            .map_err(|error| StoreError::Corrupt(format!("{table}: does not decode: {error}"))),
+        Some((format, _)) => Err(StoreError::Corrupt(format!(
+            "{table}: unknown format {format}"
+        ))),
+        None => Err(StoreError::Corrupt(format!("{table}: empty"))),
+    }
+}
+
+/// The bytes of an id in a key.
+pub(super) fn id_bytes(table: &'static str, bytes: &[u8]) -> StoreResult<[u8; 16]> {
+    bytes
+        .try_into()
+        .map_err(|_| StoreError::Corrupt(format!("{table}: an id of {} bytes", bytes.len())))
+}
+
+/// Whether a lightweight transaction's answer says that it was carried out. The databases differ in what follows the
+/// first column.
+pub(super) fn is_applied(rows: &QueryRowsResult) -> StoreResult<bool> {
+    let row: Row = rows.first_row().map_err(StoreError::unavailable)?;
+    match row.columns.first() {
+        Some(Some(CqlValue::Boolean(applied))) => Ok(*applied),
+        _ => Err(StoreError::Corrupt(
+            "a lightweight transaction's answer begins with no truth value".to_owned(),
+        )),
+    }
+}
+
+/// What an error means: too much at once, or away.
+fn from_execution(error: ExecutionError) -> StoreError {
+    match &error {
+        ExecutionError::LastAttemptError(
+            RequestAttemptError::UnableToAllocStreamId
+            | RequestAttemptError::DbError(DbError::Overloaded | DbError::RateLimitReached { .. }, _),
+        ) => StoreError::Overloaded,
+        _ => StoreError::unavailable(error),
+    }
+}
+
+impl Db {
+    /// Reads at most one row.
+    pub(super) async fn row<R>(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> StoreResult<Option<R>>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm>,
+    {
+        let answer = self.session.execute_unpaged(statement, values).await;
+        let rows = answer
+            .map_err(from_execution)?
+            .into_rows_result()
+            .map_err(StoreError::unavailable)?;
+        rows.maybe_first_row().map_err(StoreError::unavailable)
+    }
+
+    /// Reads rows, page by page, as they are asked for.
+    pub(super) async fn stream<R>(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> StoreResult<BoxStream<'static, StoreResult<R>>>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm> + Send + 'static,
+    {
+        let pager = self.session.execute_iter(statement.clone(), values).await;
+        let rows = pager
+            .map_err(StoreError::unavailable)?
+            .rows_stream()
+            .map_err(StoreError::unavailable)?;
+        Ok(rows.map_err(StoreError::unavailable).boxed())
+    }
+
+    /// Reads rows, at most `limit`.
+    pub(super) async fn rows<R>(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+        limit: usize,
+    ) -> StoreResult<Vec<R>>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm> + Send + 'static,
+    {
+        let stream = self.stream(statement, values).await?;
+        stream.take(limit).try_collect().await
+    }
+
+    /// A plain write.
+    pub(super) async fn write(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> StoreResult<()> {
+        let answer = self.session.execute_unpaged(statement, values).await;
+        answer.map(drop).map_err(from_execution)
+    }
+
+    /// A lightweight transaction.
+    pub(super) async fn lightweight(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> StoreResult<Lwt> {
+        let answer = self.session.execute_unpaged(statement, values).await;
+        let rows = match answer {
+            Ok(answer) => answer.into_rows_result().map_err(StoreError::unavailable)?,
+            // Refused before it was begun: there is no doubt.
+            Err(error @ (ExecutionError::BadQuery(_) | ExecutionError::EmptyPlan)) => {
+                return Err(StoreError::unavailable(error));
+            }
+            Err(error) => return Ok(Lwt::InDoubt(from_execution(error))),
+        };
+        Ok(if is_applied(&rows)? {
+            Lwt::Applied
+        } else {
+            Lwt::Refused
+        })
+    }
+}

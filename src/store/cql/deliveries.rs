@@ -1,0 +1,408 @@
+//! The list of deliveries, and requests for tries by hand.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use porchlight_actors::ports::{
+    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page,
+    StoreResult,
+};
+use porchlight_core::webhook::{Report, State};
+use porchlight_schema::ids::{EndpointId, MessageId};
+use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::Inner;
+use super::db::{decode, encode, id_bytes};
+use super::outbox::OutboxKind;
+use super::relay::Head;
+use super::slots::{AT_ONCE, Owner, SLOT_MS, Way, slot_of, tenant_key};
+
+/// Rows that one page looks at.
+const LOOKED_AT_MAX: usize = 5_000;
+/// Rows read in one step.
+const STEP_ROWS: usize = 256;
+/// Tries of one message that are read: those by schedule, and those by hand.
+const ATTEMPTS_MAX: usize = 10_000;
+
+/// Ids from the first to before the second.
+type Ids = (MessageId, MessageId);
+
+fn first() -> MessageId {
+    MessageId::from_bytes([0; 16])
+}
+
+fn last() -> MessageId {
+    MessageId::from_bytes([0xff; 16])
+}
+
+fn ids_of(filter: &DeliveryFilter) -> Ids {
+    let at = |at: TimestampMs| MessageId::new(at, 0);
+    (
+        filter.from.map_or_else(first, at),
+        filter.to.map_or_else(last, at),
+    )
+}
+
+fn may_be_tried(status: DeliveryStatus) -> bool {
+    !matches!(
+        status,
+        DeliveryStatus::Superseded | DeliveryStatus::Cancelled
+    )
+}
+
+/// What walks along a list.
+struct Walk<'f> {
+    tenant: Tenant,
+    filter: &'f DeliveryFilter,
+    current: Option<EndpointId>,
+    ids: Ids,
+    way: Way,
+    looked_at_max: usize,
+}
+
+impl Inner {
+    /// One of a tenant's messages, as it is now.
+    pub(super) async fn delivery_row(
+        &self,
+        tenant: Tenant,
+        id: MessageId,
+    ) -> StoreResult<Option<DeliveryRow>> {
+        let Some(head) = self.head(tenant, id).await? else {
+            return Ok(None);
+        };
+        Ok(Some(self.cursor(head.session_id).await?.row(&head)))
+    }
+
+    async fn head(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<Head>> {
+        let (tenant, id_key) = (tenant_key(tenant), id.to_bytes());
+        let slot = slot_of(id.made_at(), SLOT_MS);
+        let values = (tenant.as_slice(), slot, id_key.as_slice());
+        let statement = &self.db.statements.delivery_get;
+        let row: Option<(Vec<u8>,)> = self.db.row(statement, values).await?;
+        row.map(|(data,)| decode("deliveries", &data)).transpose()
+    }
+
+    async fn current(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
+        Ok(self.endpoint(tenant).await?.map(|endpoint| endpoint.id))
+    }
+
+    /// Calls `take` with the rows that pass the filter, until it says stop or so many were looked at. Gives the last
+    /// id that was looked at when there may be more.
+    async fn walk(
+        &self,
+        walk: &Walk<'_>,
+        take: &mut (dyn FnMut(DeliveryRow) -> bool + Send),
+    ) -> StoreResult<Option<MessageId>> {
+        if let Some(session_id) = walk.filter.session_id {
+            let mut rows = self.lane_of_tenant(walk.tenant, session_id).await?;
+            if walk.way == Way::Down {
+                rows.reverse();
+            }
+            let (from, to) = walk.ids;
+            rows.retain(|row| (from..to).contains(&row.queued.id));
+            for row in rows {
+                let id = row.queued.id;
+                if walk.filter.takes(&row, walk.current) && !take(row) {
+                    return Ok(Some(id));
+                }
+            }
+            return Ok(None);
+        }
+        let slots = self.slots_of(walk).await?;
+        let mut looked_at = 0;
+        for slot in slots {
+            let mut ids = walk.ids;
+            loop {
+                let heads = self.heads_in(walk, slot, ids).await?;
+                let reading: Vec<_> = heads
+                    .iter()
+                    .map(|head| self.cursor(head.session_id))
+                    .collect();
+                let cursors: Vec<_> = stream::iter(reading)
+                    .buffered(AT_ONCE)
+                    .try_collect()
+                    .await?;
+                for (head, cursor) in heads.iter().zip(cursors) {
+                    looked_at += 1;
+                    let row = cursor.row(head);
+                    let more = !walk.filter.takes(&row, walk.current) || take(row);
+                    if !more || looked_at >= walk.looked_at_max {
+                        return Ok(Some(head.id));
+                    }
+                }
+                match heads.last() {
+                    Some(head) if heads.len() >= STEP_ROWS => match walk.way {
+                        Way::Up => ids.0 = after(head.id),
+                        Way::Down => ids.1 = head.id,
+                    },
+                    _ => break,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn lane_of_tenant(
+        &self,
+        tenant: Tenant,
+        session_id: porchlight_schema::ids::SessionId,
+    ) -> StoreResult<Vec<DeliveryRow>> {
+        let record = self.record(session_id).await?;
+        match record.filter(|record| record.start.tenant == tenant) {
+            Some(_) => {
+                let mut rows = self.lane_rows(session_id).await?;
+                rows.sort_by_key(|row| row.queued.id);
+                Ok(rows)
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn is_of_failed(walk: &Walk<'_>) -> bool {
+        walk.filter.status == Some(DeliveryStatus::Failed)
+    }
+
+    async fn slots_of(&self, walk: &Walk<'_>) -> StoreResult<Vec<i64>> {
+        let owner = if Self::is_of_failed(walk) {
+            Owner::Failed(walk.tenant)
+        } else {
+            Owner::Deliveries(walk.tenant)
+        };
+        let slot = |id: MessageId| slot_of(id.made_at(), SLOT_MS);
+        let (from, to) = walk.ids;
+        self.slots(owner, slot(from), slot(to), walk.way).await
+    }
+
+    async fn heads_in(&self, walk: &Walk<'_>, slot: i64, ids: Ids) -> StoreResult<Vec<Head>> {
+        let statements = &self.db.statements;
+        let statement = match (Self::is_of_failed(walk), walk.way) {
+            (false, Way::Up) => &statements.deliveries_up,
+            (false, Way::Down) => &statements.deliveries_down,
+            (true, Way::Up) => &statements.failed_up,
+            (true, Way::Down) => &statements.failed_down,
+        };
+        let tenant = tenant_key(walk.tenant);
+        let (from, to) = (ids.0.to_bytes(), ids.1.to_bytes());
+        let values = (tenant.as_slice(), slot, from.as_slice(), to.as_slice());
+        let rows: Vec<(Vec<u8>, Vec<u8>)> = self.db.rows(statement, values, STEP_ROWS).await?;
+        rows.iter()
+            .map(|(id, data)| {
+                id_bytes("deliveries", id)?;
+                decode("deliveries", data)
+            })
+            .collect()
+    }
+
+    pub(super) async fn deliveries(
+        &self,
+        tenant: Tenant,
+        filter: &DeliveryFilter,
+        limit: usize,
+        after: Option<MessageId>,
+    ) -> StoreResult<Page<DeliveryRow, MessageId>> {
+        let (from, to) = ids_of(filter);
+        let walk = Walk {
+            tenant,
+            filter,
+            current: self.current(tenant).await?,
+            ids: (from, after.map_or(to, |after| to.min(after))),
+            way: Way::Down,
+            looked_at_max: LOOKED_AT_MAX,
+        };
+        let mut rows = Vec::new();
+        // One more than asked for says whether there is a next page.
+        let mut take = |row| {
+            rows.push(row);
+            rows.len() <= limit
+        };
+        let stopped = self.walk(&walk, &mut take).await?;
+        let next = if rows.len() > limit {
+            rows.truncate(limit);
+            rows.last().map(|row: &DeliveryRow| row.queued.id)
+        } else {
+            stopped
+        };
+        Ok(Page { rows, next })
+    }
+
+    pub(super) async fn delivery(
+        &self,
+        tenant: Tenant,
+        id: MessageId,
+    ) -> StoreResult<Option<DeliveryDetail>> {
+        let Some(row) = self.delivery_row(tenant, id).await? else {
+            return Ok(None);
+        };
+        let (session_id, number) = (row.queued.session_id, row.queued.number);
+        // One that was put down for a start that came to nothing is no message.
+        if self.record(session_id).await?.is_none() {
+            return Ok(None);
+        }
+        let body = self.message_at(session_id, number).await?;
+        let current = self.current(tenant).await?;
+        let id = id.to_bytes();
+        let statement = &self.db.statements.attempts_get;
+        let attempts: Vec<(i32, Vec<u8>)> = self
+            .db
+            .rows(statement, (id.as_slice(),), ATTEMPTS_MAX)
+            .await?;
+        let attempts = attempts.iter().map(|(attempt, data)| {
+            let report: Report = decode("attempts", data)?;
+            Ok((attempt.unsigned_abs(), report))
+        });
+        let attempts = attempts.collect::<StoreResult<_>>()?;
+        Ok(body.map(|(_, body)| DeliveryDetail {
+            status: row.status(current),
+            row,
+            body,
+            attempts,
+        }))
+    }
+
+    pub(super) async fn ask_by_hand(
+        &self,
+        tenant: Tenant,
+        id: MessageId,
+        at: TimestampMs,
+    ) -> StoreResult<AskOutcome> {
+        let Some(row) = self.delivery_row(tenant, id).await? else {
+            return Ok(AskOutcome::Unknown);
+        };
+        let current = self.current(tenant).await?;
+        match current {
+            Some(endpoint_id) if may_be_tried(row.status(current)) => {
+                self.put_request(endpoint_id, &row, at).await?;
+                Ok(AskOutcome::Asked)
+            }
+            _ => Ok(AskOutcome::Refused),
+        }
+    }
+
+    async fn put_request(
+        &self,
+        endpoint_id: EndpointId,
+        row: &DeliveryRow,
+        at: TimestampMs,
+    ) -> StoreResult<()> {
+        let queued = &row.queued;
+        let again = queued.state == State::Delivered;
+        let data = (queued.session_id, queued.number, again);
+        self.put_outbox(endpoint_id, OutboxKind::ByHand, at, queued.id, &data)
+            .await
+    }
+
+    pub(super) async fn ask_many(
+        self: Arc<Self>,
+        tenant: Tenant,
+        filter: DeliveryFilter,
+        at: TimestampMs,
+        dry_run: bool,
+    ) -> StoreResult<AskedMany> {
+        let current = self.current(tenant).await?;
+        let Some(endpoint_id) = current else {
+            return Ok(AskedMany::default());
+        };
+        let walk = Walk {
+            tenant,
+            filter: &filter,
+            current,
+            ids: ids_of(&filter),
+            way: Way::Up,
+            looked_at_max: usize::MAX,
+        };
+        let mut chosen: Vec<DeliveryRow> = Vec::new();
+        let mut take = |row: DeliveryRow| {
+            if may_be_tried(row.status(current)) {
+                chosen.push(row);
+            }
+            chosen.len() <= RETRY_BY_FILTER_MAX
+        };
+        self.walk(&walk, &mut take).await?;
+        let truncated = chosen.len() > RETRY_BY_FILTER_MAX;
+        chosen.truncate(RETRY_BY_FILTER_MAX);
+        if !dry_run {
+            let asking: Vec<_> = chosen
+                .iter()
+                .map(|row| self.put_request(endpoint_id, row, at))
+                .collect();
+            let asking = stream::iter(asking).buffer_unordered(AT_ONCE);
+            asking.try_collect::<Vec<()>>().await?;
+        }
+        Ok(AskedMany {
+            count: chosen.len(),
+            truncated,
+        })
+    }
+
+    // --- Those that failed for good --------------------------------------------------------------------------------
+
+    pub(super) async fn list_failed(&self, tenant: Tenant, id: MessageId) -> StoreResult<()> {
+        let Some(head) = self.head(tenant, id).await? else {
+            return Ok(());
+        };
+        let slot = slot_of(id.made_at(), SLOT_MS);
+        self.list_slots(&[(Owner::Failed(tenant), slot)]).await?;
+        let (tenant, id, data) = (tenant_key(tenant), id.to_bytes(), encode(&head)?);
+        let life = self.lives.retained;
+        let values = (
+            tenant.as_slice(),
+            slot,
+            id.as_slice(),
+            data.as_slice(),
+            life,
+        );
+        self.db.write(&self.db.statements.failed_put, values).await
+    }
+
+    pub(super) async fn unlist_failed(&self, tenant: Tenant, id: MessageId) -> StoreResult<()> {
+        let slot = slot_of(id.made_at(), SLOT_MS);
+        let (tenant, id) = (tenant_key(tenant), id.to_bytes());
+        let values = (tenant.as_slice(), slot, id.as_slice());
+        self.db
+            .write(&self.db.statements.failed_delete, values)
+            .await
+    }
+
+    /// How many failed for good, up to `limit`.
+    pub(super) async fn failed_count(&self, tenant: Tenant, limit: usize) -> StoreResult<u64> {
+        let (filter, mut count) = (DeliveryFilter::default(), 0);
+        let owner = Owner::Failed(tenant);
+        for slot in self.slots(owner, 0, i64::MAX, Way::Down).await? {
+            let walk = Walk {
+                tenant,
+                filter: &DeliveryFilter {
+                    status: Some(DeliveryStatus::Failed),
+                    ..filter.clone()
+                },
+                current: None,
+                ids: (first(), last()),
+                way: Way::Down,
+                looked_at_max: limit,
+            };
+            let mut ids = walk.ids;
+            loop {
+                let heads = self.heads_in(&walk, slot, ids).await?;
+                count += heads.len();
+                match heads.last() {
+                    Some(head) if heads.len() >= STEP_ROWS && count < limit => ids.1 = head.id,
+                    _ => break,
+                }
+            }
+            if count >= limit {
+                break;
+            }
+        }
+        Ok(count.min(limit) as u64)
+    }
+}
+
+/// The id behind this one.
+fn after(id: MessageId) -> MessageId {
+    MessageId::from_bytes(
+        u128::from_be_bytes(id.to_bytes())
+            .saturating_add(1)
+            .to_be_bytes(),
+    )
+}

@@ -1,0 +1,117 @@
+//! Endpoints: one for each tenant, changed by lightweight transactions.
+
+use porchlight_actors::ports::{Endpoint, StoreResult};
+use porchlight_schema::ids::EndpointId;
+use porchlight_schema::session::Tenant;
+
+use super::Inner;
+use super::db::{Lwt, decode, encode};
+use super::slots::tenant_key;
+
+fn version_cell(version: u64) -> i64 {
+    i64::try_from(version).unwrap_or(i64::MAX)
+}
+
+impl Inner {
+    /// A tenant's endpoint.
+    pub(super) async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
+        let tenant = tenant_key(tenant);
+        let statement = &self.db.statements.endpoint_get;
+        let row: Option<(Vec<u8>,)> = self.db.row(statement, (tenant.as_slice(),)).await?;
+        row.map(|(data,)| decode("endpoints", &data)).transpose()
+    }
+
+    /// The endpoint for which a tenant's messages are queued: the one that is there and enabled.
+    pub(super) async fn wanting(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
+        let endpoint = self.endpoint(tenant).await?;
+        Ok(endpoint
+            .filter(|endpoint| endpoint.enabled)
+            .map(|endpoint| endpoint.id))
+    }
+
+    /// All endpoints.
+    pub(super) async fn endpoints(&self) -> StoreResult<Vec<Endpoint>> {
+        let statement = &self.db.statements.endpoints_get;
+        let rows: Vec<(Vec<u8>,)> = self.db.rows(statement, (), usize::MAX).await?;
+        rows.iter()
+            .map(|(data,)| decode("endpoints", data))
+            .collect()
+    }
+
+    /// Stores a tenant's first endpoint. False: there is one.
+    pub(super) async fn create_endpoint(&self, endpoint: &Endpoint) -> StoreResult<bool> {
+        let (tenant, id, data) = (
+            tenant_key(endpoint.tenant),
+            endpoint.id.to_bytes(),
+            encode(endpoint)?,
+        );
+        let version = version_cell(endpoint.version);
+        let values = (tenant.as_slice(), id.as_slice(), version, data.as_slice());
+        let make = &self.db.statements.endpoint_make;
+        let made = self.db.lightweight(make, values).await?;
+        self.resolve(made, endpoint.tenant, |stored| stored == Some(endpoint))
+            .await
+    }
+
+    /// Replaces the version before. False: it is not there.
+    pub(super) async fn replace_endpoint(&self, endpoint: &Endpoint) -> StoreResult<bool> {
+        let (tenant, id, data) = (
+            tenant_key(endpoint.tenant),
+            endpoint.id.to_bytes(),
+            encode(endpoint)?,
+        );
+        let version = version_cell(endpoint.version);
+        let values = (
+            version,
+            data.as_slice(),
+            tenant.as_slice(),
+            id.as_slice(),
+            version.saturating_sub(1),
+        );
+        let change = &self.db.statements.endpoint_change;
+        let changed = self.db.lightweight(change, values).await?;
+        self.resolve(changed, endpoint.tenant, |stored| stored == Some(endpoint))
+            .await
+    }
+
+    /// Removes a tenant's endpoint. False: there was none.
+    pub(super) async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool> {
+        let Some(stored) = self.endpoint(tenant).await? else {
+            return Ok(false);
+        };
+        let (key, id) = (tenant_key(tenant), stored.id.to_bytes());
+        let values = (key.as_slice(), id.as_slice());
+        let delete = &self.db.statements.endpoint_delete;
+        let deleted = self.db.lightweight(delete, values).await?;
+        let is_gone = |now: Option<&Endpoint>| now.is_none_or(|now| now.id != stored.id);
+        self.resolve(deleted, tenant, is_gone).await
+    }
+
+    /// What a transaction came to; one in doubt is decided by what a serial read finds.
+    async fn resolve(
+        &self,
+        outcome: Lwt,
+        tenant: Tenant,
+        is_done: impl Fn(Option<&Endpoint>) -> bool,
+    ) -> StoreResult<bool> {
+        match outcome {
+            Lwt::Applied => Ok(true),
+            Lwt::Refused => Ok(false),
+            Lwt::InDoubt(error) => {
+                let tenant = tenant_key(tenant);
+                let statement = &self.db.statements.endpoint_serial;
+                let row: Option<(Option<Vec<u8>>,)> =
+                    self.db.row(statement, (tenant.as_slice(),)).await?;
+                let stored = row.and_then(|(data,)| data);
+                let stored: Option<Endpoint> =
+                    stored.map(|data| decode("endpoints", &data)).transpose()?;
+                if is_done(stored.as_ref()) {
+                    Ok(true)
+                } else {
+                    // It was not carried out, and now never is: whoever asked may ask again.
+                    Err(error)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Insights, what is learned from them, and messages as they are read.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use porchlight_actors::ports::{Insights, MessageBody, StoreError, StoreResult, StoredInsight};
+use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::message::Message;
+
+use super::db::{decode, encode};
+use super::relay::{Head, number_cell};
+use super::state::{Change, Official, State, Verdict, tag};
+use super::{CqlStore, Inner};
+
+fn revision_of(state: Option<&State>) -> u32 {
+    let official = state.and_then(|state| state.insight);
+    official.map_or(0, |official| official.revision)
+}
+
+impl Inner {
+    async fn commit_insight(
+        self: Arc<Self>,
+        session_id: SessionId,
+        insight: StoredInsight,
+        message: MessageBody,
+        learned: Vec<([u8; 32], Vec<u8>)>,
+    ) -> StoreResult<bool> {
+        let (revision, covered) = (insight.record.revision, insight.covered);
+        let Some(record) = self.record(session_id).await? else {
+            return Ok(false);
+        };
+        let follows = |state: Option<&State>| revision_of(state).checked_add(1) == Some(revision);
+        if !follows(self.state(session_id).await?.as_ref()) {
+            return Ok(false);
+        }
+        let tag = tag();
+        let (key, data) = (session_id.to_bytes(), encode(&insight)?);
+        let row = (
+            key.as_slice(),
+            number_cell(revision),
+            tag.as_slice(),
+            data.as_slice(),
+            self.lives.retained,
+        );
+        self.db.write(&self.db.statements.insight_put, row).await?;
+        let decide = |state: &State| {
+            if !follows(Some(state)) {
+                return Verdict::Stays(false);
+            }
+            let change = Change {
+                end: None,
+                insight: Some(Official {
+                    revision,
+                    tag,
+                    covered,
+                }),
+                message: message.clone(),
+                learned: learned.clone(),
+            };
+            Verdict::Changes(Box::new(change), true)
+        };
+        let (committed, state) = self.change_state(&record, decide).await?;
+        if committed {
+            self.see_to("an insight's message", move |inner| {
+                let pending = state.pending.clone();
+                async move {
+                    inner.relay(&pending).await?;
+                    inner.clear_behind(session_id, covered).await.map(drop)
+                }
+            })
+            .await;
+        }
+        Ok(committed)
+    }
+
+    async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
+        let state = self.state(session_id).await?;
+        let Some(official) = state.and_then(|state| state.insight) else {
+            return Ok(None);
+        };
+        let key = session_id.to_bytes();
+        let revision = number_cell(official.revision);
+        let values = (key.as_slice(), revision, official.tag.as_slice());
+        let statement = &self.db.statements.insight_get;
+        let row: Option<(Vec<u8>,)> = self.db.row(statement, values).await?;
+        let (data,) = row.ok_or_else(|| {
+            StoreError::Corrupt("insights: the official one is not there".to_owned())
+        })?;
+        decode("insights", &data).map(Some)
+    }
+
+    /// A message of a session, in two parts.
+    pub(super) async fn message_at(
+        &self,
+        session_id: SessionId,
+        number: u32,
+    ) -> StoreResult<Option<(Head, Arc<str>)>> {
+        let key = session_id.to_bytes();
+        let values = (key.as_slice(), number_cell(number));
+        let statement = &self.db.statements.message_get;
+        let row: Option<(Vec<u8>, Vec<u8>)> = self.db.row(statement, values).await?;
+        row.map(|(head, body)| message_of(&head, body)).transpose()
+    }
+
+    pub(super) async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {
+        // One that was put down for a start that came to nothing is no message.
+        if self.record(session_id).await?.is_none() {
+            return Ok(Vec::new());
+        }
+        let key = session_id.to_bytes();
+        let statement = &self.db.statements.messages_get;
+        let rows: Vec<(Vec<u8>, Vec<u8>)> = self
+            .db
+            .rows(statement, (key.as_slice(),), usize::MAX)
+            .await?;
+        rows.into_iter()
+            .map(|(head, body)| {
+                let (head, body) = message_of(&head, body)?;
+                Ok(head.with_body(body))
+            })
+            .collect()
+    }
+
+    pub(super) async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
+        let key = id.to_bytes();
+        let statement = &self.db.statements.message_id_get;
+        let row: Option<(Vec<u8>,)> = self.db.row(statement, (key.as_slice(),)).await?;
+        let Some((data,)) = row else {
+            return Ok(None);
+        };
+        let head: Head = decode("message_ids", &data)?;
+        let found = self.message_at(head.session_id, head.number).await?;
+        Ok(found.map(|(head, body)| head.with_body(body)))
+    }
+}
+
+fn message_of(head: &[u8], body: Vec<u8>) -> StoreResult<(Head, Arc<str>)> {
+    let body = String::from_utf8(body)
+        .map_err(|_| StoreError::Corrupt("messages: a body that is no text".to_owned()))?;
+    Ok((decode("messages", head)?, body.into()))
+}
+
+#[async_trait]
+impl Insights for CqlStore {
+    async fn commit_insight(
+        &self,
+        session_id: SessionId,
+        insight: StoredInsight,
+        message: MessageBody,
+        learned: Vec<([u8; 32], Vec<u8>)>,
+    ) -> StoreResult<bool> {
+        self.carry_out(|inner| inner.commit_insight(session_id, insight, message, learned))
+            .await
+    }
+
+    async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
+        self.read(|inner| async move { inner.insight(session_id).await })
+            .await
+    }
+
+    async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {
+        self.read(|inner| async move {
+            let db = &inner.db;
+            let statement = &db.statements.learned_get;
+            let row: Option<(Vec<u8>,)> = db.row(statement, (key.as_slice(),)).await?;
+            Ok(row.map(|(data,)| data))
+        })
+        .await
+    }
+}

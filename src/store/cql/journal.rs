@@ -1,0 +1,442 @@
+//! The journal, notes and snapshots.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::TryStreamExt;
+use porchlight_actors::ports::{
+    Appended, Covered, Journal, JournalEntry, Note, Snapshot, Snapshots, StoreError, StoreResult,
+};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{BATCH_SEQ_MAX, JOURNAL_READ_BYTES_MAX};
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
+
+use super::sessions::shard_and_day;
+use super::slots::{Owner, Way};
+use super::{CqlStore, Inner};
+
+/// Batches of one partition: some 4 MB.
+const BUCKET_SEQS: u32 = 4_096;
+/// Notes of one session that are read.
+const NOTES_MAX: usize = 65_536;
+/// The number of the format of a journal row: format, time taken (8 bytes, big-endian), packed batch.
+const FORMAT: u8 = 1;
+const HEAD_BYTES: usize = 9;
+
+/// What this process knows of a session's journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Tip {
+    /// The highest number; none while there is no batch.
+    highest: Option<u32>,
+    /// The session has ended: what comes now is late.
+    pub(super) ended: bool,
+}
+
+fn bucket_of(seq: u32) -> i32 {
+    cell(seq / BUCKET_SEQS)
+}
+
+/// A number as a cell. Numbers of batches are small.
+fn cell(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+fn number(cell: i32) -> StoreResult<u32> {
+    u32::try_from(cell).map_err(|_| StoreError::Corrupt("telemetry: a negative number".to_owned()))
+}
+
+fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> {
+    let bytes = batch.as_bytes();
+    let mut payload = Vec::with_capacity(HEAD_BYTES + bytes.len());
+    payload.push(FORMAT);
+    payload.extend_from_slice(&received_at.0.to_be_bytes());
+    payload.extend_from_slice(bytes);
+    payload
+}
+
+fn parts(payload: &[u8]) -> StoreResult<(TimestampMs, &[u8])> {
+    let corrupt = |what: &str| StoreError::Corrupt(format!("telemetry: {what}"));
+    match payload.split_first() {
+        Some((&FORMAT, rest)) => rest
+            .split_first_chunk::<8>()
+            .map(|(at, batch)| (TimestampMs(i64::from_be_bytes(*at)), batch))
+            .ok_or_else(|| corrupt("too short")),
+        _ => Err(corrupt("unknown format")),
+    }
+}
+
+fn entry(seq: u32, payload: &[u8]) -> StoreResult<JournalEntry> {
+    let (received_at, batch) = parts(payload)?;
+    let batch = PackedBatch::from_bytes(Arc::from(batch));
+    Ok(JournalEntry {
+        seq,
+        received_at,
+        batch: batch.map_err(|error| StoreError::Corrupt(format!("telemetry: {error}")))?,
+    })
+}
+
+/// A note's bytes, which sort as notes do.
+fn note_bytes(note: Note) -> Vec<u8> {
+    match note {
+        Note::Skipped { first, last } => {
+            let mut bytes = vec![0];
+            bytes.extend(first.to_be_bytes());
+            bytes.extend(last.to_be_bytes());
+            bytes
+        }
+        Note::Quarantined { seq } => {
+            let mut bytes = vec![1];
+            bytes.extend(seq.to_be_bytes());
+            bytes
+        }
+    }
+}
+
+fn note_of(bytes: &[u8]) -> Option<Note> {
+    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
+    match bytes.split_first()? {
+        (0, rest) if rest.len() == 8 => Some(Note::Skipped {
+            first: number(rest.get(..4)?)?,
+            last: number(rest.get(4..)?)?,
+        }),
+        (1, rest) => Some(Note::Quarantined { seq: number(rest)? }),
+        _ => None,
+    }
+}
+
+impl Inner {
+    async fn append(
+        &self,
+        session_id: SessionId,
+        seq: u32,
+        batch: PackedBatch,
+        received_at: TimestampMs,
+    ) -> StoreResult<Appended> {
+        let _turn = self.memory.batches.lock(&(session_id, seq)).await;
+        let tip = self.tip(session_id).await?;
+        let (key, hash) = (session_id.to_bytes(), batch.hash());
+        let place = (key.as_slice(), bucket_of(seq), cell(seq));
+        let is_above = tip.highest.is_none_or(|highest| seq > highest);
+        if !is_above || tip.ended {
+            let statement = &self.db.statements.batch_hashes;
+            let there: Vec<(Vec<u8>,)> = self.db.rows(statement, place, usize::MAX).await?;
+            if !there.is_empty() {
+                let same = there
+                    .iter()
+                    .any(|(there,)| there.as_slice() == hash.as_slice());
+                return Ok(if same {
+                    // Whoever wrote it may not have come as far as the mark.
+                    self.mark_late(session_id, tip, &hash).await?;
+                    Appended::Repeated
+                } else {
+                    Appended::Conflict
+                });
+            }
+        }
+        if bucket_of(seq) > 0 {
+            let bucket = i64::from(bucket_of(seq));
+            self.list_slots(&[(Owner::Journal(session_id), bucket)])
+                .await?;
+        }
+        let data = payload(&batch, received_at);
+        let (session, bucket, seq_cell) = place;
+        let row = (
+            session,
+            bucket,
+            seq_cell,
+            hash.as_slice(),
+            data.as_slice(),
+            self.lives.retained,
+        );
+        self.db.write(&self.db.statements.batch_put, row).await?;
+        self.memory.tips.change(&session_id, |tip| {
+            tip.highest = Some(tip.highest.map_or(seq, |highest| highest.max(seq)));
+        });
+        // It may have ended meanwhile.
+        let tip = self.memory.tips.get(&session_id).unwrap_or(tip);
+        self.mark_late(session_id, tip, &hash).await?;
+        (self.hand_over)(session_id, seq, batch);
+        Ok(Appended::New)
+    }
+
+    /// Marks a session that has ended: a batch has come late.
+    async fn mark_late(&self, session_id: SessionId, tip: Tip, hash: &[u8]) -> StoreResult<()> {
+        if tip.ended {
+            self.mark_behind(session_id, hash).await?;
+        }
+        Ok(())
+    }
+
+    /// What is known of a session's journal; read, when this process has not met it lately.
+    async fn tip(&self, session_id: SessionId) -> StoreResult<Tip> {
+        if let Some(tip) = self.memory.tips.get(&session_id) {
+            return Ok(tip);
+        }
+        let _turn = self.memory.loading.lock(&session_id).await;
+        if let Some(tip) = self.memory.tips.get(&session_id) {
+            return Ok(tip);
+        }
+        let tip = Tip {
+            highest: self.highest(session_id).await?,
+            ended: false,
+        };
+        self.memory.tips.put(session_id, tip);
+        // Read when the tip is in place: an end that comes after this finds it there and notes itself.
+        let state = self.state(session_id).await?;
+        let ended = state.is_some_and(|state| state.end.is_some());
+        self.memory
+            .tips
+            .change(&session_id, |tip| tip.ended |= ended);
+        Ok(Tip { ended, ..tip })
+    }
+
+    /// The partitions of a session's journal from this one on: the first always, the others as they are listed.
+    async fn buckets(&self, session_id: SessionId, from: i32) -> StoreResult<Vec<i32>> {
+        let mut buckets = Vec::new();
+        if from == 0 {
+            buckets.push(0);
+        }
+        let last = i64::from(bucket_of(BATCH_SEQ_MAX));
+        let owner = Owner::Journal(session_id);
+        let further = self
+            .slots(owner, i64::from(from.max(1)), last, Way::Up)
+            .await?;
+        buckets.extend(
+            further
+                .into_iter()
+                .filter_map(|slot| i32::try_from(slot).ok()),
+        );
+        Ok(buckets)
+    }
+
+    async fn highest(&self, session_id: SessionId) -> StoreResult<Option<u32>> {
+        let key = session_id.to_bytes();
+        for bucket in self.buckets(session_id, 0).await?.into_iter().rev() {
+            let values = (key.as_slice(), bucket);
+            let row: Option<(i32,)> = self.db.row(&self.db.statements.batch_last, values).await?;
+            if let Some((seq,)) = row {
+                return number(seq).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {
+        let Some(seq) = self.highest(session_id).await? else {
+            return Ok(None);
+        };
+        let key = session_id.to_bytes();
+        let values = (key.as_slice(), bucket_of(seq), cell(seq));
+        let statement = &self.db.statements.batch_first_of;
+        let row: Option<(Vec<u8>,)> = self.db.row(statement, values).await?;
+        row.map(|(data,)| Ok((seq, parts(&data)?.0))).transpose()
+    }
+
+    async fn read(
+        &self,
+        session_id: SessionId,
+        from_seq: u32,
+        limit: usize,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let key = session_id.to_bytes();
+        let mut entries: Vec<JournalEntry> = Vec::new();
+        let mut bytes = 0;
+        for bucket in self.buckets(session_id, bucket_of(from_seq)).await? {
+            let values = (key.as_slice(), bucket, cell(from_seq));
+            let statement = &self.db.statements.batches_from;
+            let mut rows = self.db.stream::<(i32, Vec<u8>)>(statement, values).await?;
+            while let Some((seq, data)) = rows.try_next().await? {
+                let seq = number(seq)?;
+                // Of two under one number the first counts.
+                if entries.last().is_some_and(|last| last.seq == seq) {
+                    continue;
+                }
+                bytes += data.len();
+                let is_full = entries.len() >= limit || bytes > JOURNAL_READ_BYTES_MAX;
+                if is_full && !entries.is_empty() {
+                    return Ok(entries);
+                }
+                entries.push(entry(seq, &data)?);
+            }
+        }
+        Ok(entries)
+    }
+
+    pub(super) async fn count(&self, session_id: SessionId) -> StoreResult<u32> {
+        let key = session_id.to_bytes();
+        let mut count = 0;
+        for bucket in self.buckets(session_id, 0).await? {
+            let values = (key.as_slice(), bucket);
+            let statement = &self.db.statements.batch_numbers;
+            let mut rows = self.db.stream::<(i32,)>(statement, values).await?;
+            let mut last = None;
+            while let Some((seq,)) = rows.try_next().await? {
+                count += u32::from(last != Some(seq));
+                last = Some(seq);
+            }
+        }
+        Ok(count)
+    }
+
+    /// A session's insight may be behind; the tag says what for.
+    pub(super) async fn mark_behind(&self, session_id: SessionId, tag: &[u8]) -> StoreResult<()> {
+        let (shard, day) = shard_and_day(session_id);
+        self.list_slots(&[
+            (Owner::BehindDays, day),
+            (Owner::BehindShards(day), i64::from(shard)),
+        ])
+        .await?;
+        let key = session_id.to_bytes();
+        let values = (shard, day, key.as_slice(), tag, self.lives.retained);
+        self.db.write(&self.db.statements.behind_put, values).await
+    }
+
+    /// Takes the marks away that an insight covers: those that were there before what there is was counted. Whether it
+    /// covers all.
+    pub(super) async fn clear_behind(
+        &self,
+        session_id: SessionId,
+        covered: Covered,
+    ) -> StoreResult<bool> {
+        let (shard, day) = shard_and_day(session_id);
+        let key = session_id.to_bytes();
+        let statements = &self.db.statements;
+        let place = (shard, day, key.as_slice());
+        let marks: Vec<(Vec<u8>,)> = self
+            .db
+            .rows(&statements.behind_tags, place, usize::MAX)
+            .await?;
+        let present = Covered {
+            batches: self.count(session_id).await?,
+            pod_received_at: self.pod(session_id).await?.map(|pod| pod.received_at),
+        };
+        if present != covered {
+            return Ok(false);
+        }
+        for (tag,) in marks {
+            let values = (shard, day, key.as_slice(), tag.as_slice());
+            self.db.write(&statements.behind_delete, values).await?;
+        }
+        Ok(true)
+    }
+}
+
+#[async_trait]
+impl Journal for CqlStore {
+    async fn append(
+        &self,
+        session_id: SessionId,
+        seq: u32,
+        batch: PackedBatch,
+        received_at: TimestampMs,
+    ) -> StoreResult<Appended> {
+        self.carry_out(
+            |inner| async move { inner.append(session_id, seq, batch, received_at).await },
+        )
+        .await
+    }
+
+    async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {
+        self.read(|inner| async move { inner.newest(session_id).await })
+            .await
+    }
+
+    async fn read(
+        &self,
+        session_id: SessionId,
+        from_seq: u32,
+        limit: usize,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        self.read(|inner| async move { inner.read(session_id, from_seq, limit).await })
+            .await
+    }
+
+    async fn count(&self, session_id: SessionId) -> StoreResult<u32> {
+        self.read(|inner| async move { inner.count(session_id).await })
+            .await
+    }
+
+    async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()> {
+        self.read(|inner| async move {
+            let (key, note) = (session_id.to_bytes(), note_bytes(note));
+            let values = (key.as_slice(), note.as_slice(), inner.lives.retained);
+            let db = &inner.db;
+            db.write(&db.statements.note_put, values).await
+        })
+        .await
+    }
+
+    async fn notes(&self, session_id: SessionId) -> StoreResult<Vec<Note>> {
+        self.read(|inner| async move {
+            let (key, db) = (session_id.to_bytes(), &inner.db);
+            let statement = &db.statements.notes_get;
+            let rows: Vec<(Vec<u8>,)> = db.rows(statement, (key.as_slice(),), NOTES_MAX).await?;
+            let corrupt = || StoreError::Corrupt("notes: not a note".to_owned());
+            rows.iter()
+                .map(|(bytes,)| note_of(bytes).ok_or_else(corrupt))
+                .collect()
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Snapshots for CqlStore {
+    async fn put_snapshot(&self, session_id: SessionId, snapshot: Snapshot) -> StoreResult<()> {
+        self.read(|inner| async move {
+            let (key, db) = (session_id.to_bytes(), &inner.db);
+            let values = (
+                key.as_slice(),
+                i64::try_from(snapshot.generation).unwrap_or(i64::MAX),
+                cell(snapshot.next_seq),
+                snapshot.state.as_slice(),
+                inner.lives.snapshots,
+            );
+            db.write(&db.statements.snapshot_put, values).await
+        })
+        .await
+    }
+
+    async fn newest_snapshot(&self, session_id: SessionId) -> StoreResult<Option<Snapshot>> {
+        self.read(|inner| async move {
+            let (key, db) = (session_id.to_bytes(), &inner.db);
+            let statement = &db.statements.snapshot_get;
+            let row: Option<(i64, i32, Vec<u8>)> = db.row(statement, (key.as_slice(),)).await?;
+            Ok(match row {
+                Some((generation, next_seq, state)) => Some(Snapshot {
+                    generation: generation.unsigned_abs(),
+                    next_seq: number(next_seq)?,
+                    state,
+                }),
+                None => None,
+            })
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_lead_back_and_sort_as_they_do() {
+        let notes = [
+            Note::Skipped { first: 2, last: 3 },
+            Note::Skipped {
+                first: 300,
+                last: 301,
+            },
+            Note::Quarantined { seq: 1 },
+            Note::Quarantined { seq: 70_000 },
+        ];
+        assert!(notes.is_sorted());
+        let bytes = notes.map(note_bytes);
+        assert!(bytes.is_sorted());
+        for (note, bytes) in notes.into_iter().zip(bytes) {
+            assert_eq!(note_of(&bytes), Some(note));
+            assert_eq!(note_of(&bytes[1..]), None);
+        }
+    }
+}

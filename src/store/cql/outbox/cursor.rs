@@ -1,0 +1,209 @@
+//! The cursor of a session's messages: how far each is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use porchlight_actors::ports::{DeliveryRow, StoreResult};
+use porchlight_core::webhook::{Cause, Index, Queued, Report, State};
+use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+
+use super::super::Inner;
+use super::super::db::{decode, encode};
+use super::super::relay::Head;
+
+/// How far one message is; one without is as it was queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Step {
+    state: State,
+    attempts: u32,
+    due_at: Option<TimestampMs>,
+    parked: bool,
+    cause: Option<Cause>,
+    status_code: Option<u16>,
+    delivered_at: Option<TimestampMs>,
+}
+
+/// How far a session's messages are.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Cursor {
+    steps: BTreeMap<u32, Step>,
+    /// Up to when requests for tries by hand of a message are done with.
+    by_hand: Vec<(MessageId, TimestampMs)>,
+}
+
+impl Cursor {
+    /// Where a message is listed.
+    pub(super) fn index(&self, number: u32) -> Index {
+        match self.steps.get(&number) {
+            None => Index::Ready,
+            Some(step) => match (step.state, step.parked, step.due_at) {
+                (State::Waiting, false, None) => Index::Ready,
+                (State::Waiting, false, Some(due_at)) => Index::Due(due_at),
+                _ => Index::None,
+            },
+        }
+    }
+
+    /// Whether a request of this time is done with.
+    pub(super) fn is_done_by_hand(&self, id: MessageId, asked_at: TimestampMs) -> bool {
+        let mut done = self.by_hand.iter();
+        done.any(|&(done, up_to)| done == id && asked_at <= up_to)
+    }
+
+    pub(super) fn done_by_hand(&mut self, id: MessageId, asked_at: TimestampMs) {
+        match self.by_hand.iter_mut().find(|(done, _)| *done == id) {
+            Some((_, up_to)) => *up_to = (*up_to).max(asked_at),
+            None => self.by_hand.push((id, asked_at)),
+        }
+    }
+
+    /// A message's row as it is now.
+    pub(crate) fn row(&self, head: &Head) -> DeliveryRow {
+        let queued = Queued::new(head.id, head.session_id, head.number, head.event);
+        let row = DeliveryRow::new(queued, head.endpoint_id);
+        self.over(row)
+    }
+
+    /// What became of a row that was as it was queued.
+    pub(super) fn over(&self, fresh: DeliveryRow) -> DeliveryRow {
+        let Some(step) = self.steps.get(&fresh.queued.number) else {
+            return fresh;
+        };
+        DeliveryRow {
+            queued: Queued {
+                state: step.state,
+                attempts: step.attempts,
+                due_at: step.due_at,
+                parked: step.parked,
+                ..fresh.queued
+            },
+            cause: step.cause,
+            status_code: step.status_code,
+            delivered_at: step.delivered_at,
+            ..fresh
+        }
+    }
+
+    /// Takes in that a message changed, if it still is as it was read. Whether it was.
+    pub(super) fn change(
+        &mut self,
+        before: &Queued,
+        after: Queued,
+        report: Option<&Report>,
+    ) -> bool {
+        let fresh = Queued::new(before.id, before.session_id, before.number, before.event);
+        // Whose it is plays no part here.
+        let endpoint_id = porchlight_schema::ids::EndpointId::from_bytes([0; 16]);
+        let row = self.over(DeliveryRow::new(fresh, endpoint_id));
+        if row.queued != *before {
+            return false;
+        }
+        let row = row.changed(after, report);
+        let step = Step {
+            state: row.queued.state,
+            attempts: row.queued.attempts,
+            due_at: row.queued.due_at,
+            parked: row.queued.parked,
+            cause: row.cause,
+            status_code: row.status_code,
+            delivered_at: row.delivered_at,
+        };
+        self.steps.insert(before.number, step);
+        true
+    }
+}
+
+impl Inner {
+    /// A session's cursor.
+    pub(crate) async fn cursor(&self, session_id: SessionId) -> StoreResult<Arc<Cursor>> {
+        if let Some(cursor) = self.memory.cursors.get(&session_id) {
+            return Ok(cursor);
+        }
+        let _turn = self.memory.lanes.lock(&session_id).await;
+        self.load_cursor(session_id).await
+    }
+
+    /// The same, for who has the lane's turn.
+    pub(super) async fn load_cursor(&self, session_id: SessionId) -> StoreResult<Arc<Cursor>> {
+        if let Some(cursor) = self.memory.cursors.get(&session_id) {
+            return Ok(cursor);
+        }
+        let key = session_id.to_bytes();
+        let statement = &self.db.statements.cursor_get;
+        let row: Option<(Vec<u8>,)> = self.db.row(statement, (key.as_slice(),)).await?;
+        let cursor = match row {
+            Some((data,)) => decode("lane_cursor", &data)?,
+            None => Cursor::default(),
+        };
+        let cursor = Arc::new(cursor);
+        self.memory.cursors.put(session_id, Arc::clone(&cursor));
+        Ok(cursor)
+    }
+
+    pub(super) async fn put_cursor(
+        &self,
+        session_id: SessionId,
+        cursor: Cursor,
+    ) -> StoreResult<()> {
+        let (key, data) = (session_id.to_bytes(), encode(&cursor)?);
+        let generation = i64::try_from(self.generation).unwrap_or(i64::MAX);
+        let values = (
+            key.as_slice(),
+            generation,
+            data.as_slice(),
+            self.lives.retained,
+        );
+        self.db
+            .write(&self.db.statements.cursor_put, values)
+            .await?;
+        self.memory.cursors.put(session_id, Arc::new(cursor));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::message::MessageEvent;
+
+    use super::*;
+
+    const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
+
+    #[test]
+    fn a_change_is_taken_once_and_only_of_what_is_as_it_was_read() {
+        let session_id = SessionId::new(NOW, 1);
+        let id = MessageId::derived(NOW, session_id, 3);
+        let fresh = Queued::new(id, session_id, 3, MessageEvent::InsightUpdated);
+        let mut cursor = Cursor::default();
+        assert_eq!(cursor.index(3), Index::Ready);
+        let due_at = Some(NOW.plus_ms(60_000));
+        let failed = Queued {
+            attempts: 1,
+            due_at,
+            ..fresh
+        };
+        assert!(cursor.change(&fresh, failed, None));
+        assert!(!cursor.change(&fresh, failed, None));
+        assert_eq!(cursor.index(3), Index::Due(NOW.plus_ms(60_000)));
+        let delivered = Queued {
+            attempts: 2,
+            due_at: None,
+            state: State::Delivered,
+            ..fresh
+        };
+        assert!(cursor.change(&failed, delivered, None));
+        assert_eq!(cursor.index(3), Index::None);
+    }
+
+    #[test]
+    fn requests_by_hand_are_done_in_order() {
+        let id = MessageId::derived(NOW, SessionId::new(NOW, 1), 3);
+        let mut cursor = Cursor::default();
+        assert!(!cursor.is_done_by_hand(id, NOW));
+        cursor.done_by_hand(id, NOW);
+        assert!(cursor.is_done_by_hand(id, NOW));
+        assert!(!cursor.is_done_by_hand(id, NOW.plus_ms(1)));
+    }
+}

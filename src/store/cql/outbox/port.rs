@@ -1,0 +1,262 @@
+//! The port of outboxes.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::{try_join, try_join_all};
+use porchlight_actors::ports::{
+    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox,
+    Page, StoreResult, Work,
+};
+use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, State, Update};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::super::db::{decode, encode};
+use super::super::relay::{Head, number_cell};
+use super::super::{CqlStore, Inner};
+use super::OutboxKind;
+
+/// Messages of one lane that are looked at together.
+const LANE_READ_MAX: usize = 256;
+/// Messages of one session that are read at most.
+const SESSION_MESSAGES_MAX: usize = 65_536;
+
+impl Inner {
+    /// All messages of a session, as they are now, in order.
+    pub(crate) async fn lane_rows(&self, session_id: SessionId) -> StoreResult<Vec<DeliveryRow>> {
+        let key = session_id.to_bytes();
+        let statement = &self.db.statements.message_heads;
+        let heads = self
+            .db
+            .rows::<(Vec<u8>,)>(statement, (key.as_slice(),), SESSION_MESSAGES_MAX);
+        let (heads, cursor) = try_join(heads, self.cursor(session_id)).await?;
+        heads
+            .iter()
+            .map(|(head,)| Ok(cursor.row(&decode::<Head>("messages", head)?)))
+            .collect()
+    }
+
+    /// The messages of a lane that wait, in order.
+    async fn waiting(
+        &self,
+        endpoint_id: EndpointId,
+        session_id: SessionId,
+    ) -> StoreResult<Vec<Queued>> {
+        let rows = self.lane_rows(session_id).await?.into_iter();
+        let ours = rows.filter(|row| row.endpoint_id == endpoint_id);
+        let waiting = ours.map(|row| row.queued);
+        let waiting = waiting.filter(|queued| queued.state == State::Waiting);
+        Ok(waiting.take(LANE_READ_MAX).collect())
+    }
+
+    async fn lane(
+        &self,
+        tenant: Tenant,
+        endpoint_id: EndpointId,
+        session_id: SessionId,
+        hand: Option<HandRequest>,
+    ) -> StoreResult<Lane> {
+        let waiting = self.waiting(endpoint_id, session_id).await?;
+        let mut lane = Lane {
+            waiting,
+            by_hand: None,
+        };
+        if let Some(request) = hand {
+            let cursor = self.cursor(session_id).await?;
+            let row = self.delivery_row(tenant, request.id).await?;
+            // What waited for an endpoint that is gone is cancelled.
+            let row = row
+                .filter(|row| row.queued.state != State::Waiting || row.endpoint_id == endpoint_id);
+            if !cursor.is_done_by_hand(request.id, request.asked_at) {
+                lane.by_hand = row.map(|row| row.queued);
+            }
+        }
+        Ok(lane)
+    }
+
+    async fn commit(
+        self: Arc<Self>,
+        tenant: Tenant,
+        endpoint_id: EndpointId,
+        session_id: SessionId,
+        change: Change,
+    ) -> StoreResult<Vec<Queued>> {
+        {
+            let _turn = self.memory.lanes.lock(&session_id).await;
+            let mut cursor = self.load_cursor(session_id).await?.as_ref().clone();
+            if let Some(request) = &change.hand_done {
+                cursor.done_by_hand(request.id, request.asked_at);
+            }
+            let updates = change.updates.iter();
+            let taken: Vec<&Update> = updates
+                .filter(|update| {
+                    cursor.change(&update.before, update.after, update.report.as_ref())
+                })
+                .collect();
+            // What leads to the lane, and what is told of it, before what makes it so.
+            let placing = taken.iter().map(|update| self.place(endpoint_id, update));
+            let telling = taken.iter().map(|update| self.tell(tenant, update));
+            try_join(try_join_all(placing), try_join_all(telling)).await?;
+            self.put_cursor(session_id, cursor).await?;
+        }
+        self.waiting(endpoint_id, session_id).await
+    }
+
+    /// Puts a message that is listed elsewhere than before where it is found.
+    async fn place(&self, endpoint_id: EndpointId, update: &Update) -> StoreResult<()> {
+        let after = &update.after;
+        if update.before.index() == after.index() {
+            return Ok(());
+        }
+        let (kind, at) = match after.index() {
+            Index::Ready => (OutboxKind::Ready, after.id.made_at()),
+            Index::Due(due_at) => (OutboxKind::Due, due_at),
+            Index::None => return Ok(()),
+        };
+        let place = (after.session_id, after.number);
+        self.put_outbox(endpoint_id, kind, at, after.id, &place)
+            .await
+    }
+
+    /// Logs a try, and lists what failed for good.
+    async fn tell(&self, tenant: Tenant, update: &Update) -> StoreResult<()> {
+        let after = &update.after;
+        if let Some(report) = &update.report {
+            let (id, data) = (after.id.to_bytes(), encode(report)?);
+            let attempt = number_cell(after.attempts);
+            let values = (id.as_slice(), attempt, data.as_slice(), self.lives.retained);
+            self.db
+                .write(&self.db.statements.attempt_put, values)
+                .await?;
+        }
+        match (update.before.state, after.state) {
+            (State::Failed, State::Failed) => Ok(()),
+            (_, State::Failed) => self.list_failed(tenant, after.id).await,
+            (State::Failed, _) => self.unlist_failed(tenant, after.id).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Outbox for CqlStore {
+    async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
+        self.read(|inner| async move { inner.endpoint(tenant).await })
+            .await
+    }
+
+    async fn create_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool> {
+        self.carry_out(|inner| async move { inner.create_endpoint(&endpoint).await })
+            .await
+    }
+
+    async fn replace_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool> {
+        self.carry_out(|inner| async move { inner.replace_endpoint(&endpoint).await })
+            .await
+    }
+
+    async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool> {
+        self.carry_out(|inner| async move { inner.delete_endpoint(tenant).await })
+            .await
+    }
+
+    async fn endpoints(&self) -> StoreResult<Vec<Endpoint>> {
+        self.read(|inner| async move { inner.endpoints().await })
+            .await
+    }
+
+    async fn listing(
+        &self,
+        endpoint_id: EndpointId,
+        ready: Option<(TimestampMs, usize)>,
+        due: Option<(TimestampMs, usize)>,
+        by_hand: usize,
+    ) -> StoreResult<Listing> {
+        self.carry_out_all(
+            |inner| async move { inner.listing(endpoint_id, ready, due, by_hand).await },
+        )
+        .await
+    }
+
+    async fn lane(
+        &self,
+        tenant: Tenant,
+        endpoint_id: EndpointId,
+        session_id: SessionId,
+        hand: Option<HandRequest>,
+    ) -> StoreResult<Lane> {
+        self.read(|inner| async move { inner.lane(tenant, endpoint_id, session_id, hand).await })
+            .await
+    }
+
+    async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>> {
+        self.read(|inner| async move {
+            let found = inner.message_at(session_id, number).await?;
+            Ok(found.map(|(_, body)| body))
+        })
+        .await
+    }
+
+    async fn commit(
+        &self,
+        tenant: Tenant,
+        endpoint_id: EndpointId,
+        session_id: SessionId,
+        change: Change,
+    ) -> StoreResult<Vec<Queued>> {
+        self.carry_out(|inner| inner.commit(tenant, endpoint_id, session_id, change))
+            .await
+    }
+
+    async fn deliveries(
+        &self,
+        tenant: Tenant,
+        filter: &DeliveryFilter,
+        limit: u32,
+        after: Option<MessageId>,
+    ) -> StoreResult<Page<DeliveryRow, MessageId>> {
+        self.read(|inner| async move {
+            inner
+                .deliveries(tenant, filter, limit as usize, after)
+                .await
+        })
+        .await
+    }
+
+    async fn delivery(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
+        self.read(|inner| async move { inner.delivery(tenant, id).await })
+            .await
+    }
+
+    async fn ask_by_hand(
+        &self,
+        tenant: Tenant,
+        id: MessageId,
+        at: TimestampMs,
+    ) -> StoreResult<AskOutcome> {
+        self.carry_out(|inner| async move { inner.ask_by_hand(tenant, id, at).await })
+            .await
+    }
+
+    async fn ask_many_by_hand(
+        &self,
+        tenant: Tenant,
+        filter: &DeliveryFilter,
+        at: TimestampMs,
+        dry_run: bool,
+    ) -> StoreResult<AskedMany> {
+        let filter = filter.clone();
+        self.carry_out_all(|inner| inner.ask_many(tenant, filter, at, dry_run))
+            .await
+    }
+
+    async fn depth(&self, now: TimestampMs) -> StoreResult<Depth> {
+        self.carry_out_all(|inner| inner.depth(now)).await
+    }
+
+    async fn work(&self, until: TimestampMs) -> StoreResult<Vec<Work>> {
+        self.carry_out_all(|inner| inner.work(until)).await
+    }
+}

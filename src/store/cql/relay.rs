@@ -1,0 +1,183 @@
+//! What must also appear elsewhere: a message and its places. Every write may be repeated; what is there already stays
+//! as it is, for the rows are immutable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{try_join, try_join_all};
+use porchlight_actors::ports::{Clock, StoreResult};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::message::{Message, MessageEvent};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+
+use super::Inner;
+use super::db::encode;
+use super::outbox::OutboxKind;
+use super::slots::{Owner, SLOT_MS, slot_of, tenant_key};
+use super::state::Pending;
+use crate::world::SystemClock;
+
+/// Pauses between tries of what could not be written at once.
+const AGAIN_AFTER: [Duration; 5] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(15),
+    Duration::from_secs(60),
+];
+
+/// A message without its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub(super) id: MessageId,
+    pub(super) tenant: Tenant,
+    pub(super) session_id: SessionId,
+    pub(super) number: u32,
+    pub(super) event: MessageEvent,
+    pub(super) created_at: TimestampMs,
+    /// Whom it was queued for.
+    pub(super) endpoint_id: EndpointId,
+}
+
+impl Head {
+    pub(super) fn new(message: &Message, endpoint_id: EndpointId) -> Self {
+        Self {
+            id: message.id,
+            tenant: message.tenant,
+            session_id: message.session_id,
+            number: message.number,
+            event: message.event,
+            created_at: message.created_at,
+            endpoint_id,
+        }
+    }
+
+    pub(super) fn with_body(self, body: Arc<str>) -> Message {
+        Message {
+            id: self.id,
+            tenant: self.tenant,
+            session_id: self.session_id,
+            number: self.number,
+            event: self.event,
+            created_at: self.created_at,
+            body,
+        }
+    }
+}
+
+impl Inner {
+    /// Writes what a change of a state left to be written.
+    pub(super) async fn relay(&self, pending: &Pending) -> StoreResult<()> {
+        let learned = pending.learned.iter().map(|(key, value)| {
+            let values = (key.as_slice(), value.as_slice());
+            self.db.write(&self.db.statements.learned_put, values)
+        });
+        let learning = try_join_all(learned);
+        let placing = async {
+            match &pending.message {
+                Some((message, endpoint_id)) => {
+                    self.put_message(message, *endpoint_id).await?;
+                    self.queue(&Head::new(message, *endpoint_id)).await
+                }
+                None => Ok(()),
+            }
+        };
+        try_join(learning, placing).await.map(drop)
+    }
+
+    /// Stores a message and lists it among its tenant's; nobody sends it yet.
+    pub(super) async fn put_message(
+        &self,
+        message: &Message,
+        endpoint_id: EndpointId,
+    ) -> StoreResult<()> {
+        let head = Head::new(message, endpoint_id);
+        let slot = slot_of(head.id.made_at(), SLOT_MS);
+        self.list_slots(&[(Owner::Deliveries(head.tenant), slot)])
+            .await?;
+        let (session, id) = (head.session_id.to_bytes(), head.id.to_bytes());
+        let (tenant, data) = (tenant_key(head.tenant), encode(&head)?);
+        let (data, life, statements) = (data.as_slice(), self.lives.retained, &self.db.statements);
+        let number = number_cell(head.number);
+        let body = message.body.as_bytes();
+        let message = (session.as_slice(), number, data, body, life);
+        let by_id = (id.as_slice(), data, life);
+        let listed = (tenant.as_slice(), slot, id.as_slice(), data, life);
+        let writes = try_join(
+            self.db.write(&statements.message_put, message),
+            self.db.write(&statements.message_id_put, by_id),
+        );
+        try_join(writes, self.db.write(&statements.delivery_put, listed))
+            .await
+            .map(drop)
+    }
+
+    /// Puts a message where its endpoint's owner looks.
+    pub(super) async fn queue(&self, head: &Head) -> StoreResult<()> {
+        let place = (head.session_id, head.number);
+        let at = head.id.made_at();
+        self.put_outbox(head.endpoint_id, OutboxKind::Ready, at, head.id, &place)
+            .await
+    }
+
+    /// Puts a row into an outbox's slot of `at`, or of now when that is over.
+    pub(super) async fn put_outbox<T: Serialize + Sync>(
+        &self,
+        endpoint_id: EndpointId,
+        kind: OutboxKind,
+        at: TimestampMs,
+        id: MessageId,
+        data: &T,
+    ) -> StoreResult<()> {
+        let slot = slot_of(at.max(SystemClock.now()), SLOT_MS);
+        self.list_slots(&[(Owner::Outbox(endpoint_id, kind), slot)])
+            .await?;
+        let endpoint = endpoint_id.to_bytes();
+        let (id, data) = (id.to_bytes(), encode(data)?);
+        let (endpoint, id, data) = (endpoint.as_slice(), id.as_slice(), data.as_slice());
+        let values = (
+            endpoint,
+            slot,
+            kind as i8,
+            at.0,
+            id,
+            data,
+            self.lives.outbox,
+        );
+        self.db.write(&self.db.statements.outbox_put, values).await
+    }
+
+    /// Does what is decided already, now or, when the database is away, as soon as it can. A process that ends before
+    /// leaves it to the next one, which finds it by its mark.
+    pub(super) async fn see_to<F>(
+        self: &Arc<Self>,
+        what: &'static str,
+        work: impl Fn(Arc<Self>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = StoreResult<()>> + Send + 'static,
+    {
+        let Err(error) = work(Arc::clone(self)).await else {
+            return;
+        };
+        tracing::warn!(%error, what, "not written yet; it is tried again");
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let mut pauses = AGAIN_AFTER.into_iter();
+            let mut pause = Duration::ZERO;
+            while inner.check_open().is_ok() {
+                pause = pauses.next().unwrap_or(pause);
+                tokio::time::sleep(pause).await;
+                if work(Arc::clone(&inner)).await.is_ok() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// A message's number as a cell.
+pub(super) fn number_cell(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,293 @@
+//! The tables: made, and brought up to date, by forward-only migrations, each applied once however many nodes start
+//! at once.
+//!
+//! Whoever takes the lock applies what is missing; the others wait until it is there. The lock is one row, taken by a
+//! lightweight transaction; it goes by itself when its holder dies. Each migration consists of statements that may be
+//! repeated, so that one that was cut off is applied again from its start.
+
+use std::time::Duration;
+
+use scylla::client::session::Session;
+use scylla::errors::ExecutionError;
+use scylla::statement::unprepared::Statement;
+use scylla::statement::{Consistency, SerialConsistency};
+use sha2::{Digest, Sha256};
+
+use super::connect::{CqlOpenError, CqlOptions};
+use super::state::pause;
+use crate::world::fill;
+
+/// The migrations, in order. What has been released is never changed.
+const MIGRATIONS: [(i32, &str); 1] = [(1, include_str!("../../../schema/cql/0001_tables.cql"))];
+
+/// The two tables that migrations themselves need. Nodes that start at once make them at once: each has an id that
+/// follows from its name, so that all make the same table, where the database would otherwise make two of one name and
+/// lose one.
+const BOOTSTRAP: [&str; 2] = [
+    "schema_lock (name text PRIMARY KEY, holder blob)",
+    "schema_migrations (number int PRIMARY KEY, hash blob)",
+];
+
+/// The lock goes by itself after this long, in seconds; its holder renews it before each statement.
+const LOCK_SEC: i32 = 120;
+/// How often somebody who waits for the lock looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long somebody waits for the lock. Longer than the lock lives.
+const WAIT: Duration = Duration::from_secs(300);
+/// How often a change of the tables is tried.
+const RUN_TRIES_MAX: usize = 20;
+/// The largest keyspace name that both databases take.
+const KEYSPACE_CHARS_MAX: usize = 48;
+
+fn failed(error: impl std::fmt::Display) -> CqlOpenError {
+    CqlOpenError::Schema(error.to_string())
+}
+
+/// Whether a text can be a keyspace's name, which can't be bound as a value.
+#[must_use]
+pub fn is_keyspace(text: &str) -> bool {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .is_some_and(|first| first.is_ascii_lowercase())
+        && text.len() <= KEYSPACE_CHARS_MAX
+        && letters
+            .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
+}
+
+/// Makes the keyspace when it is missing, uses it, and brings its tables up to date.
+pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenError> {
+    if !is_keyspace(&options.keyspace) {
+        return Err(CqlOpenError::Keyspace);
+    }
+    // Nodes that make a keyspace at once see it, and see it go, and see it again.
+    let mut tries = 0;
+    while let Err(error) = begin(session, options).await {
+        tries += 1;
+        if tries >= RUN_TRIES_MAX {
+            return Err(error);
+        }
+        pause().await;
+    }
+    migrate(session).await
+}
+
+/// Makes the keyspace and the tables that migrations need.
+async fn begin(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenError> {
+    let (keyspace, factor) = (&options.keyspace, options.replication_factor);
+    let known = session.get_cluster_state().get_keyspace(keyspace).is_some();
+    if !known {
+        run(
+            session,
+            &format!(
+                "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
+                 {{'class': 'NetworkTopologyStrategy', 'replication_factor': '{factor}'}}"
+            ),
+        )
+        .await?;
+        agree(session).await?;
+    }
+    session
+        .use_keyspace(keyspace, false)
+        .await
+        .map_err(failed)?;
+    for table in BOOTSTRAP {
+        let id = table_id(keyspace, table);
+        let text = format!("CREATE TABLE IF NOT EXISTS {table} WITH id = {id}");
+        run(session, &text).await?;
+    }
+    agree(session).await
+}
+
+/// The id of a table of this keyspace: ids are unique in a cluster.
+fn table_id(keyspace: &str, table: &str) -> uuid::Uuid {
+    let hash = Sha256::digest(format!("{keyspace}.{table}"));
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(hash.get(..16).unwrap_or(&[0; 16]));
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
+    let mut me = vec![0; 16];
+    fill(&mut me);
+    let began = tokio::time::Instant::now();
+    loop {
+        if missing(session).await?.is_empty() {
+            return Ok(());
+        }
+        if take_lock(session, &me).await? {
+            let applied = apply(session, &me).await;
+            release_lock(session, &me).await?;
+            return applied;
+        }
+        if began.elapsed() > WAIT {
+            return Err(failed("another node holds the lock and does not finish"));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The migrations that are not recorded as applied. One that was applied as something else than it is here is an
+/// error: this program does not know these tables.
+async fn missing(session: &Session) -> Result<Vec<(i32, &'static str)>, CqlOpenError> {
+    let mut read = Statement::new("SELECT number, hash FROM schema_migrations");
+    read.set_consistency(Consistency::LocalQuorum);
+    let rows = session.query_unpaged(read, ()).await.map_err(failed)?;
+    let rows = rows.into_rows_result().map_err(failed)?;
+    let applied: Result<Vec<(i32, Vec<u8>)>, _> = rows.rows().map_err(failed)?.collect();
+    let applied = applied.map_err(failed)?;
+    for (number, hash) in &applied {
+        let known = MIGRATIONS.iter().find(|(known, _)| known == number);
+        match known {
+            Some((_, text)) if hash.as_slice() == hash_of(text).as_slice() => {}
+            Some(_) => return Err(failed(format!("migration {number} was another one"))),
+            None => {
+                return Err(failed(format!(
+                    "a newer version has applied migration {number}, which this one does not know"
+                )));
+            }
+        }
+    }
+    let is_missing = |(number, _): &(i32, &str)| applied.iter().all(|(there, _)| there != number);
+    Ok(MIGRATIONS.into_iter().filter(is_missing).collect())
+}
+
+/// The hash of a migration's statements: comments may be corrected.
+fn hash_of(text: &str) -> [u8; 32] {
+    Sha256::digest(statements(text).join(";")).into()
+}
+
+/// The statements of a migration, without comments.
+fn statements(text: &str) -> Vec<String> {
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("--"))
+        .collect();
+    lines
+        .join("\n")
+        .split(";\n")
+        .map(|statement| statement.trim().trim_end_matches(';').to_owned())
+        .filter(|statement| !statement.is_empty())
+        .collect()
+}
+
+async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
+    for (number, text) in missing(session).await? {
+        for statement in statements(text) {
+            let renewed = lightweight(
+                session,
+                "UPDATE schema_lock USING TTL ? SET holder = ? WHERE name = 'schema' IF holder = ?",
+                (LOCK_SEC, me, me),
+            );
+            if !renewed.await? {
+                return Err(failed("the lock was lost"));
+            }
+            run(session, &statement).await?;
+        }
+        agree(session).await?;
+        let mut record =
+            Statement::new("INSERT INTO schema_migrations (number, hash) VALUES (?, ?)");
+        record.set_consistency(Consistency::LocalQuorum);
+        let hash = hash_of(text);
+        session
+            .query_unpaged(record, (number, hash.as_slice()))
+            .await
+            .map_err(failed)?;
+        tracing::info!(migration = number, "applied");
+    }
+    Ok(())
+}
+
+async fn take_lock(session: &Session, me: &[u8]) -> Result<bool, CqlOpenError> {
+    // Unlike an update, an insertion leaves a marker, which goes with the rest.
+    lightweight(
+        session,
+        "INSERT INTO schema_lock (name, holder) VALUES ('schema', ?) IF NOT EXISTS USING TTL ?",
+        (me, LOCK_SEC),
+    )
+    .await
+}
+
+async fn release_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
+    let text = "DELETE FROM schema_lock WHERE name = 'schema' IF holder = ?";
+    lightweight(session, text, (me,)).await.map(drop)
+}
+
+/// A lightweight transaction on the lock. One in doubt is an error: the lock goes by itself.
+async fn lightweight(
+    session: &Session,
+    text: &str,
+    values: impl scylla::serialize::row::SerializeRow,
+) -> Result<bool, CqlOpenError> {
+    let mut statement = Statement::new(text);
+    statement.set_consistency(Consistency::LocalQuorum);
+    statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
+    let answer = session.query_unpaged(statement, values).await;
+    let rows = answer.map_err(failed)?.into_rows_result().map_err(failed)?;
+    super::db::is_applied(&rows).map_err(failed)
+}
+
+/// A statement that may be repeated. Nodes that change tables at once keep each other from agreeing for a while.
+async fn run(session: &Session, text: &str) -> Result<(), CqlOpenError> {
+    let mut tries = 0;
+    loop {
+        let Err(error) = session.query_unpaged(text, ()).await else {
+            return Ok(());
+        };
+        tries += 1;
+        let is_passing = matches!(
+            error,
+            ExecutionError::SchemaAgreementError(_)
+                | ExecutionError::MetadataError(_)
+                | ExecutionError::ConnectionPoolError(_)
+                | ExecutionError::RequestTimeout(_)
+        );
+        if !is_passing || tries >= RUN_TRIES_MAX {
+            return Err(failed(format!("{error}: {text}")));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Waits until all nodes have the same tables.
+async fn agree(session: &Session) -> Result<(), CqlOpenError> {
+    let mut tries = 0;
+    loop {
+        let Err(error) = session.await_schema_agreement().await else {
+            return Ok(());
+        };
+        tries += 1;
+        if tries >= RUN_TRIES_MAX {
+            return Err(failed(error));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_on_and_consist_of_statements_that_may_be_repeated() {
+        for (place, (number, text)) in MIGRATIONS.into_iter().enumerate() {
+            assert_eq!(number as usize, place + 1);
+            let statements = statements(text);
+            assert!(!statements.is_empty());
+            for statement in statements {
+                assert!(
+                    statement.contains("IF NOT EXISTS") || statement.starts_with("ALTER TABLE"),
+                    "{statement}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_keyspace_has_a_plain_name() {
+        assert!(is_keyspace("porchlight") && is_keyspace("p_2"));
+        for text in ["", "2p", "p-2", "p;drop", "P", &"p".repeat(49)] {
+            assert!(!is_keyspace(text), "{text}");
+        }
+    }
+}

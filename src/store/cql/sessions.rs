@@ -1,0 +1,470 @@
+//! Sessions: their start, their end, their PoD, and which of them live.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::try_join;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use porchlight_actors::ports::{
+    EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
+    StartOutcome, StoreError, StoreResult,
+};
+use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::limits::IDEMPOTENCY_MS;
+use porchlight_schema::message::{Message, MessageEvent};
+use porchlight_schema::session::{SessionEnd, Tenant};
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::db::{Lwt, decode, encode, id_bytes};
+use super::relay::Head;
+use super::slots::{AT_ONCE, DAY_MS, Owner, Way, slot_of, tenant_key};
+use super::state::{Change, SessionRecord, State, TRIES_MAX, Verdict, message, pause};
+use super::{CqlStore, Inner};
+
+/// What came with an idempotency key, and all that is needed to finish the start that it began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Remembered {
+    body_hash: [u8; 32],
+    record: SessionRecord,
+    event: MessageEvent,
+    message_at: TimestampMs,
+    body: Arc<str>,
+}
+
+impl Remembered {
+    fn message(&self) -> MessageBody {
+        MessageBody {
+            event: self.event,
+            created_at: self.message_at,
+            body: Arc::clone(&self.body),
+        }
+    }
+}
+
+/// Where a session lies among those that live, or are behind.
+pub(super) fn shard_and_day(session_id: SessionId) -> (i16, i64) {
+    let day = slot_of(session_id.made_at(), DAY_MS);
+    (i16::from(session_id.shard().0), day)
+}
+
+impl Inner {
+    async fn start(&self, new: NewSession) -> StoreResult<StartOutcome> {
+        let NewSession {
+            start,
+            idempotency,
+            message,
+        } = new;
+        if let Some(made) = self.record(start.session_id).await? {
+            return Ok(StartOutcome::Repeated(Box::new(made.start)));
+        }
+        let first = self.wanting(start.tenant).await?;
+        let record = SessionRecord { start, first };
+        let Some(idempotency) = idempotency else {
+            self.make(&record, message).await?;
+            return Ok(StartOutcome::Created);
+        };
+        let ours = Remembered {
+            body_hash: idempotency.body_hash,
+            record,
+            event: message.event,
+            message_at: message.created_at,
+            body: message.body,
+        };
+        let hash = Sha256::digest(idempotency.key.as_bytes());
+        let remembered = self.remember(&hash, ours.clone()).await?;
+        if remembered.body_hash != ours.body_hash {
+            return Ok(StartOutcome::KeyReused);
+        }
+        // Whoever began it may not have come to its end.
+        let start = &remembered.record.start;
+        if self.record(start.session_id).await?.is_none() {
+            self.make(&remembered.record, remembered.message()).await?;
+        }
+        Ok(if remembered == ours {
+            StartOutcome::Created
+        } else {
+            StartOutcome::Repeated(Box::new(remembered.record.start))
+        })
+    }
+
+    /// Makes a session; its row comes last and makes it count. Without its row nothing leads to the rest.
+    async fn make(&self, record: &SessionRecord, body: MessageBody) -> StoreResult<()> {
+        let session_id = record.start.session_id;
+        let (shard, day) = shard_and_day(session_id);
+        self.list_slots(&[
+            (Owner::LiveDays, day),
+            (Owner::LiveShards(day), i64::from(shard)),
+        ])
+        .await?;
+        let key = session_id.to_bytes();
+        let statements = &self.db.statements;
+        let live = (shard, day, key.as_slice(), self.lives.live);
+        let message = record
+            .first
+            .map(|endpoint_id| (message(&record.start, 0, body), endpoint_id));
+        let messages = async {
+            match &message {
+                Some((message, endpoint_id)) => self.put_message(message, *endpoint_id).await,
+                None => Ok(()),
+            }
+        };
+        let places = try_join(self.list_session(&record.start), messages);
+        try_join(self.db.write(&statements.live_put, live), places).await?;
+        let data = encode(record)?;
+        let row = (key.as_slice(), data.as_slice(), self.lives.retained);
+        self.db.write(&statements.session_put, row).await?;
+        match &message {
+            Some((message, endpoint_id)) => self.queue(&Head::new(message, *endpoint_id)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What counts under an idempotency key: `ours`, or what came within the day before.
+    async fn remember(&self, hash: &[u8], ours: Remembered) -> StoreResult<Remembered> {
+        let (tenant, data) = (tenant_key(ours.record.start.tenant), encode(&ours)?);
+        let (tenant, data, life) = (tenant.as_slice(), data.as_slice(), self.lives.idempotency);
+        let statements = &self.db.statements;
+        let now = ours.record.start.created_at;
+        for _ in 0..TRIES_MAX {
+            let stored: Option<(Vec<u8>,)> = self
+                .db
+                .row(&statements.idempotency_serial, (tenant, hash))
+                .await?;
+            let outcome = match stored {
+                Some((stored,)) => {
+                    let there: Remembered = decode("idempotency", &stored)?;
+                    let is_ours = there == ours;
+                    let created_at = there.record.start.created_at;
+                    if is_ours || now < created_at.plus_ms(IDEMPOTENCY_MS) {
+                        return Ok(there);
+                    }
+                    let values = (life, data, tenant, hash, stored.as_slice());
+                    let change = &statements.idempotency_change;
+                    self.db.lightweight(change, values).await?
+                }
+                None => {
+                    let values = (tenant, hash, data, life);
+                    let make = &statements.idempotency_make;
+                    self.db.lightweight(make, values).await?
+                }
+            };
+            if matches!(outcome, Lwt::Applied) {
+                return Ok(ours);
+            }
+            pause().await;
+        }
+        Err(StoreError::Overloaded)
+    }
+
+    async fn end(
+        self: Arc<Self>,
+        session_id: SessionId,
+        end: SessionEnd,
+        pod: Option<PodRow>,
+        message: MessageBody,
+    ) -> StoreResult<Option<EndOutcome>> {
+        let Some(record) = self.record(session_id).await? else {
+            return Ok(None);
+        };
+        let ended = |state: &State| state.end;
+        let stored = self.state(session_id).await?;
+        if let Some(pod) = &pod
+            && stored.as_ref().and_then(ended).is_none()
+        {
+            // Before the end, so that the first insight has it; of two that end it at once the PoD of the other may
+            // stay as one that came earlier.
+            self.put_pod(session_id, pod).await?;
+        }
+        let decide = |state: &State| match state.end {
+            Some(first) => Verdict::Stays(EndOutcome {
+                end: first,
+                first: false,
+            }),
+            None => {
+                let change = Change {
+                    end: Some(end),
+                    insight: None,
+                    message: message.clone(),
+                    learned: Vec::new(),
+                };
+                Verdict::Changes(Box::new(change), EndOutcome { end, first: true })
+            }
+        };
+        let (outcome, state) = self.change_state(&record, decide).await?;
+        self.memory.tips.change(&session_id, |tip| tip.ended = true);
+        self.see_to("a session's end", move |inner| {
+            let state = state.clone();
+            async move { inner.finish_end(session_id, &state).await }
+        })
+        .await;
+        Ok(Some(outcome))
+    }
+
+    /// What follows from an end: the message, the mark that an insight is due, and that it lives no more, in this order.
+    async fn finish_end(&self, session_id: SessionId, state: &State) -> StoreResult<()> {
+        self.relay(&state.pending).await?;
+        if state.insight.is_none() {
+            self.mark_behind(session_id, b"end").await?;
+        }
+        let (shard, day) = shard_and_day(session_id);
+        let key = session_id.to_bytes();
+        let values = (shard, day, key.as_slice());
+        self.db.write(&self.db.statements.live_delete, values).await
+    }
+
+    async fn put_pod(&self, session_id: SessionId, pod: &PodRow) -> StoreResult<[u8; 32]> {
+        let (key, data) = (session_id.to_bytes(), encode(pod)?);
+        let hash: [u8; 32] = Sha256::digest(&data).into();
+        let life = self.lives.retained;
+        let values = (
+            key.as_slice(),
+            pod.received_at.0,
+            hash.as_slice(),
+            data.as_slice(),
+            life,
+        );
+        self.db.write(&self.db.statements.pod_put, values).await?;
+        Ok(hash)
+    }
+
+    async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool> {
+        if self.record(session_id).await?.is_none() {
+            return Ok(false);
+        }
+        let stored = self.pod(session_id).await?;
+        if stored
+            .is_some_and(|stored| stored.pod == pod.pod || stored.received_at > pod.received_at)
+        {
+            return Ok(false);
+        }
+        let hash = self.put_pod(session_id, &pod).await?;
+        let state = self.state(session_id).await?;
+        if state.is_some_and(|state| state.end.is_some()) {
+            self.mark_behind(session_id, &hash).await?;
+        }
+        Ok(true)
+    }
+
+    pub(super) async fn pod(&self, session_id: SessionId) -> StoreResult<Option<PodRow>> {
+        let key = session_id.to_bytes();
+        let row: Option<(Vec<u8>,)> = self
+            .db
+            .row(&self.db.statements.pod_get, (key.as_slice(),))
+            .await?;
+        row.map(|(data,)| decode("pods", &data)).transpose()
+    }
+
+    pub(super) async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+        let (record, state) = try_join(self.record(session_id), self.state(session_id)).await?;
+        Ok(record.map(|record| SessionRow {
+            start: record.start,
+            end: state.and_then(|state| state.end),
+        }))
+    }
+
+    /// Sessions, in order of id, after `after`, at most `limit`, that one of the two tables by day and shard has.
+    pub(super) async fn by_day_and_shard(
+        &self,
+        lives: bool,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>> {
+        let statements = &self.db.statements;
+        let (days, statement) = if lives {
+            (Owner::LiveDays, &statements.live_after)
+        } else {
+            (Owner::BehindDays, &statements.behind_after)
+        };
+        let from = after.map_or(i64::MIN, |after| slot_of(after.made_at(), DAY_MS));
+        let after = after.map_or_else(Vec::new, |after| after.to_bytes().to_vec());
+        let mut found = Vec::new();
+        for day in self.slots(days, from, i64::MAX, Way::Up).await? {
+            let shards = if lives {
+                Owner::LiveShards(day)
+            } else {
+                Owner::BehindShards(day)
+            };
+            let shards = self.slots(shards, 0, i64::from(i16::MAX), Way::Up).await?;
+            let reading = shards.into_iter().map(|shard| {
+                let values = (
+                    i16::try_from(shard).unwrap_or(i16::MAX),
+                    day,
+                    after.as_slice(),
+                );
+                self.db.rows::<(Vec<u8>,)>(statement, values, limit)
+            });
+            let reading: Vec<_> = reading.collect();
+            let rows: Vec<_> = stream::iter(reading)
+                .buffer_unordered(AT_ONCE)
+                .try_collect()
+                .await?;
+            let ids = rows
+                .into_iter()
+                .flatten()
+                .map(|(id,)| id_bytes("sessions", &id));
+            let mut ids: Vec<_> = ids.collect::<StoreResult<_>>()?;
+            ids.sort_unstable();
+            ids.dedup();
+            found.extend(ids.into_iter().map(SessionId::from_bytes));
+            if found.len() >= limit {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// Sessions that record. What a former process left half done is finished here: an end that was decided, and a
+    /// first message that nobody was told of.
+    async fn live(
+        self: Arc<Self>,
+        mut after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionRow>> {
+        let mut live = Vec::new();
+        while live.len() < limit {
+            let wanted = limit - live.len();
+            let ids = self.by_day_and_shard(true, after, wanted).await?;
+            let whole = ids.len() < wanted;
+            after = ids.last().copied().or(after);
+            let looking = ids.into_iter().map(|id| self.look_at_live(id));
+            let looking: Vec<_> = looking.collect();
+            let rows: Vec<_> = stream::iter(looking)
+                .buffered(AT_ONCE)
+                .try_collect()
+                .await?;
+            live.extend(rows.into_iter().flatten());
+            if whole {
+                break;
+            }
+        }
+        Ok(live)
+    }
+
+    async fn look_at_live(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+        let (record, state) = try_join(self.record(session_id), self.state(session_id)).await?;
+        let Some(record) = record else {
+            return Ok(None);
+        };
+        if let Some(state) = state.filter(|state| state.end.is_some()) {
+            self.finish_end(session_id, &state).await?;
+            return Ok(None);
+        }
+        if record.first.is_some()
+            && let Some((head, _)) = self.message_at(session_id, 0).await?
+        {
+            self.queue(&head).await?;
+        }
+        Ok(Some(SessionRow {
+            start: record.start,
+            end: None,
+        }))
+    }
+
+    /// The marked sessions; a mark whose insight covers all there is, is taken away.
+    async fn behind(
+        self: Arc<Self>,
+        mut after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>> {
+        let mut behind = Vec::new();
+        while behind.len() < limit {
+            let wanted = limit - behind.len();
+            let ids = self.by_day_and_shard(false, after, wanted).await?;
+            let whole = ids.len() < wanted;
+            after = ids.last().copied().or(after);
+            let looking = ids.into_iter().map(|id| self.is_behind(id));
+            let looking: Vec<_> = looking.collect();
+            let ids: Vec<_> = stream::iter(looking)
+                .buffered(AT_ONCE)
+                .try_collect()
+                .await?;
+            behind.extend(ids.into_iter().flatten());
+            if whole {
+                break;
+            }
+        }
+        Ok(behind)
+    }
+
+    async fn is_behind(&self, session_id: SessionId) -> StoreResult<Option<SessionId>> {
+        let Some(state) = self.state(session_id).await? else {
+            return Ok(None);
+        };
+        if state.end.is_none() {
+            return Ok(None);
+        }
+        self.relay(&state.pending).await?;
+        let covered = state.insight.map(|official| official.covered);
+        let cleared = match covered {
+            Some(covered) => self.clear_behind(session_id, covered).await?,
+            None => false,
+        };
+        Ok((!cleared).then_some(session_id))
+    }
+}
+
+#[async_trait]
+impl Sessions for CqlStore {
+    async fn start(&self, new: NewSession) -> StoreResult<StartOutcome> {
+        self.carry_out(|inner| async move { inner.start(new).await })
+            .await
+    }
+
+    async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+        self.read(|inner| async move { inner.find(session_id).await })
+            .await
+    }
+
+    async fn end(
+        &self,
+        session_id: SessionId,
+        end: SessionEnd,
+        pod: Option<PodRow>,
+        message: MessageBody,
+    ) -> StoreResult<Option<EndOutcome>> {
+        self.carry_out(|inner| inner.end(session_id, end, pod, message))
+            .await
+    }
+
+    async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool> {
+        self.carry_out(|inner| async move { inner.attach_pod(session_id, pod).await })
+            .await
+    }
+
+    async fn pod(&self, session_id: SessionId) -> StoreResult<Option<PodRow>> {
+        self.read(|inner| async move { inner.pod(session_id).await })
+            .await
+    }
+
+    async fn list(
+        &self,
+        tenant: Tenant,
+        filter: &SessionFilter,
+        limit: u32,
+        after: Option<SessionId>,
+    ) -> StoreResult<Page<SessionRow, SessionId>> {
+        self.inner.check_open()?;
+        self.inner.list(tenant, filter, limit as usize, after).await
+    }
+
+    async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
+        self.carry_out_all(|inner| inner.live(after, limit)).await
+    }
+
+    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
+        self.carry_out_all(|inner| inner.behind(after, limit)).await
+    }
+
+    async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {
+        self.read(|inner| async move { inner.messages(session_id).await })
+            .await
+    }
+
+    async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
+        self.read(|inner| async move { inner.message(id).await })
+            .await
+    }
+}

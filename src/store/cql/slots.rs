@@ -1,0 +1,129 @@
+//! Slices of time, and which of them a table has rows in.
+
+use futures_util::future::try_join_all;
+use porchlight_actors::ports::StoreResult;
+use porchlight_schema::ids::{EndpointId, SessionId};
+use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::time::TimestampMs;
+
+use super::Inner;
+use super::outbox::OutboxKind;
+
+/// A slot of an outbox or a list of deliveries: ten minutes.
+pub(super) const SLOT_MS: i64 = 600_000;
+/// An hour of a list of sessions.
+pub(super) const HOUR_MS: i64 = 3_600_000;
+/// A day of what lives.
+pub(super) const DAY_MS: i64 = 86_400_000;
+/// Slots of one owner that are read at most: ten-minute slots of more than a year.
+const SLOTS_READ_MAX: usize = 65_536;
+/// Partitions that are read at once.
+pub(super) const AT_ONCE: usize = 32;
+
+/// Whose slots.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Owner {
+    /// An endpoint's outbox, and of which kind.
+    Outbox(EndpointId, OutboxKind),
+    /// A tenant's deliveries.
+    Deliveries(Tenant),
+    /// A tenant's deliveries that failed.
+    Failed(Tenant),
+    /// A tenant's sessions, in hours.
+    Sessions(Tenant),
+    /// The partitions of a session's journal behind the first.
+    Journal(SessionId),
+    /// Days that have live sessions.
+    LiveDays,
+    /// Shards that have live sessions of this day.
+    LiveShards(i64),
+    /// Days that have sessions whose insight may be behind.
+    BehindDays,
+    /// Shards that have such sessions of this day.
+    BehindShards(i64),
+}
+
+impl Owner {
+    fn key(self) -> Vec<u8> {
+        let (letter, rest) = match self {
+            Self::Outbox(endpoint, kind) => {
+                let mut key = vec![kind as u8];
+                key.extend(endpoint.to_bytes());
+                (b'O', key)
+            }
+            Self::Deliveries(tenant) => (b'D', tenant_key(tenant)),
+            Self::Failed(tenant) => (b'F', tenant_key(tenant)),
+            Self::Sessions(tenant) => (b'S', tenant_key(tenant)),
+            Self::Journal(session_id) => (b'J', session_id.to_bytes().to_vec()),
+            Self::LiveDays => (b'L', Vec::new()),
+            Self::LiveShards(day) => (b'l', day.to_be_bytes().to_vec()),
+            Self::BehindDays => (b'B', Vec::new()),
+            Self::BehindShards(day) => (b'b', day.to_be_bytes().to_vec()),
+        };
+        let mut key = vec![letter];
+        key.extend(rest);
+        key
+    }
+}
+
+/// A tenant in a key: the organization's id, then the environment.
+pub(super) fn tenant_key(tenant: Tenant) -> Vec<u8> {
+    let mut key = tenant.organization_id.to_bytes().to_vec();
+    key.push(match tenant.env {
+        Env::Sandbox => 0,
+        Env::Production => 1,
+    });
+    key
+}
+
+/// The number of the slice of `length_ms` that a time falls into.
+pub(super) fn slot_of(at: TimestampMs, length_ms: i64) -> i64 {
+    at.0.div_euclid(length_ms)
+}
+
+/// The order in which slots are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From the first.
+    Up,
+    /// From the last.
+    Down,
+}
+
+impl Inner {
+    /// Lists slots, before the rows that lie in them are written.
+    pub(super) async fn list_slots(&self, slots: &[(Owner, i64)]) -> StoreResult<()> {
+        let writing = slots.iter().map(|&(owner, slot)| async move {
+            let place = (owner.key(), slot);
+            if self.memory.slots.get(&place).is_some() {
+                return Ok(());
+            }
+            let values = (place.0.as_slice(), slot, self.lives.slots);
+            self.db.write(&self.db.statements.slot_put, values).await?;
+            self.memory.slots.put(place, ());
+            Ok(())
+        });
+        try_join_all(writing).await.map(drop)
+    }
+
+    /// The slots of an owner from `from` to `to`, both included.
+    pub(super) async fn slots(
+        &self,
+        owner: Owner,
+        from: i64,
+        to: i64,
+        way: Way,
+    ) -> StoreResult<Vec<i64>> {
+        if from > to {
+            return Ok(Vec::new());
+        }
+        let statement = match way {
+            Way::Up => &self.db.statements.slots_up,
+            Way::Down => &self.db.statements.slots_down,
+        };
+        let key = owner.key();
+        let values = (key.as_slice(), from, to);
+        let rows = self.db.rows::<(i64,)>(statement, values, SLOTS_READ_MAX);
+        Ok(rows.await?.into_iter().map(|(slot,)| slot).collect())
+    }
+}

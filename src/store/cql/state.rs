@@ -1,0 +1,231 @@
+//! A session's state: how it ended, which insight is official, how many messages it has. It changes by raising its
+//! version in one lightweight transaction, and it carries what the last change still has to write elsewhere.
+
+use std::time::Duration;
+
+use porchlight_actors::ports::{Covered, MessageBody, StoreError, StoreResult};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::message::Message;
+use porchlight_schema::session::{SessionEnd, SessionStart};
+use serde::{Deserialize, Serialize};
+
+use super::Inner;
+use super::db::{Lwt, decode, encode};
+use crate::world::fill;
+
+/// How often a transaction is tried that others outrun.
+pub(super) const TRIES_MAX: usize = 24;
+
+/// How a session began, as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct SessionRecord {
+    /// Its start.
+    pub(super) start: SessionStart,
+    /// The endpoint for which `session.started` was queued, as message 0.
+    pub(super) first: Option<EndpointId>,
+}
+
+/// Which insight is official.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Official {
+    pub(super) revision: u32,
+    /// Whose: several may have been written under one revision.
+    pub(super) tag: [u8; 16],
+    pub(super) covered: Covered,
+}
+
+/// What a change has to write elsewhere; writing it again changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Pending {
+    /// The message and whom it is for.
+    pub(super) message: Option<(Message, EndpointId)>,
+    /// What was learned, by key.
+    pub(super) learned: Vec<([u8; 32], Vec<u8>)>,
+}
+
+/// A session's state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) end: Option<SessionEnd>,
+    pub(super) insight: Option<Official>,
+    /// The number of the session's next message.
+    next_number: u32,
+    /// What the last change has to write elsewhere.
+    pub(super) pending: Pending,
+    /// By this the last change is known again.
+    change: [u8; 16],
+}
+
+/// What a change makes of a state.
+#[derive(Debug, Clone)]
+pub(super) struct Change {
+    pub(super) end: Option<SessionEnd>,
+    pub(super) insight: Option<Official>,
+    pub(super) message: MessageBody,
+    pub(super) learned: Vec<([u8; 32], Vec<u8>)>,
+}
+
+/// What is to be done with a state.
+pub(super) enum Verdict<T> {
+    /// Nothing.
+    Stays(T),
+    /// This, and then the answer.
+    Changes(Box<Change>, T),
+}
+
+/// A random tag.
+pub(super) fn tag() -> [u8; 16] {
+    let mut tag = [0; 16];
+    fill(&mut tag);
+    tag
+}
+
+/// Lets whoever was quicker finish. A random time, so that two don't meet again.
+pub(super) async fn pause() {
+    let mut random = [0; 1];
+    fill(&mut random);
+    tokio::time::sleep(Duration::from_millis(5 + u64::from(random[0] / 4))).await;
+}
+
+impl State {
+    /// The state of a session that has none yet.
+    fn beginning(record: &SessionRecord) -> Self {
+        Self {
+            end: None,
+            insight: None,
+            next_number: u32::from(record.first.is_some()),
+            pending: Pending::default(),
+            change: [0; 16],
+        }
+    }
+
+    /// The state after a change whose message goes to `wanting`.
+    fn after(&self, start: &SessionStart, change: Change, wanting: Option<EndpointId>) -> Self {
+        let (number, body) = (self.next_number, change.message);
+        let message = wanting.map(|endpoint_id| {
+            let message = message(start, number, body);
+            (message, endpoint_id)
+        });
+        Self {
+            end: change.end.or(self.end),
+            insight: change.insight.or(self.insight),
+            next_number: number.saturating_add(u32::from(message.is_some())),
+            pending: Pending {
+                message,
+                learned: change.learned,
+            },
+            change: tag(),
+        }
+    }
+}
+
+/// A session's message of this number.
+pub(super) fn message(start: &SessionStart, number: u32, body: MessageBody) -> Message {
+    Message {
+        id: MessageId::derived(body.created_at, start.session_id, number),
+        tenant: start.tenant,
+        session_id: start.session_id,
+        number,
+        event: body.event,
+        created_at: body.created_at,
+        body: body.body,
+    }
+}
+
+impl Inner {
+    /// How a session began.
+    pub(super) async fn record(&self, session_id: SessionId) -> StoreResult<Option<SessionRecord>> {
+        let key = session_id.to_bytes();
+        let row: Option<(Vec<u8>,)> = self
+            .db
+            .row(&self.db.statements.session_get, (key.as_slice(),))
+            .await?;
+        row.map(|(data,)| decode("sessions", &data)).transpose()
+    }
+
+    /// A session's state and its version; none while nothing was decided. `serially`: what is under way is finished
+    /// first.
+    async fn versioned_state(
+        &self,
+        session_id: SessionId,
+        serially: bool,
+    ) -> StoreResult<Option<(i64, State)>> {
+        let statement = if serially {
+            &self.db.statements.state_serial
+        } else {
+            &self.db.statements.state_get
+        };
+        let key = session_id.to_bytes();
+        // A transaction may leave a row without cells when they have gone.
+        let row: Option<(Option<i64>, Option<Vec<u8>>)> =
+            self.db.row(statement, (key.as_slice(),)).await?;
+        match row {
+            Some((Some(version), Some(data))) => {
+                Ok(Some((version, decode("session_state", &data)?)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A session's state; none while nothing was decided.
+    pub(super) async fn state(&self, session_id: SessionId) -> StoreResult<Option<State>> {
+        let stored = self.versioned_state(session_id, false).await?;
+        Ok(stored.map(|(_, state)| state))
+    }
+
+    /// Changes a session's state as `decide` says, once; gives the answer and the state as it is then. `decide` may be
+    /// asked again, when another was quicker.
+    pub(super) async fn change_state<T: Send>(
+        &self,
+        record: &SessionRecord,
+        decide: impl Fn(&State) -> Verdict<T> + Send,
+    ) -> StoreResult<(T, State)> {
+        let start = &record.start;
+        let session_id = start.session_id;
+        let _turn = self.memory.states.lock(&session_id).await;
+        let mut stored = self.versioned_state(session_id, false).await?;
+        for _ in 0..TRIES_MAX {
+            let (version, state) = stored.unwrap_or_else(|| (0, State::beginning(record)));
+            let (change, answer) = match decide(&state) {
+                Verdict::Stays(answer) => return Ok((answer, state)),
+                Verdict::Changes(change, answer) => (change, answer),
+            };
+            // It would be lost under the next one.
+            self.relay(&state.pending).await?;
+            let wanting = self.wanting(start.tenant).await?;
+            let next = state.after(start, *change, wanting);
+            let written = self.write_state(session_id, version, &next).await?;
+            if matches!(written, Lwt::Applied) {
+                return Ok((answer, next));
+            }
+            stored = self.versioned_state(session_id, true).await?;
+            if matches!(written, Lwt::InDoubt(_))
+                && stored
+                    .as_ref()
+                    .is_some_and(|(_, stored)| stored.change == next.change)
+            {
+                return Ok((answer, next));
+            }
+            pause().await;
+        }
+        Err(StoreError::Overloaded)
+    }
+
+    async fn write_state(
+        &self,
+        session_id: SessionId,
+        version: i64,
+        next: &State,
+    ) -> StoreResult<Lwt> {
+        let (key, data) = (session_id.to_bytes(), encode(next)?);
+        let (key, data, life) = (key.as_slice(), data.as_slice(), self.lives.retained);
+        let statements = &self.db.statements;
+        if version == 0 {
+            let values = (key, 1_i64, data, life);
+            self.db.lightweight(&statements.state_make, values).await
+        } else {
+            let values = (life, version + 1, data, key, version);
+            self.db.lightweight(&statements.state_change, values).await
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! All statements, prepared once. Every one is token-aware: it goes to a node that has the row.
+
+use scylla::client::session::Session;
+use scylla::statement::prepared::PreparedStatement;
+
+use super::connect::{CqlOpenError, Kind, Profiles};
+
+macro_rules! statements {
+    ($($name:ident: $kind:ident = $text:expr;)*) => {
+        /// The statements.
+        pub(super) struct Statements {
+            $(pub(super) $name: PreparedStatement,)*
+        }
+
+        impl Statements {
+            /// Prepares them all.
+            pub(super) async fn prepare(session: &Session, profiles: &Profiles) -> Result<Self, CqlOpenError> {
+                Ok(Self {
+                    $($name: profiles.prepare(session, Kind::$kind, $text).await?,)*
+                })
+            }
+        }
+    };
+}
+
+statements! {
+    // Sessions and their state.
+    session_put: Write = "INSERT INTO sessions (session, data) VALUES (?, ?) USING TTL ?";
+    session_get: Read = "SELECT data FROM sessions WHERE session = ?";
+    state_get: Read = "SELECT version, data FROM session_state WHERE session = ?";
+    state_serial: Serial = "SELECT version, data FROM session_state WHERE session = ?";
+    state_make: Lwt = "INSERT INTO session_state (session, version, data) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?";
+    state_change: Lwt = "UPDATE session_state USING TTL ? SET version = ?, data = ? WHERE session = ? IF version = ?";
+    live_put: Write = "INSERT INTO live_sessions (shard, day, session) VALUES (?, ?, ?) USING TTL ?";
+    live_delete: Write = "DELETE FROM live_sessions WHERE shard = ? AND day = ? AND session = ?";
+    live_after: Scan = "SELECT session FROM live_sessions WHERE shard = ? AND day = ? AND session > ?";
+    behind_put: Write = "INSERT INTO behind_sessions (shard, day, session, tag) VALUES (?, ?, ?, ?) USING TTL ?";
+    behind_tags: Read = "SELECT tag FROM behind_sessions WHERE shard = ? AND day = ? AND session = ?";
+    behind_delete: Write = "DELETE FROM behind_sessions WHERE shard = ? AND day = ? AND session = ? AND tag = ?";
+    behind_after: Scan = "SELECT session FROM behind_sessions WHERE shard = ? AND day = ? AND session > ? GROUP BY shard, day, session";
+    idempotency_make: Lwt = "INSERT INTO idempotency (tenant, key, data) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?";
+    idempotency_serial: Serial = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
+    idempotency_change: Lwt = "UPDATE idempotency USING TTL ? SET data = ? WHERE tenant = ? AND key = ? IF data = ?";
+    pod_put: Write = "INSERT INTO pods (session, received_at, hash, data) VALUES (?, ?, ?, ?) USING TTL ?";
+    pod_get: Read = "SELECT data FROM pods WHERE session = ? LIMIT 1";
+
+    // The journal.
+    batch_put: Ingest = "INSERT INTO telemetry (session, bucket, seq, hash, data) VALUES (?, ?, ?, ?, ?) USING TTL ?";
+    batch_hashes: Read = "SELECT hash FROM telemetry WHERE session = ? AND bucket = ? AND seq = ?";
+    batches_from: Journal = "SELECT seq, data FROM telemetry WHERE session = ? AND bucket = ? AND seq >= ?";
+    batch_last: Read = "SELECT seq FROM telemetry WHERE session = ? AND bucket = ? ORDER BY seq DESC, hash DESC LIMIT 1";
+    batch_first_of: Read = "SELECT data FROM telemetry WHERE session = ? AND bucket = ? AND seq = ? LIMIT 1";
+    batch_numbers: Scan = "SELECT seq FROM telemetry WHERE session = ? AND bucket = ?";
+    note_put: Write = "INSERT INTO notes (session, note) VALUES (?, ?) USING TTL ?";
+    notes_get: Scan = "SELECT note FROM notes WHERE session = ?";
+    snapshot_put: Write = "INSERT INTO snapshots (session, generation, next_seq, data) VALUES (?, ?, ?, ?) USING TTL ?";
+    snapshot_get: Read = "SELECT generation, next_seq, data FROM snapshots WHERE session = ? LIMIT 1";
+
+    // Insights.
+    insight_put: Write = "INSERT INTO insights (session, revision, tag, data) VALUES (?, ?, ?, ?) USING TTL ?";
+    insight_get: Read = "SELECT data FROM insights WHERE session = ? AND revision = ? AND tag = ?";
+    learned_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?)";
+    learned_get: Read = "SELECT data FROM learned WHERE key = ?";
+
+    // Lists.
+    slot_put: Write = "INSERT INTO slots (owner, slot) VALUES (?, ?) USING TTL ?";
+    slots_up: Scan = "SELECT slot FROM slots WHERE owner = ? AND slot >= ? AND slot <= ?";
+    slots_down: Scan = "SELECT slot FROM slots WHERE owner = ? AND slot >= ? AND slot <= ? ORDER BY slot DESC";
+    organization_list_put: Write = "INSERT INTO sessions_by_organization (tenant, hour, created_at, session) VALUES (?, ?, ?, ?) USING TTL ?";
+    organization_list: Scan = "SELECT created_at, session FROM sessions_by_organization WHERE tenant = ? AND hour = ? AND (created_at, session) < (?, ?)";
+    delivery_list_put: Write = "INSERT INTO sessions_by_delivery (tenant, hash, created_at, session) VALUES (?, ?, ?, ?) USING TTL ?";
+    delivery_list: Scan = "SELECT created_at, session FROM sessions_by_delivery WHERE tenant = ? AND hash = ? AND (created_at, session) < (?, ?)";
+    rider_list_put: Write = "INSERT INTO sessions_by_rider (tenant, hash, created_at, session) VALUES (?, ?, ?, ?) USING TTL ?";
+    rider_list: Scan = "SELECT created_at, session FROM sessions_by_rider WHERE tenant = ? AND hash = ? AND (created_at, session) < (?, ?)";
+
+    // Messages and their way.
+    message_put: Write = "INSERT INTO messages (session, number, head, body) VALUES (?, ?, ?, ?) USING TTL ?";
+    message_heads: Scan = "SELECT head FROM messages WHERE session = ?";
+    messages_get: Scan = "SELECT head, body FROM messages WHERE session = ?";
+    message_get: Read = "SELECT head, body FROM messages WHERE session = ? AND number = ?";
+    message_id_put: Write = "INSERT INTO message_ids (id, data) VALUES (?, ?) USING TTL ?";
+    message_id_get: Read = "SELECT data FROM message_ids WHERE id = ?";
+    cursor_put: Write = "INSERT INTO lane_cursor (session, generation, data) VALUES (?, ?, ?) USING TTL ?";
+    cursor_get: Read = "SELECT data FROM lane_cursor WHERE session = ? LIMIT 1";
+    outbox_put: Write = "INSERT INTO outbox (endpoint, slot, kind, at, id, data) VALUES (?, ?, ?, ?, ?, ?) USING TTL ?";
+    outbox_get: Scan = "SELECT at, id, data FROM outbox WHERE endpoint = ? AND slot = ? AND kind = ?";
+    outbox_mark_put: Write = "INSERT INTO outbox_marks (endpoint, slot) VALUES (?, ?)";
+    outbox_mark_get: Read = "SELECT slot FROM outbox_marks WHERE endpoint = ?";
+    attempt_put: Write = "INSERT INTO attempts (id, attempt, data) VALUES (?, ?, ?) USING TTL ?";
+    attempts_get: Scan = "SELECT attempt, data FROM attempts WHERE id = ?";
+    delivery_put: Write = "INSERT INTO deliveries (tenant, slot, id, data) VALUES (?, ?, ?, ?) USING TTL ?";
+    delivery_get: Read = "SELECT data FROM deliveries WHERE tenant = ? AND slot = ? AND id = ?";
+    deliveries_down: Scan = "SELECT id, data FROM deliveries WHERE tenant = ? AND slot = ? AND id >= ? AND id < ?";
+    deliveries_up: Scan = "SELECT id, data FROM deliveries WHERE tenant = ? AND slot = ? AND id >= ? AND id < ? ORDER BY id ASC";
+    failed_put: Write = "INSERT INTO failed_deliveries (tenant, slot, id, data) VALUES (?, ?, ?, ?) USING TTL ?";
+    failed_delete: Write = "DELETE FROM failed_deliveries WHERE tenant = ? AND slot = ? AND id = ?";
+    failed_down: Scan = "SELECT id, data FROM failed_deliveries WHERE tenant = ? AND slot = ? AND id >= ? AND id < ?";
+    failed_up: Scan = "SELECT id, data FROM failed_deliveries WHERE tenant = ? AND slot = ? AND id >= ? AND id < ? ORDER BY id ASC";
+
+    // Customers.
+    endpoint_get: Read = "SELECT data FROM endpoints WHERE tenant = ?";
+    endpoint_serial: Serial = "SELECT data FROM endpoints WHERE tenant = ?";
+    endpoints_get: Scan = "SELECT data FROM endpoints";
+    endpoint_make: Lwt = "INSERT INTO endpoints (tenant, id, version, data) VALUES (?, ?, ?, ?) IF NOT EXISTS";
+    endpoint_change: Lwt = "UPDATE endpoints SET version = ?, data = ? WHERE tenant = ? IF id = ? AND version = ?";
+    endpoint_delete: Lwt = "DELETE FROM endpoints WHERE tenant = ? IF id = ?";
+    organization_make: Lwt = "INSERT INTO organizations (name, data) VALUES (?, ?) IF NOT EXISTS";
+    organization_serial: Serial = "SELECT data FROM organizations WHERE name = ?";
+    organizations_get: Scan = "SELECT data FROM organizations";
+    key_make: Lwt = "INSERT INTO api_keys (hash, data) VALUES (?, ?) IF NOT EXISTS";
+    key_get: Read = "SELECT data FROM api_keys WHERE hash = ?";
+    key_serial: Serial = "SELECT data FROM api_keys WHERE hash = ?";
+    key_change: Lwt = "UPDATE api_keys SET data = ? WHERE hash = ? IF data = ?";
+    keys_get: Scan = "SELECT data FROM api_keys";
+    key_id_put: Write = "INSERT INTO api_key_ids (id, hash) VALUES (?, ?)";
+    key_id_get: Read = "SELECT hash FROM api_key_ids WHERE id = ?";
+    generation_make: Lwt = "INSERT INTO generations (name, generation) VALUES (?, 1) IF NOT EXISTS";
+    generation_raise: Lwt = "UPDATE generations SET generation = ? WHERE name = ? IF generation = ?";
+    generation_get: Read = "SELECT generation FROM generations WHERE name = ?";
+    generation_serial: Serial = "SELECT generation FROM generations WHERE name = ?";
+}

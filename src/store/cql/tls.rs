@@ -1,0 +1,57 @@
+//! TLS to the cluster: whom we trust, and who we are.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+
+use super::connect::CqlTls;
+
+/// Why TLS can't be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file can't be read, or holds nothing of its kind.
+    #[error("{0} can't be used for TLS to the CQL cluster")]
+    File(String, #[source] rustls::pki_types::pem::Error),
+    /// There is nobody to trust.
+    #[error("there is no certificate to trust for TLS to the CQL cluster")]
+    NoRoots,
+    /// The library refuses.
+    #[error("TLS to the CQL cluster cannot be set up")]
+    Tls(#[from] rustls::Error),
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |error| TlsError::File(path.display().to_string(), error);
+    CertificateDer::pem_file_iter(path)
+        .map_err(failed)?
+        .collect::<Result<_, _>>()
+        .map_err(failed)
+}
+
+/// The client's side. With a file of roots nobody else is trusted: a database is no public service.
+pub(super) fn context(tls: &CqlTls) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    match &tls.ca_file {
+        Some(file) => roots.add_parsable_certificates(certificates(file)?),
+        None => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
+    };
+    if roots.is_empty() {
+        return Err(TlsError::NoRoots);
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots);
+    let config = match &tls.identity {
+        Some((certificate, key)) => {
+            let failed = |error| TlsError::File(key.display().to_string(), error);
+            let key = PrivateKeyDer::from_pem_file(key).map_err(failed)?;
+            builder.with_client_auth_cert(certificates(certificate)?, key)?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,38 @@
+//! How the real process is told to keep everything on the CQL server of the tests.
+
+use std::path::Path;
+
+use crate::cql_server::CqlServer;
+
+/// The variables of a configuration with a keyspace of its own; none where there is no server. The key file lies in
+/// `folder`.
+pub(crate) fn variables(folder: &Path) -> Option<Vec<(&'static str, String)>> {
+    let server = CqlServer::get()?;
+    let key = folder.join("secret");
+    std::fs::write(&key, "5e".repeat(32)).unwrap();
+    Some(vec![
+        ("PORCHLIGHT__STORE__KIND", "cql".to_owned()),
+        ("PORCHLIGHT__STORE__CQL__NODES", server.nodes.join(",")),
+        (
+            "PORCHLIGHT__STORE__CQL__KEYSPACE",
+            CqlServer::fresh_keyspace(),
+        ),
+        (
+            "PORCHLIGHT__STORE__CQL__REPLICATION_FACTOR",
+            server.replication_factor.to_string(),
+        ),
+        // The server shares a busy machine with all the tests.
+        ("PORCHLIGHT__STORE__CQL__INGEST_TIMEOUT", "20s".to_owned()),
+        (
+            "PORCHLIGHT__SECRETS__KEY_FILES",
+            key.to_str().unwrap().to_owned(),
+        ),
+        ("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0".to_owned()),
+    ])
+}
+
+/// As the command line of a test wants them.
+pub(crate) fn borrowed<'v>(variables: &'v [(&'static str, String)]) -> Vec<(&'v str, &'v str)> {
+    let borrow = |(name, value): &'v (&'static str, String)| (*name, value.as_str());
+    variables.iter().map(borrow).collect()
+}

@@ -1,0 +1,269 @@
+//! A CQL server for the tests: the one that `PORCHLIGHT_TEST_CQL` names, or Apache Cassandra, started here from the
+//! jars that `pom.xml` names. It is started once for a test binary, on loopback addresses of its own, with a fresh
+//! data folder, and ends with the test process however that ends: a shell beside it waits at a pipe whose other end
+//! only the test process has.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `PORCHLIGHT_TEST_CQL` | `host:port` of a running ScyllaDB or Cassandra; several with commas |
+//! | `PORCHLIGHT_TEST_CQL_REPLICATION` | the replication factor for keyspaces there; 1 |
+//! | `PORCHLIGHT_TEST_CQL_NODES` | how many nodes of Cassandra to start when none is named: 1 (the default) or 3 |
+//! | `PORCHLIGHT_TEST_CQL_REQUIRED` | when set, a server that can't be had fails the tests instead of leaving them out |
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The server's version, as in `pom.xml`.
+const FOLDER: &str = "cassandra-5.0.6";
+/// A start that takes longer has failed. Generous, for a machine that is busy.
+const START_WITHIN: Duration = Duration::from_secs(240);
+/// What Java 17 must be told so that Cassandra can use it: `--add-exports`, each of `=ALL-UNNAMED`.
+const EXPORTS: &str = "java.base/jdk.internal.misc java.base/jdk.internal.ref java.base/java.lang.ref \
+    java.base/sun.nio.ch java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry \
+    java.rmi/sun.rmi.server java.sql/java.sql jdk.unsupported/sun.misc jdk.compiler/com.sun.tools.javac.file \
+    jdk.attach/sun.tools.attach";
+/// The same for `--add-opens`.
+const OPENS: &str = "java.base/java.lang java.base/java.lang.module java.base/java.lang.reflect java.base/java.io \
+    java.base/java.nio java.base/java.util java.base/java.util.concurrent java.base/java.util.concurrent.atomic \
+    java.base/jdk.internal.loader java.base/jdk.internal.ref java.base/jdk.internal.reflect \
+    java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar java.base/sun.nio.ch \
+    jdk.management/com.sun.management.internal jdk.compiler/com.sun.tools.javac";
+/// Small and quick, and what a machine for tests needs not have.
+const OPTIONS: &str = "-Xms256M -Xmx256M -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxDirectMemorySize=256M \
+    -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
+    -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
+    -Dcassandra.consistent.rangemovement=false";
+
+/// The shell that has the server for a child: it says its number, waits for the pipe's end, and kills it.
+const KEEPER: &str = r#"folder=$1; shift
+"$@" >"$folder/log" 2>&1 </dev/null &
+server=$!
+echo "$server" >"$folder/pid"
+cat >/dev/null
+kill -9 "$server" 2>/dev/null
+wait "$server" 2>/dev/null
+rm -rf "$folder""#;
+
+/// A node that was started here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node<'s>(&'s Path);
+
+impl Node<'_> {
+    /// Sends it a signal, such as `-STOP`.
+    pub(crate) fn signal(self, signal: &str) {
+        let pid = std::fs::read_to_string(self.0.join("pid")).unwrap();
+        let sent = Command::new("kill").args([signal, pid.trim()]).status();
+        assert!(sent.unwrap().success());
+    }
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub(crate) struct CqlServer {
+    /// Its nodes, each as `host:port`.
+    pub(crate) nodes: Vec<String>,
+    /// The replication factor for keyspaces.
+    pub(crate) replication_factor: u32,
+    folders: Vec<PathBuf>,
+    _keepers: Vec<Child>,
+}
+
+impl CqlServer {
+    /// The server of this test binary; none where there is none to be had, which has been said then.
+    pub(crate) fn get() -> Option<&'static Self> {
+        static SERVER: OnceLock<Result<CqlServer, String>> = OnceLock::new();
+        match SERVER.get_or_init(Self::find) {
+            Ok(server) => Some(server),
+            Err(reason) => {
+                assert!(
+                    std::env::var_os("PORCHLIGHT_TEST_CQL_REQUIRED").is_none(),
+                    "the tests against a CQL server can't run: {reason}"
+                );
+                eprintln!("left out, for there is no CQL server: {reason}");
+                None
+            }
+        }
+    }
+
+    /// A name for a keyspace that no other run has.
+    pub(crate) fn fresh_keyspace() -> String {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        format!("test_{}_{}_{number}", now.as_secs(), std::process::id())
+    }
+
+    /// The node, if there is one only and it was started here.
+    pub(crate) fn only_node(&self) -> Option<Node<'_>> {
+        match self.folders.as_slice() {
+            [folder] => Some(Node(folder)),
+            _ => None,
+        }
+    }
+
+    fn find() -> Result<Self, String> {
+        if let Ok(nodes) = std::env::var("PORCHLIGHT_TEST_CQL") {
+            let factor = std::env::var("PORCHLIGHT_TEST_CQL_REPLICATION");
+            return Ok(Self {
+                nodes: nodes.split(',').map(str::to_owned).collect(),
+                replication_factor: factor.map_or(1, |factor| factor.parse().unwrap()),
+                folders: Vec::new(),
+                _keepers: Vec::new(),
+            });
+        }
+        let count = std::env::var("PORCHLIGHT_TEST_CQL_NODES");
+        let count = count.map_or(1, |count| count.parse().unwrap());
+        let libraries = libraries()?;
+        let process = std::process::id();
+        // All of 127.0.0.0/8 is this machine: runs beside each other don't meet.
+        let network = format!("127.{}.{}", 100 + (process >> 8) % 100, process & 0xff);
+        let nodes: Vec<_> = (1..=count).map(|n| format!("{network}.{n}")).collect();
+        let keepers: Result<Vec<_>, _> = (0..nodes.len())
+            .map(|place| start(&libraries, &nodes, place))
+            .collect();
+        let (keepers, folders): (Vec<_>, Vec<_>) = keepers?.into_iter().unzip();
+        for (node, folder) in nodes.iter().zip(&folders) {
+            wait(&format!("{node}:9042"), folder)?;
+        }
+        Ok(Self {
+            nodes: nodes.iter().map(|node| format!("{node}:9042")).collect(),
+            replication_factor: count,
+            folders,
+            _keepers: keepers,
+        })
+    }
+}
+
+/// The folder of the server's jars; they are fetched when they are not there.
+fn libraries() -> Result<PathBuf, String> {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join(FOLDER);
+    let (libraries, fetched) = (cache.join("lib"), cache.join("fetched"));
+    if std::env::var_os("PATH").is_none() || !answers("java") {
+        return Err("there is no Java".to_owned());
+    }
+    if fetched.exists() {
+        return Ok(libraries);
+    }
+    if !answers("mvn") {
+        return Err("there is no Maven".to_owned());
+    }
+    let output = format!("-DoutputDirectory={}", libraries.display());
+    let fetching = Command::new("mvn")
+        .args(["-q", "-B", "-f"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cql/pom.xml"))
+        .args(["dependency:copy-dependencies", "-DincludeScope=runtime"])
+        .arg(output)
+        .output()
+        .map_err(|error| error.to_string())?;
+    if !fetching.status.success() {
+        let said = String::from_utf8_lossy(&fetching.stdout);
+        return Err(format!("Maven can't fetch the server: {said}"));
+    }
+    std::fs::write(fetched, "").map_err(|error| error.to_string())?;
+    Ok(libraries)
+}
+
+fn answers(program: &str) -> bool {
+    let mut asking = Command::new(program);
+    asking.arg("-version").stdout(Stdio::null());
+    asking
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn start(libraries: &Path, nodes: &[String], place: usize) -> Result<(Child, PathBuf), String> {
+    let name = format!("porchlight-cql-{}-{place}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    let write = |name: &str, text: String| {
+        let mut file = std::fs::File::create(folder.join(name))?;
+        file.write_all(text.as_bytes())
+    };
+    write("cassandra.yaml", settings(&folder, nodes, place)).map_err(failed)?;
+    write("logback.xml", LOGGING.to_owned()).map_err(failed)?;
+    let mut keeper = Command::new("sh");
+    keeper.args(["-c", KEEPER, "sh"]).arg(&folder).arg("java");
+    for (option, packages) in [("--add-exports", EXPORTS), ("--add-opens", OPENS)] {
+        for package in packages.split_whitespace() {
+            keeper.arg(option).arg(format!("{package}=ALL-UNNAMED"));
+        }
+    }
+    let shown = folder.display();
+    let child = keeper
+        .args(OPTIONS.split_whitespace())
+        .arg(format!("-Dcassandra.config=file://{shown}/cassandra.yaml"))
+        .arg(format!("-Dcassandra.storagedir={shown}"))
+        .arg(format!("-Dlogback.configurationFile={shown}/logback.xml"))
+        .arg("-cp")
+        .arg(format!("{}/*", libraries.display()))
+        .arg("org.apache.cassandra.service.CassandraDaemon")
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    Ok((child, folder))
+}
+
+const LOGGING: &str = r#"<configuration>
+  <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%-5level %date{ISO8601} %F:%L %msg%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="OUT"/></root>
+</configuration>"#;
+
+/// Every start has fixed tokens and no bootstrap: a node that joins makes its neighbours unavailable for a while.
+fn settings(folder: &Path, nodes: &[String], place: usize) -> String {
+    let token = i128::from(i64::MIN) + place as i128 * ((1_i128 << 64) / nodes.len() as i128);
+    let (node, seed, folder) = (&nodes[place], &nodes[0], folder.display());
+    format!(
+        "cluster_name: porchlight-tests
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+num_tokens: 1
+initial_token: {token}
+auto_bootstrap: false
+endpoint_snitch: SimpleSnitch
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters: [{{seeds: \"{seed}:7000\"}}]
+listen_address: {node}
+rpc_address: {node}
+storage_port: 7000
+native_transport_port: 9042
+start_native_transport: true
+commitlog_sync: batch
+commitlog_segment_size: 8MiB
+commitlog_total_space: 128MiB
+memtable_heap_space: 64MiB
+memtable_offheap_space: 64MiB
+file_cache_size: 32MiB
+concurrent_compactors: 1
+auto_snapshot: false
+data_file_directories: [\"{folder}/data\"]
+commitlog_directory: {folder}/commitlog
+saved_caches_directory: {folder}/saved_caches
+hints_directory: {folder}/hints
+cdc_raw_directory: {folder}/cdc_raw
+"
+    )
+}
+
+/// Waits until the node takes connections, which it does once it can serve them.
+fn wait(address: &str, folder: &Path) -> Result<(), String> {
+    let began = Instant::now();
+    while TcpStream::connect(address).is_err() {
+        let ended = std::fs::read_to_string(folder.join("pid"))
+            .is_ok_and(|pid| !Path::new("/proc").join(pid.trim()).exists());
+        if ended || began.elapsed() > START_WITHIN {
+            let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+            let tail: Vec<_> = log.lines().rev().take(20).collect();
+            return Err(format!("Cassandra did not start: {tail:#?}"));
+        }
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    Ok(())
+}

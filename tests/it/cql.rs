@@ -1,0 +1,151 @@
+//! The real process on a real CQL server: killed, outrun by another one, and with a server that does not answer.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use porchlight::store::cql::{CqlOptions, CqlStore, Role};
+use porchlight_actors::ports::Journal;
+use porchlight_schema::sample::json::decode_batch;
+use serde_json::json;
+
+use crate::cql_process::{borrowed, variables};
+use crate::cql_server::CqlServer;
+use crate::crash::{crashed, undisturbed};
+use crate::phone::{Client, Sent};
+use crate::server::{Folder, Server, block_on, porchlight, successful};
+
+const CRASHES: u64 = 3;
+
+/// Every batch that was acknowledged is in the journal, with the body that was acknowledged.
+async fn check_journal(keyspace: &str, sent: &[Sent]) {
+    let server = CqlServer::get().unwrap();
+    let options = CqlOptions {
+        nodes: server.nodes.clone(),
+        keyspace: keyspace.to_owned(),
+        replication_factor: server.replication_factor,
+        datacenter: None,
+        user: None,
+        tls: None,
+        ingest_within: Duration::from_secs(20),
+        retention: Duration::from_secs(86_400),
+        session_max: Duration::from_secs(86_400),
+    };
+    let store = CqlStore::open(options, Role::Beside).await.unwrap();
+    for session in sent {
+        let id = session.session_id.parse().unwrap();
+        let journal = Journal::read(&*store, id, 0, 100_000).await.unwrap();
+        let journal: BTreeMap<u32, _> = journal
+            .into_iter()
+            .map(|entry| (entry.seq, entry.batch))
+            .collect();
+        for (seq, body) in &session.acknowledged {
+            let batch = decode_batch(body.as_bytes()).unwrap().batch;
+            assert_eq!(journal[seq].as_bytes(), batch.as_bytes(), "batch {seq}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_server_on_cql_loses_nothing_and_changes_nothing() {
+    let folder = Folder::new();
+    let Some(variables) = variables(folder.path()) else {
+        return;
+    };
+    let (sent, found) = crashed(&folder, &borrowed(&variables), CRASHES);
+    block_on(check_journal(&variables[2].1, &sent));
+    let expected = undisturbed(sent.len() as u64);
+    assert_eq!(found.len(), expected.len());
+    for (number, expected) in &expected {
+        assert_eq!(expected["status"], "ready");
+        assert_eq!(
+            found[number].to_string(),
+            expected.to_string(),
+            "the insight of delivery {number}"
+        );
+    }
+}
+
+#[test]
+fn of_two_processes_on_one_keyspace_the_newer_serves_and_commands_work_beside_it() {
+    let (first_folder, folder) = (Folder::new(), Folder::new());
+    let Some(variables) = variables(folder.path()) else {
+        return;
+    };
+    let first = Server::start(&first_folder, &borrowed(&variables));
+    let key = first.key("secret");
+    let second = Server::start(&folder, &borrowed(&variables));
+    let status = first.ended(Duration::from_secs(60));
+    assert_eq!(status.code(), Some(70), "it was outrun");
+
+    let place = Arc::new(RwLock::new(second.api.clone()));
+    let client = Client::new(&place, &key);
+    block_on(async {
+        let sent = client.send(0, Duration::ZERO).await;
+        let insight = client.insight(&sent.session_id).await;
+        assert_eq!(insight["status"], "ready");
+    });
+    second.stop();
+    // Nobody serves: the commands go to the cluster themselves.
+    let command = |arguments: &[&str]| {
+        let output = porchlight()
+            .args(arguments)
+            .envs(borrowed(&variables))
+            .env("PORCHLIGHT__STORE__PATH", folder.store())
+            .output()
+            .unwrap();
+        successful(output)
+    };
+    let listed = command(&["keys", "list", "--json"]);
+    assert_eq!(listed.lines().count(), 1);
+    let listed: serde_json::Value = serde_json::from_str(listed.trim()).unwrap();
+    command(&["keys", "revoke", listed["id"].as_str().unwrap()]);
+    let third = Server::start(&folder, &borrowed(&variables));
+    *place.write().unwrap() = third.api.clone();
+    let answer = block_on(client.try_once("/v1/sessions", None, None)).unwrap();
+    assert_eq!(answer.0, 401, "the key was revoked");
+    third.stop();
+}
+
+#[test]
+fn while_the_cluster_does_not_answer_requests_are_refused_and_nothing_is_lost() {
+    let folder = Folder::new();
+    let Some(mut variables) = variables(folder.path()) else {
+        return;
+    };
+    let Some(node) = CqlServer::get().and_then(|server| server.only_node()) else {
+        // A cluster that others look after is not stopped.
+        return;
+    };
+    for (name, value) in &mut variables {
+        if name.ends_with("INGEST_TIMEOUT") {
+            "1s".clone_into(value);
+        }
+    }
+    let server = Server::start(&folder, &borrowed(&variables));
+    let place = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&place, &server.key("secret"));
+    let start = json!({"deliveryId": "d", "externalRiderId": "r",
+        "address": {"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0}});
+    let batch = json!({"seq": 0, "samples": [{"kind": "steps", "t": 1.0, "count": 3}]}).to_string();
+    block_on(async {
+        let (_, session) = client
+            .until_answered("/v1/sessions/start", Some(&start.to_string()), None)
+            .await;
+        let path = format!(
+            "/v1/sessions/{}/telemetry",
+            session["sessionId"].as_str().unwrap()
+        );
+        node.signal("-STOP");
+        let refused = client.try_once(&path, Some(&batch), None).await;
+        node.signal("-CONT");
+        let (status, problem) = refused.unwrap();
+        assert_eq!(
+            (status.as_u16(), &problem["code"]),
+            (503, &json!("store_unavailable"))
+        );
+        let (status, answer) = client.until_answered(&path, Some(&batch), None).await;
+        assert_eq!((status.as_u16(), &answer["ackSeq"]), (202, &json!(0)));
+    });
+    server.stop();
+}

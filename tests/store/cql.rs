@@ -1,0 +1,84 @@
+//! The store on a CQL cluster, and what it promises beside the suite.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use porchlight::store::cql::{CqlOpenError, CqlOptions, CqlStore, Role};
+use porchlight_actors::ports::{Outbox, Store};
+use porchlight_schema::session::Tenant;
+use tokio::sync::OnceCell;
+
+use crate::cql_server::CqlServer;
+use crate::fixtures::{Subject, put_endpoint};
+
+/// How the tests reach the server; none where there is none.
+pub fn options(keyspace: String) -> Option<CqlOptions> {
+    let server = CqlServer::get()?;
+    Some(CqlOptions {
+        nodes: server.nodes.clone(),
+        keyspace,
+        replication_factor: server.replication_factor,
+        datacenter: None,
+        user: None,
+        tls: None,
+        // The server shares a busy machine with all the tests.
+        ingest_within: Duration::from_secs(20),
+        retention: Duration::from_secs(90 * 86_400),
+        session_max: Duration::from_secs(12 * 3_600),
+    })
+}
+
+/// Opens a store with a keyspace of its own.
+pub async fn open(keyspace: String) -> Option<Result<Arc<CqlStore>, CqlOpenError>> {
+    let options = options(keyspace)?;
+    let role = Role::Serving {
+        hand_over: Arc::new(|_, _, _| {}),
+        on_fatal: Arc::new(|_| {}),
+    };
+    Some(CqlStore::open(options, role).await)
+}
+
+/// The store that all checks of the suite share.
+pub struct Cql(Arc<CqlStore>);
+
+impl Cql {
+    pub async fn make() -> Option<Self> {
+        static SHARED: OnceCell<Option<Arc<CqlStore>>> = OnceCell::const_new();
+        let open = async || {
+            let opened = open(CqlServer::fresh_keyspace()).await?;
+            Some(opened.unwrap())
+        };
+        SHARED.get_or_init(open).await.clone().map(Self)
+    }
+}
+
+#[async_trait]
+impl Subject for Cql {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.0) as _
+    }
+
+    fn outbox(&self) -> Arc<dyn Outbox> {
+        Arc::clone(&self.0) as _
+    }
+
+    async fn put_endpoint(&self, tenant: Tenant, enabled: bool) {
+        put_endpoint(&*self.0, tenant, enabled).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_start_at_once_make_the_tables_once() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let opening = (0..4).map(|_| open(keyspace.clone()));
+    let opened = futures_util::future::join_all(opening).await;
+    let stores: Option<Vec<_>> = opened.into_iter().collect();
+    let Some(stores) = stores else { return };
+    let mut generations: Vec<_> = stores
+        .into_iter()
+        .map(|store| store.unwrap().generation())
+        .collect();
+    generations.sort_unstable();
+    assert_eq!(generations, [1, 2, 3, 4]);
+}

@@ -1,0 +1,109 @@
+//! Webhooks of the real process on a real CQL server, with a kill between.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::cql_process::{borrowed, variables};
+use crate::flow::header;
+use crate::receiver::{Authority, OK, Receiver};
+use crate::server::Folder;
+use crate::service::{Customer, customer, serve_with};
+use crate::world::BAD;
+
+/// Sessions that are started before the kill, and as many after it.
+const SESSIONS: usize = 10;
+
+async fn sessions(customer: &Customer) -> Vec<String> {
+    let mut ids = Vec::new();
+    for _ in 0..SESSIONS {
+        let id = customer.start().await.unwrap();
+        let body = json!({"sessionId": id});
+        assert_eq!(customer.post("/v1/sessions/stop", body).await.0, 200);
+        ids.push(id);
+    }
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_on_cql_sends_everything_in_order_and_goes_on_after_a_kill() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let Some(variables) = tokio::task::block_in_place(|| variables(folder.path())) else {
+        return;
+    };
+    let server = serve_with(&folder, &authority, &borrowed(&variables));
+    let mut customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = receiver.local_url();
+    let registered = customer.post("/v1/webhooks", json!({"url": url})).await;
+    assert_eq!(registered.0, 201, "{}", registered.1);
+    let mut ids = sessions(&customer).await;
+    server.kill();
+    let server = serve_with(&folder, &authority, &borrowed(&variables));
+    customer.api.clone_from(&server.api);
+    ids.extend(sessions(&customer).await);
+    for _ in 0..1_200 {
+        let pending = customer
+            .get("/v1/webhooks/deliveries?status=pending")
+            .await
+            .1;
+        if pending["data"] == json!([]) && receiver.seen() >= 3 * ids.len() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut of_sessions: BTreeMap<String, Vec<(u32, String)>> = BTreeMap::new();
+    for request in receiver.requests.lock().unwrap().iter() {
+        let head = |name: &str| header(request, name).unwrap().to_owned();
+        let number = head("x-service-sequence").parse().unwrap();
+        let seen = of_sessions.entry(head("x-service-delivery")).or_default();
+        seen.push((number, head("x-service-delivery-id")));
+    }
+    for id in &ids {
+        let mut seen = of_sessions[id].clone();
+        assert!(seen.is_sorted(), "out of order: {seen:?}");
+        // One that the kill cut off is sent again, under its id.
+        seen.dedup();
+        let numbers: Vec<u32> = seen.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [0, 1, 2]);
+    }
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_on_cql_keeps_what_failed_and_tries_it_by_hand() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let Some(variables) = tokio::task::block_in_place(|| variables(folder.path())) else {
+        return;
+    };
+    let server = serve_with(&folder, &authority, &borrowed(&variables));
+    let mut customer = customer(&server);
+    let answers = vec![BAD.to_owned(), OK.to_owned()];
+    let receiver = Receiver::answering(&authority, answers).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({"url": url})).await;
+    customer.start().await.unwrap();
+    let list = "/v1/webhooks/deliveries";
+    let row = customer.row(list, "retrying").await;
+    server.kill();
+    let server = serve_with(&folder, &authority, &borrowed(&variables));
+    customer.api.clone_from(&server.api);
+    let row = {
+        let again = customer.row(list, "retrying").await;
+        assert_eq!(again, row, "nothing was forgotten");
+        again
+    };
+    let path = format!("{list}/{}", row["id"].as_str().unwrap());
+    let asked = customer.call("POST", &format!("{path}/retry"), None).await;
+    assert_eq!(asked.0, 202, "{}", asked.1);
+    customer.row(list, "delivered").await;
+    let detail = customer.get(&path).await.1;
+    let attempts = detail["attemptLog"].as_array().unwrap();
+    let codes: Vec<_> = attempts
+        .iter()
+        .map(|attempt| &attempt["statusCode"])
+        .collect();
+    assert_eq!(codes, [&json!(500), &json!(200)]);
+    server.stop();
+}
