@@ -117,7 +117,8 @@ async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
         }
         if take_lock(session, &me).await? {
             let applied = apply(session, &me).await;
-            release_lock(session, &me).await?;
+            // It goes by itself if it can't be given back.
+            let _released = release_lock(session, &me).await;
             return applied;
         }
         if began.elapsed() > WAIT {
@@ -174,14 +175,7 @@ fn statements(text: &str) -> Vec<String> {
 async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
     for (number, text) in missing(session).await? {
         for statement in statements(text) {
-            let renewed = lightweight(
-                session,
-                "UPDATE schema_lock USING TTL ? SET holder = ? WHERE name = 'schema' IF holder = ?",
-                (LOCK_SEC, me, me),
-            );
-            if !renewed.await? {
-                return Err(failed("the lock was lost"));
-            }
+            renew_lock(session, me).await?;
             run(session, &statement).await?;
         }
         agree(session).await?;
@@ -198,14 +192,40 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
     Ok(())
 }
 
+/// Whether the lock is ours now. One in doubt is asked for.
 async fn take_lock(session: &Session, me: &[u8]) -> Result<bool, CqlOpenError> {
     // Unlike an update, an insertion leaves a marker, which goes with the rest.
-    lightweight(
+    let taken = lightweight(
         session,
         "INSERT INTO schema_lock (name, holder) VALUES ('schema', ?) IF NOT EXISTS USING TTL ?",
         (me, LOCK_SEC),
-    )
-    .await
+    );
+    match taken.await {
+        Ok(taken) => Ok(taken),
+        Err(_in_doubt) => Ok(holds_lock(session, me).await.unwrap_or(false)),
+    }
+}
+
+async fn renew_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
+    let text = "UPDATE schema_lock USING TTL ? SET holder = ? WHERE name = 'schema' IF holder = ?";
+    let renewed = match lightweight(session, text, (LOCK_SEC, me, me)).await {
+        Ok(renewed) => renewed,
+        Err(_in_doubt) => holds_lock(session, me).await?,
+    };
+    if renewed {
+        Ok(())
+    } else {
+        Err(failed("the lock was lost"))
+    }
+}
+
+async fn holds_lock(session: &Session, me: &[u8]) -> Result<bool, CqlOpenError> {
+    let mut read = Statement::new("SELECT holder FROM schema_lock WHERE name = 'schema'");
+    read.set_consistency(Consistency::LocalSerial);
+    let rows = session.query_unpaged(read, ()).await.map_err(failed)?;
+    let rows = rows.into_rows_result().map_err(failed)?;
+    let holder: Option<(Option<Vec<u8>>,)> = rows.maybe_first_row().map_err(failed)?;
+    Ok(holder.and_then(|(holder,)| holder).as_deref() == Some(me))
 }
 
 async fn release_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
@@ -213,7 +233,7 @@ async fn release_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> 
     lightweight(session, text, (me,)).await.map(drop)
 }
 
-/// A lightweight transaction on the lock. One in doubt is an error: the lock goes by itself.
+/// A lightweight transaction on the lock. An error leaves it in doubt.
 async fn lightweight(
     session: &Session,
     text: &str,
