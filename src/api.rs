@@ -25,6 +25,8 @@ pub mod call;
 pub mod edge;
 pub mod fields;
 pub mod observe;
+pub mod openapi;
+pub mod path_image;
 pub mod problem;
 pub mod query;
 pub mod request_id;
@@ -32,6 +34,7 @@ pub mod route;
 pub mod seats;
 pub mod serve;
 
+mod docs;
 mod events;
 mod format;
 mod insights;
@@ -58,6 +61,7 @@ use crate::console::{self, Console};
 use crate::keys::SessionTokens;
 use auth::Authenticator;
 use body::Deadlines;
+use path_image::PathImages;
 use problem::Problem;
 use route::{get, resource};
 use seats::StreamSeats;
@@ -105,6 +109,8 @@ pub struct ApiState {
     pub seats: StreamSeats,
     /// The management console, where this process serves it.
     pub console: Option<Console>,
+    /// Path images, where this process signs links to them.
+    pub images: Option<PathImages>,
 }
 
 impl ApiState {
@@ -125,6 +131,7 @@ impl ApiState {
             webhooks: None,
             seats: StreamSeats::default(),
             console: None,
+            images: None,
         }
     }
 
@@ -139,6 +146,13 @@ impl ApiState {
     #[must_use]
     pub fn with_console(mut self, console: Console) -> Self {
         self.console = Some(console);
+        self
+    }
+
+    /// The same, with path images.
+    #[must_use]
+    pub fn with_images(mut self, images: PathImages) -> Self {
+        self.images = Some(images);
         self
     }
 }
@@ -162,6 +176,10 @@ pub fn configure(state: Data<ApiState>) -> impl FnOnce(&mut ServiceConfig) {
         }
         config.app_data(state);
         for resource in resources().into_iter().chain(webhooks::resources()) {
+            config.service(resource);
+        }
+        config.service(openapi::resource());
+        for resource in path_image::resources().into_iter().chain(docs::resources()) {
             config.service(resource);
         }
         config.default_service(web::to(|| async {

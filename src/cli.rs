@@ -56,6 +56,8 @@ enum Command {
     CheckConfig(ConfigArguments),
     /// Prints the configuration as it came to be.
     PrintConfig(ConfigArguments),
+    /// Prints the OpenAPI document of the API.
+    Openapi,
     /// Asks a running service whether it is ready; the exit code says so.
     Healthcheck(ConfigArguments),
 }
@@ -118,6 +120,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
                 .context("the configuration can't be written as TOML")?;
             say!("{}", text.trim_end())
         }
+        Command::Openapi => say!("{}", crate::api::openapi::text().trim_end()),
         Command::Healthcheck(arguments) => serve::healthcheck(&arguments.load()?),
     }
 }

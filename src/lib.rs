@@ -8,6 +8,7 @@ pub mod console;
 pub mod keys;
 mod notify;
 pub mod ops;
+pub mod picture;
 pub mod secrets;
 pub mod store;
 pub mod telemetry;

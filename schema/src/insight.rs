@@ -242,7 +242,8 @@ impl<'a> InsightView<'a> {
             metrics: score
                 .map(|score| &score.metrics)
                 .filter(|metrics| !metrics.is_empty()),
-            path_image_url,
+            // Without two usable fixes the link would lead to nothing (contract 9).
+            path_image_url: path_image_url.filter(|_| score.is_some_and(|score| score.has_path)),
             error_message: record.error_message.as_deref(),
             ..Self::processing(
                 start,

@@ -164,6 +164,15 @@ pub const DRAIN_MS_MAX: u64 = 20_000;
 /// Fixed slices of sessions and of endpoints (design).
 pub const SHARDS: usize = 256;
 
+// --- Path images ------------------------------------------------------------------------------------------------
+
+/// Path images that one node keeps, each some 150 KB; the one drawn first makes room.
+pub const PICTURES_KEPT_MAX: usize = 64;
+/// Path images that one node draws at once.
+pub const PICTURES_DRAWN_AT_ONCE_MAX: usize = 2;
+/// Requests for path images that draw or wait for it on one node; more are refused with 503.
+pub const PICTURES_WAITING_MAX: usize = 32;
+
 // --- Lists (contract 2, 6) -------------------------------------------------------------------------------------
 
 /// Rows of one page where the request does not say.
@@ -245,6 +254,7 @@ const _: () = assert!(IMU_DURATION_MS_MAX <= KIND_LAG_MS_MAX);
 const _: () = assert!(ANSWER_KEPT_BYTES_MAX <= ANSWER_READ_BYTES_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= NODE_ATTEMPTS_IN_FLIGHT_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= ENDPOINT_LANES_MAX);
+const _: () = assert!(PICTURES_DRAWN_AT_ONCE_MAX <= PICTURES_WAITING_MAX);
 const _: () = assert!(PAGE_ROWS_DEFAULT <= PAGE_ROWS_MAX);
 const _: () = assert!(
     ATTEMPTS_MAX == 6,

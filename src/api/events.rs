@@ -29,6 +29,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use super::ApiState;
 use super::auth::Presented;
 use super::call::Call;
+use super::path_image;
 use super::problem::{Code, Problem};
 use super::seats::Seat;
 
@@ -74,6 +75,7 @@ pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stream = EventStream {
         presented: Presented::of(call.headers())?,
+        image: path_image::link(&call, row.start.session_id),
         state: call.state.clone(),
         row,
         told,
@@ -109,6 +111,8 @@ fn last_event_id(headers: &HeaderMap) -> u32 {
 struct EventStream {
     state: Data<ApiState>,
     presented: Presented,
+    /// The link to the path image.
+    image: Option<String>,
     row: SessionRow,
     /// The number of the last message that was sent.
     told: u32,
@@ -231,7 +235,13 @@ impl EventStream {
                 return Ok(());
             };
             self.told = ended.insight_id();
-            message::insight(out, self.told, &self.row.start, &insight);
+            message::insight(
+                out,
+                self.told,
+                &self.row.start,
+                &insight,
+                self.image.clone(),
+            );
         }
         if self.told < ended.end_id() {
             self.told = ended.end_id();

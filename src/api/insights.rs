@@ -12,6 +12,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::call::{self, Call};
+use super::path_image;
 use super::problem::{Code, Problem};
 
 /// Bytes of the body's SHA-256 in its tag: two bodies of one session never meet in 96 bits.
@@ -43,7 +44,10 @@ pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
             pod,
             updated_at,
         } => InsightView::processing(&row.start, events, pod.as_ref(), *updated_at),
-        InsightState::Scored(stored) => InsightView::scored(&row.start, &stored.record, None),
+        InsightState::Scored(stored) => {
+            let image = path_image::link(&call, row.start.session_id);
+            InsightView::scored(&row.start, &stored.record, image)
+        }
     };
     let body = serde_json::to_string(&view).map_err(Problem::internal)?;
     // Of the bytes themselves: right while the session is processed, too, and after an upgrade that adds a field.
@@ -100,7 +104,7 @@ pub(super) async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
 
 /// Whether `If-None-Match` names `tag` (which is strong, with its quotes), by the weak comparison that RFC 9110
 /// section 13.1.2 asks for.
-fn names(headers: &HeaderMap, tag: &str) -> bool {
+pub(super) fn names(headers: &HeaderMap, tag: &str) -> bool {
     headers
         .get_all(IF_NONE_MATCH)
         .any(|value| value.to_str().is_ok_and(|text| list_names(text, tag)))

@@ -11,6 +11,7 @@ use anyhow::Context;
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
 
+use super::path_image::PathImages;
 use super::{ApiConfig, ApiState, configure, edge, keep_tidy, observe};
 use crate::config::Config;
 use crate::console::Console;
@@ -54,7 +55,8 @@ pub fn serve(
     let console = Console::new(secrets);
     let state = ApiState::new(service, SessionTokens::of(secrets), api)
         .with_webhooks(webhooks)
-        .with_console(console);
+        .with_console(console)
+        .with_images(PathImages::of(secrets, &config.server.public_url));
     let state = Data::new(state);
     observe::install();
     actix_rt::spawn(keep_tidy(state.clone()));

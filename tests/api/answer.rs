@@ -5,6 +5,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::document::assert_documented;
+
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -15,7 +17,10 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) async fn of(request: reqwest::RequestBuilder) -> Self {
-        let answer = request.send().await.unwrap();
+        let (client, request) = request.build_split();
+        let request = request.unwrap();
+        let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let answer = client.execute(request).await.unwrap();
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let text = answer.text().await.unwrap();
         let json = serde_json::from_str(&text).unwrap_or_default();
@@ -23,6 +28,7 @@ impl Answer {
             headers.contains_key("x-request-id"),
             "{status}: no X-Request-Id"
         );
+        assert_documented(&method, &path, status, &headers, &text);
         Self {
             status,
             headers,

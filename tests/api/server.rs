@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use actix_rt::Arbiter;
 use actix_web::dev::ServerHandle;
 use actix_web::web::Data;
+use porchlight::api::path_image::PathImages;
 use porchlight::api::serve::listen;
 use porchlight::api::{ApiConfig, ApiState};
 use porchlight::keys::{KeyDesk, KeyOrder, SessionTokens};
@@ -133,11 +134,10 @@ impl Server {
             live: key(&desk, "acme", "live", "secret").await,
             other: key(&desk, "other", "sandbox", "secret").await,
         };
-        let state = Data::new(ApiState::new(
-            service.clone(),
-            SessionTokens::new(&[7; 32], &[]),
-            config,
-        ));
+        let tokens = SessionTokens::new(&[7; 32], &[]);
+        let images = PathImages::new([[9; 32]], "");
+        let state = ApiState::new(service.clone(), tokens, config).with_images(images);
+        let state = Data::new(state);
         let served = listen(state, SocketAddr::from(([127, 0, 0, 1], 0)), 1).unwrap();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self {

@@ -3,5 +3,6 @@
 mod browser;
 mod doors;
 mod pages;
+mod scale;
 mod tenant;
 mod visitor;

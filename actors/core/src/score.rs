@@ -8,14 +8,14 @@ mod doorstep;
 mod fingerprint;
 mod fraud;
 mod friction;
-mod height;
+pub(crate) mod height;
 mod jumps;
 mod knowledge;
 mod ledger;
 mod outcome;
 mod place;
-mod position;
-mod scene;
+pub(crate) mod position;
+pub(crate) mod scene;
 mod visibility;
 pub mod weights;
 

@@ -21,6 +21,7 @@ use crate::observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason}
 use crate::ports::{Clock, Poke, Store};
 
 pub use job::ScoreError;
+pub(crate) use job::replay;
 
 /// The first pause after a failure; each further one is twice as long, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(200);

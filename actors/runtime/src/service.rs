@@ -3,6 +3,7 @@
 
 mod feed;
 mod lifecycle;
+mod path;
 mod telemetry;
 
 use std::sync::Arc;

@@ -48,8 +48,14 @@ pub(super) fn event(out: &mut Vec<u8>, id: u32, session_id: SessionId, change: &
 }
 
 /// Appends the insight, as it is read over REST.
-pub(super) fn insight(out: &mut Vec<u8>, id: u32, start: &SessionStart, insight: &StoredInsight) {
-    let view = InsightView::scored(start, &insight.record, None);
+pub(super) fn insight(
+    out: &mut Vec<u8>,
+    id: u32,
+    start: &SessionStart,
+    insight: &StoredInsight,
+    image: Option<String>,
+) {
+    let view = InsightView::scored(start, &insight.record, image);
     put(out, id, "insight", &view);
 }
 

@@ -3,10 +3,10 @@
 use actix_web::http::StatusCode;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $status:ident, $text:literal, $title:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $status:ident, $text:literal, $title:literal;)+) => {
         /// What kind of error it is: the stable word in `code`. A code never changes its meaning or its status.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Code { $($(#[$doc])* $variant),+ }
+        pub enum Code { $($(#[doc = $doc])+ $variant),+ }
 
         impl Code {
             /// All codes.
@@ -28,6 +28,12 @@ macro_rules! codes {
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),+ }
+            }
+
+            /// What it means, in a sentence or two.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim_ascii()),+ }
             }
 
             /// The status that it is answered with.

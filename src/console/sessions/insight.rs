@@ -22,7 +22,7 @@ pub(super) fn verdict(record: &InsightRecord) -> Markup {
     html! {
         div.verdict {
             p.says { @if let Some(&first) = codes.first() { (words::reason(first)) } @else { "Scored" } "." }
-            ul.codes { @for &code in codes { li { (reason(code)) span { (words::reason(code)) } } } }
+            @if codes.len() > 1 { ul.codes { @for &code in codes.iter().skip(1) { li { (reason(code)) span { (words::reason(code)) } } } } }
             @if score.summary.suspicious_behavior {
                 (notice(Notice::Bad, "The telemetry or the claim is probably untrue, on more than one ground. Read the evidence before you act on it."))
             }

@@ -132,7 +132,7 @@ fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
             (insight::facts(frame, row, shown.pod.as_ref()))
         }
         @if let Some(score) = score { section.card aria-labelledby="scores" { h2 #scores { "Scores" } (scores::tiles(score)) } }
-        section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) (image(score.is_some_and(|score| score.has_path), row)) }
+        section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) }
         section.card #part-time data-part="" aria-labelledby="when" { h2 #when { "When" }
             @if shown.trace.is_cut { (notice(Notice::Note, "This session sent more than is drawn here: the curves and the map end early.")) }
             @if shown.trace.samples == 0 { p.faint { "No telemetry came yet." } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
@@ -182,11 +182,6 @@ fn event_table(events: &[Event]) -> Markup {
             }
         }
     }
-}
-
-/// The picture that insights link to, where there is one.
-fn image(_has_path: bool, _row: &SessionRow) -> Markup {
-    html! {}
 }
 
 fn messages(frame: &Frame<'_>, shown: &Shown) -> Markup {

@@ -29,8 +29,8 @@ label! {
         SessionEvidence = "/v1/sessions/{id}/evidence",
         /// `GET /v1/sessions/{id}/events`
         SessionEvents = "/v1/sessions/{id}/events",
-        /// The path image.
-        PathImage = "/v1/sessions/{id}/path",
+        /// The path image, in both of its forms.
+        PathImage = "/v1/sessions/{id}/path.png",
         /// `/v1/webhooks`
         Webhooks = "/v1/webhooks",
         /// `POST /v1/webhooks/rotate`

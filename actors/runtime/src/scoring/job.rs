@@ -131,7 +131,7 @@ fn record(
 
 /// Reads a session's batches in order. A batch that makes a detector panic is put aside, in writing, as the live
 /// session does it; it may have come too late for that one. None: the panic is at no batch, or at too many.
-async fn replay(
+pub(crate) async fn replay(
     store: &dyn Store,
     context: &SessionContext,
     session_id: SessionId,

@@ -1,0 +1,204 @@
+//! What stands on the map: each mark has a form of its own, so that it needs no colour; and labels that keep clear of
+//! each other.
+
+use porchlight_schema::event::{Direction, EventType, Metadata};
+
+use super::layout::{Area, MAP, SMALL_PX, TEXT_PX, circle, line, polygon, width_of};
+use super::track::Halt;
+use super::{Anchor, At, Ink, Pen, Shape};
+
+/// Places that a label may not cover.
+pub(super) struct Labels(Vec<Area>);
+
+impl Labels {
+    /// Puts a text beside a mark, where there is room; where there is none it is left out.
+    pub(super) fn put(
+        &mut self,
+        shapes: &mut Vec<Shape>,
+        at: At,
+        words: &str,
+        ink: Ink,
+        bold: bool,
+    ) {
+        let size = if bold { TEXT_PX } else { SMALL_PX };
+        let wide = width_of(words, size);
+        let sides = [
+            (12.0, 4.5, Anchor::Start),
+            (-12.0, 4.5, Anchor::End),
+            (0.0, -12.0, Anchor::Middle),
+            (0.0, 22.0, Anchor::Middle),
+            (10.0, -10.0, Anchor::Start),
+            (10.0, 20.0, Anchor::Start),
+            (-10.0, -10.0, Anchor::End),
+            (-10.0, 20.0, Anchor::End),
+        ];
+        for (dx, dy, anchor) in sides {
+            let (x, y) = (at.x + dx, at.y + dy);
+            let left = match anchor {
+                Anchor::Start => x,
+                Anchor::Middle => x - wide / 2.0,
+                Anchor::End => x - wide,
+            };
+            let area = Area {
+                left: left - 2.0,
+                top: y - size,
+                right: left + wide + 2.0,
+                bottom: y + 4.0,
+            };
+            let inside = area.left > MAP.left + 4.0
+                && area.right < MAP.right - 4.0
+                && area.top > MAP.top + 4.0
+                && area.bottom < MAP.bottom - 4.0;
+            if inside && !self.0.iter().any(|taken| taken.overlaps(&area)) {
+                self.0.push(area);
+                shapes.push(Shape::Text {
+                    at: At { x, y },
+                    text: words.to_owned(),
+                    size,
+                    anchor,
+                    ink,
+                    bold,
+                    halo: true,
+                });
+                return;
+            }
+        }
+    }
+
+    /// No place is taken yet.
+    pub(super) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Nothing is written over this.
+    pub(super) fn keep_area_free(&mut self, area: Area) {
+        self.0.push(area);
+    }
+
+    /// Nothing is written over what stands here.
+    pub(super) fn keep_free(&mut self, at: At, radius: f32) {
+        self.0.push(Area {
+            left: at.x - radius,
+            top: at.y - radius,
+            right: at.x + radius,
+            bottom: at.y + radius,
+        });
+    }
+}
+
+pub(super) fn climb_ink(climb: &Halt) -> Ink {
+    match climb.event.event_type {
+        EventType::Elevator => Ink::Elevator,
+        _ => Ink::Stairs,
+    }
+}
+
+/// A ring for the start, a full square for the end.
+pub(super) fn end_mark(at: At, is_start: bool, shapes: &mut Vec<Shape>) {
+    if is_start {
+        let pen = Pen::plain(Ink::Text, 2.5);
+        shapes.push(circle(at, 5.5, Some(pen), Some(Ink::Sheet)));
+    } else {
+        shapes.push(polygon(square(at, 5.0), Ink::Text, Some(Ink::Sheet)));
+    }
+}
+
+fn square(at: At, half: f32) -> Vec<At> {
+    let corner = |dx: f32, dy: f32| At {
+        x: at.x + dx * half,
+        y: at.y + dy * half,
+    };
+    vec![
+        corner(-1.0, -1.0),
+        corner(1.0, -1.0),
+        corner(1.0, 1.0),
+        corner(-1.0, 1.0),
+    ]
+}
+
+/// A stay: a disc, the larger the longer.
+pub(super) fn stay_mark(at: At, duration_ms: u32, shapes: &mut Vec<Shape>) {
+    let minutes = duration_ms as f32 / 60_000.0;
+    let radius = (4.0 + 2.5 * minutes.sqrt()).min(11.0);
+    let pen = Pen::plain(Ink::Sheet, 1.5);
+    shapes.push(circle(at, radius, Some(pen), Some(Ink::Stay)));
+}
+
+/// A climb: an arrow up or down in a box.
+pub(super) fn climb_mark(at: At, climb: &Halt, shapes: &mut Vec<Shape>) {
+    let is_up = !matches!(
+        climb.event.metadata,
+        Metadata::Climb {
+            direction: Direction::Down,
+            ..
+        }
+    );
+    box_mark(at, climb_ink(climb), is_up, shapes);
+}
+
+pub(super) fn box_mark(at: At, ink: Ink, is_up: bool, shapes: &mut Vec<Shape>) {
+    shapes.push(polygon(square(at, 7.0), ink, Some(Ink::Sheet)));
+    let sign = if is_up { -1.0 } else { 1.0 };
+    let tip = |dx: f32, dy: f32| At {
+        x: at.x + dx,
+        y: at.y + sign * dy,
+    };
+    shapes.push(polygon(
+        vec![tip(0.0, 4.5), tip(4.2, -2.5), tip(-4.2, -2.5)],
+        Ink::Sheet,
+        None,
+    ));
+}
+
+/// The door: a house.
+pub(super) fn door_mark(at: At, shapes: &mut Vec<Shape>) {
+    let corner = |dx: f32, dy: f32| At {
+        x: at.x + dx,
+        y: at.y + dy,
+    };
+    let house = vec![
+        corner(0.0, -11.0),
+        corner(10.0, -2.0),
+        corner(7.0, -2.0),
+        corner(7.0, 8.0),
+        corner(-7.0, 8.0),
+        corner(-7.0, -2.0),
+        corner(-10.0, -2.0),
+    ];
+    shapes.push(polygon(house, Ink::Door, Some(Ink::Sheet)));
+    let leaf = vec![
+        corner(-2.5, 8.0),
+        corner(-2.5, 0.0),
+        corner(2.5, 0.0),
+        corner(2.5, 8.0),
+    ];
+    shapes.push(polygon(leaf, Ink::Sheet, None));
+}
+
+/// The entrance: a rhomb.
+pub(super) fn entrance_mark(at: At, shapes: &mut Vec<Shape>) {
+    let corner = |dx: f32, dy: f32| At {
+        x: at.x + dx,
+        y: at.y + dy,
+    };
+    let rhomb = vec![
+        corner(0.0, -8.0),
+        corner(8.0, 0.0),
+        corner(0.0, 8.0),
+        corner(-8.0, 0.0),
+    ];
+    shapes.push(polygon(rhomb, Ink::Door, Some(Ink::Sheet)));
+}
+
+/// The cross of the address.
+pub(super) fn cross(at: At, shapes: &mut Vec<Shape>) {
+    for (ink, width) in [(Ink::Sheet, 5.0), (Ink::Address, 2.5)] {
+        for (dx, dy) in [(8.0, 0.0), (0.0, 8.0)] {
+            let ends = [-1.0, 1.0].map(|sign| At {
+                x: at.x + sign * dx,
+                y: at.y + sign * dy,
+            });
+            shapes.push(line(ends.into(), Pen::plain(ink, width)));
+        }
+    }
+}

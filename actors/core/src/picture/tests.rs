@@ -1,0 +1,203 @@
+use std::path::Path;
+
+use porchlight_schema::sample::json::decode_sample;
+use porchlight_schema::sample::packed::BatchBuilder;
+use porchlight_schema::session::{Address, Point};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::score::score;
+use crate::session::replay::Replay;
+
+const ADDRESS: Point = Point {
+    lat: 52.52,
+    lng: 13.405,
+};
+
+fn context() -> SessionContext {
+    let address = Address {
+        line1: String::new(),
+        city: String::new(),
+        country: String::new(),
+        point: ADDRESS,
+        unit: None,
+        floor: Some(2),
+        accuracy_m: 12.0,
+        storey_height_m: None,
+        entrance: None,
+        gates: Vec::new(),
+    };
+    SessionContext::of_address(&address, None)
+}
+
+/// The picture of these samples, and its SVG.
+fn drawn(samples: &[Value]) -> Option<(Picture, String)> {
+    let context = context();
+    let mut builder = BatchBuilder::default();
+    for sample in samples {
+        assert!(
+            decode_sample(sample.to_string().as_bytes(), &mut builder).is_ok(),
+            "{sample}"
+        );
+    }
+    let mut replay = Replay::new(&context);
+    replay.batch(0, &builder.pack());
+    let replayed = replay.finish();
+    let last_ms = replayed.windows.last().map_or(0, Window::end_ms);
+    let known = Knowledge::default();
+    let score = score(&ScoreInput {
+        context: &context,
+        windows: &replayed.windows,
+        events: &replayed.events,
+        marks: &replayed.marks,
+        system: &replayed.system,
+        pod: None,
+        duration_ms: last_ms,
+        timed_out: false,
+        missing_batches: 0,
+        quarantined_batches: 0,
+        known: &known,
+    });
+    let picture = draw(&PictureInput {
+        context: &context,
+        windows: &replayed.windows,
+        score: &score,
+        duration_ms: last_ms,
+    });
+    assert_eq!(picture.is_some(), score.has_path);
+    picture.map(|picture| {
+        let text = svg::write(&picture);
+        (picture, text)
+    })
+}
+
+/// Metres east and north of the address, as a fix.
+fn fix(t_sec: u32, east_m: f64, north_m: f64, accuracy_m: f64, speed_mps: f64) -> Value {
+    json!({
+        "kind": "location", "t": t_sec, "accuracyM": accuracy_m, "speedMps": speed_mps,
+        "lat": ADDRESS.lat + north_m / 111_195.0,
+        "lng": ADDRESS.lng + east_m / (111_195.0 * 0.6085),
+    })
+}
+
+/// A second of the body: its motion and what it weighs in the air.
+fn body(t_sec: u32, is_walking: bool, height_m: f64) -> [Value; 2] {
+    let (spread, cadence_hz) = if is_walking { (2.0, 1.9) } else { (0.05, 0.0) };
+    [
+        json!({ "kind": "motion", "t": t_sec, "accelMean": 9.81, "accelStd": spread, "cadenceHz": cadence_hz }),
+        json!({ "kind": "pressure", "t": t_sec, "hPa": 1_010.0 - height_m * 0.12 }),
+    ]
+}
+
+/// A drive from the west, a walk north, two floors up, a minute at the door, and the same way back.
+fn delivery() -> Vec<Value> {
+    let mut samples = Vec::new();
+    for t_sec in 0..420_u32 {
+        let t = f64::from(t_sec);
+        let (east_m, north_m, speed_mps, height_m) = match t_sec {
+            0..=89 => (-830.0 + 9.0 * t, -60.0, 9.0, 0.0),
+            90..=99 => (-20.0, -60.0, 0.0, 0.0),
+            100..=139 => (
+                -20.0 + (t - 100.0) * 0.5,
+                -60.0 + (t - 100.0) * 1.4,
+                1.5,
+                0.0,
+            ),
+            140..=189 => (0.0, -3.0, 0.4, (t - 140.0) * 0.2),
+            190..=259 => (0.0, 0.0, 0.0, 10.0),
+            260..=309 => (0.0, -3.0, 0.4, 10.0 - (t - 260.0) * 0.2),
+            310..=349 => (-(t - 310.0) * 0.5, -3.0 - (t - 310.0) * 1.4, 1.5, 0.0),
+            _ => (-20.0 + 9.0 * (t - 350.0), -60.0, 9.0, 0.0),
+        };
+        let is_inside = (145..305).contains(&t_sec);
+        if !is_inside {
+            samples.push(fix(t_sec, east_m, north_m, 6.0, speed_mps));
+        }
+        let is_walking = (100..190).contains(&t_sec) || (260..350).contains(&t_sec);
+        samples.extend(body(t_sec, is_walking, height_m));
+    }
+    samples
+}
+
+#[test]
+fn a_delivery_is_drawn_as_before() {
+    let (_, text) = drawn(&delivery()).unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/picture/tests/delivery.svg");
+    if std::env::var_os("PORCHLIGHT_REGENERATE").is_some() {
+        std::fs::write(&golden, &text).unwrap();
+    }
+    let before = std::fs::read_to_string(golden).unwrap_or_default();
+    assert!(
+        text == before,
+        "the picture has changed: look at it after PORCHLIGHT_REGENERATE=1 cargo test -p porchlight-core --lib picture, \
+         and raise VERSION"
+    );
+}
+
+#[test]
+fn what_it_shows_can_be_read() {
+    let (picture, text) = drawn(&delivery()).unwrap();
+    for words in [
+        "in or on a vehicle",
+        "on foot",
+        "on stairs",
+        "door",
+        "address ±12 m",
+        "2 floors up",
+        "Height on foot, metres",
+    ] {
+        assert!(text.contains(words), "{words} in {}", picture.description);
+    }
+    assert!(
+        picture.description.contains("2 floors up"),
+        "{}",
+        picture.description
+    );
+}
+
+#[test]
+fn one_fix_is_no_path() {
+    assert!(drawn(&[fix(0, 1.0, 2.0, 5.0, 0.0)]).is_none());
+    assert!(drawn(&[fix(0, 1.0, 2.0, 5.0, 0.0), fix(1, 1.0, 2.0, 900.0, 0.0)]).is_none());
+    assert!(drawn(&[fix(0, 1.0, 2.0, 5.0, 0.0), fix(1, 1.0, 2.0, 5.0, 0.0)]).is_some());
+}
+
+/// Every number of every shape.
+fn numbers(picture: &Picture) -> Vec<f32> {
+    let mut all = Vec::new();
+    for shape in &picture.shapes {
+        match shape {
+            Shape::Line { points, .. } => all.extend(points.iter().flat_map(|at| [at.x, at.y])),
+            Shape::Circle { middle, radius, .. } => all.extend([middle.x, middle.y, *radius]),
+            Shape::Text { at, .. } => all.extend([at.x, at.y]),
+        }
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Wherever a phone says it was, and however it got there, the picture stays on its page and is the same each time.
+    #[test]
+    fn whatever_is_drawn_stays_on_the_page(
+        steps in proptest::collection::vec((1_u32..40, -80.0_f64..80.0, -80.0_f64..80.0, 0.0_f64..200.0, -1.0_f64..1.0), 2..60),
+        far_m in prop_oneof![Just(0.0), Just(2_000.0), Just(900_000.0)],
+    ) {
+        let (mut t_sec, mut east_m, mut north_m, mut height_m) = (0, far_m, 0.0, 0.0);
+        let mut samples = Vec::new();
+        for (later_sec, east, north, accuracy_m, up) in steps {
+            (t_sec, east_m, north_m, height_m) = (t_sec + later_sec, east_m + east, north_m + north, height_m + up);
+            samples.push(fix(t_sec, east_m, north_m, accuracy_m, 1.0));
+            samples.extend(body(t_sec, up > 0.0, height_m));
+        }
+        if let Some((picture, text)) = drawn(&samples) {
+            for number in numbers(&picture) {
+                prop_assert!((-40.0..=WIDTH_PX + 40.0).contains(&number), "{number}");
+            }
+            prop_assert_eq!(text.matches("<text").count(), text.matches("</text>").count());
+            prop_assert_eq!(text, drawn(&samples).unwrap().1);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `GET /docs`: the document of the API to read and to try, and `GET /docs/errors`: every code of a problem. The pages
+//! are made from the document itself, once; no file comes from elsewhere, and the policy lets none.
+
+mod page;
+
+use std::sync::LazyLock;
+
+use actix_web::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use actix_web::web::Bytes;
+use actix_web::{HttpResponse, Resource};
+use porchlight_actors::observe::http::Route;
+
+use super::openapi;
+use super::route::{at, get};
+
+/// Our own script, style and answers, and nothing else.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'",
+);
+const SCRIPT: &str = include_str!("docs/docs.js");
+const STYLE: &str = include_str!("docs/docs.css");
+
+/// The routes; they are one to the metrics.
+pub(super) fn resources() -> [Resource; 4] {
+    let resource = |pattern| at(pattern, "GET, HEAD").app_data(Route::Docs);
+    [
+        resource("/docs").route(get().to(reference)),
+        resource("/docs/errors").route(get().to(errors)),
+        resource("/docs/docs.js")
+            .route(get().to(|| answer("text/javascript; charset=utf-8", SCRIPT.into()))),
+        resource("/docs/docs.css")
+            .route(get().to(|| answer("text/css; charset=utf-8", STYLE.into()))),
+    ]
+}
+
+async fn reference() -> HttpResponse {
+    static PAGE: LazyLock<Bytes> =
+        LazyLock::new(|| page::reference(&openapi::document()).into_string().into());
+    answer("text/html; charset=utf-8", PAGE.clone()).await
+}
+
+async fn errors() -> HttpResponse {
+    static PAGE: LazyLock<Bytes> = LazyLock::new(|| page::errors().into_string().into());
+    answer("text/html; charset=utf-8", PAGE.clone()).await
+}
+
+async fn answer(media_type: &'static str, body: Bytes) -> HttpResponse {
+    HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static(media_type)))
+        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+        .insert_header((CONTENT_SECURITY_POLICY, POLICY))
+        .insert_header((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
+        .insert_header((
+            HeaderName::from_static("referrer-policy"),
+            HeaderValue::from_static("no-referrer"),
+        ))
+        .body(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_operation_and_loads_nothing_from_elsewhere() {
+        let document = openapi::document();
+        let page = page::reference(&document).into_string();
+        for methods in document["paths"].as_object().unwrap().values() {
+            for operation in methods.as_object().unwrap().values() {
+                let id = operation["operationId"].as_str().unwrap();
+                assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
+            }
+        }
+        for loading in ["src=\"", "rel=\"stylesheet\" href=\""] {
+            for (place, found) in page.match_indices(loading) {
+                let target = &page[place + found.len()..];
+                assert!(target.starts_with("/docs/"), "{}", &target[..40]);
+            }
+        }
+        assert!(
+            !page.contains("<style") && !page.contains(" style=\"") && !page.contains("onclick")
+        );
+    }
+
+    #[test]
+    fn every_code_has_its_place_on_the_page_of_errors() {
+        let page = page::errors().into_string();
+        for code in crate::api::problem::Code::ALL {
+            let anchor = code.about().strip_prefix("/docs/errors#").unwrap();
+            assert!(page.contains(&format!("id=\"{anchor}\"")), "{anchor}");
+        }
+    }
+}

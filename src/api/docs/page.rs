@@ -1,0 +1,369 @@
+//! The pages, from the document.
+
+use maud::{DOCTYPE, Markup, html};
+use serde_json::{Map, Value};
+
+use crate::api::problem::Code;
+
+/// How deep a schema is unfolded: an insight's events' metadata, and no further.
+const DEPTH_MAX: usize = 5;
+
+/// What stands at `pointer`, as text.
+fn words<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// What a reference leads to; anything else is itself.
+fn resolved<'v>(document: &'v Value, value: &'v Value) -> &'v Value {
+    let target = value["$ref"]
+        .as_str()
+        .and_then(|text| text.strip_prefix('#'));
+    target
+        .and_then(|pointer| document.pointer(pointer))
+        .unwrap_or(value)
+}
+
+fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flat_map(Map::iter)
+}
+
+/// Backticks become code, blank lines paragraphs, two stars bold.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for paragraph in text.split("\n\n") {
+            p {
+                @for (number, part) in paragraph.split('`').enumerate() {
+                    @if number % 2 == 1 { code { (part) } } @else {
+                        @for (number, part) in part.split("**").enumerate() {
+                            @if number % 2 == 1 { strong { (part) } } @else { (part) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn frame(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                link rel="icon" href="data:,";
+                link rel="stylesheet" href="/docs/docs.css";
+                script src="/docs/docs.js" defer {}
+            }
+            body { (body) }
+        }
+    }
+}
+
+/// The reference.
+pub(super) fn reference(document: &Value) -> Markup {
+    let info = &document["info"];
+    let tags = document["tags"].as_array().into_iter().flatten();
+    let body = html! {
+        a.skip href="#content" { "To the content" }
+        nav aria-label="Operations" {
+            p.brand { a href="/docs" { (words(info, "title")) " " span { (words(info, "version")) } } }
+            @for tag in tags.clone() {
+                h2 { (words(tag, "name")) }
+                ul {
+                    @for (_, method, operation) in operations(document, words(tag, "name")) {
+                        li { a href={ "#" (words(operation, "operationId")) } {
+                            span.method.(method) { (method) } " " (words(operation, "summary"))
+                        } }
+                    }
+                }
+            }
+            h2 { "Sent to you" }
+            ul { @for (event, item) in fields(&document["webhooks"]) {
+                li { a href={ "#" (words(&item["post"], "operationId")) } { (event) } }
+            } }
+            h2 { "More" }
+            ul {
+                li { a href="/docs/errors" { "Errors" } }
+                li { a href="/openapi.json" { "openapi.json" } }
+                li { a href="/porchlight.proto" { "porchlight.proto" } }
+            }
+        }
+        main #content {
+            h1 { (words(info, "title")) " API" }
+            (prose(words(info, "description")))
+            section.key aria-labelledby="key-title" {
+                h2 #key-title { "Your key" }
+                p { "For trying calls from this page. It stays in this page's memory, and is gone when you leave." }
+                label for="key" { "Secret key, client key or session token" }
+                input #key type="password" autocomplete="off" spellcheck="false";
+            }
+            @for tag in tags {
+                section {
+                    h2 { (words(tag, "name")) }
+                    (prose(words(tag, "description")))
+                    @for (path, method, operation) in operations(document, words(tag, "name")) {
+                        (self::operation(document, path, method, operation))
+                    }
+                }
+            }
+            section {
+                h2 { "Sent to you" }
+                @for (event, item) in fields(&document["webhooks"]) {
+                    (received(document, event, &item["post"]))
+                }
+            }
+        }
+    };
+    frame("Porchlight API", &body)
+}
+
+/// The operations under a tag: path, method, operation.
+fn operations<'v>(document: &'v Value, tag: &str) -> Vec<(&'v String, &'v String, &'v Value)> {
+    let all = fields(&document["paths"]).flat_map(|(path, methods)| {
+        fields(methods).map(move |(method, operation)| (path, method, operation))
+    });
+    all.filter(|(_, _, operation)| operation["tags"][0] == tag)
+        .collect()
+}
+
+fn operation(document: &Value, path: &str, method: &str, operation: &Value) -> Markup {
+    let id = words(operation, "operationId");
+    html! {
+        article #(id) {
+            h3 { span.method.(method) { (method) } " " code { (path) } }
+            p.summary { (words(operation, "summary")) }
+            (prose(words(operation, "description")))
+            (parameters(document, operation))
+            (body(document, &operation["requestBody"]))
+            h4 { "Answers" }
+            dl.answers { @for (status, answer) in fields(&operation["responses"]) {
+                (self::answer(document, status, answer))
+            } }
+            @if !operation["responses"].as_object().is_some_and(|answers| answers.contains_key("101")) {
+                (try_it(document, path, method, operation))
+            }
+        }
+    }
+}
+
+fn parameters(document: &Value, operation: &Value) -> Markup {
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let parameters: Vec<_> = parameters.map(|one| resolved(document, one)).collect();
+    html! {
+        @if !parameters.is_empty() {
+            h4 { "Parameters" }
+            dl.fields { @for parameter in parameters {
+                dt {
+                    code { (words(parameter, "name")) } " "
+                    span.kind { (words(parameter, "in")) ", " (kind(document, &parameter["schema"])) }
+                    @if parameter["required"] == true { " " span.needed { "required" } }
+                }
+                dd { (prose(words(parameter, "description"))) }
+            } }
+        }
+    }
+}
+
+/// A body: what it holds, and examples.
+fn body(document: &Value, body: &Value) -> Markup {
+    html! {
+        @if body.is_object() {
+            h4 { "Body" @if body["required"] != true { span.kind { " may be left out" } } }
+            (prose(words(body, "description")))
+            (content(document, &body["content"]))
+        }
+    }
+}
+
+fn content(document: &Value, content: &Value) -> Markup {
+    html! {
+        @for (media, one) in fields(content) {
+            p.media { code { (media) } }
+            @if !words(&one["schema"], "description").is_empty() && one["schema"]["properties"].is_null() {
+                (prose(words(&one["schema"], "description")))
+            }
+            (schema(document, &one["schema"], 0))
+            @if one["x-line"].is_object() { p.kind { "Each line:" } (schema(document, &one["x-line"], 0)) }
+            @for (name, example) in fields(&one["examples"]) {
+                details { summary { "Example: " (name) } pre { code { (shown(&example["value"])) } } }
+            }
+        }
+    }
+}
+
+/// An example as it is sent: text as it is, anything else as JSON.
+fn shown(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| format!("{value:#}"), str::to_owned)
+}
+
+fn answer(document: &Value, status: &str, answer: &Value) -> Markup {
+    let is_problem = answer["content"]["application/problem+json"].is_object();
+    html! {
+        dt { span.status.problem[is_problem] { (status) } }
+        dd {
+            (prose(words(answer, "description")))
+            @if !is_problem { (content(document, &answer["content"])) }
+            @let own = fields(&answer["headers"]).filter(|(name, _)| *name != "X-Request-Id");
+            @for (name, header) in own {
+                p.header { code { (name) } " " (words(resolved(document, header), "description")) }
+            }
+        }
+    }
+}
+
+/// What kind of value a schema is of, in a few words.
+fn kind(document: &Value, schema: &Value) -> String {
+    let schema = resolved(document, schema);
+    if let Some(word) = schema.get("const") {
+        return word.to_string();
+    }
+    if let Some(all) = schema["anyOf"].as_array() {
+        let kinds: Vec<_> = all.iter().map(|one| kind(document, one)).collect();
+        return kinds.join(" or ");
+    }
+    let mut text = match &schema["type"] {
+        Value::Array(types) => types
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join(" or "),
+        one => one.as_str().unwrap_or("object").to_owned(),
+    };
+    if let Some(items) = schema.get("items") {
+        text = format!("{text} of {}", kind(document, items));
+    }
+    for (name, before) in [
+        ("format", ""),
+        ("minimum", "from "),
+        ("maximum", "to "),
+        ("minLength", "at least "),
+        ("maxLength", "at most "),
+        ("maxItems", "at most "),
+        ("default", "by default "),
+    ] {
+        match &schema[name] {
+            Value::Null => {}
+            Value::String(word) => text.push_str(&format!(", {before}{word}")),
+            value => text.push_str(&format!(", {before}{value}")),
+        }
+    }
+    if let Some(all) = schema["enum"].as_array() {
+        let all: Vec<_> = all.iter().map(shown).collect();
+        text.push_str(&format!(": {}", all.join(", ")));
+    }
+    text
+}
+
+/// The fields of an object, unfolded.
+fn schema(document: &Value, value: &Value, depth: usize) -> Markup {
+    let value = resolved(document, value);
+    let inner = value.get("items").unwrap_or(value);
+    let inner = resolved(document, inner);
+    let mut parts: Vec<&Value> = inner["allOf"].as_array().into_iter().flatten().collect();
+    parts.push(inner);
+    let choices = inner["oneOf"].as_array().or(inner["anyOf"].as_array());
+    html! {
+        @if depth < DEPTH_MAX {
+            @for part in parts {
+                @let part = resolved(document, part);
+                @if part["properties"].is_object() {
+                    dl.fields { @for (name, field) in fields(&part["properties"]) {
+                        @let needed = part["required"].as_array().is_some_and(|all| all.contains(&Value::from(name.as_str())));
+                        dt {
+                            code { (name) } " " span.kind { (kind(document, field)) }
+                            @if needed { " " span.needed { "required" } }
+                        }
+                        dd {
+                            (prose(words(resolved(document, field), "description")))
+                            (schema(document, field, depth + 1))
+                        }
+                    } }
+                }
+            }
+            @if let Some(choices) = choices {
+                @for choice in choices.iter().filter(|choice| resolved(document, choice)["properties"].is_object()) {
+                    @let named = resolved(document, choice);
+                    details {
+                        summary {
+                            @match named["properties"]["kind"]["const"].as_str() {
+                                Some(word) => { code { (word) } }
+                                None => { "fields" }
+                            }
+                            " " (words(named, "description"))
+                        }
+                        (schema(document, choice, depth + 1))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A form that makes the call.
+fn try_it(document: &Value, path: &str, method: &str, operation: &Value) -> Markup {
+    let id = words(operation, "operationId");
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let content = fields(&operation["requestBody"]["content"]).next();
+    let example = content
+        .and_then(|(_, one)| fields(&one["examples"]).next())
+        .map(|(_, example)| shown(&example["value"]));
+    let media = content.map_or("", |(media, _)| media.as_str());
+    html! {
+        details.try {
+            summary { "Try it" }
+            form data-method=(method) data-path=(path) data-media=(media) {
+                @for parameter in parameters.map(|one| resolved(document, one)) {
+                    @let input = format!("{id}-{}", words(parameter, "name"));
+                    label for=(input) { (words(parameter, "name")) }
+                    input #(input) name=(words(parameter, "name")) data-in=(words(parameter, "in")) autocomplete="off"
+                        required[parameter["required"] == true];
+                }
+                @if let Some(example) = example {
+                    label for={ (id) "-body" } { "Body" }
+                    textarea #{ (id) "-body" } name="body" rows="10" spellcheck="false" { (example) }
+                }
+                button type="submit" { "Send" }
+                div.result role="status" aria-live="polite" hidden { p {} pre { code {} } }
+            }
+        }
+    }
+}
+
+/// A webhook's event.
+fn received(document: &Value, event: &str, operation: &Value) -> Markup {
+    html! {
+        article #(words(operation, "operationId")) {
+            h3 { span.method.hook { "event" } " " code { (event) } }
+            p.summary { (words(operation, "summary")) }
+            (prose(words(operation, "description")))
+            (parameters(document, operation))
+            (body(document, &operation["requestBody"]))
+        }
+    }
+}
+
+/// The page of errors.
+pub(super) fn errors() -> Markup {
+    let body = html! {
+        a.skip href="#content" { "To the content" }
+        nav aria-label="Pages" {
+            p.brand { a href="/docs" { "Porchlight" } }
+            ul { li { a href="/docs" { "The API" } } }
+        }
+        main #content {
+            h1 { "Errors" }
+            (prose("Every error is `application/problem+json` (RFC 9457) with a stable `code`. An error never means that something \
+                was half done: after 429 and 503 the same request may be sent again when `Retry-After` has passed."))
+            dl.answers { @for code in Code::ALL {
+                dt id=(code.as_str()) { span.status.problem { (code.status().as_u16()) } " " code { (code.as_str()) } }
+                dd { p { strong { (code.title()) "." } " " (code.meaning()) } }
+            } }
+        }
+    };
+    frame("Porchlight: errors", &body)
+}

@@ -1,0 +1,339 @@
+//! The OpenAPI document against the running service: what is routed is documented and the other way round, what is
+//! answered is as documented, and the file in the repository is the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use porchlight::api::openapi;
+use porchlight::api::problem::Code;
+use porchlight_actors::observe::http::Route;
+use porchlight_schema::sample::json::decode_batch;
+use reqwest::Method;
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::server::Server;
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(openapi::document);
+/// The file beside which the contract is reviewed.
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/openapi.json");
+
+/// The schema at `pointer` of the document, with all that it refers to. Made once for all tests.
+fn validator(pointer: &str) -> Arc<jsonschema::Validator> {
+    static MADE: Mutex<BTreeMap<String, Arc<jsonschema::Validator>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let make = || {
+        let mut schema = json!({ "$ref": format!("#{pointer}") });
+        for part in ["components", "paths", "webhooks"] {
+            schema[part] = DOCUMENT[part].clone();
+        }
+        let options = jsonschema::options().should_validate_formats(true);
+        Arc::new(options.build(&schema).unwrap())
+    };
+    Arc::clone(made.entry(pointer.to_owned()).or_insert_with(make))
+}
+
+/// A word as a part of a JSON pointer, and of a reference.
+fn escaped(word: &str) -> String {
+    let word = word.replace('~', "~0").replace('/', "~1");
+    word.replace('{', "%7B").replace('}', "%7D")
+}
+
+/// Asserts that `value` is as the schema at `pointer` says.
+#[track_caller]
+fn assert_valid(pointer: &str, value: &Value) {
+    let validator = validator(pointer);
+    let errors: Vec<_> = validator
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{pointer}: {errors:#?}\n{value:#}");
+}
+
+#[test]
+fn the_file_is_the_document() {
+    if std::env::var_os("PORCHLIGHT_REGENERATE").is_some() {
+        std::fs::write(GOLDEN, openapi::text()).unwrap();
+    }
+    let file = std::fs::read_to_string(GOLDEN).unwrap_or_default();
+    assert!(
+        file == openapi::text(),
+        "schema/openapi.json is not what the service gives; look at the difference after \
+         PORCHLIGHT_REGENERATE=1 cargo test --test api the_file_is_the_document"
+    );
+}
+
+#[actix::test]
+async fn the_service_gives_it() {
+    let server = Server::start().await;
+    let answer = Answer::of(server.ask(Method::GET, "/openapi.json")).await;
+    assert_eq!(
+        (answer.status, answer.text.as_str()),
+        (200, openapi::text())
+    );
+    let again = server.ask(Method::GET, "/openapi.json");
+    let again = again.header("If-None-Match", answer.header("etag"));
+    assert_eq!(Answer::of(again).await.status, 304);
+    server.stop().await;
+}
+
+/// The documented paths with their methods, as `Allow` would say them.
+fn documented() -> BTreeMap<&'static str, String> {
+    let paths = DOCUMENT["paths"].as_object().unwrap().iter();
+    let allowed = paths.map(|(path, methods)| {
+        let mut methods: Vec<_> = methods
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|method| method.to_uppercase())
+            .collect();
+        // On the path of the WebSocket there is none.
+        if methods.contains(&"GET".to_owned()) && !path.ends_with("/telemetry") {
+            methods.push("HEAD".to_owned());
+        }
+        methods.sort();
+        (path.as_str(), methods.join(", "))
+    });
+    allowed.collect()
+}
+
+#[actix::test]
+async fn every_route_is_documented_and_every_documented_path_is_a_route() {
+    let server = Server::start().await;
+    let patterns = Route::ALL.iter().map(|route| route.as_str());
+    let routed = patterns.filter(|pattern| {
+        pattern.starts_with("/v1/")
+            || matches!(*pattern, "/openapi.json" | "/porchlight.proto" | "/docs")
+    });
+    let documented = documented();
+    let paths: BTreeSet<&str> = routed.chain(documented.keys().copied()).collect();
+    for path in paths {
+        let id = if path.contains("deliveries") {
+            "dlv_00000000000000000000000000"
+        } else {
+            "ses_00000000000000000000000000"
+        };
+        let refused = Answer::of(server.ask(Method::PATCH, &path.replace("{id}", id))).await;
+        let allow = documented
+            .get(path)
+            .map_or("not documented", String::as_str);
+        let routed = match refused.status {
+            405 => refused.header("allow"),
+            _ => "not routed",
+        };
+        assert_eq!(routed, allow, "{path}: {refused:?}");
+    }
+    server.stop().await;
+}
+
+#[test]
+fn every_code_is_documented_somewhere() {
+    let mut documented = BTreeSet::new();
+    each_answer(|_, answer| {
+        let codes =
+            answer.pointer("/content/application~1problem+json/schema/properties/code/enum");
+        let codes = codes.and_then(Value::as_array).into_iter().flatten();
+        documented.extend(codes.filter_map(Value::as_str));
+    });
+    // It is what an unknown path is answered with, which by its nature is in no document.
+    let known = Code::ALL.iter().filter(|code| **code != Code::NotFound);
+    for code in known {
+        assert!(documented.contains(code.as_str()), "{code:?}");
+    }
+}
+
+/// Every answer of every operation, with its pointer.
+fn each_answer(mut one: impl FnMut(String, &'static Value)) {
+    for (path, methods) in DOCUMENT["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                let path = escaped(path);
+                one(format!("/paths/{path}/{method}/responses/{status}"), answer);
+            }
+        }
+    }
+}
+
+/// Every place of the document that has a schema and examples of it.
+fn with_examples(pointer: String, value: &Value, found: &mut Vec<(String, Value)>) {
+    let Some(fields) = value.as_object() else {
+        return;
+    };
+    if fields.contains_key("schema") {
+        let examples = fields.get("examples").and_then(Value::as_object);
+        let examples = examples.into_iter().flatten().map(|(_, one)| &one["value"]);
+        for example in examples.chain(fields.get("example")) {
+            found.push((format!("{pointer}/schema"), example.clone()));
+        }
+    }
+    for (name, value) in fields {
+        if name != "examples" && name != "example" {
+            with_examples(format!("{pointer}/{}", escaped(name)), value, found);
+        }
+    }
+}
+
+#[test]
+fn examples_are_as_their_schemas_say() {
+    let mut found = Vec::new();
+    for part in ["paths", "webhooks"] {
+        with_examples(format!("/{part}"), &DOCUMENT[part], &mut found);
+    }
+    assert!(found.len() > 200, "{} examples", found.len());
+    for (pointer, example) in found {
+        assert_valid(&pointer, &example);
+    }
+}
+
+/// A sample of each kind, each field at the value that `edge` picks of its schema.
+fn edges(edge: &str) -> Vec<(Value, String)> {
+    let schemas = DOCUMENT["components"]["schemas"].as_object().unwrap();
+    let mut samples = Vec::new();
+    for (name, schema) in schemas
+        .iter()
+        .filter(|(name, _)| name.ends_with("Sample") && *name != "OtherSample" && *name != "Sample")
+    {
+        let fields = schema["properties"].as_object().unwrap();
+        let plain: serde_json::Map<_, _> = fields
+            .iter()
+            .filter(|(field, _)| {
+                schema["required"]
+                    .as_array()
+                    .unwrap()
+                    .contains(&json!(field))
+            })
+            .map(|(field, schema)| (field.clone(), within(schema)))
+            .collect();
+        for (field, schema) in fields {
+            if let Some(limit) = schema[edge].as_f64() {
+                let mut sample = plain.clone();
+                sample.insert(field.clone(), json!(limit));
+                samples.push((Value::Object(sample), format!("{name}/{field}")));
+            }
+        }
+    }
+    samples
+}
+
+/// Some value that a schema of a sample's field allows.
+fn within(schema: &Value) -> Value {
+    if let Some(word) = schema.get("const") {
+        return word.clone();
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        return words[0].clone();
+    }
+    match schema["type"].as_str() {
+        Some("array") => json!([0.5]),
+        Some("string") => json!("x"),
+        _ => schema["minimum"].clone(),
+    }
+}
+
+#[test]
+fn the_ranges_of_samples_are_those_that_are_taken() {
+    let decode = |sample: &Value| {
+        let batch = json!({ "seq": 0, "samples": [sample] }).to_string();
+        decode_batch(batch.as_bytes()).map(|_| ())
+    };
+    for (edge, beyond) in [("minimum", -1.0), ("maximum", 1.0)] {
+        let edges = edges(edge);
+        assert!(edges.len() > 20, "{edge}: {} fields", edges.len());
+        for (mut sample, name) in edges {
+            assert_valid("/components/schemas/Sample", &sample);
+            // A count is written as a whole number, which it is.
+            let field = name.split('/').nth(1).unwrap();
+            let limit = sample[field].as_f64().unwrap();
+            assert!(decode(&sample).is_ok(), "{name}: {sample}");
+            sample[field] = json!(limit + beyond);
+            assert!(decode(&sample).is_err(), "{name}: {sample}");
+            assert!(
+                !validator("/components/schemas/Sample").is_valid(&sample),
+                "{name}: {sample}"
+            );
+        }
+    }
+}
+
+/// The documented path that a request's path is of.
+fn template(path: &str) -> Option<&'static str> {
+    let matches = |template: &str| {
+        let (parts, wanted): (Vec<_>, Vec<_>) =
+            (path.split('/').collect(), template.split('/').collect());
+        parts.len() == wanted.len()
+            && parts
+                .iter()
+                .zip(&wanted)
+                .all(|(part, wanted)| (*wanted == "{id}" && !part.is_empty()) || part == wanted)
+    };
+    let paths = DOCUMENT["paths"].as_object().unwrap().keys();
+    // Words come before ids, as in the router.
+    paths
+        .filter(|path| matches(path))
+        .min_by_key(|path| path.matches('{').count())
+        .map(String::as_str)
+}
+
+/// Asserts that an answer is one that the document has for this request, in status, code, headers and body.
+#[track_caller]
+pub(crate) fn assert_documented(
+    method: &Method,
+    path: &str,
+    status: u16,
+    headers: &HeaderMap,
+    text: &str,
+) {
+    let Some(template) = template(path) else {
+        return;
+    };
+    let method = if method == Method::HEAD {
+        "get".to_owned()
+    } else {
+        method.as_str().to_lowercase()
+    };
+    let pointer = format!("/paths/{}/{method}", template.replace('/', "~1"));
+    let Some(operation) = DOCUMENT.pointer(&pointer) else {
+        assert!(matches!(status, 404 | 405), "{method} {path}: {status}");
+        return;
+    };
+    let answer = operation["responses"].get(status.to_string());
+    let answer =
+        answer.unwrap_or_else(|| panic!("{method} {template}: {status} is not documented: {text}"));
+    for name in headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("x-") && *name != "x-content-type-options")
+    {
+        let known = answer["headers"].as_object().unwrap().keys();
+        let mut known = known.map(|known| known.to_lowercase());
+        assert!(
+            known.any(|known| known == name.as_str()),
+            "{method} {template} {status}: {name}"
+        );
+    }
+    let media = headers
+        .get("content-type")
+        .map_or("", |value| value.to_str().unwrap());
+    let media = media.split(';').next().unwrap_or_default();
+    if media.is_empty() {
+        return;
+    }
+    let content = answer["content"].get(media);
+    assert!(
+        content.is_some(),
+        "{method} {template} {status}: {media} is not documented"
+    );
+    if media == "application/x-ndjson" {
+        for line in text.lines() {
+            let line = serde_json::from_str(line).unwrap();
+            assert_valid("/components/schemas/LineAnswer", &line);
+        }
+    } else if media.ends_with("json") && !text.is_empty() {
+        let media = escaped(media);
+        let template = escaped(template);
+        assert_valid(
+            &format!("/paths/{template}/{method}/responses/{status}/content/{media}/schema"),
+            &serde_json::from_str(text).unwrap(),
+        );
+    }
+}

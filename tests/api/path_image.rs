@@ -1,0 +1,109 @@
+//! The path image behind `pathImageUrl`.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::server::{Server, insights, telemetry};
+
+/// The link in a session's insight, from the path on.
+async fn link(server: &Server, id: &str) -> String {
+    let insight = server.get(&insights(id), &server.keys.secret).await;
+    let url = insight.json["pathImageUrl"].as_str().unwrap();
+    let base = format!("http://{}", server.address);
+    url.strip_prefix(&base).unwrap().to_owned()
+}
+
+async fn asked(server: &Server, path: &str) -> Answer {
+    Answer::of(server.ask(Method::GET, path)).await
+}
+
+#[actix::test]
+async fn it_is_a_picture_in_both_forms_and_the_same_each_time() {
+    let server = Server::start().await;
+    let session = server.scored_session().await;
+    let png = link(&server, &session.id).await;
+    let svg = png.replace(".png", ".svg");
+    let one = server.ask(Method::GET, &png).send().await.unwrap();
+    assert_eq!(
+        (
+            one.status().as_u16(),
+            one.headers()["content-type"].as_bytes()
+        ),
+        (200, &b"image/png"[..])
+    );
+    let bytes = one.bytes().await.unwrap();
+    assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n"));
+    let again = server.ask(Method::GET, &png).send().await.unwrap();
+    assert_eq!(again.bytes().await.unwrap(), bytes);
+    let drawn = asked(&server, &svg).await;
+    assert_eq!(
+        (drawn.status, drawn.header("content-type")),
+        (200, "image/svg+xml")
+    );
+    assert!(drawn.text.starts_with("<svg ") && drawn.text.contains("prefers-color-scheme:dark"));
+    for elsewhere in ["href", "url(", "<script", "http://www.w3.org/1999"] {
+        assert!(!drawn.text.contains(elsewhere), "{elsewhere}");
+    }
+    let known = server
+        .ask(Method::GET, &svg)
+        .header("If-None-Match", drawn.header("etag"));
+    assert_eq!(Answer::of(known).await.status, 304);
+    let head = Answer::of(server.ask(Method::HEAD, &png)).await;
+    assert_eq!((head.status, head.text.as_str()), (200, ""));
+    server.stop().await;
+}
+
+#[actix::test]
+async fn another_signature_is_refused_whatever_the_session() {
+    let server = Server::start().await;
+    let (session, other) = (server.scored_session().await, server.scored_session().await);
+    let good = link(&server, &session.id).await;
+    let (path, signature) = good.split_once("?signature=").unwrap();
+    let stranger = link(&server, &other.id).await;
+    let wrong = [
+        path.to_owned(),
+        format!("{path}?signature="),
+        format!("{path}?signature={}", &signature[1..]),
+        format!(
+            "{path}?signature={}",
+            signature.chars().rev().collect::<String>()
+        ),
+        good.replace(&session.id, &other.id),
+        stranger.replace(&other.id, &session.id),
+        good.replace(&session.id, "ses_00000000000000000000000000"),
+        good.replace(&session.id, "x"),
+    ];
+    for wrong in wrong {
+        asked(&server, &wrong).await.is_problem(403, "forbidden");
+    }
+    // A key is no signature.
+    server
+        .get(path, &server.keys.secret)
+        .await
+        .is_problem(403, "forbidden");
+    assert_eq!(asked(&server, &good).await.status, 200);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn there_is_none_below_two_usable_fixes() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let fix = |t: u32, accuracy_m: u32| json!({ "kind": "location", "t": t, "lat": 51.38, "lng": -2.36, "accuracyM": accuracy_m });
+    let batch = json!({ "seq": 0, "samples": [fix(1, 5), fix(2, 900)] });
+    let sent = server
+        .post(&telemetry(&session.id), &session.token, &batch)
+        .await;
+    assert_eq!(sent.status, 202);
+    let order = json!({ "sessionId": session.id });
+    server
+        .post("/v1/sessions/stop", &session.token, &order)
+        .await;
+    let insight = server.until_ready(&session.id).await;
+    assert_eq!(
+        (&insight.json["status"], &insight.json["pathImageUrl"]),
+        (&json!("ready"), &json!(null))
+    );
+    server.stop().await;
+}

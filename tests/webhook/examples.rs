@@ -1,0 +1,243 @@
+//! The examples of the README, as they stand there, against the running service and a webhook that it really sent.
+//!
+//! A language that is not on the machine is passed over with a line that says so; where `PORCHLIGHT_EXAMPLES` is
+//! `required`, that is a failure.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::receiver::{Authority, OK, Receiver};
+use crate::server::{Folder, Server};
+use crate::service::{Customer, customer, serve};
+
+const README: &str = include_str!("../../README.md");
+
+/// The examples of the README under this name (`send`, `verify`), by language.
+fn examples(name: &str) -> Vec<(&'static str, &'static str)> {
+    let mut found = Vec::new();
+    for block in README.split("\n```").skip(1) {
+        let Some((info, code)) = block.split_once('\n') else {
+            continue;
+        };
+        if let Some((language, what)) = info.split_once(' ')
+            && what == name
+        {
+            found.push((language, code));
+        }
+    }
+    let languages: Vec<_> = found.iter().map(|(language, _)| *language).collect();
+    assert_eq!(languages, ["bash", "python", "ts"], "{name}");
+    found
+}
+
+/// What runs a language; none where it is not here.
+fn interpreter(language: &str) -> Option<Vec<String>> {
+    let tsx =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/checks/node/node_modules/.bin/tsx");
+    let command: Vec<String> = match language {
+        "bash" => vec!["bash".into(), "-eu".into()],
+        "python" => vec!["python3".into()],
+        _ if tsx.exists() => vec![tsx.to_string_lossy().into_owned()],
+        _ => vec!["node".into(), "--experimental-strip-types".into()],
+    };
+    let mut asked = Command::new(&command[0]);
+    let version = asked.args(&command[1..]).arg("--version").output();
+    if version.is_ok_and(|output| output.status.success()) {
+        return Some(command);
+    }
+    let is_required =
+        std::env::var_os("PORCHLIGHT_EXAMPLES").is_some_and(|value| value == "required");
+    assert!(!is_required, "nothing here runs {language}");
+    eprintln!("skipped: nothing here runs {language}");
+    None
+}
+
+/// Runs a script with these variables; what it printed.
+fn run(
+    folder: &Folder,
+    language: &str,
+    script: &str,
+    variables: &[(&str, &str)],
+) -> Option<String> {
+    let command = interpreter(language)?;
+    let ending = match language {
+        "bash" => "sh",
+        "python" => "py",
+        _ => "mts",
+    };
+    let file = folder.path().join(format!("example.{ending}"));
+    std::fs::write(&file, script).unwrap();
+    let output = Command::new(&command[0])
+        .args(&command[1..])
+        .arg(&file)
+        .envs(variables.iter().copied())
+        .env_remove("HTTP_PROXY")
+        .env_remove("http_proxy")
+        .output()
+        .unwrap();
+    let (said, failed) = (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
+    assert!(
+        output.status.success(),
+        "{language}: {said}{failed}\n{script}"
+    );
+    Some(said)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_by_the_examples_is_in_the_insight() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    for (number, (language, script)) in examples("send").into_iter().enumerate() {
+        let variables = [
+            ("PORCHLIGHT_URL", server.api.as_str()),
+            ("PORCHLIGHT_KEY", customer.key.as_str()),
+        ];
+        let Some(said) = run(&folder, language, script, &variables) else {
+            continue;
+        };
+        assert!(
+            said.contains("ackSeq") && said.contains("completed"),
+            "{language}: {said}"
+        );
+        let sessions = customer.get("/v1/sessions").await.1;
+        let newest = &sessions["data"][0];
+        assert_eq!(newest["status"], "completed", "{language}, {number}");
+        ready(&customer, newest["sessionId"].as_str().unwrap()).await;
+    }
+    server.stop();
+}
+
+/// Waits for a session's insight.
+async fn ready(customer: &Customer, session_id: &str) {
+    for _ in 0..400 {
+        let insight = customer
+            .get(&format!("/v1/sessions/{session_id}/insights"))
+            .await;
+        if insight.1["status"] == "ready" {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("{session_id} was not scored");
+}
+
+/// A request that the service sent: its secret, its headers in lower case, its body.
+async fn sent(server: &Server, authority: &Authority) -> (String, Value, String) {
+    let customer = customer(server);
+    let receiver = Receiver::answering(authority, vec![OK.to_owned()]).await;
+    let made = customer
+        .post("/v1/webhooks", json!({ "url": receiver.local_url() }))
+        .await;
+    let secret = made.1["secret"].as_str().unwrap().to_owned();
+    customer.start().await.unwrap();
+    customer.row("/v1/webhooks/deliveries", "delivered").await;
+    let request = receiver.requests.lock().unwrap()[0].clone();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let headers = head
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(": "));
+    let headers = headers
+        .map(|(name, value)| (name.to_lowercase(), value.into()))
+        .collect();
+    (secret, Value::Object(headers), body.to_owned())
+}
+
+/// Asserts that a request is as the document says of its event: each header of ours, and the body.
+fn assert_documented(headers: &Value, body: &str) {
+    let mut document = porchlight::api::openapi::document();
+    let body: Value = serde_json::from_str(body).unwrap();
+    let operation = document["webhooks"][body["event"].as_str().unwrap()]["post"].take();
+    let parameters = operation["parameters"].as_array().unwrap();
+    for parameter in parameters {
+        let name = parameter["name"].as_str().unwrap().to_lowercase();
+        let is_there = headers[&name].is_string();
+        assert!(is_there || parameter["required"] == false, "{name}");
+    }
+    let ours = headers.as_object().unwrap().keys();
+    for name in ours.filter(|name| name.starts_with("x-") || name.starts_with("webhook-")) {
+        let mut names = parameters.iter().map(|one| one["name"].as_str().unwrap());
+        assert!(names.any(|known| known.to_lowercase() == *name), "{name}");
+    }
+    let mut schema = operation["requestBody"]["content"]["application/json"]["schema"].clone();
+    schema["components"] = document["components"].take();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<_> = validator
+        .iter_errors(&body)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// What a script goes on with to say `true` or `false` for each case: the secret, the headers, the body.
+fn asking(language: &str, cases: &[(String, Value, String)]) -> String {
+    let mut script = String::new();
+    for (secret, headers, body) in cases {
+        let (headers_text, text) = (headers.to_string(), Value::from(body.as_str()).to_string());
+        let signature = headers["x-service-signature"].as_str().unwrap();
+        // Writing to a string can't fail.
+        let _ = match language {
+            "bash" => write!(
+                script,
+                "printf '%s' {} > body\nif verify '{secret}' '{signature}' body; then echo true; else echo false; fi\n",
+                quoted(body)
+            ),
+            "python" => write!(
+                script,
+                "\nimport email.message, json\nm = email.message.Message()\nfor pair in json.loads({}).items(): m.add_header(*pair)\n\
+                 body = json.loads({}).encode()\nprint(str(verify('{secret}', m, body)).lower())\n\
+                 print(str(verify_standard('{secret}', m, body)).lower())\n",
+                Value::from(headers_text),
+                Value::from(text),
+            ),
+            _ => write!(
+                script,
+                "\n{{ const headers = {headers_text}, body = Buffer.from({text});\n\
+                 console.log(verify('{secret}', headers, body)); console.log(verifyStandard('{secret}', headers, body)); }}\n"
+            ),
+        };
+    }
+    script
+}
+
+/// A text as one word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_know_a_webhook_of_ours_from_any_other() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let (secret, headers, body) = sent(&server, &authority).await;
+    let other = porchlight_core::webhook::signature::secret_text(&[3; 32]);
+    let cases = [
+        (secret.clone(), headers.clone(), body.clone()),
+        (other, headers.clone(), body.clone()),
+        (secret, headers, body.replacen("session", "sessiom", 1)),
+    ];
+    assert_documented(&cases[0].1, &cases[0].2);
+    for (language, script) in examples("verify") {
+        let script = format!("{script}\n{}", asking(language, &cases));
+        let script = script.replace("> body", &format!("> '{}/body'", folder.path().display()));
+        let script = script.replace("' body;", &format!("' '{}/body';", folder.path().display()));
+        let Some(said) = run(&folder, language, &script, &[]) else {
+            continue;
+        };
+        let said: Vec<_> = said.lines().collect();
+        let of_each = if language == "bash" { 1 } else { 2 };
+        let expected = ["true", "false", "false"]
+            .map(|word| vec![word; of_each])
+            .concat();
+        assert_eq!(said, expected, "{language}");
+    }
+    server.stop();
+}
