@@ -74,7 +74,7 @@ use std::time::Duration;
 use porchlight_actors::ports::{StoreError, StoreResult};
 
 pub use connect::{CqlOpenError, CqlOptions, CqlTls};
-pub use import::ImportedSession;
+pub use import::{ImportedMessage, ImportedSession};
 pub use schema::is_keyspace;
 
 use super::committer::{HandOver, OnFatal};

@@ -21,6 +21,9 @@ use super::slots::{AT_ONCE, Owner};
 use super::state::{Official, SessionRecord, State};
 use super::{CqlStore, Inner};
 
+/// A message, how far it is, and its tries that ended, by number.
+pub type ImportedMessage = (Message, DeliveryRow, Vec<(u32, Report)>);
+
 /// A session as another store has it, without its batches.
 #[derive(Debug, Clone)]
 pub struct ImportedSession {
@@ -36,8 +39,8 @@ pub struct ImportedSession {
     pub pod: Option<PodRow>,
     /// What was decided about its batches.
     pub notes: Vec<Note>,
-    /// Its messages, in order, how far each is, and the tries of each that ended.
-    pub messages: Vec<(Message, DeliveryRow, Vec<(u32, Report)>)>,
+    /// Its messages, in order.
+    pub messages: Vec<ImportedMessage>,
 }
 
 impl CqlStore {

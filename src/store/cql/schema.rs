@@ -139,7 +139,8 @@ enum Refused {
 /// Whether everything is applied; if not, somebody else is at it.
 async fn migrate_once(session: &Session, me: &[u8]) -> Result<bool, Refused> {
     let applied = applied(session).await.map_err(Refused::Passing)?;
-    if missing(&applied).map_err(Refused::Final)?.is_empty() {
+    let missing = missing(&applied).map_err(|error| Refused::Final(failed(error)))?;
+    if missing.is_empty() {
         return Ok(true);
     }
     if !take_lock(session, me).await.map_err(Refused::Passing)? {
@@ -163,16 +164,16 @@ async fn applied(session: &Session) -> Result<Vec<(i32, Vec<u8>)>, CqlOpenError>
 
 /// The migrations that are not applied. One that was applied as something else than it is here is an error: this
 /// program does not know these tables.
-fn missing(applied: &[(i32, Vec<u8>)]) -> Result<Vec<(i32, &'static str)>, CqlOpenError> {
+fn missing(applied: &[(i32, Vec<u8>)]) -> Result<Vec<(i32, &'static str)>, String> {
     for (number, hash) in applied {
         let known = MIGRATIONS.iter().find(|(known, _)| known == number);
         match known {
             Some((_, text)) if hash.as_slice() == hash_of(text).as_slice() => {}
-            Some(_) => return Err(failed(format!("migration {number} was another one"))),
+            Some(_) => return Err(format!("migration {number} was another one")),
             None => {
-                return Err(failed(format!(
+                return Err(format!(
                     "a newer version has applied migration {number}, which this one does not know"
-                )));
+                ));
             }
         }
     }
@@ -200,7 +201,7 @@ fn statements(text: &str) -> Vec<String> {
 }
 
 async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
-    for (number, text) in missing(&applied(session).await?)? {
+    for (number, text) in missing(&applied(session).await?).map_err(failed)? {
         for statement in statements(text) {
             renew_lock(session, me).await?;
             run(session, &statement).await?;
