@@ -22,6 +22,9 @@ pub struct Change {
     pub is_closed: bool,
 }
 
+/// How many events [`EventLog::newest_event`] looks back.
+const NEWEST_EVENTS: usize = 6;
+
 /// A change as it is told to whoever watches: numbers run from 0 without holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
@@ -53,6 +56,15 @@ impl EventLog {
     pub fn open_event(&self, event_type: EventType) -> Option<&Event> {
         let place = usize::from(self.open[event_type as usize]).checked_sub(1)?;
         self.events.get(place)
+    }
+
+    /// The newest event of this type, be it open or closed, if it is among the last few.
+    #[must_use]
+    pub fn newest_event(&self, event_type: EventType) -> Option<&Event> {
+        let lately = self.events.iter().rev().take(NEWEST_EVENTS);
+        lately
+            .into_iter()
+            .find(|event| event.event_type == event_type)
     }
 
     /// Emits an event that goes on. At most one of a type is open: a second one is not taken.

@@ -3,6 +3,9 @@
 #[path = "timeline/signals.rs"]
 mod signals;
 
+#[path = "timeline/annotations.rs"]
+mod annotations;
+
 #[path = "timeline/gps.rs"]
 mod gps;
 

@@ -7,9 +7,10 @@ use porchlight_schema::limits::KIND_LAG_MS_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, RETRACE_COSINE_MAX, RETRACE_M_MIN,
-    RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN,
-    VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
+    CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, REST_LOG_ODDS, REST_SEC_MIN, RETRACE_ACCURACIES,
+    RETRACE_COSINE_MAX, RETRACE_M_MIN, RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_NEAR_M_MAX,
+    RETRACE_UNSEEN_M_MIN, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN, VISIT_MS_MIN,
+    VISIT_NEAR_MS, VISIT_STRIDE_MS,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
@@ -50,6 +51,8 @@ pub(super) struct BacktrackingDetector {
     retrace: Option<Retrace>,
     /// The body is measured: stays are seen by it.
     has_body: bool,
+    /// Seconds running in which it was at rest, as far as they count.
+    rest_sec: u8,
     /// The newest stay, from and to.
     stay_ms: Option<(u32, u32)>,
     /// A stay near the address was seen: what follows is the way back to the vehicle.
@@ -76,10 +79,18 @@ impl Detector for BacktrackingDetector {
             // Whoever has changed floors is in the building: the next way in the open leads back.
             self.is_return = true;
         }
-        self.has_body |= observation.gait.is_measured;
+        let gait = observation.gait;
+        self.has_body |= gait.is_measured;
+        if gait.log_odds < -REST_LOG_ODDS {
+            self.rest_sec = self.rest_sec.saturating_add(1);
+        } else if gait.log_odds > REST_LOG_ODDS {
+            self.rest_sec = 0;
+        }
         self.see_stay(context, observation, log);
         for fix in observation.window.fixes.iter().flatten() {
-            if fix.accuracy_m > CRUMB_ACCURACY_M_MAX || changes_floor {
+            // Who stays goes no way, however the fixes wander.
+            let stays = self.has_body && self.rest_sec >= REST_SEC_MIN;
+            if fix.accuracy_m > CRUMB_ACCURACY_M_MAX || changes_floor || stays {
                 continue;
             }
             self.accuracy_m = fix.accuracy_m;
@@ -120,16 +131,26 @@ impl BacktrackingDetector {
         &mut self,
         context: &SessionContext,
         observation: &Observation<'_>,
-        log: &EventLog,
+        log: &mut EventLog,
     ) {
-        let Some(stay) = log.open_event(EventType::Stopped) else {
+        let Some(stay) = log.newest_event(EventType::Stopped).copied() else {
             return;
         };
-        let t_ms = observation.window.t_ms;
+        let t_ms = stay.t_end_ms.unwrap_or(observation.window.t_ms);
         self.stay_ms = Some((stay.t_start_ms, t_ms));
+        // A stay ends the way back.
+        if let Some(retrace) = &mut self.retrace
+            && stay.t_start_ms > retrace.turn_ms.saturating_add(VISIT_NEAR_MS)
+        {
+            retrace.last_ms = retrace.last_ms.min(stay.t_start_ms);
+            self.end(log);
+        }
         let is_long = t_ms.saturating_sub(stay.t_start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
         let near_m = RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m);
+        let is_new = observation.window.t_ms.saturating_sub(t_ms) <= VISIT_NEAR_MS;
         if is_long
+            && is_new
+            && self.crumbs.len() > TURN_CRUMBS
             && self
                 .place
                 .is_some_and(|place| place.distance_m(Place::default()) <= near_m)
@@ -186,10 +207,12 @@ impl BacktrackingDetector {
             (Some(retrace), Some(there)) if there.t_ms <= retrace.there_ms => {
                 retrace.length_m += stride_m;
                 (retrace.last_ms, retrace.there_ms, retrace.misses) = (crumb.t_ms, there.t_ms, 0);
-                if !retrace.is_open
-                    && !self.is_return
-                    && retrace.length_m >= RETRACE_M_MIN.max(self.accuracy_m)
-                {
+                let least_m = if self.has_body {
+                    RETRACE_M_MIN.max(self.accuracy_m)
+                } else {
+                    RETRACE_UNSEEN_M_MIN.max(1.5 * self.accuracy_m)
+                };
+                if !retrace.is_open && !self.is_return && retrace.length_m >= least_m {
                     retrace.is_open = true;
                     log.open(
                         EventType::Backtracking,
@@ -210,7 +233,9 @@ impl BacktrackingDetector {
 
     /// The crumb of the way there beside which `crumb` lies, if the step to it runs against that way.
     fn there(&self, last: &Crumb, crumb: &Crumb) -> Option<Crumb> {
-        let near_m = RETRACE_NEAR_M.max(self.accuracy_m);
+        // Both ways are off, each by as much as its fixes.
+        let near_m =
+            (RETRACE_ACCURACIES * self.accuracy_m).clamp(RETRACE_NEAR_M, RETRACE_NEAR_M_MAX);
         let (step_east, step_north) = (
             crumb.place.east_m - last.place.east_m,
             crumb.place.north_m - last.place.north_m,

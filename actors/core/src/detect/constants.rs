@@ -52,8 +52,12 @@ pub(super) const SHAKE_STD_MPS2: f32 = 8.5;
 pub(super) const STEPS_LOG_ODDS: f32 = 0.6;
 /// … and where not. Counters run up to 10 s late (research 2), so both are small beside acceleration.
 pub(super) const STEPS_SILENT_LOG_ODDS: f32 = -0.4;
-/// How long a rise of the counter is lately.
+/// How long a rise of the counter is lately, at most …
 pub(super) const STEPS_WITHIN_MS: u32 = 4_000;
+/// … and at least, where it speaks on change.
+pub(super) const STEPS_WITHIN_MS_MIN: u32 = 2_000;
+/// Seconds running without a rise by which a counter shows that it speaks each second.
+pub(super) const STEPS_IDLE_SEC_MIN: u8 = 3;
 /// Log-odds of the phone's recogniser at full confidence. It lags by tens of seconds (research 2): a hint.
 pub(super) const ACTIVITY_WEIGHT: f32 = 0.3;
 
@@ -170,6 +174,9 @@ pub(super) const LANDING_MS_MAX: u32 = 10_000;
 /// A ride is an event from this height on, metres: less than the lowest storey (2.7 m), more than a door's pressure
 /// step.
 pub(super) const RIDE_HEIGHT_M_MIN: f32 = 1.8;
+/// The same where the body is measured and no push was felt, metres: phones that reduce their motion smooth it away,
+/// and only a storm moves the air of a building by as much as a storey (research 2.0: drift of 0.1 hPa in 10 min).
+pub(super) const RIDE_UNFELT_HEIGHT_M_MIN: f32 = 2.3;
 /// A ride told by acceleration alone is an event from here on.
 pub(super) const RIDE_ALONE_MS_MIN: u32 = 4_000;
 /// A session that begins in a vehicle shows no speed until its first fix: time to it under open sky with some margin
@@ -196,12 +203,6 @@ pub(super) const PARKED_SEEN_MS_MIN: u32 = 12_000;
 /// Walking this long says that the vehicle was left.
 pub(super) const PARKED_WALK_MS_MIN: u32 = 5_000;
 
-// --- Floors -----------------------------------------------------------------------------------------------------
-
-/// Height of a storey where it is not known, metres (research 2.0).
-pub(super) const STOREY_HEIGHT_M: f32 = 3.8;
-/// By how much a ground storey is taller, metres, where it is not known whether it was crossed.
-pub(super) const GROUND_STOREY_EXTRA_M: f32 = 0.7;
 /// Log-odds of driving in a second without a speed: a vehicle must have been seen to move.
 pub(super) const DRIVE_UNSEEN_LOG_ODDS: f32 = -0.15;
 /// What entering a vehicle costs in a second without a speed: it must have been seen to move.
@@ -235,8 +236,16 @@ pub(super) const GATE_PAUSE_MS_MIN: u32 = 3_000;
 pub(super) const GATE_PAUSE_MS_MAX: u32 = 90_000;
 /// Seconds of walking before it, so that it is on the way.
 pub(super) const GATE_WALK_SEC: u8 = 5;
-/// Seconds of walking after which it has gone on.
-pub(super) const GATE_RESUME_SEC: u8 = 3;
+/// Evidence for rest that adds up to a pause: three seconds at rest.
+pub(super) const GATE_PAUSE_EVIDENCE: f32 = 2.8;
+/// Evidence for gait after which it has gone on: three seconds of a clear walk; who fidgets has not.
+pub(super) const GATE_RESUME_EVIDENCE: f32 = 4.0;
+/// Evidence of a second that counts as walking.
+pub(super) const GATE_GAIT_LOG_ODDS: f32 = 0.3;
+/// From the end of the wait for an elevator to its start, at most: into the cabin, and the doors.
+pub(super) const GATE_TO_CABIN_MS: u32 = 16_000;
+/// From a gate to the foot of the stairs, at least: less is their landing.
+pub(super) const GATE_TO_STAIRS_MS: u32 = 3_000;
 /// The decision is taken this long after the pause: the position decays some seconds behind a door (research 3: 12 s).
 pub(super) const GATE_DECIDE_MS: u32 = 20_000;
 /// A pause on foot with nothing else known.
@@ -268,7 +277,7 @@ pub(super) const GATE_FIELD_LOG_ODDS: f32 = 0.4;
 /// By this much, µT: a steel frame at arm's length.
 pub(super) const GATE_FIELD_UT: f32 = 12.0;
 /// Near the address …
-pub(super) const GATE_NEAR_LOG_ODDS: f32 = 0.8;
+pub(super) const GATE_NEAR_LOG_ODDS: f32 = 1.4;
 /// … within this, metres.
 pub(super) const GATE_NEAR_M: f32 = 60.0;
 /// Far from it …
@@ -276,7 +285,7 @@ pub(super) const GATE_AWAY_LOG_ODDS: f32 = -1.5;
 /// … beyond this, metres.
 pub(super) const GATE_AWAY_M: f32 = 150.0;
 /// A short pause is a glance at the phone as often.
-pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.4;
+pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.8;
 /// Shorter than this, milliseconds.
 pub(super) const GATE_SHORT_MS: u32 = 5_000;
 /// After a climb or ride the doors are those of flats.
@@ -289,6 +298,8 @@ pub(super) const GATE_CABIN_SEC: u8 = 9;
 pub(super) const GATE_INSIDE_ACCURACY_M: f32 = 40.0;
 /// A turn between this and its mirror, radians, is turning back: 180° less a third of a right angle.
 pub(super) const GATE_BACK_RAD: f32 = 2.4;
+/// By positions: the cosine between the way there and the way on is at most this.
+pub(super) const GATE_BACK_COSINE: f32 = -0.5;
 /// Ways shorter than this have no direction, metres.
 pub(super) const GATE_LEG_M: f32 = 8.0;
 /// The most without a door's pressure and without a known gate: a confidence of 0.6 (research 2.6).
@@ -302,8 +313,18 @@ pub(super) const CRUMB_M: f32 = 5.0;
 pub(super) const CRUMB_ACCURACY_M_MAX: f32 = 25.0;
 /// Weight of a new fix in the smoothed place.
 pub(super) const CRUMB_NEW: f32 = 0.4;
-/// The way back runs within this of the way there, metres, or within the accuracy.
+/// The way back runs within this of the way there, metres …
 pub(super) const RETRACE_NEAR_M: f32 = 8.0;
+/// … or within so many times the accuracy, of which each of the two ways has its own …
+pub(super) const RETRACE_ACCURACIES: f32 = 1.4;
+/// … but no more than this: the other side of the street.
+pub(super) const RETRACE_NEAR_M_MAX: f32 = 18.0;
+/// Where no body is measured it is an event from this length on, metres: positions wander.
+pub(super) const RETRACE_UNSEEN_M_MIN: f32 = 25.0;
+/// Evidence of a second that counts as walking, or against it as rest.
+pub(super) const REST_LOG_ODDS: f32 = 0.3;
+/// Seconds at rest from which on the path stands still.
+pub(super) const REST_SEC_MIN: u8 = 3;
 /// It runs against it: the cosine is at most this.
 pub(super) const RETRACE_COSINE_MAX: f32 = -0.6;
 /// It is gone within this of the way there.
@@ -311,9 +332,9 @@ pub(super) const RETRACE_WITHIN_MS: u32 = 180_000;
 /// It is an event from this length on, metres, or from the accuracy on.
 pub(super) const RETRACE_M_MIN: f32 = 15.0;
 /// Crumbs running that do not lie on the way there end it.
-pub(super) const RETRACE_MISSES_MAX: u8 = 2;
+pub(super) const RETRACE_MISSES_MAX: u8 = 3;
 /// A stay of this length at the turn makes it a visit to a door, and the way after it the way to the vehicle.
-pub(super) const VISIT_MS_MIN: u32 = 10_000;
+pub(super) const VISIT_MS_MIN: u32 = 14_000;
 /// Walking from one crumb to the next takes about this: longer is staying.
 pub(super) const VISIT_STRIDE_MS: u32 = 5_000;
 /// The stay may end this long before the turn, and begin this long after it, as the path has it.

@@ -4,18 +4,20 @@ use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CABIN_SEC,
-    GATE_CAP_LOG_ODDS, GATE_CLIMBED_M, GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO,
-    GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT, GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M,
-    GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_LOG_ODDS_MIN,
-    GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN,
-    GATE_RESUME_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS, GATE_SWING_M,
-    GATE_SWING_NOISE, GATE_WALK_SEC,
+    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_COSINE, GATE_BACK_RAD, GATE_BASE_LOG_ODDS,
+    GATE_CABIN_SEC, GATE_CAP_LOG_ODDS, GATE_CLIMBED_M, GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN,
+    GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT, GATE_GAIT_LOG_ODDS,
+    GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS,
+    GATE_KNOWN_M, GATE_LEG_M, GATE_LOG_ODDS_MIN, GATE_NEAR_LOG_ODDS, GATE_NEAR_M,
+    GATE_NO_SWING_LOG_ODDS, GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN,
+    GATE_RESUME_EVIDENCE, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS, GATE_SWING_M,
+    GATE_SWING_NOISE, GATE_TO_CABIN_MS, GATE_TO_STAIRS_MS, GATE_WALK_SEC, STOPPED_MS_MIN,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::timeline::EventLog;
+use crate::window::WINDOW_MS;
 
 /// A pause that may be a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,8 @@ struct Pause {
     /// Where the walk came from, and where the pause is.
     from: Option<Place>,
     place: Option<Place>,
+    /// Fixes that `place` is the mean of.
+    fixes: u8,
     yaw_rad: f32,
     has_pressure: bool,
     has_swing: bool,
@@ -38,23 +42,48 @@ struct Pause {
     end_m: Option<f32>,
 }
 
+/// Places kept for the direction of the walk, some seconds apart.
+const PLACES: usize = 4;
+
+/// Evidence that adds up since a second, for the change from walking to rest or back.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Turn {
+    since_ms: u32,
+    sum: f32,
+}
+
+impl Turn {
+    /// Adds a second's evidence; what falls to nothing begins anew.
+    fn add(&mut self, t_ms: u32, evidence: f32) {
+        if self.sum <= 0.0 {
+            *self = Self {
+                since_ms: t_ms,
+                sum: 0.0,
+            };
+        }
+        self.sum = (self.sum + evidence).max(0.0);
+    }
+}
+
 /// Finds gates.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GateDetector {
     /// Seconds of walking before, as far as they count.
     walk_sec: u8,
-    /// Seconds of rest or of walking running.
-    rest_sec: u8,
-    gait_sec: u8,
+    /// For rest while walking, for walking while at rest.
+    turn: Turn,
+    is_resting: bool,
     pause: Option<Pause>,
-    /// Place and time of the newest usable fix, and of one some seconds before.
-    places: [Option<(u32, Place)>; 2],
+    /// Time and place of usable fixes some seconds apart, the newest last.
+    places: [Option<(u32, Place)>; PLACES],
     accuracy_m: f32,
     last_height_m: Option<f32>,
     /// Usual change of height from second to second, metres.
     noise_m: f32,
     /// A climb or ride was seen since the vehicle was left.
     is_inside: bool,
+    /// A stay near the address that ended with turning back: what follows is no approach.
+    is_return: bool,
 }
 
 impl Detector for GateDetector {
@@ -72,33 +101,24 @@ impl Detector for GateDetector {
             };
             return;
         }
-        if log.open_event(EventType::Elevator).is_some()
-            || log.open_event(EventType::Stairs).is_some()
-        {
-            self.is_inside = true;
-            self.pause = None;
-            self.walk_sec = 0;
-        }
         let swing_m = self.swing(observation);
         self.follow(observation);
+        self.see_climb(context, log);
         let gait = observation.gait.log_odds;
-        (self.rest_sec, self.gait_sec) = if gait < -0.3 {
-            (self.rest_sec.saturating_add(1), 0)
-        } else if gait > 0.3 {
-            (0, self.gait_sec.saturating_add(1))
-        } else {
-            (self.rest_sec, self.gait_sec)
-        };
-        if self.gait_sec > 0 {
+        self.turn
+            .add(t_ms, if self.is_resting { gait } else { -gait });
+        if gait > GATE_GAIT_LOG_ODDS && !self.is_resting {
             self.walk_sec = self.walk_sec.saturating_add(1).min(60);
         }
-        self.begin(context, observation, log);
+        if self.is_resting && self.turn.sum >= GATE_RESUME_EVIDENCE {
+            self.resume(observation);
+        } else if !self.is_resting && self.turn.sum >= GATE_PAUSE_EVIDENCE {
+            self.is_resting = true;
+            let since_ms = core::mem::take(&mut self.turn).since_ms;
+            self.begin(context, observation, since_ms, log);
+        }
         if let Some(pause) = &mut self.pause {
             pause.look(observation, swing_m);
-            if pause.end_ms.is_none() && self.gait_sec >= GATE_RESUME_SEC {
-                pause.end_ms = Some(t_ms.saturating_sub(u32::from(GATE_RESUME_SEC - 1) * 1_000));
-                pause.end_m = observation.height_m;
-            }
         }
         if self.climbed(observation) {
             self.pause = None;
@@ -126,12 +146,47 @@ impl GateDetector {
         Some(if is_swing { leap_m } else { 0.0 })
     }
 
+    /// A climb or ride has opened: the pause before it was the wait for the elevator, or it was a gate on the way.
+    fn see_climb(&mut self, context: &SessionContext, log: &mut EventLog) {
+        let climb = |event_type, apart_ms| {
+            let event = log.open_event(event_type)?;
+            Some((event.t_start_ms, apart_ms))
+        };
+        let Some((start_ms, apart_ms)) = climb(EventType::Elevator, GATE_TO_CABIN_MS)
+            .or_else(|| climb(EventType::Stairs, GATE_TO_STAIRS_MS))
+        else {
+            return;
+        };
+        let was_before = self
+            .pause
+            .and_then(|pause| pause.end_ms)
+            .is_some_and(|end_ms| start_ms >= end_ms.saturating_add(apart_ms));
+        if was_before {
+            self.decide(context, u32::MAX, log);
+        }
+        self.pause = None;
+        self.is_inside = true;
+        self.walk_sec = 0;
+    }
+
+    /// The walk goes on.
+    fn resume(&mut self, observation: &Observation<'_>) {
+        self.is_resting = false;
+        let since_ms = core::mem::take(&mut self.turn).since_ms;
+        // What was walked to tell is walked.
+        self.walk_sec = (observation.window.end_ms().saturating_sub(since_ms) / WINDOW_MS) as u8;
+        if let Some(pause) = self.pause.as_mut().filter(|pause| pause.end_ms.is_none()) {
+            pause.end_ms = Some(since_ms);
+            pause.end_m = observation.height_m;
+        }
+    }
+
     /// Whether the pause was the wait for an elevator: a few steps, and at rest the way led up or down.
     fn climbed(&self, observation: &Observation<'_>) -> bool {
         let Some(before_m) = self.pause.and_then(|pause| pause.end_m) else {
             return false;
         };
-        self.rest_sec > 0
+        self.is_resting
             && self.walk_sec <= GATE_CABIN_SEC
             && observation
                 .height_m
@@ -144,41 +199,49 @@ impl GateDetector {
             if fix.accuracy_m > GATE_NEAR_M {
                 continue;
             }
-            match self.places[1] {
+            match self.places[PLACES - 1] {
                 Some((t_ms, _)) if fix.t_ms.saturating_sub(t_ms) < 4_000 => {}
-                newest => self.places = [newest, Some((fix.t_ms, fix.place))],
+                _ => {
+                    self.places.rotate_left(1);
+                    self.places[PLACES - 1] = Some((fix.t_ms, fix.place));
+                }
             }
         }
     }
 
+    fn newest_place(&self) -> Option<Place> {
+        self.places[PLACES - 1].map(|(_, place)| place)
+    }
+
+    /// A rest has begun.
     fn begin(
         &mut self,
         context: &SessionContext,
         observation: &Observation<'_>,
+        since_ms: u32,
         log: &mut EventLog,
     ) {
-        let rest_ms = u32::from(self.rest_sec) * 1_000;
-        let is_open = self.pause.is_some_and(|pause| pause.end_ms.is_none());
-        // A few steps from one pause to the next lead into a cabin.
+        // A few steps from one pause to the next lead into a cabin, or the first one was left in between.
         let walk_sec = if self.pause.is_some() {
             GATE_CABIN_SEC + 1
         } else {
             GATE_WALK_SEC
         };
-        if is_open || rest_ms < GATE_PAUSE_MS_MIN || self.walk_sec < walk_sec {
+        if self.is_inside || self.is_return || self.walk_sec < walk_sec {
             return;
         }
         // Two gates close to each other: the first is decided as it stands.
         self.decide(context, u32::MAX, log);
-        self.walk_sec = 0;
         let window = observation.window;
+        let oldest = self.places.iter().flatten().next();
         self.pause = Some(Pause {
-            start_ms: window.end_ms().saturating_sub(rest_ms),
+            start_ms: since_ms,
             end_ms: None,
             accuracy_m: self.accuracy_m,
             field_ut: window.magnetic_ut,
-            from: self.places[0].map(|(_, place)| place),
-            place: self.places[1].map(|(_, place)| place),
+            from: oldest.map(|&(_, place)| place),
+            place: self.newest_place(),
+            fixes: 1,
             yaw_rad: 0.0,
             has_pressure: observation.height_m.is_some(),
             has_swing: false,
@@ -198,6 +261,7 @@ impl GateDetector {
         let Some(end_ms) = pause.end_ms else {
             if t_ms.saturating_sub(pause.start_ms) > GATE_PAUSE_MS_MAX {
                 self.pause = None;
+                self.is_return |= pause.is_near(context);
             }
             return;
         };
@@ -206,11 +270,14 @@ impl GateDetector {
         }
         self.pause = None;
         let wait_ms = end_ms.saturating_sub(pause.start_ms);
-        let here = self.places[1].map(|(_, place)| place);
-        if wait_ms > GATE_PAUSE_MS_MAX || pause.goes_back(here) {
+        if !(GATE_PAUSE_MS_MIN..=GATE_PAUSE_MS_MAX).contains(&wait_ms) {
             return;
         }
-        let log_odds = pause.log_odds(context, wait_ms, self.is_inside || pause.is_inside);
+        if pause.goes_back(self.newest_place()) {
+            self.is_return |= wait_ms >= STOPPED_MS_MIN && pause.is_near(context);
+            return;
+        }
+        let log_odds = pause.log_odds(context, wait_ms);
         if log_odds >= GATE_LOG_ODDS_MIN {
             let metadata = Metadata::Gate {
                 wait_sec: (wait_ms + 500) / 1_000,
@@ -247,6 +314,9 @@ impl Pause {
             }
         }
         for fix in window.fixes.iter().flatten() {
+            if self.end_ms.is_none() && fix.accuracy_m <= GATE_INSIDE_ACCURACY_M {
+                self.stay_at(fix.place);
+            }
             self.has_decay |=
                 fix.accuracy_m >= GATE_DECAY_M_MIN.max(GATE_DECAY_RATIO * self.accuracy_m);
         }
@@ -256,6 +326,27 @@ impl Pause {
         {
             self.has_decay = true;
         }
+    }
+
+    /// Where one stays is known better with every fix.
+    fn stay_at(&mut self, place: Place) {
+        self.fixes = self.fixes.saturating_add(1);
+        let share = 1.0 / f32::from(self.fixes);
+        self.place = Some(self.place.map_or(place, |before| Place {
+            east_m: before.east_m + share * (place.east_m - before.east_m),
+            north_m: before.north_m + share * (place.north_m - before.north_m),
+        }));
+    }
+
+    /// Metres from the address, beyond what it may be off.
+    fn away_m(&self, context: &SessionContext) -> Option<f32> {
+        let away_m = self.place?.distance_m(Place::default());
+        Some((away_m - context.accuracy_m).max(0.0))
+    }
+
+    fn is_near(&self, context: &SessionContext) -> bool {
+        self.away_m(context)
+            .is_some_and(|away_m| away_m <= GATE_NEAR_M)
     }
 
     /// Whether the walk turned round: then it was not a passage, but where the way ended.
@@ -270,11 +361,11 @@ impl Pause {
         let (came, goes) = (place.distance_m(from), here.distance_m(place));
         let along = (place.east_m - from.east_m) * (here.east_m - place.east_m)
             + (place.north_m - from.north_m) * (here.north_m - place.north_m);
-        came >= GATE_LEG_M && goes >= GATE_LEG_M && along < -0.5 * came * goes
+        let leg_m = GATE_LEG_M;
+        came >= leg_m && goes >= leg_m && along < GATE_BACK_COSINE * came * goes
     }
 
-    fn log_odds(&self, context: &SessionContext, wait_ms: u32, is_inside: bool) -> f32 {
-        let address = Place::default();
+    fn log_odds(&self, context: &SessionContext, wait_ms: u32) -> f32 {
         let is_known = self.place.is_some_and(|place| {
             let near_m = GATE_KNOWN_M.max(self.accuracy_m);
             context
@@ -283,9 +374,7 @@ impl Pause {
                 .chain(&context.entrance)
                 .any(|gate| gate.distance_m(place) <= near_m)
         });
-        let away_m = self
-            .place
-            .map(|place| (place.distance_m(address) - context.accuracy_m).max(0.0));
+        let away_m = self.away_m(context);
         let mut log_odds = GATE_BASE_LOG_ODDS;
         if is_known {
             log_odds += GATE_KNOWN_LOG_ODDS;
@@ -295,7 +384,7 @@ impl Pause {
         } else if self.has_pressure {
             log_odds += GATE_NO_SWING_LOG_ODDS;
         }
-        if self.has_decay && !is_inside {
+        if self.has_decay && !self.is_inside {
             log_odds += GATE_DECAY_LOG_ODDS;
         }
         if self.has_field_change {
@@ -309,7 +398,7 @@ impl Pause {
         if wait_ms < GATE_SHORT_MS {
             log_odds += GATE_SHORT_LOG_ODDS;
         }
-        if is_inside {
+        if self.is_inside {
             log_odds += GATE_INSIDE_LOG_ODDS;
         }
         // Without a door's pressure or a known gate nobody can be sure (research 2.6).

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, GAIT_LOG_ODDS_MAX,
-    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, SHAKE_STD_MPS2, STEPS_LOG_ODDS,
-    STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
+    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, SHAKE_STD_MPS2,
+    STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
+    STEPS_WITHIN_MS_MIN,
 };
 use crate::window::Window;
 
@@ -17,6 +18,10 @@ pub(super) struct MotionState {
     last_step_ms: Option<u32>,
     /// Whether the counter speaks even where it does not rise, or has risen at all: then its silence is rest.
     counts_steps: bool,
+    /// Seconds running in which it spoke and did not rise, as far as they count.
+    idle_sec: u8,
+    /// Milliseconds that usually lie between two rises on a walk; 0 before the first two.
+    usual_ms: f32,
 }
 
 /// What one second says of the body.
@@ -31,16 +36,44 @@ pub(super) struct Gait {
 }
 
 impl MotionState {
+    /// Takes what the step counter says; whether somebody walks by it.
+    fn count_steps(&mut self, window: &Window) -> bool {
+        let since_ms = self
+            .last_step_ms
+            .map(|last_ms| window.t_ms.saturating_sub(last_ms));
+        match window.steps {
+            Some(0) => {
+                self.idle_sec = self.idle_sec.saturating_add(1);
+                self.counts_steps |= self.idle_sec >= STEPS_IDLE_SEC_MIN;
+            }
+            Some(_) => {
+                self.idle_sec = 0;
+                self.counts_steps = true;
+                self.last_step_ms = Some(window.t_ms);
+                if let Some(apart_ms) = since_ms.filter(|&apart_ms| apart_ms <= STEPS_WITHIN_MS) {
+                    let apart_ms = apart_ms as f32;
+                    let new = if self.usual_ms > 0.0 { 0.2 } else { 1.0 };
+                    self.usual_ms += new * (apart_ms - self.usual_ms);
+                }
+                return true;
+            }
+            None => {}
+        }
+        // One that speaks each second is believed at once, one that speaks on change after twice its usual interval.
+        let within_ms = if self.idle_sec > 0 {
+            0
+        } else if self.usual_ms > 0.0 {
+            ((2.0 * self.usual_ms) as u32).clamp(STEPS_WITHIN_MS_MIN, STEPS_WITHIN_MS)
+        } else {
+            STEPS_WITHIN_MS
+        };
+        since_ms.is_some_and(|since_ms| since_ms < within_ms)
+    }
+
     /// Looks at the next second.
     pub(super) fn observe(&mut self, window: &Window) -> Gait {
         let stepped = window.steps.is_some_and(|steps| steps > 0);
-        if stepped {
-            self.last_step_ms = Some(window.t_ms);
-            self.counts_steps = true;
-        }
-        let steps_lately = self
-            .last_step_ms
-            .is_some_and(|last_ms| window.t_ms.saturating_sub(last_ms) < STEPS_WITHIN_MS);
+        let steps_lately = self.count_steps(window);
         let by_counter = if !self.counts_steps {
             0.0
         } else if steps_lately {

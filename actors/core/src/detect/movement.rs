@@ -132,7 +132,9 @@ impl MovementDetector {
             .get_mut(usize::from(self.done)..usize::from(self.filled));
         for kept in waiting.into_iter().flatten() {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
-            let is_within = middle_ms > leg.from_ms.saturating_sub(WINDOW_MS)
+            // A phone's own speed is that of the moment: it holds since the fix before.
+            let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
+            let is_within = middle_ms > leg.from_ms.saturating_sub(early_ms)
                 && middle_ms <= leg.to_ms + WINDOW_MS;
             // A speed holds for its own seconds, a displacement for the middle of its time.
             let holds = if leg.sees_walk {

@@ -8,7 +8,7 @@ use super::constants::{
     REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
-use crate::window::{Fix, Window};
+use crate::window::{Fix, WINDOW_MS, Window};
 
 /// Fixes kept for displacement: at 5 s apart the last half minute.
 const KEPT: usize = 8;
@@ -39,6 +39,8 @@ pub(super) struct Leg {
     pub to_ms: u32,
     /// Speed over ground in that time, m/s.
     pub speed_mps: f32,
+    /// Whether it is the phone's own speed.
+    pub is_own: bool,
     /// Whether it is the phone's own speed, of an accuracy at which walking is told from rest.
     pub sees_walk: bool,
     /// For walking where positive, for staying where negative; it holds for the middle of the last
@@ -62,6 +64,7 @@ impl PositionTrack {
     }
 
     fn see(&mut self, fix: &Fix) -> Option<Leg> {
+        let before_ms = self.last_ms;
         if let Some(last_ms) = self.last_ms {
             let interval_ms = (fix.t_ms.saturating_sub(last_ms) as f32).min(20_000.0);
             self.usual_interval_ms += 0.15 * (interval_ms - self.usual_interval_ms);
@@ -98,7 +101,10 @@ impl PositionTrack {
         match (fix.speed_mps, by_displacement) {
             (Some(speed_mps), _) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
                 let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-                let apart_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
+                let usual_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
+                let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
+                    (fix.t_ms - before_ms).clamp(usual_ms, usual_ms + 2 * WINDOW_MS)
+                });
                 // Good enough for that, the phone's own speed tells walking from rest at once.
                 let by_speed = (GAIT_BY_SPEED_SLOPE * (speed_mps - GAIT_BY_SPEED_MPS))
                     .clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX);
@@ -106,6 +112,7 @@ impl PositionTrack {
                     from_ms: fix.t_ms.saturating_sub(apart_ms),
                     to_ms: fix.t_ms,
                     speed_mps,
+                    is_own: true,
                     sees_walk,
                     gait: if sees_walk { Some(by_speed) } else { gait },
                 })
@@ -114,6 +121,7 @@ impl PositionTrack {
                 from_ms,
                 to_ms: fix.t_ms,
                 speed_mps,
+                is_own: false,
                 sees_walk: false,
                 gait,
             }),

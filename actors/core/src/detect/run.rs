@@ -8,7 +8,8 @@ use super::constants::{
     CONFIDENCE_BY_POSITION, CONFIDENCE_EVIDENCE, CONFIDENCE_SPEED, CONFIDENCE_SPEED_MPS,
     DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
     PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
-    STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
+    RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
+    WALK_SPEED_MPS_MAX,
 };
 use super::decode::State;
 use super::floors::floors_of;
@@ -154,8 +155,15 @@ impl Run {
                     && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
             State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
-            // A cabin pushes; where it did not, the air did.
-            State::Ride => self.push_sec > 0 && self.is_straight(RIDE_HEIGHT_M_MIN),
+            // A cabin pushes; where it did not, the air did, unless the way is long.
+            State::Ride => {
+                let min_m = if self.push_sec > 0 {
+                    RIDE_HEIGHT_M_MIN
+                } else {
+                    RIDE_UNFELT_HEIGHT_M_MIN
+                };
+                self.is_straight(min_m)
+            }
             State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
         }
     }

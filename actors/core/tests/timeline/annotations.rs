@@ -1,0 +1,168 @@
+//! Gates and ways gone twice, and rides that nothing but the barometer shows.
+
+use porchlight_schema::event::{Event, EventType};
+use porchlight_schema::sample::Sample;
+
+use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
+
+const NORTH: Act = Act::Walk { heading_deg: 0.0 };
+const SOUTH: Act = Act::Walk { heading_deg: 180.0 };
+const EAST: Act = Act::Walk { heading_deg: 90.0 };
+
+const NO_BAROMETER: Phone = Phone {
+    pressure: false,
+    ..Phone::ALL
+};
+
+fn events(address: (f64, f64), script: &[(Act, u32)], phone: Phone) -> Vec<Event> {
+    let context = context_at(address.0, address.1);
+    events_of(&context, &samples(script, phone, 11), 60)
+}
+
+fn is_near(event: &Event, from_sec: u32, to_sec: u32, off_sec: u32) -> bool {
+    event.t_start_ms.abs_diff(from_sec * 1_000) <= off_sec * 1_000
+        && event
+            .t_end_ms
+            .is_some_and(|t_ms| t_ms.abs_diff(to_sec * 1_000) <= off_sec * 1_000)
+}
+
+#[test]
+fn a_pause_on_the_approach_is_a_gate() {
+    // 40 s to the gate, 26 m on to the door, a stay, and back.
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 15),
+        (NORTH, 20),
+        (Act::Stay, 30),
+        (SOUTH, 60),
+    ];
+    for phone in [Phone::ALL, NO_BAROMETER] {
+        let events = events((0.0, 78.0), &script, phone);
+        let gates = of_type(&events, EventType::Gate);
+        assert_eq!(gates.len(), 1, "the stay at the door is none: {events:?}");
+        assert!(is_near(&gates[0], 60, 75, 3), "{gates:?}");
+    }
+}
+
+#[test]
+fn a_pause_far_from_the_address_is_no_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 15),
+        (NORTH, 60),
+        (Act::Stay, 20),
+    ];
+    let events = events((0.0, 600.0), &script, Phone::ALL);
+    assert_eq!(of_type(&events, EventType::Gate), [], "{events:?}");
+}
+
+#[test]
+fn the_wait_for_an_elevator_is_no_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 20),
+        (NORTH, 4),
+        (Act::Stay, 4),
+        (Act::Ride { mps: 1.0 }, 12),
+        (NORTH, 10),
+        (Act::Stay, 20),
+    ];
+    let events = events((0.0, 60.0), &script, Phone::ALL);
+    assert_eq!(of_type(&events, EventType::Elevator).len(), 1, "{events:?}");
+    assert_eq!(of_type(&events, EventType::Gate), [], "{events:?}");
+}
+
+/// A gate that is followed by stairs at once is not forgotten when the stairs are recognised.
+#[test]
+fn a_gate_before_stairs_is_a_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 12),
+        (NORTH, 8),
+        (
+            Act::Stairs {
+                mps: 0.3,
+                heading_deg: 0.0,
+            },
+            20,
+        ),
+        (Act::Stay, 20),
+    ];
+    let events = events((0.0, 60.0), &script, Phone::ALL);
+    assert_eq!(of_type(&events, EventType::Stairs).len(), 1, "{events:?}");
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    assert!(is_near(&gates[0], 60, 72, 3), "{gates:?}");
+}
+
+/// Phones that reduce their motion themselves may smooth the pushes of a cabin away.
+#[test]
+fn a_ride_that_is_not_felt_is_found_by_its_height() {
+    let script = [
+        (NORTH, 30),
+        (Act::Stay, 15),
+        (Act::Ride { mps: 1.0 }, 12),
+        (Act::Stay, 5),
+        (NORTH, 20),
+    ];
+    let mut all = samples(&script, Phone::ALL, 5);
+    for owned in &mut all {
+        if let Owned::Imu { t_ms, accel } = owned
+            && (30_000..62_000).contains(t_ms)
+        {
+            accel[2].fill(9.81);
+        }
+    }
+    let found = events_of(&context_at(0.0, 40.0), &all, 60);
+    let rides = of_type(&found, EventType::Elevator);
+    assert_eq!(rides.len(), 1, "{found:?}");
+    assert!(is_near(&rides[0], 45, 57, 3), "{rides:?}");
+}
+
+#[test]
+fn a_look_round_at_the_turn_is_no_visit() {
+    let script = [
+        (NORTH, 60),
+        (Act::Stay, 11),
+        (SOUTH, 30),
+        (EAST, 40),
+        (Act::Stay, 30),
+    ];
+    for phone in [Phone::ALL, NO_BAROMETER] {
+        let events = events((52.0, 39.0), &script, phone);
+        let ways = of_type(&events, EventType::Backtracking);
+        assert_eq!(ways.len(), 1, "{events:?}");
+        assert!(is_near(&ways[0], 71, 101, 8), "{ways:?}");
+    }
+}
+
+/// Back the way one came to the door that was missed, a stay there, and on the same way to the vehicle.
+#[test]
+fn the_stay_at_the_door_ends_the_way_back() {
+    let script = [(NORTH, 90), (SOUTH, 40), (Act::Stay, 25), (SOUTH, 40)];
+    let events = events((0.0, 65.0), &script, Phone::ALL);
+    let ways = of_type(&events, EventType::Backtracking);
+    assert_eq!(ways.len(), 1, "{events:?}");
+    assert!(is_near(&ways[0], 90, 130, 8), "{ways:?}");
+}
+
+/// At rest fixes wander as far as a short walk there and back.
+#[test]
+fn fixes_that_wander_at_rest_are_no_way() {
+    let mut all = samples(&[(NORTH, 40), (Act::Stay, 120)], Phone::ALL, 5);
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Location(location)) = owned
+            && location.t_ms > 45_000
+        {
+            let phase = f64::from(location.t_ms) / 1_000.0 / 60.0 * std::f64::consts::TAU;
+            location.lat += 25.0 / 111_195.0 * libm::sin(phase);
+            location.speed_mps = None;
+        }
+    }
+    let found = events_of(&context_at(0.0, 400.0), &all, 60);
+    assert_eq!(of_type(&found, EventType::Backtracking), [], "{found:?}");
+}
