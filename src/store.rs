@@ -38,6 +38,11 @@
 //! **Failure is final.** After a failed write or sync nobody knows what the disk holds (a second `fsync` may succeed
 //! without having written anything). The store refuses everything and tells the binary, which exits and recovers.
 //!
+//! **A first write that hangs is met with a new process.** fjall's first write after a start may never end
+//! (fjall-rs/fjall#257). The thread that hangs can't be ended and holds the engine's lock, so that the store can't be opened
+//! a second time by the same process: `serve` puts a new process in its own place, under the same number and with the same
+//! arguments, after 1, 2 and 4 s, and then gives up. Commands that open the store for a moment say what is wrong instead.
+//!
 //! **An unreadable row is an error.** Each value's checksum covers its space and key too. What does not match is
 //! [`porchlight_actors::ports::StoreError::Corrupt`]; nothing reads as absent because it can't be read.
 //!

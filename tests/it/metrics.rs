@@ -136,6 +136,7 @@ fn page() -> String {
 fn label(label: &Label) -> String {
     let values: Vec<_> = match (label.name, label.values) {
         ("code", []) => vec!["the `code` of the problem, as the API's document lists them"],
+        ("route", _) => vec!["the path, as the API's document has it, or `unknown`"],
         ("version", _) => vec!["as `porchlight --version` says"],
         (_, values) => values.to_vec(),
     };
