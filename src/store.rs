@@ -10,6 +10,7 @@
 //!   engine.rs          an ordered key-value engine: engine/memory.rs for tests, engine/fjall.rs on disk
 //! cql.rs               the ports on ScyllaDB or Cassandra (cql/*.rs), for several nodes
 //! embedded.rs          opening the store on disk, with every check;  backup.rs  copying it while it runs
+//! migrate.rs           from the embedded store to a CQL cluster
 //! opened.rs            the store that a configuration names
 //! secrets.rs           the key files
 //! ```
@@ -37,6 +38,11 @@
 //! **Failure is final.** After a failed write or sync nobody knows what the disk holds (a second `fsync` may succeed
 //! without having written anything). The store refuses everything and tells the binary, which exits and recovers.
 //!
+//! **A first write that hangs is met with a new process.** fjall's first write after a start may never end
+//! (fjall-rs/fjall#257). The thread that hangs can't be ended and holds the engine's lock, so that the store can't be opened
+//! a second time by the same process: `serve` puts a new process in its own place, under the same number and with the same
+//! arguments, after 1, 2 and 4 s, and then gives up. Commands that open the store for a moment say what is wrong instead.
+//!
 //! **An unreadable row is an error.** Each value's checksum covers its space and key too. What does not match is
 //! [`porchlight_actors::ports::StoreError::Corrupt`]; nothing reads as absent because it can't be read.
 //!
@@ -56,6 +62,7 @@ pub mod embedded;
 pub mod engine;
 pub mod local;
 pub mod memory;
+pub mod migrate;
 pub mod opened;
 mod record;
 pub mod secrets;

@@ -10,6 +10,7 @@ use porchlight_bench::body::{Batch, BatchWriter};
 use porchlight_bench::sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::sample::proto;
 use processor_time::{ProcessorTime, SAMPLES};
 
 /// The batch that the load generator sends: 60 location samples of seven fields.
@@ -83,6 +84,12 @@ fn benches(criterion: &mut Criterion<ProcessorTime>) {
             // The yardstick: what the floor does.
             group.bench_function("serde_json into owned structs", |bencher| {
                 bencher.iter(|| serde_json::from_str::<Batch>(black_box(&text)));
+            });
+            let mut writer = BatchWriter::default();
+            let protobuf = writer.write_protobuf(7);
+            println!("{name}: {} bytes of protobuf", protobuf.len());
+            group.bench_function("protobuf: decode, check, pack", |bencher| {
+                bencher.iter(|| proto::decode_batch(black_box(protobuf)));
             });
         }
         group.bench_function("hash", |bencher| bencher.iter(|| black_box(&packed).hash()));

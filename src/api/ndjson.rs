@@ -207,6 +207,8 @@ impl Gateway {
             Ok(true) => {
                 let held = self.lines.held_bytes();
                 self.crowded = self.room.cover(&self.state.service, held).err();
+                // What unpacks to much must not keep the others waiting.
+                tokio::task::yield_now().await;
             }
             Ok(false) => self.has_ended = true,
             Err(problem) => {

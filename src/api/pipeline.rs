@@ -6,11 +6,14 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use actix_web::rt;
+use actix_web::rt::task::JoinHandle;
 use porchlight_actors::service::{AdmitError, IngestError, Permit, Service, Target};
 use porchlight_schema::sample::json::DecodedBatch;
 
 use super::problem::Problem;
 use super::telemetry::not_taken;
+use super::waking::together;
 
 /// Bytes that a connection may hold for what is on its way without asking the node.
 const HELD_BYTES_FREE: usize = 64 * 1024;
@@ -22,7 +25,8 @@ pub(super) struct Pipeline<A> {
 
 enum State {
     Done(Result<(), Problem>),
-    Commits(Pin<Box<dyn Future<Output = Result<(), IngestError>>>>),
+    /// In a task of its own: what was admitted is given back when it is durable, even while nobody reads the answers.
+    Commits(JoinHandle<Result<(), IngestError>>),
 }
 
 impl<A> Pipeline<A> {
@@ -61,13 +65,11 @@ impl<A> Pipeline<A> {
         batch: DecodedBatch,
     ) {
         let mut commits = Box::pin(async move {
-            service
-                .ingest(&target, permit, batch.seq, batch.batch)
-                .await
+            together(service.ingest(&target, permit, batch.seq, batch.batch)).await
         });
         let state = match poll_fn(|context| Poll::Ready(commits.as_mut().poll(context))).await {
             Poll::Ready(taken) => State::Done(taken.map_err(not_taken)),
-            Poll::Pending => State::Commits(commits),
+            Poll::Pending => State::Commits(rt::spawn(commits)),
         };
         self.waiting.push_back((answer, state));
     }
@@ -94,10 +96,13 @@ impl<A> Pipeline<A> {
             return Poll::Pending;
         };
         if let State::Commits(commits) = state {
-            let Poll::Ready(taken) = commits.as_mut().poll(context) else {
+            let Poll::Ready(taken) = Pin::new(commits).poll(context) else {
                 return Poll::Pending;
             };
-            *state = State::Done(taken.map_err(not_taken));
+            *state = State::Done(match taken {
+                Ok(taken) => taken.map_err(not_taken),
+                Err(_panic) => Err(Problem::internal("a batch's task panicked")),
+            });
         }
         Poll::Ready(())
     }

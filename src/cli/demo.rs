@@ -142,6 +142,7 @@ fn introduce(running: &Running, receiver: &str) -> anyhow::Result<()> {
         running.folder.display()
     )?;
     say!("  API        {}", running.url)?;
+    say!("  console    {}/console", running.url)?;
     say!("  operators  {}/metrics", running.ops_url)?;
     say!("  webhooks   to {receiver}, a receiver of this demo")?;
     say!("  key        {}", running.secret_key)?;

@@ -10,6 +10,7 @@ pub mod ownership;
 pub mod picture;
 pub mod score;
 pub mod session;
+mod storeys;
 pub mod timeline;
 pub mod webhook;
 pub mod window;

@@ -170,10 +170,29 @@ impl Scenario {
         if self.kind == Kind::MotionOnly && phone.kit.motion == MotionSensor::None {
             phone.kit.motion = MotionSensor::Motion;
         }
+        if self.kind == Kind::SpoofedWalk && self.kit.is_none() {
+            phone.kit = self.spoofers_kit(phone.kit);
+        }
         let plan = self.act(&world, &mut draw);
         let mut samples = phone.record(&plan.script, plan.claims.as_ref(), &world, seed);
         forgery::forge(self.kind, &plan, &world, &mut draw, &mut samples);
         Delivery::assemble(self, phone.kit, &world, plan, samples, &mut draw)
+    }
+
+    /// Of the phones that spoof some have no step counter, and some tell nothing else of their motion: chance of its
+    /// own, so that everything else stays as it is.
+    fn spoofers_kit(self, kit: Kit) -> Kit {
+        let mut draw = Draw::new(Rng::new(self.seed, 4), self.set);
+        let one_of_ten = draw.whole(0, 9);
+        Kit {
+            steps: one_of_ten > 1,
+            motion: if (2..=3).contains(&one_of_ten) {
+                MotionSensor::None
+            } else {
+                kit.motion
+            },
+            ..kit
+        }
     }
 
     pub(super) fn act(self, world: &World, draw: &mut Draw) -> Plan {

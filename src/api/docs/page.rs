@@ -361,7 +361,7 @@ pub(super) fn errors() -> Markup {
                 was half done: after 429 and 503 the same request may be sent again when `Retry-After` has passed."))
             dl.answers { @for code in Code::ALL {
                 dt id=(code.as_str()) { span.status.problem { (code.status().as_u16()) } " " code { (code.as_str()) } }
-                dd { p { strong { (code.title()) "." } " " (code.meaning()) } }
+                dd { (prose(&format!("**{}.** {}", code.title(), code.meaning()))) }
             } }
         }
     };

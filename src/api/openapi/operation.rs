@@ -242,9 +242,9 @@ fn problem_answer(status: u16, words: &BTreeSet<&'static str>) -> Value {
         .iter()
         .filter(|code| words.contains(code.as_str()))
         .collect();
-    let titles: Vec<_> = codes
+    let meanings: Vec<_> = codes
         .iter()
-        .map(|code| format!("`{}`: {}", code.as_str(), code.title().to_lowercase()))
+        .map(|code| format!("`{}`: {}", code.as_str(), code.meaning()))
         .collect();
     let headers: &[&str] = match status {
         401 => &["WWW-Authenticate"],
@@ -259,7 +259,7 @@ fn problem_answer(status: u16, words: &BTreeSet<&'static str>) -> Value {
         .map(|code| (code.as_str().to_owned(), problem_example(**code)))
         .collect();
     json!({
-        "description": format!("{}.", titles.join("; ")),
+        "description": meanings.join("\n\n"),
         "headers": header_references(headers),
         "content": { problem::MEDIA_TYPE: {
             "schema": {

@@ -27,19 +27,33 @@ function refreshing(root) {
   if (part) setTimeout(() => refresh(), Number(part.dataset.refresh));
 }
 
+let asking = false;
+let again = false;
+
+// One page is asked for at a time; what comes meanwhile is asked for once more.
 async function refresh() {
+  if (asking) {
+    again = true;
+    return;
+  }
   if (document.hidden) {
     document.addEventListener("visibilitychange", refresh, { once: true });
     return;
   }
+  asking = true;
+  again = false;
+  let wait = 0;
   try {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
     if (answer.redirected) return location.assign(answer.url);
     if (answer.ok) swap(await answer.text());
-    else setTimeout(refresh, 3000);
+    else wait = 3000;
   } catch {
-    setTimeout(refresh, 3000);
+    wait = 3000;
+  } finally {
+    asking = false;
   }
+  if (wait || again) setTimeout(refresh, wait || 500);
 }
 
 // Puts the main part of a page in the place of this one's, and the focus back to where it was. Where only parts differ
@@ -53,6 +67,7 @@ function swap(text) {
   const parts = [...now.querySelectorAll("[data-part]")];
   const fits = parts.length > 0 && state(now) === state(next) && parts.every((part) => next.querySelector("#" + part.id));
   const focused = document.activeElement?.id;
+  const moment = document.querySelector(".cursor:not([hidden])") && document.getElementById("moment").value;
   if (fits) {
     for (const part of parts) {
       const other = next.querySelector("#" + part.id);
@@ -66,6 +81,11 @@ function swap(text) {
     now.replaceChildren(...next.childNodes);
     alive(now);
     living(now);
+  }
+  const slider = document.getElementById("moment");
+  if (moment && slider) {
+    slider.value = moment;
+    slider.dispatchEvent(new Event("input"));
   }
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
@@ -102,7 +122,8 @@ function timing(root) {
   const curves = [...timeline.querySelectorAll("[data-series]")].map((row) => ({
     points: JSON.parse(row.dataset.series), decimals: Number(row.dataset.decimals), output: row.querySelector("output"),
   }));
-  const maps = [...document.querySelectorAll("[data-track]")].map((map) => ({
+  // Asked for anew each time: a live session's map is replaced without the curves.
+  const maps = () => [...document.querySelectorAll("[data-track]")].map((map) => ({
     points: JSON.parse(map.dataset.track), dot: map.querySelector(".here"),
   }));
   const length = Number(timeline.dataset.length);
@@ -117,7 +138,7 @@ function timing(root) {
       const point = near(points, second);
       output.textContent = Math.abs(point[0] - second) < Math.max(15, length / 100) ? point[1].toFixed(decimals) : "–";
     }
-    for (const { points, dot } of maps) {
+    for (const { points, dot } of maps()) {
       const point = near(points, second);
       const known = Math.abs(point[0] - second) < Math.max(15, length / 100);
       dot.setAttribute("cx", known ? point[1] : -20);

@@ -32,6 +32,8 @@ struct Shown {
     trace: Trace,
     messages: Vec<DeliveryRow>,
     endpoint: Option<EndpointId>,
+    /// Where the path image is, below our own host.
+    image: Option<String>,
 }
 
 impl Shown {
@@ -85,6 +87,12 @@ async fn read(visit: &Visit) -> Result<Shown, Problem> {
         }
     };
     let session_id = row.start.session_id;
+    let score = record.as_ref().and_then(|record| record.score.as_ref());
+    let images = score
+        .filter(|score| score.has_path)
+        .and(visit.state.images.as_ref());
+    let image = images.and_then(|images| images.url(&visit.http, session_id));
+    let image = image.and_then(|url| Some(url.get(url.find("/v1/")?..)?.to_owned()));
     let trace = trace::read(service.store().as_ref(), session_id).await?;
     let webhooks = visit.webhooks()?;
     let outbox = webhooks.outbox();
@@ -109,6 +117,7 @@ async fn read(visit: &Visit) -> Result<Shown, Problem> {
         trace,
         messages,
         endpoint,
+        image,
     })
 }
 
@@ -132,7 +141,7 @@ fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
             (insight::facts(frame, row, shown.pod.as_ref()))
         }
         @if let Some(score) = score { section.card aria-labelledby="scores" { h2 #scores { "Scores" } (scores::tiles(score)) } }
-        section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) }
+        section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) (image(shown.image.as_deref())) }
         section.card #part-time data-part="" aria-labelledby="when" { h2 #when { "When" }
             @if shown.trace.is_cut { (notice(Notice::Note, "This session sent more than is drawn here: the curves and the map end early.")) }
             @if shown.trace.samples == 0 { p.faint { "No telemetry came yet." } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
@@ -179,6 +188,18 @@ fn event_table(events: &[Event]) -> Markup {
                         td.opt { (timeline::detail(event)) }
                     } } }
                 } }
+            }
+        }
+    }
+}
+
+/// The picture that the insight links to.
+fn image(address: Option<&str>) -> Markup {
+    html! {
+        @if let Some(address) = address {
+            details { summary { "The path image" }
+                p.help { "The picture behind the insight's " code { "pathImageUrl" } ": a signed link, good for who has it." }
+                a href=(address) { img.path src=(address) alt="The way of this session, as the path image shows it" loading="lazy"; }
             }
         }
     }

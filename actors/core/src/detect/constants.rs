@@ -203,12 +203,6 @@ pub(super) const PARKED_SEEN_MS_MIN: u32 = 12_000;
 /// Walking this long says that the vehicle was left.
 pub(super) const PARKED_WALK_MS_MIN: u32 = 5_000;
 
-// --- Floors -----------------------------------------------------------------------------------------------------
-
-/// Height of a storey where it is not known, metres (research 2.0).
-pub(super) const STOREY_HEIGHT_M: f32 = 3.8;
-/// By how much a ground storey is taller, metres, where it is not known whether it was crossed.
-pub(super) const GROUND_STOREY_EXTRA_M: f32 = 0.7;
 /// Log-odds of driving in a second without a speed: a vehicle must have been seen to move.
 pub(super) const DRIVE_UNSEEN_LOG_ODDS: f32 = -0.15;
 /// What entering a vehicle costs in a second without a speed: it must have been seen to move.

@@ -2,11 +2,12 @@
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
 
-use super::height::{Rise, STOREY_M, Storeys, rise};
+use super::height::{Rise, rise};
 use super::ledger::{Ledger, words};
 use super::place::Places;
 use super::place::stays::SAME_FLOOR_M;
 use super::scene::{Foot, Scene, end_of, overlap_ms};
+use crate::storeys::{STOREY_M, Storeys};
 
 /// Before the way in, what the ground's level is taken from.
 const GROUND_MS: u32 = 20_000;

@@ -1,11 +1,11 @@
 //! Whether the drop-off was at the address's door: across and up.
 
 use super::climb::Climb;
-use super::height::Storeys;
 use super::ledger::{Ledger, Span, words};
 use super::place::Places;
 use super::position::Estimate;
 use super::scene::Scene;
+use crate::storeys::Storeys;
 
 /// Within this many combined uncertainties (68 % radius) the stay is at the address: 99 % of honest ones are.
 const ACROSS_SIGMAS: f32 = 2.0;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::geo::{LocalFrame, Place};
 
-use super::height::STOREY_M;
+use crate::storeys::STOREY_M;
 
 /// Sessions that a place remembers.
 pub const PLACE_SESSIONS_MAX: usize = 16;

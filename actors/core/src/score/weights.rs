@@ -5,7 +5,7 @@
 //! truth exist; until then `fraudScore` is a risk index and not a calibrated probability.
 
 /// Version of this table, as stored with each insight and answered by `/evidence`.
-pub const VERSION: &str = "2026-11.3";
+pub const VERSION: &str = "2026-11.4";
 
 /// Fraud: log-odds.
 pub mod fraud {
@@ -33,8 +33,8 @@ pub mod fraud {
     pub const OUTLIER: f64 = 0.3;
     /// A path on foot without noise and at constant speed. Judgement; road snapping does it in vehicles.
     pub const SMOOTH_PATH: f64 = 2.0;
-    /// The same in a vehicle. Judgement: less, because maps draw positions to the road.
-    pub const SMOOTH_DRIVE: f64 = 1.0;
+    /// The same in a vehicle. Judgement: less, because maps draw positions to the road, though no recorded phone does it.
+    pub const SMOOTH_DRIVE: f64 = 1.5;
     /// Errors on foot that are thrown anew for each fix. None of 21 recordings with walks of a fix a second has them.
     pub const WHITE_NOISE: f64 = 1.5;
     /// Altitude and accuracy both constant over a hundred metres. Of the recordings that hold both none does it for more
@@ -48,7 +48,7 @@ pub mod fraud {
     pub const GPS_WALKS_FAR: f64 = 4.0;
     /// The position walks and no step is counted, by a phone that tells nothing else of its motion. Judgement: less,
     /// because a cart, a scooter and a sleeping counter do it.
-    pub const GPS_WALKS_UNCOUNTED: f64 = 2.0;
+    pub const GPS_WALKS_UNCOUNTED: f64 = 2.5;
     /// The position turns corners that the phone does not turn with. Judgement: no honest way to do it is known but a
     /// broken gyroscope.
     pub const TURNS_UNFELT: f64 = 2.5;

@@ -1,10 +1,10 @@
 //! What a cheat, or a failing stream, does to samples that a phone recorded.
 
-use libm::{cos, sin};
+use libm::{cos, exp, sin};
 
 use super::Kind;
 use super::acts::Plan;
-use crate::sim::rng::Draw;
+use crate::sim::rng::{Draw, Wander};
 use crate::sim::sample::{Fix, Reading, Sample, rounded};
 use crate::sim::world::World;
 
@@ -36,7 +36,51 @@ pub(in crate::sim) fn silence(from: f64, to: f64) -> (f64, f64) {
     (from - 12.0, to.max(from + 15.0) + 15.0)
 }
 
-/// An app that walks a route: every fix is where the route says, give or take what the app adds, always as exact.
+/// What an app that walks a route adds to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Noise {
+    /// Nothing.
+    None,
+    /// A throw of the dice for each fix, metres.
+    Dice(f64),
+    /// What a receiver has: an error that wanders, metres, with a memory, seconds.
+    Wander(f64, f64),
+}
+
+/// How well the fixes of a route are made.
+#[derive(Debug, Clone, Copy)]
+struct Craft {
+    noise: Noise,
+    /// The claim of every fix, and by how much it wanders.
+    accuracy_m: f64,
+    claim_wanders: f64,
+    /// The altitude: the same for all, with an error that wanders (metres), or none at all.
+    altitude: Option<f64>,
+}
+
+impl Craft {
+    /// Half of the apps add nothing; one in five adds what a receiver has; the platform's own interface for simulated
+    /// fixes wants an accuracy, and most give one for all.
+    fn draw(draw: &mut Draw) -> Self {
+        let noise = match draw.whole(0, 9) {
+            0..=4 => Noise::None,
+            5..=7 => Noise::Dice(draw.range(0.5, 3.0)),
+            _ => Noise::Wander(draw.range(1.0, 4.0), draw.range(12.0, 40.0)),
+        };
+        Self {
+            noise,
+            accuracy_m: rounded(draw.range(3.0, 12.0), 1),
+            claim_wanders: if draw.chance(0.25) { 0.12 } else { 0.0 },
+            altitude: match draw.whole(0, 9) {
+                0..=5 => Some(0.0),
+                6 | 7 => Some(draw.range(1.0, 5.0)),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// An app that walks a route: every fix is where the route says, give or take what the app adds.
 fn simulate_fixes(
     plan: &Plan,
     world: &World,
@@ -45,12 +89,14 @@ fn simulate_fixes(
     flagged: bool,
 ) {
     let Some(route) = &plan.claims else { return };
-    let jitter_m = if draw.chance(0.5) {
-        draw.range(0.5, 3.0)
-    } else {
-        0.0
+    let craft = Craft::draw(draw);
+    let (off_m, memory_s) = match craft.noise {
+        Noise::Wander(off_m, memory_s) => (off_m, memory_s),
+        _ => (0.0, 1.0),
     };
-    let constant_m = rounded(draw.range(3.0, 12.0), 1);
+    let mut wander = [0.0; 2].map(|_| Wander::new(&mut draw.rng, off_m, memory_s));
+    let mut claim = Wander::new(&mut draw.rng, craft.claim_wanders, 20.0);
+    let mut height = Wander::new(&mut draw.rng, 1.0, 60.0);
     for sample in samples {
         let Some(tick) = route.at(sample.t) else {
             continue;
@@ -58,13 +104,23 @@ fn simulate_fixes(
         let Reading::Location(fix) = &mut sample.reading else {
             continue;
         };
-        let off = (jitter_m * draw.rng.normal(), jitter_m * draw.rng.normal());
-        let (lat, lng) = world.degrees((tick.east_m + off.0, tick.north_m + off.1));
+        let off = match craft.noise {
+            Noise::None => [0.0; 2],
+            Noise::Dice(off_m) => [0.0; 2].map(|_| off_m * draw.rng.normal()),
+            Noise::Wander(..) => wander
+                .each_mut()
+                .map(|axis| axis.step(&mut draw.rng, 1.0, off_m)),
+        };
+        let (lat, lng) = world.degrees((tick.east_m + off[0], tick.north_m + off[1]));
+        let claim_m = craft.accuracy_m * exp(claim.step(&mut draw.rng, 1.0, craft.claim_wanders));
+        let height_m = height.step(&mut draw.rng, 1.0, 1.0);
         *fix = Fix {
             lat: rounded(lat, 7),
             lng: rounded(lng, 7),
-            accuracy_m: Some(constant_m),
-            altitude_m: Some(rounded(world.altitude_m, 1)),
+            accuracy_m: Some(rounded(claim_m, 1)),
+            altitude_m: craft
+                .altitude
+                .map(|off_m| rounded(world.altitude_m + off_m * height_m, 1)),
             speed_mps: Some(rounded(tick.speed_mps, 2)),
             bearing_deg: Some(rounded(world.course_deg(tick.heading_rad), 1).min(359.9)),
             mock: flagged,

@@ -5,6 +5,7 @@
 //! of a batch are mostly written alike, so a key is first compared with the one that stood at its place in the sample
 //! before. The columns are a thread's own and are used again, so that a batch allocates only what it is packed into.
 
+mod digits;
 mod scanner;
 
 use std::borrow::Cow;

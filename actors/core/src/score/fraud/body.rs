@@ -1,7 +1,7 @@
 //! The position against the body: one moves, the other does not.
 
 use porchlight_schema::event::EventType;
-use porchlight_schema::sample::ActivityType;
+use porchlight_schema::sample::{ActivityType, SystemName};
 
 use super::{Group, Signal};
 use crate::geo::Place;
@@ -49,7 +49,7 @@ const STEPS_MOST: u32 = 4;
 /// Way on foot without a body from which it counts, and from which it counts more.
 const WALKS_M: f32 = 40.0;
 const WALKS_FAR_M: f32 = 150.0;
-const WALKS_UNCOUNTED_M: f32 = 80.0;
+const WALKS_UNCOUNTED_M: f32 = 60.0;
 /// Time in a vehicle without any shaking.
 const DRIVES_MS: u32 = 40_000;
 /// Steps outdoors under a frozen position.
@@ -150,7 +150,7 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         false => 0.0,
     };
     let windows = scene.windows(from_ms, to_ms);
-    let (body, spread) = rest(windows);
+    let (body, spread) = rest(scene, windows);
     let drives = scene.events(EventType::Driving);
     let driving = drives
         .into_iter()
@@ -176,7 +176,7 @@ fn is_faster_than_foot(pair: &[&Fix]) -> bool {
 }
 
 /// What the windows of a piece say of the body, and the median spread of acceleration.
-fn rest(windows: &[Window]) -> (Rest, f32) {
+fn rest(scene: &Scene<'_>, windows: &[Window]) -> (Rest, f32) {
     let in_vehicle = |window: &&Window| {
         matches!(
             window.activity,
@@ -194,18 +194,35 @@ fn rest(windows: &[Window]) -> (Rest, f32) {
     spreads.sort_by(f32::total_cmp);
     let median = spreads.get(spreads.len() / 2).copied();
     let gait = windows.iter().filter(has_gait).count();
-    let counted = windows.iter().filter(|window| window.steps.is_some());
+    let counted = || {
+        windows
+            .iter()
+            .filter(|window| window.steps.is_some())
+            .count()
+    };
     let moves = steps > STEPS_MOST
         || gait > FIDGETS_MOST
         || windows.iter().any(|window| in_vehicle(&window));
     let rest = match median {
         _ if moves => Rest::No,
         Some(median) if spreads.len() >= HEARD_LEAST && median < NO_GAIT_ACCEL_STD => Rest::Still,
-        None if counted.count() >= HEARD_LEAST => Rest::Uncounted,
+        None if counted() >= HEARD_LEAST || counts_on_change(scene) => Rest::Uncounted,
         _ => Rest::No,
     };
     let heard = spreads.len() >= HEARD_LEAST;
     (rest, median.filter(|_| heard).unwrap_or(f32::INFINITY))
+}
+
+/// Whether the phone has a step counter that speaks when it rises only: it is declared, it has spoken, and nothing says
+/// that it was lost.
+fn counts_on_change(scene: &Scene<'_>) -> bool {
+    let input = scene.input;
+    input.context.sensors.iter().any(|sensor| sensor == "steps")
+        && input.windows.iter().any(|window| window.steps.is_some())
+        && !input
+            .system
+            .iter()
+            .any(|(_, name)| matches!(name, SystemName::SensorLost | SystemName::PermissionLost))
 }
 
 fn has_gait(window: &&Window) -> bool {

@@ -1,6 +1,8 @@
 //! Goes over JSON (RFC 8259) as machines write it. What it does not know (an escape, a nested value that nobody asked
 //! for) or what is not JSON makes it give up: none.
 
+use super::digits::{Short, run_of_digits};
+
 /// A place in a text.
 pub(super) struct Scanner<'a> {
     bytes: &'a [u8],
@@ -269,9 +271,24 @@ impl<'a> Scanner<'a> {
 
     /// A number, as the double that `serde_json` makes of it: its digits as a whole number, times or through a power of
     /// ten. Up to 2⁵³ and 10²² that is the nearest double.
+    #[inline]
     pub(super) fn number(&mut self) -> Option<f64> {
         let rest = self.bytes.get(self.at..)?;
         let negative = rest.first() == Some(&b'-');
+        let from = usize::from(negative);
+        let eight = rest.get(from..).and_then(|rest| rest.first_chunk());
+        let Some(short) = eight.and_then(|eight| Short::of(*eight)) else {
+            return self.long_number(negative);
+        };
+        self.at += from + short.length;
+        // As a signed number, for which the processor has an instruction.
+        let number = short.digits as i64 as f64 / POWERS.get(short.fraction)?;
+        Some(if negative { -number } else { number })
+    }
+
+    /// A number of more than seven characters, or near the end of the text.
+    fn long_number(&mut self, negative: bool) -> Option<f64> {
+        let rest = self.bytes.get(self.at..)?;
         let from = usize::from(negative);
         let (whole, point) = run_of_digits(rest, from, 0);
         let (digits, to) = match rest.get(point) {
@@ -289,7 +306,7 @@ impl<'a> Scanner<'a> {
             return self.odd_number();
         }
         self.at += to;
-        let number = digits as f64 / POWERS.get(fraction)?;
+        let number = digits as i64 as f64 / POWERS.get(fraction)?;
         Some(if negative { -number } else { number })
     }
 
@@ -338,74 +355,29 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The digits from a place on: what they make together with those before, and where they end. More than 18 make
-/// something else.
-fn run_of_digits(bytes: &[u8], from: usize, so_far: u64) -> (u64, usize) {
-    let (mut number, mut to) = (so_far, from);
-    if let Some(eight) = bytes.get(from..).and_then(|rest| rest.first_chunk()) {
-        let (value, count) = leading_digits(*eight);
-        number = number
-            .wrapping_mul(WHOLE_POWERS.get(count).copied().unwrap_or(1))
-            .wrapping_add(value);
-        to += count;
-        if count < 8 {
-            return (number, to);
-        }
-    }
-    while let Some(digit) = bytes
-        .get(to)
-        .map(|byte| byte.wrapping_sub(b'0'))
-        .filter(|&digit| digit < 10)
-    {
-        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
-        to += 1;
-    }
-    (number, to)
-}
-
-/// Powers of ten of up to eight digits.
-const WHOLE_POWERS: [u64; 9] = [
-    1,
-    10,
-    100,
-    1_000,
-    10_000,
-    100_000,
-    1_000_000,
-    10_000_000,
-    100_000_000,
-];
-
-/// The number that the digits at the beginning of eight bytes make, and how many there are: all at once, by arithmetic
-/// on one register.
-#[inline]
-fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    let digits = u64::from_le_bytes(bytes) ^ (EACH * 0x30);
-    // The highest bit of each byte that is not 0 to 9. A byte never carries into the next: its own highest bit is left
-    // out of the sum.
-    let others = (((digits & (EACH * 0x7f)) + EACH * 0x76) | digits) & (EACH * 0x80);
-    let count = (others.trailing_zeros() / 8) as usize;
-    if count == 0 {
-        return (0, 0);
-    }
-    // The digits go to the high end; zeros before them count nothing.
-    let digits = digits << (64 - 8 * count);
-    let pairs = (digits & (EACH * 0x0f)).wrapping_mul(10 * 256 + 1) >> 8;
-    let fours = (pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul(100 * 65_536 + 1) >> 16;
-    let eight = (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 * 4_294_967_296 + 1) >> 32;
-    (eight, count)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
+    /// The number alone, and the same with text behind it, as it stands in a batch.
     fn number(text: &str) -> Option<f64> {
-        let mut scanner = Scanner::new(text.as_bytes());
-        scanner.number().filter(|_| scanner.end().is_some())
+        let read = |text: &str, rest: usize| {
+            let mut scanner = Scanner::new(text.as_bytes());
+            let number = scanner.number();
+            number.filter(|_| text.len() - scanner.place() == rest)
+        };
+        let alone = read(text, 0);
+        for behind in [",        ", "}        ", " ,       "] {
+            let followed = read(&format!("{text}{behind}"), behind.len());
+            assert_eq!(
+                followed.map(f64::to_bits),
+                alone.map(f64::to_bits),
+                "{text}{behind}"
+            );
+        }
+        alone
     }
 
     #[test]
@@ -461,14 +433,11 @@ mod tests {
             }
         }
 
-        /// Digits that are read at once are those that are read one by one.
+        /// Short ones, too, which are most of a batch.
         #[test]
-        fn leading_digits_are_what_stands_there(bytes in proptest::array::uniform8(prop_oneof![
-            4 => b'0'..=b'9', 1 => any::<u8>(), 1 => prop_oneof![Just(b'/'), Just(b':'), Just(b'.'), Just(0xb0_u8), Just(0xb9_u8)],
-        ])) {
-            let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let text = std::str::from_utf8(&bytes[..count]).unwrap();
-            prop_assert_eq!(leading_digits(bytes), (text.parse().unwrap_or(0), count));
+        fn a_short_number_is_what_serde_json_makes_of_it(text in "-?[0-9]{0,4}\\.?[0-9]{0,4}") {
+            let slow: Option<f64> = serde_json::from_str(&text).ok();
+            prop_assert_eq!(number(&text).map(f64::to_bits), slow.map(f64::to_bits), "{}", text);
         }
 
         /// Numbers as programs write doubles, too.

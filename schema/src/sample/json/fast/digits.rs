@@ -1,0 +1,136 @@
+//! Digits, eight at once, by arithmetic on one register.
+
+/// The digits from a place on: what they make together with those before, and where they end. More than 18 make
+/// something else.
+pub(super) fn run_of_digits(bytes: &[u8], from: usize, so_far: u64) -> (u64, usize) {
+    let (mut number, mut to) = (so_far, from);
+    if let Some(eight) = bytes.get(from..).and_then(|rest| rest.first_chunk()) {
+        let (value, count) = leading_digits(*eight);
+        number = number
+            .wrapping_mul(WHOLE_POWERS.get(count).copied().unwrap_or(1))
+            .wrapping_add(value);
+        to += count;
+        if count < 8 {
+            return (number, to);
+        }
+    }
+    while let Some(digit) = bytes
+        .get(to)
+        .map(|byte| byte.wrapping_sub(b'0'))
+        .filter(|&digit| digit < 10)
+    {
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        to += 1;
+    }
+    (number, to)
+}
+
+/// Powers of ten of up to eight digits.
+const WHOLE_POWERS: [u64; 9] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+];
+
+/// A number without sign and exponent that ends within eight bytes.
+pub(super) struct Short {
+    /// All of its digits.
+    pub(super) digits: u64,
+    /// How many of them stand behind the point.
+    pub(super) fraction: usize,
+    /// Its characters.
+    pub(super) length: usize,
+}
+
+impl Short {
+    /// The number at the beginning; none where there is none, or one to be looked at more closely.
+    #[inline]
+    pub(super) fn of(bytes: [u8; 8]) -> Option<Self> {
+        let (digits, others) = digits_and_others(bytes);
+        let point = (others.trailing_zeros() / 8) as usize;
+        // Zero stands alone or before the point.
+        if point == 0 || point == 8 || (point > 1 && bytes[0] == b'0') {
+            return None;
+        }
+        let behind = others & (others - 1);
+        let (joined, end) = if bytes[point] == b'.' {
+            let end = (behind.trailing_zeros() / 8) as usize;
+            if end == 8 || end == point + 1 {
+                return None;
+            }
+            let whole = digits & ((1 << (8 * point)) - 1);
+            let fraction = digits >> (8 * (point + 1)) << (8 * point);
+            (whole | fraction, end)
+        } else {
+            (digits, point)
+        };
+        if matches!(bytes[end], b'e' | b'E') {
+            return None;
+        }
+        let fraction = end.saturating_sub(point + 1);
+        let count = point + fraction;
+        Some(Self {
+            digits: value_of_eight(joined << (64 - 8 * count)),
+            fraction,
+            length: end,
+        })
+    }
+}
+
+/// The values of eight digits, and the highest bit of each byte that is none.
+#[inline]
+fn digits_and_others(bytes: [u8; 8]) -> (u64, u64) {
+    let digits = u64::from_le_bytes(bytes) ^ (EACH * 0x30);
+    // A byte never carries into the next: its own highest bit is left out of the sum.
+    let others = (((digits & (EACH * 0x7f)) + EACH * 0x76) | digits) & (EACH * 0x80);
+    (digits, others)
+}
+
+/// A bit of each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// The number that the digits at the beginning of eight bytes make, and how many there are: all at once, by arithmetic
+/// on one register.
+#[inline]
+fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
+    let (digits, others) = digits_and_others(bytes);
+    let count = (others.trailing_zeros() / 8) as usize;
+    if count == 0 {
+        return (0, 0);
+    }
+    // The digits go to the high end; zeros before them count nothing.
+    (value_of_eight(digits << (64 - 8 * count)), count)
+}
+
+/// The number that eight digits make, the first of them in the lowest byte.
+#[inline]
+fn value_of_eight(digits: u64) -> u64 {
+    let pairs = (digits & (EACH * 0x0f)).wrapping_mul(10 * 256 + 1) >> 8;
+    let fours = (pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul(100 * 65_536 + 1) >> 16;
+    (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 * 4_294_967_296 + 1) >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Digits that are read at once are those that are read one by one.
+        #[test]
+        fn leading_digits_are_what_stands_there(bytes in proptest::array::uniform8(prop_oneof![
+            4 => b'0'..=b'9', 1 => any::<u8>(), 1 => prop_oneof![Just(b'/'), Just(b':'), Just(b'.'), Just(0xb0_u8), Just(0xb9_u8)],
+        ])) {
+            let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let text = std::str::from_utf8(&bytes[..count]).unwrap();
+            prop_assert_eq!(leading_digits(bytes), (text.parse().unwrap_or(0), count));
+        }
+    }
+}
