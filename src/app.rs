@@ -17,7 +17,7 @@ use porchlight_core::session::lifetime::Lifetime;
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, SCORING_ACTORS_MAX};
 use tokio::sync::oneshot;
 
-use crate::config::Config;
+use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
 use crate::secrets::SecretVault;
 use crate::store::secrets::SecretKeys;
@@ -28,6 +28,8 @@ use crate::{api, notify, ops, telemetry};
 
 /// Exit code when the store can't go on: what was acknowledged is safe, a new start recovers.
 const EXIT_STORE_FATAL: i32 = 70;
+/// Exit code when another process serves from the keyspace now: a new start would take it back.
+const EXIT_OUTRUN: i32 = 71;
 /// How often what is older than the retention is deleted.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
@@ -191,6 +193,10 @@ async fn open_store(
     receiver: &Arc<OnceLock<Service>>,
 ) -> anyhow::Result<OpenStore> {
     let receiver = Arc::clone(receiver);
+    let exit_code = match config.store.kind {
+        StoreKind::Embedded => EXIT_STORE_FATAL,
+        StoreKind::Cql => EXIT_OUTRUN,
+    };
     let opened = OpenStore::serving(
         config,
         Arc::new(move |session_id, seq, batch| {
@@ -198,9 +204,9 @@ async fn open_store(
                 service.deliver(session_id, seq, batch);
             }
         }),
-        Arc::new(|reason| {
+        Arc::new(move |reason| {
             tracing::error!(reason, "the store can't go on");
-            std::process::exit(EXIT_STORE_FATAL);
+            std::process::exit(exit_code);
         }),
     );
     match opened.await {

@@ -9,6 +9,7 @@ mod client;
 mod demo;
 mod evaluate;
 mod keys;
+mod migrate;
 mod replay;
 mod secrets;
 mod serve;
@@ -49,6 +50,8 @@ enum Command {
     Evaluate(evaluate::Arguments),
     /// Writes a consistent copy of the embedded store, while the server runs or not.
     Backup(BackupArguments),
+    /// Takes everything of an embedded store over into a CQL cluster, and compares it. May be begun again.
+    Migrate(migrate::Arguments),
     /// Says whether a configuration is good.
     CheckConfig(ConfigArguments),
     /// Prints the configuration as it came to be.
@@ -106,6 +109,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),
+        Command::Migrate(arguments) => migrate::run(&arguments),
         Command::CheckConfig(arguments) => {
             arguments.load()?;
             say!("good")

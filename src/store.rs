@@ -10,6 +10,7 @@
 //!   engine.rs          an ordered key-value engine: engine/memory.rs for tests, engine/fjall.rs on disk
 //! cql.rs               the ports on ScyllaDB or Cassandra (cql/*.rs), for several nodes
 //! embedded.rs          opening the store on disk, with every check;  backup.rs  copying it while it runs
+//! migrate.rs           from the embedded store to a CQL cluster
 //! opened.rs            the store that a configuration names
 //! secrets.rs           the key files
 //! ```
@@ -61,6 +62,7 @@ pub mod embedded;
 pub mod engine;
 pub mod local;
 pub mod memory;
+pub mod migrate;
 pub mod opened;
 mod record;
 pub mod secrets;

@@ -9,6 +9,7 @@
 //! state.rs         a session's state: the one thing of a session that is decided, by one lightweight transaction
 //! relay.rs         what must also appear elsewhere: the message, its place in lists and outboxes
 //! journal.rs, sessions.rs, lists.rs, insights.rs, keys.rs, endpoints.rs, outbox.rs, deliveries.rs    the ports
+//! import.rs        taking over what the embedded store has
 //! slots.rs         which slices of time a table has rows in
 //! memory.rs        what this process remembers, all of it bounded
 //! ```
@@ -51,6 +52,7 @@ mod connect;
 mod db;
 mod deliveries;
 mod endpoints;
+mod import;
 mod insights;
 mod journal;
 mod keys;
@@ -72,6 +74,7 @@ use std::time::Duration;
 use porchlight_actors::ports::{StoreError, StoreResult};
 
 pub use connect::{CqlOpenError, CqlOptions, CqlTls};
+pub use import::{ImportedMessage, ImportedSession};
 pub use schema::is_keyspace;
 
 use super::committer::{HandOver, OnFatal};

@@ -236,6 +236,11 @@ storage_port: 7000
 native_transport_port: 9042
 start_native_transport: true
 commitlog_sync: batch
+read_request_timeout: 20s
+range_request_timeout: 20s
+write_request_timeout: 20s
+cas_contention_timeout: 20s
+request_timeout: 20s
 commitlog_segment_size: 8MiB
 commitlog_total_space: 128MiB
 memtable_heap_space: 64MiB

@@ -76,7 +76,7 @@ fn of_two_processes_on_one_keyspace_the_newer_serves_and_commands_work_beside_it
     let key = first.key("secret");
     let second = Server::start(&folder, &borrowed(&variables));
     let status = first.ended(Duration::from_secs(60));
-    assert_eq!(status.code(), Some(70), "it was outrun");
+    assert_eq!(status.code(), Some(71), "it was outrun");
 
     let place = Arc::new(RwLock::new(second.api.clone()));
     let client = Client::new(&place, &key);

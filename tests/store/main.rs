@@ -20,6 +20,7 @@ mod damage;
 mod fixtures;
 mod guards;
 mod measure;
+mod migrating;
 mod model;
 mod retention;
 

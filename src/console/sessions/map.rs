@@ -26,6 +26,8 @@ const NEAR_M: (f32, f32) = (40.0, 250.0);
 const USELESS_M: f32 = 150.0;
 /// Over a longer silence the line is broken.
 const GAP_MS: u32 = 15_000;
+/// A drop-off may be an instant: positions within this time of it show where it was.
+const AROUND_MS: u32 = 10_000;
 /// Points by which the script finds where the phone was.
 const TRACK_POINTS: usize = 500;
 
@@ -268,9 +270,10 @@ fn lines(drawn: &Drawn<'_>, view: &View) -> Markup {
 /// The positions during the drop-off.
 fn drop_off_fixes<'a>(drawn: &'a Drawn<'_>) -> impl Iterator<Item = &'a Location> {
     let during = |fix: &&Location| {
-        drawn
-            .drop_off
-            .is_some_and(|(from_ms, to_ms)| (from_ms..=to_ms).contains(&fix.t_ms))
+        drawn.drop_off.is_some_and(|(from_ms, to_ms)| {
+            let from_ms = from_ms.saturating_sub(AROUND_MS);
+            (from_ms..=to_ms.saturating_add(AROUND_MS)).contains(&fix.t_ms)
+        })
     };
     let fixes = drawn.trace.fixes.iter();
     fixes.filter(during).filter(|fix| !is_useless(fix))

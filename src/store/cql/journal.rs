@@ -77,7 +77,7 @@ fn entry(seq: u32, payload: &[u8]) -> StoreResult<JournalEntry> {
 }
 
 /// A note's bytes, which sort as notes do.
-fn note_bytes(note: Note) -> Vec<u8> {
+pub(super) fn note_bytes(note: Note) -> Vec<u8> {
     match note {
         Note::Skipped { first, last } => {
             let mut bytes = vec![0];
@@ -134,30 +134,44 @@ impl Inner {
                 });
             }
         }
-        if bucket_of(seq) > 0 {
-            let bucket = i64::from(bucket_of(seq));
-            self.list_slots(&[(Owner::Journal(session_id), bucket)])
-                .await?;
-        }
-        let data = payload(&batch, received_at);
-        let (session, bucket, seq_cell) = place;
-        let row = (
-            session,
-            bucket,
-            seq_cell,
-            hash.as_slice(),
-            data.as_slice(),
-            self.lives.retained,
-        );
-        self.db.write(&self.db.statements.batch_put, row).await?;
+        let entry = JournalEntry {
+            seq,
+            received_at,
+            batch,
+        };
+        self.put_batch(session_id, &entry).await?;
         self.memory.tips.change(&session_id, |tip| {
             tip.highest = Some(tip.highest.map_or(seq, |highest| highest.max(seq)));
         });
         // It may have ended meanwhile.
         let tip = self.memory.tips.get(&session_id).unwrap_or(tip);
         self.mark_late(session_id, tip, &hash).await?;
-        (self.hand_over)(session_id, seq, batch);
+        (self.hand_over)(session_id, seq, entry.batch);
         Ok(Appended::New)
+    }
+
+    /// Puts a batch where it belongs, whatever is there.
+    pub(super) async fn put_batch(
+        &self,
+        session_id: SessionId,
+        entry: &JournalEntry,
+    ) -> StoreResult<()> {
+        let bucket = bucket_of(entry.seq);
+        if bucket > 0 {
+            self.list_slots(&[(Owner::Journal(session_id), i64::from(bucket))])
+                .await?;
+        }
+        let (key, hash) = (session_id.to_bytes(), entry.batch.hash());
+        let data = payload(&entry.batch, entry.received_at);
+        let row = (
+            key.as_slice(),
+            bucket,
+            cell(entry.seq),
+            hash.as_slice(),
+            data.as_slice(),
+            self.lives.retained,
+        );
+        self.db.write(&self.db.statements.batch_put, row).await
     }
 
     /// Marks a session that has ended: a batch has come late.

@@ -14,18 +14,18 @@ impl Inner {
     async fn organization(&self, candidate: Organization) -> StoreResult<Organization> {
         let (name, data) = (candidate.name.as_str(), encode(&candidate)?);
         let statements = &self.db.statements;
+        let mut read = &statements.organization_get;
         for _ in 0..TRIES_MAX {
-            let stored: Option<(Vec<u8>,)> = self
-                .db
-                .row(&statements.organization_serial, (name,))
-                .await?;
+            let stored: Option<(Vec<u8>,)> = self.db.row(read, (name,)).await?;
             if let Some((stored,)) = stored {
                 return decode("organizations", &stored);
             }
             let values = (name, data.as_slice());
             let make = &statements.organization_make;
-            if let Lwt::Applied = self.db.lightweight(make, values).await? {
-                return Ok(candidate);
+            match self.db.lightweight(make, values).await? {
+                Lwt::Applied => return Ok(candidate),
+                Lwt::Refused => {}
+                Lwt::InDoubt(_) => read = &statements.organization_serial,
             }
             pause().await;
         }

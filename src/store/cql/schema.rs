@@ -34,6 +34,8 @@ const LOCK_SEC: i32 = 120;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long somebody waits for the lock. Longer than the lock lives.
 const WAIT: Duration = Duration::from_secs(300);
+/// A cluster that has no quorum for this long is not only being started.
+const QUORUM_WITHIN: Duration = Duration::from_secs(60);
 /// How often a change of the tables is tried.
 const RUN_TRIES_MAX: usize = 20;
 /// The largest keyspace name that both databases take.
@@ -61,10 +63,9 @@ pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(
         return Err(CqlOpenError::Keyspace);
     }
     // Nodes that make a keyspace at once see it, and see it go, and see it again.
-    let mut tries = 0;
+    let began = tokio::time::Instant::now();
     while let Err(error) = begin(session, options).await {
-        tries += 1;
-        if tries >= RUN_TRIES_MAX {
+        if began.elapsed() > QUORUM_WITHIN {
             return Err(error);
         }
         pause().await;
@@ -112,39 +113,67 @@ async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
     fill(&mut me);
     let began = tokio::time::Instant::now();
     loop {
-        if missing(session).await?.is_empty() {
-            return Ok(());
-        }
-        if take_lock(session, &me).await? {
-            let applied = apply(session, &me).await;
-            release_lock(session, &me).await?;
-            return applied;
-        }
-        if began.elapsed() > WAIT {
-            return Err(failed("another node holds the lock and does not finish"));
+        match migrate_once(session, &me).await {
+            Ok(true) => return Ok(()),
+            Ok(false) if began.elapsed() > WAIT => {
+                return Err(failed("another node holds the lock and does not finish"));
+            }
+            Ok(false) => {}
+            // A cluster that has just been started takes a while until a quorum is there.
+            Err(Refused::Passing(error)) if began.elapsed() > QUORUM_WITHIN => return Err(error),
+            Err(Refused::Passing(_)) => {}
+            Err(Refused::Final(error)) => return Err(error),
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// The migrations that are not recorded as applied. One that was applied as something else than it is here is an
-/// error: this program does not know these tables.
-async fn missing(session: &Session) -> Result<Vec<(i32, &'static str)>, CqlOpenError> {
+/// Why the tables were not brought up to date.
+enum Refused {
+    /// It may be otherwise in a moment.
+    Passing(CqlOpenError),
+    /// It will not.
+    Final(CqlOpenError),
+}
+
+/// Whether everything is applied; if not, somebody else is at it.
+async fn migrate_once(session: &Session, me: &[u8]) -> Result<bool, Refused> {
+    let applied = applied(session).await.map_err(Refused::Passing)?;
+    let missing = missing(&applied).map_err(|error| Refused::Final(failed(error)))?;
+    if missing.is_empty() {
+        return Ok(true);
+    }
+    if !take_lock(session, me).await.map_err(Refused::Passing)? {
+        return Ok(false);
+    }
+    let done = apply(session, me).await;
+    // It goes by itself if it can't be given back.
+    let _released = release_lock(session, me).await;
+    done.map(|()| true).map_err(Refused::Passing)
+}
+
+/// The migrations that are recorded as applied: number and hash.
+async fn applied(session: &Session) -> Result<Vec<(i32, Vec<u8>)>, CqlOpenError> {
     let mut read = Statement::new("SELECT number, hash FROM schema_migrations");
     read.set_consistency(Consistency::LocalQuorum);
     let rows = session.query_unpaged(read, ()).await.map_err(failed)?;
     let rows = rows.into_rows_result().map_err(failed)?;
-    let applied: Result<Vec<(i32, Vec<u8>)>, _> = rows.rows().map_err(failed)?.collect();
-    let applied = applied.map_err(failed)?;
-    for (number, hash) in &applied {
+    let applied: Result<Vec<_>, _> = rows.rows().map_err(failed)?.collect();
+    applied.map_err(failed)
+}
+
+/// The migrations that are not applied. One that was applied as something else than it is here is an error: this
+/// program does not know these tables.
+fn missing(applied: &[(i32, Vec<u8>)]) -> Result<Vec<(i32, &'static str)>, String> {
+    for (number, hash) in applied {
         let known = MIGRATIONS.iter().find(|(known, _)| known == number);
         match known {
             Some((_, text)) if hash.as_slice() == hash_of(text).as_slice() => {}
-            Some(_) => return Err(failed(format!("migration {number} was another one"))),
+            Some(_) => return Err(format!("migration {number} was another one")),
             None => {
-                return Err(failed(format!(
+                return Err(format!(
                     "a newer version has applied migration {number}, which this one does not know"
-                )));
+                ));
             }
         }
     }
@@ -172,16 +201,9 @@ fn statements(text: &str) -> Vec<String> {
 }
 
 async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
-    for (number, text) in missing(session).await? {
+    for (number, text) in missing(&applied(session).await?).map_err(failed)? {
         for statement in statements(text) {
-            let renewed = lightweight(
-                session,
-                "UPDATE schema_lock USING TTL ? SET holder = ? WHERE name = 'schema' IF holder = ?",
-                (LOCK_SEC, me, me),
-            );
-            if !renewed.await? {
-                return Err(failed("the lock was lost"));
-            }
+            renew_lock(session, me).await?;
             run(session, &statement).await?;
         }
         agree(session).await?;
@@ -198,14 +220,40 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
     Ok(())
 }
 
+/// Whether the lock is ours now. One in doubt is asked for.
 async fn take_lock(session: &Session, me: &[u8]) -> Result<bool, CqlOpenError> {
     // Unlike an update, an insertion leaves a marker, which goes with the rest.
-    lightweight(
+    let taken = lightweight(
         session,
         "INSERT INTO schema_lock (name, holder) VALUES ('schema', ?) IF NOT EXISTS USING TTL ?",
         (me, LOCK_SEC),
-    )
-    .await
+    );
+    match taken.await {
+        Ok(taken) => Ok(taken),
+        Err(_in_doubt) => Ok(holds_lock(session, me).await.unwrap_or(false)),
+    }
+}
+
+async fn renew_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
+    let text = "UPDATE schema_lock USING TTL ? SET holder = ? WHERE name = 'schema' IF holder = ?";
+    let renewed = match lightweight(session, text, (LOCK_SEC, me, me)).await {
+        Ok(renewed) => renewed,
+        Err(_in_doubt) => holds_lock(session, me).await?,
+    };
+    if renewed {
+        Ok(())
+    } else {
+        Err(failed("the lock was lost"))
+    }
+}
+
+async fn holds_lock(session: &Session, me: &[u8]) -> Result<bool, CqlOpenError> {
+    let mut read = Statement::new("SELECT holder FROM schema_lock WHERE name = 'schema'");
+    read.set_consistency(Consistency::LocalSerial);
+    let rows = session.query_unpaged(read, ()).await.map_err(failed)?;
+    let rows = rows.into_rows_result().map_err(failed)?;
+    let holder: Option<(Option<Vec<u8>>,)> = rows.maybe_first_row().map_err(failed)?;
+    Ok(holder.and_then(|(holder,)| holder).as_deref() == Some(me))
 }
 
 async fn release_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
@@ -213,7 +261,7 @@ async fn release_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> 
     lightweight(session, text, (me,)).await.map(drop)
 }
 
-/// A lightweight transaction on the lock. One in doubt is an error: the lock goes by itself.
+/// A lightweight transaction on the lock. An error leaves it in doubt.
 async fn lightweight(
     session: &Session,
     text: &str,
@@ -281,6 +329,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_told_and_what_is_unknown_is_refused() {
+        let (number, text) = MIGRATIONS[0];
+        let applied = |number, hash: [u8; 32]| vec![(number, hash.to_vec())];
+        assert_eq!(missing(&[]).unwrap().len(), MIGRATIONS.len());
+        assert!(missing(&applied(number, hash_of(text))).unwrap().is_empty());
+        assert!(missing(&applied(number, [0; 32])).is_err());
+        assert!(missing(&applied(9_999, hash_of(text))).is_err());
+        let reworded = format!("-- a comment\n{text}");
+        assert_eq!(
+            hash_of(&reworded),
+            hash_of(text),
+            "comments may be corrected"
+        );
     }
 
     #[test]

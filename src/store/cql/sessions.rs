@@ -25,12 +25,12 @@ use super::{CqlStore, Inner};
 
 /// What came with an idempotency key, and all that is needed to finish the start that it began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Remembered {
-    body_hash: [u8; 32],
-    record: SessionRecord,
-    event: MessageEvent,
-    message_at: TimestampMs,
-    body: Arc<str>,
+pub(super) struct Remembered {
+    pub(super) body_hash: [u8; 32],
+    pub(super) record: SessionRecord,
+    pub(super) event: MessageEvent,
+    pub(super) message_at: TimestampMs,
+    pub(super) body: Arc<str>,
 }
 
 impl Remembered {
@@ -73,7 +73,9 @@ impl Inner {
             body: message.body,
         };
         let hash = Sha256::digest(idempotency.key.as_bytes());
-        let remembered = self.remember(&hash, ours.clone()).await?;
+        // The first half, as the embedded store has it, of which nothing else is known.
+        let hash = hash.get(..16).unwrap_or_default();
+        let remembered = self.remember(hash, ours.clone()).await?;
         if remembered.body_hash != ours.body_hash {
             return Ok(StartOutcome::KeyReused);
         }
@@ -122,16 +124,16 @@ impl Inner {
     }
 
     /// What counts under an idempotency key: `ours`, or what came within the day before.
-    async fn remember(&self, hash: &[u8], ours: Remembered) -> StoreResult<Remembered> {
+    pub(super) async fn remember(&self, hash: &[u8], ours: Remembered) -> StoreResult<Remembered> {
         let (tenant, data) = (tenant_key(ours.record.start.tenant), encode(&ours)?);
         let (tenant, data, life) = (tenant.as_slice(), data.as_slice(), self.lives.idempotency);
         let statements = &self.db.statements;
         let now = ours.record.start.created_at;
+        let _turn = self.memory.states.lock(&(tenant, hash)).await;
+        // What was refused or carried out is seen by a plain read; what is in doubt, by one that settles it.
+        let mut read = &statements.idempotency_get;
         for _ in 0..TRIES_MAX {
-            let stored: Option<(Vec<u8>,)> = self
-                .db
-                .row(&statements.idempotency_serial, (tenant, hash))
-                .await?;
+            let stored: Option<(Vec<u8>,)> = self.db.row(read, (tenant, hash)).await?;
             let outcome = match stored {
                 Some((stored,)) => {
                     let there: Remembered = decode("idempotency", &stored)?;
@@ -150,8 +152,10 @@ impl Inner {
                     self.db.lightweight(make, values).await?
                 }
             };
-            if matches!(outcome, Lwt::Applied) {
-                return Ok(ours);
+            match outcome {
+                Lwt::Applied => return Ok(ours),
+                Lwt::Refused => {}
+                Lwt::InDoubt(_) => read = &statements.idempotency_serial,
             }
             pause().await;
         }
@@ -214,7 +218,11 @@ impl Inner {
         self.db.write(&self.db.statements.live_delete, values).await
     }
 
-    async fn put_pod(&self, session_id: SessionId, pod: &PodRow) -> StoreResult<[u8; 32]> {
+    pub(super) async fn put_pod(
+        &self,
+        session_id: SessionId,
+        pod: &PodRow,
+    ) -> StoreResult<[u8; 32]> {
         let (key, data) = (session_id.to_bytes(), encode(pod)?);
         let hash: [u8; 32] = Sha256::digest(&data).into();
         let life = self.lives.retained;

@@ -99,6 +99,21 @@ impl State {
         }
     }
 
+    /// The state of a session that another store has brought this far.
+    pub(super) fn imported(
+        end: Option<SessionEnd>,
+        insight: Option<Official>,
+        next_number: u32,
+    ) -> Self {
+        Self {
+            end,
+            insight,
+            next_number,
+            pending: Pending::default(),
+            change: [0; 16],
+        }
+    }
+
     /// The state after a change whose message goes to `wanting`.
     fn after(&self, start: &SessionStart, change: Change, wanting: Option<EndpointId>) -> Self {
         let (number, body) = (self.next_number, change.message);
@@ -198,8 +213,9 @@ impl Inner {
             if matches!(written, Lwt::Applied) {
                 return Ok((answer, next));
             }
-            stored = self.versioned_state(session_id, true).await?;
-            if matches!(written, Lwt::InDoubt(_))
+            let in_doubt = matches!(written, Lwt::InDoubt(_));
+            stored = self.versioned_state(session_id, in_doubt).await?;
+            if in_doubt
                 && stored
                     .as_ref()
                     .is_some_and(|(_, stored)| stored.change == next.change)

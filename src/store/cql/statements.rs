@@ -39,6 +39,7 @@ statements! {
     behind_delete: Write = "DELETE FROM behind_sessions WHERE shard = ? AND day = ? AND session = ? AND tag = ?";
     behind_after: Scan = "SELECT session FROM behind_sessions WHERE shard = ? AND day = ? AND session > ? GROUP BY shard, day, session";
     idempotency_make: Lwt = "INSERT INTO idempotency (tenant, key, data) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?";
+    idempotency_get: Read = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
     idempotency_serial: Serial = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
     idempotency_change: Lwt = "UPDATE idempotency USING TTL ? SET data = ? WHERE tenant = ? AND key = ? IF data = ?";
     pod_put: Write = "INSERT INTO pods (session, received_at, hash, data) VALUES (?, ?, ?, ?) USING TTL ?";
@@ -105,6 +106,7 @@ statements! {
     endpoint_change: Lwt = "UPDATE endpoints SET version = ?, data = ? WHERE tenant = ? IF id = ? AND version = ?";
     endpoint_delete: Lwt = "DELETE FROM endpoints WHERE tenant = ? IF id = ?";
     organization_make: Lwt = "INSERT INTO organizations (name, data) VALUES (?, ?) IF NOT EXISTS";
+    organization_get: Read = "SELECT data FROM organizations WHERE name = ?";
     organization_serial: Serial = "SELECT data FROM organizations WHERE name = ?";
     organizations_get: Scan = "SELECT data FROM organizations";
     key_make: Lwt = "INSERT INTO api_keys (hash, data) VALUES (?, ?) IF NOT EXISTS";

@@ -25,6 +25,20 @@ struct Step {
     delivered_at: Option<TimestampMs>,
 }
 
+impl Step {
+    fn of(row: &DeliveryRow) -> Self {
+        Self {
+            state: row.queued.state,
+            attempts: row.queued.attempts,
+            due_at: row.queued.due_at,
+            parked: row.queued.parked,
+            cause: row.cause,
+            status_code: row.status_code,
+            delivered_at: row.delivered_at,
+        }
+    }
+}
+
 /// How far a session's messages are.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Cursor {
@@ -86,6 +100,19 @@ impl Cursor {
         }
     }
 
+    /// Takes over how far a message is.
+    pub(crate) fn import(&mut self, row: &DeliveryRow) {
+        let fresh = Queued::new(
+            row.queued.id,
+            row.queued.session_id,
+            row.queued.number,
+            row.queued.event,
+        );
+        if row.queued != fresh {
+            self.steps.insert(row.queued.number, Step::of(row));
+        }
+    }
+
     /// Takes in that a message changed, if it still is as it was read. Whether it was.
     pub(super) fn change(
         &mut self,
@@ -101,16 +128,7 @@ impl Cursor {
             return false;
         }
         let row = row.changed(after, report);
-        let step = Step {
-            state: row.queued.state,
-            attempts: row.queued.attempts,
-            due_at: row.queued.due_at,
-            parked: row.queued.parked,
-            cause: row.cause,
-            status_code: row.status_code,
-            delivered_at: row.delivered_at,
-        };
-        self.steps.insert(before.number, step);
+        self.steps.insert(before.number, Step::of(&row));
         true
     }
 }
@@ -142,7 +160,7 @@ impl Inner {
         Ok(cursor)
     }
 
-    pub(super) async fn put_cursor(
+    pub(crate) async fn put_cursor(
         &self,
         session_id: SessionId,
         cursor: Cursor,

@@ -1,0 +1,75 @@
+//! `porchlight migrate`: from the embedded store to the CQL cluster of the same configuration.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use porchlight_actors::ports::{Outbox, SecretSeal};
+
+use super::ConfigArguments;
+use crate::config::StoreKind;
+use crate::ops::client::OpsClient;
+use crate::secrets::SecretVault;
+use crate::store::EmbeddedStore;
+use crate::store::cql::{CqlStore, Role};
+use crate::store::migrate::{Migrated, migrate};
+use crate::store::secrets::SecretKeys;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The folder of the embedded store. No server may run on it, and none may serve from the cluster yet.
+    #[arg(long, value_name = "FOLDER")]
+    from: PathBuf,
+    /// `{customers, sessions, were_there, batches, messages}` instead of a sentence.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigArguments,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let config = arguments.config.load()?;
+    if config.store.kind != StoreKind::Cql {
+        bail!("the configuration must be the one to be used afterwards, with store.kind = \"cql\"");
+    }
+    if OpsClient::of(&config)?.is_some() {
+        bail!("a server runs with this configuration: stop it first");
+    }
+    let done = super::block_on(async {
+        let from =
+            EmbeddedStore::open_alone(&arguments.from).context("the store can't be opened")?;
+        let vault = SecretVault::new(&SecretKeys::of(&config)?);
+        for endpoint in from.endpoints().await? {
+            let (tenant, id) = (endpoint.tenant, endpoint.id);
+            if vault.open(tenant, id, &endpoint.secret).is_none() {
+                bail!(
+                    "secrets.key_files has not the key that sealed the secret of webhook {id}: name the embedded \
+                     store's secret.key too, behind the one that writes"
+                );
+            }
+        }
+        let to = CqlStore::open(config.cql_options()?, Role::Beside)
+            .await
+            .context("the cluster can't be used")?;
+        let done = migrate(&from, &to, |done| {
+            tracing::info!(sessions = done.sessions + done.were_there, "migrating");
+        })
+        .await;
+        from.close().await;
+        to.close().await;
+        Ok(done?)
+    })?;
+    if arguments.json {
+        return say!("{}", serde_json::to_string(&done)?);
+    }
+    let Migrated {
+        customers,
+        sessions,
+        were_there,
+        batches,
+        messages,
+    } = done;
+    say!(
+        "{customers} organizations, keys and webhooks; {sessions} sessions now, {were_there} earlier; \
+         {batches} batches and {messages} messages compared: all is the same"
+    )
+}

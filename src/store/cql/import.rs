@@ -1,0 +1,273 @@
+//! Taking over what another store has: everything under its own numbers and times. The session's row comes last, so
+//! that an import that was cut off begins the session again; every write may be repeated.
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use porchlight_actors::ports::{
+    DeliveryRow, Endpoint, JournalEntry, Note, Outbox, PodRow, StoreError, StoreResult,
+    StoredInsight,
+};
+use porchlight_core::webhook::{HandRequest, Index, Report, State as MessageState};
+use porchlight_schema::ids::{EndpointId, SessionId};
+use porchlight_schema::message::{Message, MessageEvent};
+use porchlight_schema::session::{SessionEnd, SessionStart};
+use porchlight_schema::time::TimestampMs;
+
+use super::db::encode;
+use super::journal::note_bytes;
+use super::outbox::{Cursor, OutboxKind};
+use super::relay::number_cell;
+use super::sessions::{Remembered, shard_and_day};
+use super::slots::{AT_ONCE, Owner};
+use super::state::{Official, SessionRecord, State};
+use super::{CqlStore, Inner};
+
+/// A message, how far it is, and its tries that ended, by number.
+pub type ImportedMessage = (Message, DeliveryRow, Vec<(u32, Report)>);
+
+/// A session as another store has it, without its batches.
+#[derive(Debug, Clone)]
+pub struct ImportedSession {
+    /// How it began.
+    pub start: SessionStart,
+    /// How it ended.
+    pub end: Option<SessionEnd>,
+    /// Its newest insight.
+    pub insight: Option<StoredInsight>,
+    /// Whether that may not cover all there is.
+    pub is_behind: bool,
+    /// Its PoD.
+    pub pod: Option<PodRow>,
+    /// What was decided about its batches.
+    pub notes: Vec<Note>,
+    /// Its messages, in order.
+    pub messages: Vec<ImportedMessage>,
+}
+
+impl CqlStore {
+    /// Whether a session is here already, all of it.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be read.
+    pub async fn has_session(&self, session_id: SessionId) -> StoreResult<bool> {
+        Ok(self.inner.record(session_id).await?.is_some())
+    }
+
+    /// Takes over batches of a session.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be written.
+    pub async fn import_batches(
+        &self,
+        session_id: SessionId,
+        batches: Vec<JournalEntry>,
+    ) -> StoreResult<()> {
+        let writing: Vec<_> = batches
+            .iter()
+            .map(|entry| self.inner.put_batch(session_id, entry))
+            .collect();
+        let writing = stream::iter(writing).buffer_unordered(AT_ONCE);
+        writing.try_collect::<Vec<()>>().await.map(drop)
+    }
+
+    /// Takes over a session whose batches are here.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be written.
+    pub async fn import_session(&self, session: ImportedSession) -> StoreResult<()> {
+        self.carry_out_all(|inner| async move { inner.import(&session).await })
+            .await
+    }
+
+    /// Takes over an endpoint. One that is here already must be the same.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be written, or the tenant has another one here.
+    pub async fn import_endpoint(&self, endpoint: Endpoint) -> StoreResult<()> {
+        let tenant = endpoint.tenant;
+        if self.create_endpoint(endpoint.clone()).await? {
+            return Ok(());
+        }
+        let there = self.endpoint(tenant).await?;
+        if there.is_some_and(|there| there.id == endpoint.id) {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt(
+            "a tenant has another webhook in the cluster already".to_owned(),
+        ))
+    }
+
+    /// Takes over a request for a try by hand, of a message that is here.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be written.
+    pub async fn import_request(
+        &self,
+        endpoint: &Endpoint,
+        request: HandRequest,
+    ) -> StoreResult<()> {
+        let inner = &self.inner;
+        let Some(row) = inner.delivery_row(endpoint.tenant, request.id).await? else {
+            return Ok(());
+        };
+        let data = (request.session_id, row.queued.number, request.again);
+        let (kind, at) = (OutboxKind::ByHand, request.asked_at);
+        inner
+            .put_outbox(endpoint.id, kind, at, request.id, &data)
+            .await
+    }
+
+    /// Takes over an idempotency key, by its hash, whose session is here.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be written.
+    pub async fn import_idempotency(
+        &self,
+        hash: &[u8],
+        body_hash: [u8; 32],
+        session_id: SessionId,
+    ) -> StoreResult<()> {
+        let Some(record) = self.inner.record(session_id).await? else {
+            return Ok(());
+        };
+        let remembered = Remembered {
+            body_hash,
+            message_at: record.start.created_at,
+            record,
+            event: MessageEvent::SessionStarted,
+            body: "".into(),
+        };
+        self.inner.remember(hash, remembered).await.map(drop)
+    }
+
+    /// Takes over something that was learned.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be written.
+    pub async fn import_learned(&self, key: [u8; 32], value: &[u8]) -> StoreResult<()> {
+        let db = &self.inner.db;
+        let values = (key.as_slice(), value);
+        db.write(&db.statements.learned_put, values).await
+    }
+}
+
+impl Inner {
+    async fn import(&self, session: &ImportedSession) -> StoreResult<()> {
+        let start = &session.start;
+        let session_id = start.session_id;
+        let (key, life) = (session_id.to_bytes(), self.lives.retained);
+        let statements = &self.db.statements;
+        for note in &session.notes {
+            let note = note_bytes(*note);
+            let values = (key.as_slice(), note.as_slice(), life);
+            self.db.write(&statements.note_put, values).await?;
+        }
+        if let Some(pod) = &session.pod {
+            self.put_pod(session_id, pod).await?;
+        }
+        let queued = self.import_messages(session).await?;
+        let official = match &session.insight {
+            Some(insight) => Some(self.import_insight(session_id, insight).await?),
+            None => None,
+        };
+        let first = session.messages.first();
+        let record = SessionRecord {
+            start: start.clone(),
+            first: first
+                .filter(|(message, ..)| message.event == MessageEvent::SessionStarted)
+                .map(|(_, row, _)| row.endpoint_id),
+        };
+        let count = u32::try_from(session.messages.len()).unwrap_or(u32::MAX);
+        let state = State::imported(session.end, official, count);
+        // One that is there already is that of an earlier import, or has gone on since.
+        let data = encode(&state)?;
+        let values = (key.as_slice(), 1_i64, data.as_slice(), life);
+        self.db.lightweight(&statements.state_make, values).await?;
+        self.list_session(start).await?;
+        if session.is_behind {
+            self.mark_behind(session_id, b"import").await?;
+        }
+        if session.end.is_none() {
+            let (shard, day) = shard_and_day(session_id);
+            self.list_slots(&[
+                (Owner::LiveDays, day),
+                (Owner::LiveShards(day), i64::from(shard)),
+            ])
+            .await?;
+            let values = (shard, day, key.as_slice(), self.lives.live);
+            self.db.write(&statements.live_put, values).await?;
+        }
+        let data = encode(&record)?;
+        let values = (key.as_slice(), data.as_slice(), life);
+        self.db.write(&statements.session_put, values).await?;
+        for (endpoint_id, kind, at, row) in queued {
+            let place = (session_id, row.queued.number);
+            self.put_outbox(endpoint_id, kind, at, row.queued.id, &place)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Messages and how far they are. Gives those that must be looked at.
+    async fn import_messages<'s>(
+        &self,
+        session: &'s ImportedSession,
+    ) -> StoreResult<Vec<(EndpointId, OutboxKind, TimestampMs, &'s DeliveryRow)>> {
+        let mut cursor = Cursor::default();
+        let mut queued = Vec::new();
+        for (message, row, attempts) in &session.messages {
+            self.put_message(message, row.endpoint_id).await?;
+            for (number, report) in attempts {
+                let (id, data) = (message.id.to_bytes(), encode(report)?);
+                let number = number_cell(*number);
+                let values = (id.as_slice(), number, data.as_slice(), self.lives.retained);
+                let put = &self.db.statements.attempt_put;
+                self.db.write(put, values).await?;
+            }
+            if row.queued.state == MessageState::Failed {
+                self.list_failed(message.tenant, message.id).await?;
+            }
+            let at = match row.queued.index() {
+                Index::Ready => Some((OutboxKind::Ready, message.id.made_at())),
+                Index::Due(due_at) => Some((OutboxKind::Due, due_at)),
+                Index::None => None,
+            };
+            queued.extend(at.map(|(kind, at)| (row.endpoint_id, kind, at, row)));
+            cursor.import(row);
+        }
+        if !session.messages.is_empty() {
+            self.put_cursor(session.start.session_id, cursor).await?;
+        }
+        Ok(queued)
+    }
+
+    async fn import_insight(
+        &self,
+        session_id: SessionId,
+        insight: &StoredInsight,
+    ) -> StoreResult<Official> {
+        // The same each time, so that an import that is repeated writes the same row.
+        let (tag, key) = ([0; 16], session_id.to_bytes());
+        let (revision, data) = (insight.record.revision, encode(insight)?);
+        let values = (
+            key.as_slice(),
+            number_cell(revision),
+            tag.as_slice(),
+            data.as_slice(),
+            self.lives.retained,
+        );
+        let put = &self.db.statements.insight_put;
+        self.db.write(put, values).await?;
+        Ok(Official {
+            revision,
+            tag,
+            covered: insight.covered,
+        })
+    }
+}

@@ -1,0 +1,268 @@
+//! From the embedded store to a CQL cluster. What was taken over is left out when it is begun again; everything is read
+//! back and compared, through the ports that the service itself uses.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use porchlight_actors::ports::{
+    Insights, Journal, Keys, Outbox, Sessions, StoreError, StoreResult,
+};
+use porchlight_core::webhook::HandRequest;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::key::KeyRecord;
+use porchlight_schema::session::SessionStart;
+use serde::Serialize;
+
+use super::cql::{CqlStore, ImportedSession};
+use super::embedded::EmbeddedStore;
+use super::engine::KeyRange;
+use super::tables::{Key, behind, idempotency};
+use super::txn::{Row, Scan};
+
+/// Sessions that are taken over at once.
+const AT_ONCE: usize = 8;
+/// Sessions that are listed at once.
+const PAGE_ROWS: usize = 256;
+/// Batches that are read at once.
+const PAGE_BATCHES: usize = 256;
+
+/// What was taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Migrated {
+    /// Organizations, keys and webhooks.
+    pub customers: u64,
+    /// Sessions that were taken over now.
+    pub sessions: u64,
+    /// Sessions that an earlier run had taken over.
+    pub were_there: u64,
+    /// Batches of all of them, each compared with its original.
+    pub batches: u64,
+    /// Messages of all of them, each compared with its original.
+    pub messages: u64,
+}
+
+impl Migrated {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            customers: self.customers + other.customers,
+            sessions: self.sessions + other.sessions,
+            were_there: self.were_there + other.were_there,
+            batches: self.batches + other.batches,
+            messages: self.messages + other.messages,
+        }
+    }
+}
+
+/// Why a migration stopped. It may be begun again.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// One of the stores failed.
+    #[error("one of the stores failed")]
+    Store(#[from] StoreError),
+    /// What was read back is not what was written.
+    #[error(
+        "{what} of session {session_id} is not the same in the cluster: has a server been at work there?"
+    )]
+    Differs {
+        /// Which session.
+        session_id: SessionId,
+        /// What of it.
+        what: &'static str,
+    },
+}
+
+/// Takes over everything. `progress` is told from time to time.
+///
+/// # Errors
+///
+/// See [`MigrateError`].
+pub async fn migrate(
+    from: &Arc<EmbeddedStore>,
+    to: &Arc<CqlStore>,
+    mut progress: impl FnMut(&Migrated),
+) -> Result<Migrated, MigrateError> {
+    let mut done = customers(from, to).await?;
+    let mut after = None;
+    loop {
+        let starts = starts_after(from, after).await?;
+        let Some(last) = starts.last() else { break };
+        after = Some(last.session_id);
+        let moving = starts.into_iter().map(|start| session(from, to, start));
+        let moved: Vec<_> = stream::iter(moving)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        done = moved.into_iter().fold(done, Migrated::plus);
+        progress(&done);
+    }
+    requests(from, to).await?;
+    Ok(done)
+}
+
+/// Rows of a table of the embedded store.
+async fn rows(from: &EmbeddedStore, prefix: Vec<u8>) -> StoreResult<Vec<Row>> {
+    from.read_rows(move |read| read.rows(&Scan::state(KeyRange::prefix(prefix), usize::MAX)))
+        .await
+}
+
+/// The 32 bytes behind the first of a key.
+fn hash_of(row: &Row) -> StoreResult<[u8; 32]> {
+    let hash = row.key.get(1..).and_then(|rest| rest.try_into().ok());
+    hash.ok_or_else(|| StoreError::Corrupt("a key that is no hash".to_owned()))
+}
+
+async fn customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrated, MigrateError> {
+    let mut done = Migrated::default();
+    for organization in from.organizations().await? {
+        to.organization(organization).await?;
+        done.customers += 1;
+    }
+    for row in rows(from, vec![b'k']).await? {
+        let record: KeyRecord = row.decode()?;
+        to.put_key(hash_of(&row)?, record.clone()).await?;
+        if let Some(at) = record.revoked_at {
+            to.revoke_key(record.id, at).await?;
+        }
+        done.customers += 1;
+    }
+    for endpoint in from.endpoints().await? {
+        to.import_endpoint(endpoint).await?;
+        done.customers += 1;
+    }
+    for row in rows(from, vec![b'w']).await? {
+        to.import_learned(hash_of(&row)?, &row.payload).await?;
+    }
+    Ok(done)
+}
+
+/// What leads to sessions: it comes when they are there.
+async fn requests(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
+    for endpoint in from.endpoints().await? {
+        let of_endpoint = Key::of(b'b').bytes(&endpoint.id.to_bytes()).build();
+        for row in rows(from, of_endpoint).await? {
+            let request: HandRequest = row.decode()?;
+            to.import_request(&endpoint, request).await?;
+        }
+    }
+    for row in rows(from, vec![b'i']).await? {
+        let remembered: idempotency::Remembered = row.decode()?;
+        // The tenant comes before the hash.
+        let hash = row.key.get(18..).unwrap_or_default();
+        to.import_idempotency(hash, remembered.body_hash, remembered.session_id)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn starts_after(
+    from: &EmbeddedStore,
+    after: Option<SessionId>,
+) -> StoreResult<Vec<SessionStart>> {
+    let mut range = KeyRange::prefix(vec![b's']);
+    if let Some(after) = after {
+        range = range.after(&Key::of(b's').session(after).build());
+    }
+    let rows = from.read_rows(move |read| read.rows(&Scan::state(range, PAGE_ROWS)));
+    rows.await?.iter().map(Row::decode).collect()
+}
+
+async fn session(
+    from: &EmbeddedStore,
+    to: &CqlStore,
+    start: SessionStart,
+) -> Result<Migrated, MigrateError> {
+    let session_id = start.session_id;
+    let was_there = to.has_session(session_id).await?;
+    if !was_there {
+        let mut from_seq = 0;
+        loop {
+            let batches = Journal::read(from, session_id, from_seq, PAGE_BATCHES).await?;
+            let Some(last) = batches.last() else { break };
+            from_seq = last.seq.saturating_add(1);
+            to.import_batches(session_id, batches).await?;
+        }
+        to.import_session(read_session(from, start).await?).await?;
+    }
+    let mut done = compare(from, to, session_id).await?;
+    if was_there {
+        done.were_there = 1;
+    } else {
+        done.sessions = 1;
+    }
+    Ok(done)
+}
+
+async fn read_session(from: &EmbeddedStore, start: SessionStart) -> StoreResult<ImportedSession> {
+    let session_id = start.session_id;
+    let mut messages = Vec::new();
+    for message in from.messages(session_id).await? {
+        let detail = from.delivery(message.tenant, message.id).await?;
+        let detail =
+            detail.ok_or_else(|| StoreError::Corrupt("a message that is not listed".to_owned()))?;
+        messages.push((message, detail.row, detail.attempts));
+    }
+    let is_behind = from
+        .read_rows(move |read| read.has_state(&behind::key(session_id)))
+        .await?;
+    Ok(ImportedSession {
+        end: from.find(session_id).await?.and_then(|row| row.end),
+        insight: from.insight(session_id).await?,
+        is_behind,
+        pod: from.pod(session_id).await?,
+        notes: from.notes(session_id).await?,
+        messages,
+        start,
+    })
+}
+
+/// Compares a session in both stores.
+async fn compare(
+    from: &EmbeddedStore,
+    to: &CqlStore,
+    session_id: SessionId,
+) -> Result<Migrated, MigrateError> {
+    let differs = |what| MigrateError::Differs { session_id, what };
+    let same = |is_same: bool, what| if is_same { Ok(()) } else { Err(differs(what)) };
+    same(
+        from.find(session_id).await? == to.find(session_id).await?,
+        "the start or the end",
+    )?;
+    same(
+        from.insight(session_id).await? == to.insight(session_id).await?,
+        "the insight",
+    )?;
+    same(
+        from.pod(session_id).await? == to.pod(session_id).await?,
+        "the proof of delivery",
+    )?;
+    same(
+        from.notes(session_id).await? == to.notes(session_id).await?,
+        "a note",
+    )?;
+    let messages = from.messages(session_id).await?;
+    same(messages == to.messages(session_id).await?, "a message")?;
+    for message in &messages {
+        let there = to.delivery(message.tenant, message.id).await?;
+        let here = from.delivery(message.tenant, message.id).await?;
+        same(here == there, "the state of a message")?;
+    }
+    let mut done = Migrated {
+        messages: messages.len() as u64,
+        ..Migrated::default()
+    };
+    let mut from_seq = 0;
+    loop {
+        let here = Journal::read(from, session_id, from_seq, PAGE_BATCHES).await?;
+        let there = Journal::read(to, session_id, from_seq, PAGE_BATCHES).await?;
+        let both = here.len().min(there.len());
+        same(
+            here.get(..both) == there.get(..both) && (both > 0 || here.len() == there.len()),
+            "a batch",
+        )?;
+        let Some(last) = here.get(..both).and_then(<[_]>::last) else {
+            return Ok(done);
+        };
+        from_seq = last.seq.saturating_add(1);
+        done.batches += both as u64;
+    }
+}

@@ -1,0 +1,174 @@
+//! From the embedded store to a CQL cluster, and on from there.
+
+use porchlight::store::cql::{CqlStore, Role};
+use porchlight::store::migrate::{MigrateError, migrate};
+use porchlight_actors::ports::{
+    Covered, Insights, Journal, Keys, Note, Organization, Outbox, PodRow, Sessions, StoredInsight,
+};
+use porchlight_core::webhook::{Change, Report, State, Update};
+use porchlight_schema::ids::{EndpointId, KeyId, SessionId};
+use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::key::{KeyKind, KeyRecord};
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::{Pod, PodType, Tenant};
+use porchlight_schema::time::TimestampMs;
+
+use crate::cql::options;
+use crate::cql_server::CqlServer;
+use crate::fixtures::{
+    Folder, T0, batch, end_at, fresh, message, new_session, open, put_endpoint, start, tenant,
+};
+
+fn key(tenant: Tenant, revoked_at: Option<TimestampMs>) -> KeyRecord {
+    KeyRecord {
+        id: KeyId::new(T0, u128::from(fresh())),
+        tenant,
+        kind: KeyKind::Secret,
+        last4: "abcd".to_owned(),
+        created_at: T0,
+        expires_at: None,
+        revoked_at,
+    }
+}
+
+fn insight() -> StoredInsight {
+    StoredInsight {
+        record: InsightRecord {
+            revision: 1,
+            score: None,
+            error_message: Some("none".to_owned()),
+            pod: None,
+            updated_at: T0,
+        },
+        covered: Covered {
+            batches: 4,
+            pod_received_at: None,
+        },
+        known: vec![1],
+    }
+}
+
+/// An embedded store with five sessions: two live, one ended, one scored, and one scored and delivered.
+async fn fill(store: &porchlight::store::EmbeddedStore, tenant: Tenant) -> Vec<SessionId> {
+    let organization = Organization {
+        id: tenant.organization_id,
+        name: format!("moved-{}", fresh()),
+        created_at: T0,
+    };
+    store.organization(organization).await.unwrap();
+    store.put_key([3; 32], key(tenant, None)).await.unwrap();
+    store.put_key([4; 32], key(tenant, Some(T0))).await.unwrap();
+    put_endpoint(store, tenant, true).await;
+    let mut ids = Vec::new();
+    for place in 0..5 {
+        let start = start(tenant, T0.plus_ms(place));
+        let id = start.session_id;
+        store.start(new_session(&start)).await.unwrap();
+        for seq in [0, 1, 2, 5_000] {
+            store.append(id, seq, batch(seq), T0).await.unwrap();
+        }
+        store.note(id, Note::Quarantined { seq: 1 }).await.unwrap();
+        ids.push(id);
+    }
+    let pod = PodRow {
+        pod: Pod {
+            pod_type: PodType::Photo,
+            url: "https://pod.example/".to_owned(),
+        },
+        received_at: T0,
+    };
+    store.attach_pod(ids[1], pod).await.unwrap();
+    for &id in &ids[2..] {
+        let body = message(MessageEvent::SessionStopped);
+        store.end(id, end_at(T0), None, body).await.unwrap();
+    }
+    for &id in &ids[3..] {
+        let body = message(MessageEvent::InsightUpdated);
+        let learned = vec![([7; 32], b"place".to_vec())];
+        assert!(
+            store
+                .commit_insight(id, insight(), body, learned)
+                .await
+                .unwrap()
+        );
+    }
+    let endpoint_id = EndpointId::new(TimestampMs(1), 1);
+    let lane = store.lane(tenant, endpoint_id, ids[4], None).await.unwrap();
+    for before in lane.waiting {
+        let mut after = before;
+        after.attempts = 1;
+        after.state = State::Delivered;
+        let report = Report {
+            at: T0,
+            duration_ms: 3,
+            status_code: Some(200),
+            cause: None,
+            response: None,
+        };
+        let change = Change {
+            updates: vec![Update {
+                before,
+                after,
+                report: Some(report),
+            }],
+            hand_done: None,
+        };
+        store
+            .commit(tenant, endpoint_id, ids[4], change)
+            .await
+            .unwrap();
+    }
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_moves_once_and_the_sessions_go_on() {
+    let Some(options) = options(CqlServer::fresh_keyspace()) else {
+        return;
+    };
+    let (folder, tenant) = (Folder::new(), tenant());
+    let from = open(folder.path()).unwrap();
+    let ids = fill(&from, tenant).await;
+    let to = CqlStore::open(options, Role::Beside).await.unwrap();
+    let done = migrate(&from, &to, |_| {}).await.unwrap();
+    assert_eq!((done.customers, done.sessions, done.were_there), (4, 5, 0));
+    assert_eq!((done.batches, done.messages), (20, 5 + 3 + 2));
+    let again = migrate(&from, &to, |_| {}).await.unwrap();
+    assert_eq!((again.sessions, again.were_there), (0, 5));
+    assert_eq!((again.batches, again.messages), (20, 10));
+
+    assert_eq!(
+        to.find_key([3; 32]).await.unwrap(),
+        from.find_key([3; 32]).await.unwrap()
+    );
+    let revoked = to.find_key([4; 32]).await.unwrap().unwrap();
+    assert_eq!(revoked.revoked_at, Some(T0));
+    assert_eq!(to.recall([7; 32]).await.unwrap(), Some(b"place".to_vec()));
+    let live = to.live(None, 10).await.unwrap();
+    let live: Vec<_> = live.iter().map(|row| row.start.session_id).collect();
+    assert_eq!(live, ids[..2]);
+    assert_eq!(to.behind(None, 10).await.unwrap(), [ids[2]]);
+    let endpoint_id = EndpointId::new(TimestampMs(1), 1);
+    let waiting = to.lane(tenant, endpoint_id, ids[4], None).await.unwrap();
+    assert_eq!(waiting.waiting, []);
+    let beginning = Some((TimestampMs(i64::MIN), 100));
+    let listing = to.listing(endpoint_id, beginning, None, 0).await.unwrap();
+    assert_eq!(listing.ready.unwrap().len(), 10 - 3, "what waits is found");
+
+    let body = message(MessageEvent::SessionStopped);
+    to.end(ids[0], end_at(T0), None, body).await.unwrap();
+    let numbers: Vec<u32> = to
+        .messages(ids[0])
+        .await
+        .unwrap()
+        .iter()
+        .map(|message| message.number)
+        .collect();
+    assert_eq!(numbers, [0, 1]);
+    // What was written over there since is not overwritten, and not passed over.
+    let differs = migrate(&from, &to, |_| {}).await;
+    assert!(
+        matches!(differs, Err(MigrateError::Differs { .. })),
+        "{differs:?}"
+    );
+}
