@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import uuid
 
 import schemathesis
 from hypothesis import strategies as st
@@ -41,6 +42,9 @@ def before_call(ctx, case, kwargs):
     if case.query:
         # Only what a list has given is a cursor.
         case.query.pop("cursor", None)
+    if case.headers and "Idempotency-Key" in case.headers:
+        # One that came before, with another body, is refused.
+        case.headers["Idempotency-Key"] = uuid.uuid4().hex
     body = case.body
     if not isinstance(body, dict):
         return
