@@ -45,7 +45,7 @@ fn interpreter(language: &str) -> Option<Vec<String>> {
         _ => vec!["node".into(), "--experimental-strip-types".into()],
     };
     let mut asked = Command::new(&command[0]);
-    let version = asked.args(&command[1..]).arg("--version").output();
+    let version = asked.arg("--version").args(&command[1..]).output();
     if version.is_ok_and(|output| output.status.success()) {
         return Some(command);
     }

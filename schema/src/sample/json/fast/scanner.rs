@@ -22,12 +22,15 @@ impl Expected {
     const BYTES: usize = 16;
 }
 
-/// Powers of ten that are exact (to 10²²) or the nearest double.
-const POWERS: [f64; 41] = [
+/// Powers of ten; each is a double.
+const POWERS: [f64; 19] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-    1e17, 1e18, 1e19, 1e20, 1e21, 1e22, 1e23, 1e24, 1e25, 1e26, 1e27, 1e28, 1e29, 1e30, 1e31, 1e32,
-    1e33, 1e34, 1e35, 1e36, 1e37, 1e38, 1e39, 1e40,
+    1e17, 1e18,
 ];
+
+/// Up to here every whole number is a double. One of them divided by one of [`POWERS`] is rounded once, and so exact
+/// (Clinger, 1990).
+const EXACT_MAX: u64 = 1 << 53;
 
 /// Bytes that a plain string can't hold: its closing quote, an escape, a control character.
 const ENDS_STRING: [bool; 256] = {
@@ -227,50 +230,28 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Digits: what they make together with those before; how many of them counted, how many there were. Digits beyond
-    /// what 64 bits hold are passed and not counted.
-    fn digits(&mut self, so_far: u64) -> (u64, usize, usize) {
+    /// Passes digits; how many there were.
+    fn digits(&mut self) -> usize {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let digit_at = |place: usize| {
-            rest.get(place)
-                .map(|byte| byte.wrapping_sub(b'0'))
-                .filter(|&digit| digit < 10)
-        };
-        let (mut number, mut counted) = (so_far, 0);
-        // Another digit fits for certain below this.
-        while number < u64::MAX / 10
-            && let Some(digit) = digit_at(counted)
-        {
-            number = number * 10 + u64::from(digit);
-            counted += 1;
-        }
-        if let Some(digit) = digit_at(counted)
-            && let Some(longer) = number
-                .checked_mul(10)
-                .and_then(|tens| tens.checked_add(u64::from(digit)))
-        {
-            number = longer;
-            counted += 1;
-        }
-        let mut passed = counted;
-        while digit_at(passed).is_some() {
-            passed += 1;
-        }
+        let passed = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += passed;
-        (number, counted, passed)
+        passed
     }
 
     /// A whole number without sign, fraction or exponent.
     pub(super) fn whole_number(&mut self) -> Option<u64> {
+        let from = self.at;
         let leading_zero = self.peek() == b'0';
-        let (number, counted, passed) = self.digits(0);
+        let length = self.digits();
         let plain = !matches!(self.peek(), b'.' | b'e' | b'E');
-        (passed > 0 && counted == passed && !(leading_zero && passed > 1) && plain)
-            .then_some(number)
+        if (leading_zero && length > 1) || !plain {
+            return None;
+        }
+        let digits = std::str::from_utf8(self.bytes.get(from..self.at)?);
+        digits.ok()?.parse().ok()
     }
 
-    /// A number, as the double that `serde_json` makes of it: its digits as a whole number, times or through a power of
-    /// ten. Up to 2⁵³ and 10²² that is the nearest double.
+    /// A number, as the nearest double.
     #[inline]
     pub(super) fn number(&mut self) -> Option<f64> {
         let rest = self.bytes.get(self.at..)?;
@@ -301,6 +282,7 @@ impl<'a> Scanner<'a> {
             && (whole_length == 1 || rest.get(from) != Some(&b'0'))
             && (to == point || fraction > 0)
             && whole_length + fraction <= 18
+            && digits <= EXACT_MAX
             && !matches!(rest.get(to), Some(b'e' | b'E'));
         if !plain {
             return self.odd_number();
@@ -310,48 +292,26 @@ impl<'a> Scanner<'a> {
         Some(if negative { -number } else { number })
     }
 
-    /// A number of many digits, or with an exponent, or none.
+    /// A number of many digits, or with an exponent, or none: its form is looked at here, its value is the library's.
     fn odd_number(&mut self) -> Option<f64> {
-        let negative = self.pass(b'-');
+        let from = self.at;
+        self.pass(b'-');
         let leading_zero = self.peek() == b'0';
-        let (whole, counted, passed) = self.digits(0);
-        if passed == 0 || counted != passed || (leading_zero && passed > 1) {
+        let whole = self.digits();
+        if whole == 0 || (leading_zero && whole > 1) {
             return None;
         }
-        let (mut digits, mut exponent) = (whole, 0);
-        if self.pass(b'.') {
-            let (all, counted, passed) = self.digits(whole);
-            if passed == 0 {
+        if self.pass(b'.') && self.digits() == 0 {
+            return None;
+        }
+        if self.pass(b'e') || self.pass(b'E') {
+            let _ = self.pass(b'-') || self.pass(b'+');
+            if self.digits() == 0 {
                 return None;
             }
-            (digits, exponent) = (all, -i32::try_from(counted).ok()?);
         }
-        if matches!(self.peek(), b'e' | b'E') {
-            exponent += self.exponent()?;
-        }
-        let power = POWERS.get(exponent.unsigned_abs() as usize)?;
-        let number = if exponent < 0 {
-            digits as f64 / power
-        } else {
-            digits as f64 * power
-        };
-        Some(if negative { -number } else { number })
-    }
-
-    fn exponent(&mut self) -> Option<i32> {
-        self.at += 1;
-        let negative = self.pass(b'-');
-        if !negative {
-            self.pass(b'+');
-        }
-        let (exponent, counted, passed) = self.digits(0);
-        if passed == 0 || counted != passed {
-            return None;
-        }
-        let exponent = i32::try_from(exponent)
-            .ok()
-            .filter(|&exponent| exponent < 1_000)?;
-        Some(if negative { -exponent } else { exponent })
+        let text = std::str::from_utf8(self.bytes.get(from..self.at)?).ok()?;
+        text.parse().ok().filter(|number: &f64| number.is_finite())
     }
 }
 
