@@ -58,29 +58,13 @@ impl SessionMachine {
 #[cfg(test)]
 mod tests {
     use porchlight_schema::sample::json::decode_batch;
-    use porchlight_schema::session::{Address, Point};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::context::SessionContext;
+    use crate::session::tests::context;
 
     fn snapshot() -> Vec<u8> {
-        let address = Address {
-            line1: String::new(),
-            city: String::new(),
-            country: String::new(),
-            point: Point {
-                lat: 52.5,
-                lng: 13.4,
-            },
-            unit: None,
-            floor: None,
-            accuracy_m: Address::ACCURACY_M_DEFAULT,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
-        };
-        let context = SessionContext::of_address(&address, None);
+        let context = context();
         let mut machine = SessionMachine::new(&context);
         for seq in 0..12_u32 {
             let samples: Vec<_> = (0..10)

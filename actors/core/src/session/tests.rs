@@ -8,7 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn context() -> SessionContext {
+/// A session at a plain address, for the tests of this module and of those below it.
+pub(super) fn context() -> SessionContext {
     SessionContext::of_address(
         &Address {
             line1: String::new(),

@@ -4,32 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use porchlight_schema::sample::json::decode_batch;
-use porchlight_schema::session::{Address, Point};
 use proptest::prelude::*;
 
 use super::*;
+use crate::session::tests::context;
 use crate::session::{SessionMachine, Step};
 
 const ENDED: TimestampMs = TimestampMs(1_000);
-
-fn context() -> SessionContext {
-    let address = Address {
-        line1: String::new(),
-        city: String::new(),
-        country: String::new(),
-        point: Point {
-            lat: 52.5,
-            lng: 13.4,
-        },
-        unit: None,
-        floor: None,
-        accuracy_m: Address::ACCURACY_M_DEFAULT,
-        storey_height_m: None,
-        entrance: None,
-        gates: Vec::new(),
-    };
-    SessionContext::of_address(&address, None)
-}
 
 /// Ten seconds of a ride that halts each second minute, with satellites that are lost now and then.
 fn batch(seq: u32) -> PackedBatch {
