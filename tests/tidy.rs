@@ -206,7 +206,14 @@ fn no_key_is_written_down() {
 
 #[test]
 fn every_crate_is_documented_by_its_readme() {
-    for folder in ["schema", "actors/core", "actors/runtime", "bench", "."] {
+    for folder in [
+        "schema",
+        "actors/core",
+        "actors/runtime",
+        "src",
+        "bench",
+        ".",
+    ] {
         let readme = fs::read_to_string(root().join(folder).join("README.md")).unwrap_or_default();
         assert!(
             readme.lines().count() > 20,

@@ -373,24 +373,34 @@ async fn watch(inner: Weak<Inner>, on_fatal: OnFatal) {
     }
 }
 
-/// Raises the number of this name by one, and gives what it is then.
+/// Raises the number of this name by one, and gives what it is then. A cluster that has just been started, or many that
+/// ask at once, may leave one without an answer for a while.
 async fn next_generation(db: &Db, name: &str) -> StoreResult<u64> {
-    let statements = &db.statements;
-    for _ in 0..state::TRIES_MAX {
-        let found: Option<(i64,)> = db.row(&statements.generation_serial, (name,)).await?;
-        let next = found.map_or(1, |(found,)| found + 1);
-        let raised = match found {
-            None => db.lightweight(&statements.generation_make, (name,)).await?,
-            Some((found,)) => {
-                let values = (next, name, found);
-                db.lightweight(&statements.generation_raise, values).await?
-            }
+    let began = tokio::time::Instant::now();
+    loop {
+        let failed = match raise_generation(db, name).await {
+            Ok(Some(generation)) => return Ok(generation),
+            Ok(None) => StoreError::Overloaded,
+            Err(error) => error,
         };
-        // One in doubt is as good as refused: a number that nobody uses harms nobody.
-        if matches!(raised, Lwt::Applied) {
-            return Ok(next.unsigned_abs());
+        if began.elapsed() > schema::QUORUM_WITHIN {
+            return Err(failed);
         }
         state::pause().await;
     }
-    Err(StoreError::Overloaded)
+}
+
+/// One try; none where another was quicker, or nobody knows. A number that nobody uses harms nobody.
+async fn raise_generation(db: &Db, name: &str) -> StoreResult<Option<u64>> {
+    let statements = &db.statements;
+    let found: Option<(i64,)> = db.row(&statements.generation_serial, (name,)).await?;
+    let next = found.map_or(1, |(found,)| found + 1);
+    let raised = match found {
+        None => db.lightweight(&statements.generation_make, (name,)).await?,
+        Some((found,)) => {
+            let values = (next, name, found);
+            db.lightweight(&statements.generation_raise, values).await?
+        }
+    };
+    Ok(matches!(raised, Lwt::Applied).then(|| next.unsigned_abs()))
 }

@@ -17,6 +17,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use scylla::client::session_builder::SessionBuilder;
+
 /// The server's version, as in `pom.xml`.
 const FOLDER: &str = "cassandra-5.0.6";
 /// A start that takes longer has failed. Generous, for a machine that is busy.
@@ -129,8 +131,10 @@ impl CqlServer {
         for (node, folder) in nodes.iter().zip(&folders) {
             wait(&format!("{node}:9042"), folder)?;
         }
+        let nodes: Vec<_> = nodes.iter().map(|node| format!("{node}:9042")).collect();
+        decide_once(&nodes, count)?;
         Ok(Self {
-            nodes: nodes.iter().map(|node| format!("{node}:9042")).collect(),
+            nodes,
             replication_factor: count,
             folders,
             _keepers: keepers,
@@ -255,6 +259,49 @@ hints_directory: {folder}/hints
 cdc_raw_directory: {folder}/cdc_raw
 "
     )
+}
+
+/// Waits until the nodes have decided something together: they take connections before they have met each other, and
+/// what is decided first waits for tables and connections that are only then made.
+fn decide_once(nodes: &[String], replication_factor: u32) -> Result<(), String> {
+    let (nodes, keyspace) = (nodes.to_vec(), CqlServer::fresh_keyspace());
+    let deciding = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| error.to_string())?;
+        runtime.block_on(decide(&nodes, &keyspace, replication_factor))
+    });
+    deciding.join().map_err(|_panic| "panicked".to_owned())?
+}
+
+async fn decide(nodes: &[String], keyspace: &str, replication_factor: u32) -> Result<(), String> {
+    let statements = [
+        format!(
+            "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
+             {{'class': 'NetworkTopologyStrategy', 'replication_factor': '{replication_factor}'}}"
+        ),
+        format!("CREATE TABLE IF NOT EXISTS {keyspace}.met (id int PRIMARY KEY)"),
+        format!("INSERT INTO {keyspace}.met (id) VALUES (1) IF NOT EXISTS"),
+        format!("DROP KEYSPACE {keyspace}"),
+    ];
+    let began = Instant::now();
+    loop {
+        let decided = async {
+            let session = SessionBuilder::new().known_nodes(nodes).build().await;
+            let session = session.map_err(|error| error.to_string())?;
+            for statement in &statements {
+                let answer = session.query_unpaged(statement.as_str(), ()).await;
+                answer.map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        };
+        match decided.await {
+            Err(reason) if began.elapsed() > START_WITHIN => return Err(reason),
+            Err(_not_yet) => tokio::time::sleep(Duration::from_millis(500)).await,
+            decided => return decided,
+        }
+    }
 }
 
 /// Waits until the node takes connections, which it does once it can serve them.

@@ -79,6 +79,11 @@ async fn nodes_that_start_at_once_make_the_tables_once() {
         .into_iter()
         .map(|store| store.unwrap().generation())
         .collect();
+    // Of two tables one would be lost with its numbers, and a number given twice. One whose claim was in doubt is not
+    // given at all.
     generations.sort_unstable();
-    assert_eq!(generations, [1, 2, 3, 4]);
+    let given = generations.len();
+    generations.dedup();
+    assert_eq!(generations.len(), given, "{generations:?}");
+    assert!(generations.iter().all(|&generation| generation > 0));
 }

@@ -35,7 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long somebody waits for the lock. Longer than the lock lives.
 const WAIT: Duration = Duration::from_secs(300);
 /// A cluster that has no quorum for this long is not only being started.
-const QUORUM_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const QUORUM_WITHIN: Duration = Duration::from_secs(60);
 /// How often a change of the tables is tried.
 const RUN_TRIES_MAX: usize = 20;
 /// The largest keyspace name that both databases take.
