@@ -5,12 +5,14 @@
 //! from what it stands for, and doing it again changes nothing. Nothing that was acknowledged is ever reported as
 //! absent: what can't be read is an error.
 
+mod cluster;
 mod journal;
 mod keys;
 mod outbox;
 mod sessions;
 mod transport;
 
+pub use cluster::{Alone, LiveAnswer, Nudge, Ownership, PeerError, Peers};
 pub use journal::{Appended, Journal, JournalEntry, Note};
 pub use keys::{Keys, Organization};
 pub use outbox::{
