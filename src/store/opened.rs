@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use porchlight_actors::ports::{Keys, Outbox, Store};
+use porchlight_actors::ports::{Alone, Keys, Outbox, Ownership, Store};
 use porchlight_schema::time::TimestampMs;
 
 use super::committer::{HandOver, OnFatal};
@@ -125,13 +125,15 @@ impl OpenStore {
         }
     }
 
-    /// The number of this process among those that have served from the store: higher than every earlier one's.
+    /// Which shards this process acts for, and in which generation it writes: higher than every earlier one's.
     /// `started_at` is that number where one machine's clock is all there is.
     #[must_use]
-    pub fn generation(&self, started_at: TimestampMs) -> u64 {
+    pub fn ownership(&self, started_at: TimestampMs) -> Arc<dyn Ownership> {
         match self {
-            Self::Embedded(_) => started_at.0.unsigned_abs(),
-            Self::Cql(store) => store.generation(),
+            Self::Embedded(_) => Arc::new(Alone {
+                generation: started_at.0.unsigned_abs(),
+            }),
+            Self::Cql(store) => store.ownership(),
         }
     }
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use futures_util::future::{try_join, try_join_all};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_actors::ports::{Clock, Depth, StoreResult, Work};
+use porchlight_actors::ports::{Clock, Depth, Endpoint, StoreResult, Work};
 use porchlight_core::webhook::{HandRequest, Index, Listing, State};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
@@ -38,6 +38,23 @@ pub(super) enum OutboxKind {
     Ready = 1,
     /// A retry.
     Due = 2,
+}
+
+/// Whose outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OutboxOf {
+    /// The tenant's shard.
+    shard: Shard,
+    endpoint_id: EndpointId,
+}
+
+impl OutboxOf {
+    fn new(endpoint: &Endpoint) -> Self {
+        Self {
+            shard: endpoint.tenant.organization_id.shard(),
+            endpoint_id: endpoint.id,
+        }
+    }
 }
 
 /// A row of an outbox.
@@ -110,13 +127,13 @@ impl Inner {
     /// The hints of a slot that hold, at most `limit`, of which `takes` is true.
     async fn hints_in(
         &self,
-        endpoint_id: EndpointId,
+        outbox: OutboxOf,
         slot: i64,
         kind: OutboxKind,
         limit: usize,
         takes: impl Fn(&Hint) -> bool,
     ) -> StoreResult<Vec<Hint>> {
-        let endpoint = endpoint_id.to_bytes();
+        let endpoint = outbox.endpoint_id.to_bytes();
         let values = (endpoint.as_slice(), slot, kind as i8);
         let statement = &self.db.statements.outbox_get;
         let rows = self
@@ -132,8 +149,10 @@ impl Inner {
                 .map(|(at, id, data)| Hint::read(kind, *at, id, data));
             let hints: Vec<Hint> = read.collect::<StoreResult<_>>()?;
             let hints: Vec<Hint> = hints.into_iter().filter(|hint| takes(hint)).collect();
-            let cursors = try_join_all(hints.iter().map(|hint| self.cursor(hint.session_id)));
-            let cursors = cursors.await?;
+            let reading = hints
+                .iter()
+                .map(|hint| self.cursor(outbox.shard, hint.session_id));
+            let cursors = try_join_all(reading).await?;
             let held = hints.iter().zip(cursors);
             let held = held.filter(|(hint, cursor)| hint.holds(kind, cursor));
             found.extend(held.map(|(hint, _)| *hint));
@@ -148,7 +167,7 @@ impl Inner {
     /// Hints that hold, from the first slot on, at most so many.
     async fn hints(
         &self,
-        endpoint_id: EndpointId,
+        outbox: OutboxOf,
         wanted: Wanted,
         takes: impl Fn(&Hint) -> bool + Copy,
     ) -> StoreResult<Vec<Hint>> {
@@ -156,13 +175,13 @@ impl Inner {
         if wanted.limit == 0 {
             return Ok(found);
         }
-        let owner = Owner::Outbox(endpoint_id, wanted.kind);
+        let owner = Owner::Outbox(outbox.endpoint_id, wanted.kind);
         let slots = self
             .slots(owner, wanted.from_slot, wanted.to_slot, Way::Up)
             .await?;
         for slot in slots {
             let left = wanted.limit - found.len();
-            let some = self.hints_in(endpoint_id, slot, wanted.kind, left, takes);
+            let some = self.hints_in(outbox, slot, wanted.kind, left, takes);
             found.extend(some.await?);
             if found.len() >= wanted.limit {
                 break;
@@ -185,7 +204,8 @@ impl Inner {
     }
 
     /// Moves the mark behind slots that are over and have nothing left.
-    async fn advance(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
+    async fn advance(&self, outbox: OutboxOf) -> StoreResult<i64> {
+        let endpoint_id = outbox.endpoint_id;
         let mark = self.mark(endpoint_id).await?;
         let settled = slot_of(SystemClock.now().plus_ms(-SETTLED_MS), SLOT_MS);
         let mut advanced = mark;
@@ -194,7 +214,7 @@ impl Inner {
             let owner = Owner::Outbox(endpoint_id, kind);
             for slot in self.slots(owner, mark, first_left - 1, Way::Up).await? {
                 advanced = settled;
-                let left = self.hints_in(endpoint_id, slot, kind, 1, |_| true).await?;
+                let left = self.hints_in(outbox, slot, kind, 1, |_| true).await?;
                 if !left.is_empty() {
                     first_left = slot;
                     break;
@@ -217,15 +237,15 @@ impl Inner {
 
     async fn listing(
         &self,
-        endpoint_id: EndpointId,
+        outbox: OutboxOf,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> StoreResult<Listing> {
         // A complete listing is read rarely.
         let mark = match due {
-            Some(_) => self.advance(endpoint_id).await?,
-            None => self.mark(endpoint_id).await?,
+            Some(_) => self.advance(outbox).await?,
+            None => self.mark(outbox.endpoint_id).await?,
         };
         let wanted = |kind, limit| Wanted {
             kind,
@@ -240,7 +260,7 @@ impl Inner {
                 from_slot: mark.max(slot_of(from, SLOT_MS) - 1),
                 ..wanted(OutboxKind::Ready, limit)
             };
-            let hints = self.hints(endpoint_id, wanted, |hint| hint.id.made_at() >= from);
+            let hints = self.hints(outbox, wanted, |hint| hint.id.made_at() >= from);
             let hints = hints.await?.into_iter();
             let mut ready: Vec<_> = hints.map(|hint| (hint.id, hint.session_id)).collect();
             ready.sort_unstable();
@@ -254,29 +274,32 @@ impl Inner {
                 to_slot: last + 1,
                 ..wanted(OutboxKind::Due, limit)
             };
-            let hints = self.hints(endpoint_id, wanted, |hint| hint.at < until);
+            let hints = self.hints(outbox, wanted, |hint| hint.at < until);
             let hints = hints.await?.into_iter();
             let mut due: Vec<_> = hints.map(|hint| (hint.at, hint.session_id)).collect();
             due.sort_unstable();
             due.dedup();
             listing.due = Some(due);
         }
-        let hints = self.hints(endpoint_id, wanted(OutboxKind::ByHand, by_hand), |_| true);
+        let hints = self.hints(outbox, wanted(OutboxKind::ByHand, by_hand), |_| true);
         listing.by_hand = hints.await?.iter().map(Hint::request).collect();
         listing.by_hand.sort_unstable();
         listing.by_hand.dedup();
         Ok(listing)
     }
 
-    async fn work(self: Arc<Self>, until: TimestampMs) -> StoreResult<Vec<Work>> {
+    async fn work(self: Arc<Self>, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
         let endpoints = self.endpoints().await?.into_iter();
         let asking = endpoints
             .filter(|endpoint| endpoint.enabled)
+            .filter(|endpoint| shards.contains(endpoint.tenant.organization_id.shard()))
             .map(|endpoint| {
                 let inner = Arc::clone(&self);
                 async move {
                     let (first, all) = (TimestampMs(i64::MIN), Some((until, 1)));
-                    let listing = inner.listing(endpoint.id, Some((first, 1)), all, 1).await?;
+                    let listing = inner
+                        .listing(OutboxOf::new(&endpoint), Some((first, 1)), all, 1)
+                        .await?;
                     let at_once = !listing.by_hand.is_empty()
                         || listing.ready.is_some_and(|ready| !ready.is_empty());
                     let due = listing.due.and_then(|due| Some(due.first()?.0));
@@ -299,6 +322,7 @@ impl Inner {
         let mut depth = Depth::default();
         for endpoint in self.endpoints().await? {
             depth.overlaps += u64::from(endpoint.overlap(now).is_some());
+            let outbox = OutboxOf::new(&endpoint);
             let mark = self.mark(endpoint.id).await?;
             let all = |kind| Wanted {
                 kind,
@@ -307,8 +331,8 @@ impl Inner {
                 limit: DEPTH_WALKED_MAX,
             };
             let (ready, due) = try_join(
-                self.hints(endpoint.id, all(OutboxKind::Ready), |_| true),
-                self.hints(endpoint.id, all(OutboxKind::Due), |_| true),
+                self.hints(outbox, all(OutboxKind::Ready), |_| true),
+                self.hints(outbox, all(OutboxKind::Due), |_| true),
             )
             .await?;
             let mut lanes: Vec<_> = ready
@@ -319,7 +343,7 @@ impl Inner {
             lanes.sort_unstable();
             lanes.dedup();
             for lane in lanes.into_iter().take(DEPTH_WALKED_MAX) {
-                for queued in self.lane_rows(lane).await? {
+                for queued in self.lane_rows(outbox.shard, lane).await? {
                     let waits =
                         queued.queued.state == State::Waiting && queued.endpoint_id == endpoint.id;
                     depth.pending += u64::from(waits && queued.queued.attempts == 0);

@@ -9,7 +9,7 @@ use porchlight_actors::ports::{
     EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
     StartOutcome, StoreError, StoreResult,
 };
-use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::ids::{MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::limits::IDEMPOTENCY_MS;
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, Tenant};
@@ -266,16 +266,23 @@ impl Inner {
 
     pub(super) async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
         let (record, state) = try_join(self.record(session_id), self.state(session_id)).await?;
+        let end = state.and_then(|state| state.end);
+        if end.is_some() {
+            // Perhaps another node ended it: what comes from here on is late.
+            self.memory.tips.change(&session_id, |tip| tip.ended = true);
+        }
         Ok(record.map(|record| SessionRow {
             start: record.start,
-            end: state.and_then(|state| state.end),
+            end,
         }))
     }
 
-    /// Sessions, in order of id, after `after`, at most `limit`, that one of the two tables by day and shard has.
+    /// Sessions of these shards, in order of id, after `after`, at most `limit`, that one of the two tables by day and
+    /// shard has.
     pub(super) async fn by_day_and_shard(
         &self,
         lives: bool,
+        of: ShardSet,
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
@@ -294,13 +301,13 @@ impl Inner {
             } else {
                 Owner::BehindShards(day)
             };
-            let shards = self.slots(shards, 0, i64::from(i16::MAX), Way::Up).await?;
-            let reading = shards.into_iter().map(|shard| {
-                let values = (
-                    i16::try_from(shard).unwrap_or(i16::MAX),
-                    day,
-                    after.as_slice(),
-                );
+            let shards = self.slots(shards, 0, i64::from(u8::MAX), Way::Up).await?;
+            let shards = shards
+                .into_iter()
+                .filter_map(|shard| u8::try_from(shard).ok());
+            let shards = shards.filter(|&shard| of.contains(Shard(shard)));
+            let reading = shards.map(|shard| {
+                let values = (i16::from(shard), day, after.as_slice());
                 self.db.rows::<(Vec<u8>,)>(statement, values, limit)
             });
             let reading: Vec<_> = reading.collect();
@@ -328,13 +335,14 @@ impl Inner {
     /// first message that nobody was told of.
     async fn live(
         self: Arc<Self>,
+        shards: ShardSet,
         mut after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionRow>> {
         let mut live = Vec::new();
         while live.len() < limit {
             let wanted = limit - live.len();
-            let ids = self.by_day_and_shard(true, after, wanted).await?;
+            let ids = self.by_day_and_shard(true, shards, after, wanted).await?;
             let whole = ids.len() < wanted;
             after = ids.last().copied().or(after);
             let looking = ids.into_iter().map(|id| self.look_at_live(id));
@@ -374,13 +382,14 @@ impl Inner {
     /// The marked sessions; a mark whose insight covers all there is, is taken away.
     async fn behind(
         self: Arc<Self>,
+        shards: ShardSet,
         mut after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
         let mut behind = Vec::new();
         while behind.len() < limit {
             let wanted = limit - behind.len();
-            let ids = self.by_day_and_shard(false, after, wanted).await?;
+            let ids = self.by_day_and_shard(false, shards, after, wanted).await?;
             let whole = ids.len() < wanted;
             after = ids.last().copied().or(after);
             let looking = ids.into_iter().map(|id| self.is_behind(id));
@@ -458,12 +467,24 @@ impl Sessions for CqlStore {
         self.inner.list(tenant, filter, limit as usize, after).await
     }
 
-    async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
-        self.carry_out_all(|inner| inner.live(after, limit)).await
+    async fn live(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionRow>> {
+        self.carry_out_all(|inner| inner.live(shards, after, limit))
+            .await
     }
 
-    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
-        self.carry_out_all(|inner| inner.behind(after, limit)).await
+    async fn behind(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>> {
+        self.carry_out_all(|inner| inner.behind(shards, after, limit))
+            .await
     }
 
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {

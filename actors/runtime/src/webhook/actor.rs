@@ -247,7 +247,9 @@ impl WebhookActor {
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
         let loading = async move {
             let endpoint = inner.outbox.endpoint(tenant).await;
-            let listing = inner.outbox.listing(endpoint_id, ready, due, by_hand);
+            let listing = inner
+                .outbox
+                .listing(tenant, endpoint_id, ready, due, by_hand);
             (endpoint, listing.await)
         };
         let loading = loading
