@@ -231,9 +231,8 @@ async fn build_service(
         extra_ca_file: config.webhook.extra_ca_file(),
         ..TransportSettings::default()
     })?;
-    let alone = Arc::new(Alone {
-        generation: store.generation(clock.now()),
-    });
+    let ownership = store.ownership(clock.now());
+    let alone = Arc::new(Alone { generation: 0 });
     let webhooks = Webhooks::start(
         sessions,
         WebhookParts {
@@ -242,7 +241,7 @@ async fn build_service(
             seal: Arc::new(SecretVault::new(secrets)),
             clock: Arc::clone(&clock),
             entropy: Arc::clone(&entropy),
-            ownership: Arc::clone(&alone) as _,
+            ownership: Arc::clone(&ownership),
             peers: Arc::clone(&alone) as _,
         },
     );
@@ -258,7 +257,7 @@ async fn build_service(
             idle_ms: config.session.idle_timeout.as_millis(),
             max_ms: config.session.max_duration.as_millis(),
         },
-        ownership: Arc::clone(&alone) as _,
+        ownership,
         peers: alone,
         arbiters: sessions.to_vec(),
         scoring: ScoringPool::start(scoring, shared, clock, poke),

@@ -4,6 +4,7 @@
 mod feed;
 mod lifecycle;
 mod path;
+mod shards;
 mod telemetry;
 
 use std::sync::Arc;

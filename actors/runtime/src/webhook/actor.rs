@@ -114,7 +114,10 @@ impl WebhookActor {
             at_work.read_at = now;
             return true;
         }
-        let (id, enabled) = (endpoint.id, endpoint.enabled && !self.inner.is_draining());
+        let (id, enabled) = (
+            endpoint.id,
+            endpoint.enabled && !self.inner.is_ending(self.tenant),
+        );
         let Some(armed) = Armed::new(endpoint, self.inner.seal.as_ref()) else {
             tracing::error!(organization = %self.tenant.organization_id, endpoint = %id,
                 "a webhook secret cannot be opened with the keys that are configured");
@@ -220,7 +223,7 @@ impl WebhookActor {
         let left_ms = LINGER.as_millis() as i64 - now.since_ms(since);
         // A clock that was set back must not keep it for ever.
         let may_stay = (1..=LINGER.as_millis() as i64).contains(&left_ms);
-        if may_stay && !self.inner.is_draining() {
+        if may_stay && !self.inner.is_ending(self.tenant) {
             let wait = Duration::from_millis(left_ms.unsigned_abs());
             self.inner.arm(self.tenant, wait);
         } else if self.inner.retire(self.tenant, &self.presence) {
@@ -428,7 +431,9 @@ impl Handler<Told> for WebhookActor {
             }
             Tell::Tick => self.feed(ctx, None, Input::Tick),
             Tell::Changed => self.read_endpoint(ctx),
+            Tell::Drain if self.at_work.is_none() => self.stop(ctx, StopReason::LostOwnership),
             Tell::Drain => self.feed(ctx, None, Input::Enabled(false)),
+            Tell::Drop => self.stop(ctx, StopReason::LostOwnership),
         }
     }
 }
