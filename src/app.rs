@@ -14,12 +14,14 @@ use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
-use porchlight_schema::limits::{ATTEMPT_MS_MAX, SCORING_ACTORS_MAX};
+use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
 use tokio::sync::oneshot;
 
+use crate::cluster::{Driver, DriverParts, Living, View};
 use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
 use crate::secrets::SecretVault;
+use crate::store::cql::CqlStore;
 use crate::store::secrets::SecretKeys;
 use crate::store::{EmbeddedStore, OpenStore, StoreOpenError};
 use crate::transport::{HttpTransport, TransportSettings};
@@ -110,6 +112,8 @@ struct App {
     bound: Bound,
     servers: Vec<actix_web::dev::ServerHandle>,
     arbiters: Vec<Arbiter>,
+    /// Where this process is one of several nodes.
+    driver: Option<Driver>,
 }
 
 impl App {
@@ -121,13 +125,17 @@ impl App {
             .collect();
         let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
         let secrets = SecretKeys::of(&config)?;
+        let view = config.cluster.node().map(|me| Arc::new(View::new(me)));
+        let actors = (&handles[..cores], &handles[cores..]);
         let (store, service, webhooks) =
-            build_service(&config, &handles[..cores], &handles[cores..], &secrets).await?;
-        let sessions = service
-            .recover()
-            .await
-            .context("what a former process left can't be read")?;
-        tracing::info!(sessions, "recovered");
+            build_service(&config, actors, &secrets, view.as_ref()).await?;
+        if view.is_none() {
+            let sessions = service
+                .recover()
+                .await
+                .context("what a former process left can't be read")?;
+            tracing::info!(sessions, "recovered");
+        }
         telemetry::watch(&handles, &config.store.path);
 
         let workers = if config.server.workers == 0 {
@@ -154,12 +162,17 @@ impl App {
             metrics,
             &secrets,
             Arc::new(move || api.auth.forget()),
+            view.clone(),
         )?;
         let bound = Bound {
             api: public.address,
             ops: operators.address,
         };
         let servers = vec![public.handle, operators.handle];
+        let driver = match (view, store.cql()) {
+            (Some(view), Some(store)) => Some(join(store, view, &service, &webhooks)?),
+            _ => None,
+        };
         Ok(Self {
             service,
             webhooks,
@@ -167,11 +180,20 @@ impl App {
             bound,
             servers,
             arbiters,
+            driver,
         })
     }
 
     /// Refuses, finishes what is in flight, lets every session write its state, and closes the store.
-    async fn drain(self) -> anyhow::Result<()> {
+    async fn drain(mut self) -> anyhow::Result<()> {
+        if let Some(driver) = &mut self.driver {
+            self.service.refuse();
+            let leaving = driver.leave(Duration::from_millis(DRAIN_MS_MAX));
+            let webhooks = self.webhooks.drain(Duration::from_millis(ATTEMPT_MS_MAX));
+            if !tokio::join!(leaving, webhooks).0 {
+                tracing::warn!("not all shards were given away in time: the others take them up");
+            }
+        }
         self.service.drain().await;
         self.webhooks
             .drain(Duration::from_millis(ATTEMPT_MS_MAX))
@@ -191,6 +213,7 @@ impl App {
 async fn open_store(
     config: &Config,
     receiver: &Arc<OnceLock<Service>>,
+    view: Option<&Arc<View>>,
 ) -> anyhow::Result<OpenStore> {
     let receiver = Arc::clone(receiver);
     let exit_code = match config.store.kind {
@@ -208,6 +231,7 @@ async fn open_store(
             tracing::error!(reason, "the store can't go on");
             std::process::exit(exit_code);
         }),
+        view.map(|view| Arc::clone(view) as _),
     );
     match opened.await {
         // As itself: whoever starts the service looks at why.
@@ -218,12 +242,12 @@ async fn open_store(
 
 async fn build_service(
     config: &Config,
-    sessions: &[ArbiterHandle],
-    scoring: &[ArbiterHandle],
+    (sessions, scoring): (&[ArbiterHandle], &[ArbiterHandle]),
     secrets: &SecretKeys,
+    view: Option<&Arc<View>>,
 ) -> anyhow::Result<(OpenStore, Service, Webhooks)> {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
-    let store = open_store(config, &receiver).await?;
+    let store = open_store(config, &receiver, view).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let transport = HttpTransport::start(TransportSettings {
@@ -266,6 +290,27 @@ async fn build_service(
         .set(service.clone())
         .map_err(|_| anyhow!("the service was built twice"))?;
     Ok((store, service, webhooks))
+}
+
+/// Joins the other nodes: from here on shards come and go.
+fn join(
+    store: &Arc<CqlStore>,
+    view: Arc<View>,
+    service: &Service,
+    webhooks: &Webhooks,
+) -> anyhow::Result<Driver> {
+    let tenants = Living::new(service.clone(), webhooks.clone(), Arc::new(|| {}));
+    let driver = Driver::start(DriverParts {
+        store: Arc::clone(store),
+        view,
+        tenants: Arc::new(tenants),
+        replaced: Box::new(|| {
+            tracing::error!("another process has this node's name");
+            std::process::exit(EXIT_OUTRUN);
+        }),
+        salt: SystemEntropy.random() as u64,
+    });
+    driver.context("the thread of ownership can't be started")
 }
 
 /// Deletes what is older than the retention, from time to time, in small steps.

@@ -47,7 +47,7 @@ impl std::fmt::Debug for OpenStore {
 
 impl OpenStore {
     /// Opens the store to serve from it. What becomes durable is handed over; `on_fatal` is told when the store can't
-    /// go on.
+    /// go on. `node` says which shards this process acts for, where it is one of several.
     ///
     /// # Errors
     ///
@@ -56,6 +56,7 @@ impl OpenStore {
         config: &Config,
         hand_over: HandOver,
         on_fatal: OnFatal,
+        node: Option<Arc<dyn Ownership>>,
     ) -> Result<Self, StoreOpenError> {
         Ok(match config.store.kind {
             StoreKind::Embedded => Self::Embedded(EmbeddedStore::open(OpenOptions {
@@ -67,9 +68,16 @@ impl OpenStore {
                 let folder = &config.store.path;
                 std::fs::create_dir_all(folder)
                     .map_err(|error| StoreOpenError::Folder(folder.clone(), error))?;
-                let role = Role::Serving {
-                    hand_over,
-                    on_fatal,
+                let role = match node {
+                    Some(ownership) => Role::Node {
+                        hand_over,
+                        on_fatal,
+                        ownership,
+                    },
+                    None => Role::Serving {
+                        hand_over,
+                        on_fatal,
+                    },
                 };
                 Self::Cql(CqlStore::open(config.cql_options()?, role).await?)
             }
@@ -134,6 +142,15 @@ impl OpenStore {
                 generation: started_at.0.unsigned_abs(),
             }),
             Self::Cql(store) => store.ownership(),
+        }
+    }
+
+    /// The one on a CQL cluster.
+    #[must_use]
+    pub fn cql(&self) -> Option<&Arc<CqlStore>> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Cql(store) => Some(store),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The store on a CQL cluster, and what it promises beside the suite.
 
+mod nodes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
