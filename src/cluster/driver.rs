@@ -21,6 +21,10 @@ const TICK: Duration = Duration::from_millis(400);
 const GATHERED_WITHIN: Duration = Duration::from_millis(50);
 /// Pause before taking up shards is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often a node looks for what it was not told of: what a lost nudge would have led to.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Every so many of these looks it reads all sessions that record.
+const LOOKS_THOROUGH_EVERY: u64 = 5;
 
 /// What lives in shards.
 #[async_trait]
@@ -34,6 +38,9 @@ pub trait Tenants: Send + Sync {
 
     /// Stops what lives in these shards at once, and writes nothing.
     fn drop_at_once(&self, shards: ShardSet);
+
+    /// Looks for what nobody told this node of in its shards; every so often more thoroughly.
+    async fn look_over(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()>;
 
     /// This node released a shard: the others may be told to look.
     fn released(&self);
@@ -157,6 +164,7 @@ impl Running {
             Arc::clone(&self.view),
             Arc::clone(&self.tenants),
         ));
+        tokio::spawn(look_over(Arc::clone(&self.view), Arc::clone(&self.tenants)));
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while self.tell_left.is_some() {
@@ -363,5 +371,21 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn Tenants
                 }
             }
         });
+    }
+}
+
+/// Looks, from time to time, for what nobody told this node of.
+async fn look_over(view: Arc<View>, tenants: Arc<dyn Tenants>) {
+    for look in 1_u64.. {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let owned = ShardSet::ALL.iter().filter(|&shard| view.owns(shard));
+        let owned: ShardSet = owned.collect();
+        if owned.is_empty() {
+            continue;
+        }
+        let thoroughly = look % LOOKS_THOROUGH_EVERY == 0;
+        if let Err(error) = tenants.look_over(owned, thoroughly).await {
+            tracing::warn!(%error, "this node's shards can't be looked over");
+        }
     }
 }

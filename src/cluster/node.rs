@@ -56,6 +56,10 @@ impl Tenants for Living {
         self.webhooks.drop_shards(shards);
     }
 
+    async fn look_over(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()> {
+        Ok(self.service.look_over(shards, thoroughly).await?)
+    }
+
     fn released(&self) {
         (self.released)();
     }

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use futures_util::future::try_join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_actors::ports::{
-    EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
+    Clock, EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
     StartOutcome, StoreError, StoreResult,
 };
 use porchlight_schema::ids::{MessageId, SessionId, Shard, ShardSet};
-use porchlight_schema::limits::IDEMPOTENCY_MS;
+use porchlight_schema::limits::{END_SETTLES_MS, IDEMPOTENCY_MS};
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, Tenant};
 use porchlight_schema::time::TimestampMs;
@@ -22,6 +22,7 @@ use super::relay::Head;
 use super::slots::{AT_ONCE, DAY_MS, Owner, Way, slot_of, tenant_key};
 use super::state::{Change, SessionRecord, State, TRIES_MAX, Verdict, message, pause};
 use super::{CqlStore, Inner};
+use crate::world::SystemClock;
 
 /// What came with an idempotency key, and all that is needed to finish the start that it began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -406,6 +407,16 @@ impl Inner {
         Ok(behind)
     }
 
+    /// Whether another node may take a batch without knowing that the session has ended, and so without marking it. Then
+    /// the marks stay: what made the session end leads to one more look when that is over.
+    pub(super) fn may_be_joined_by_late(&self, end: Option<SessionEnd>) -> bool {
+        self.ownership.is_shared()
+            && end.is_some_and(|end| {
+                let age_ms = SystemClock.now().since_ms(end.completed_at);
+                age_ms < END_SETTLES_MS as i64
+            })
+    }
+
     async fn is_behind(&self, session_id: SessionId) -> StoreResult<Option<SessionId>> {
         let Some(state) = self.state(session_id).await? else {
             return Ok(None);
@@ -416,6 +427,7 @@ impl Inner {
         self.relay(&state.pending).await?;
         let covered = state.insight.map(|official| official.covered);
         let cleared = match covered {
+            Some(_) if self.may_be_joined_by_late(state.end) => false,
             Some(covered) => self.clear_behind(session_id, covered).await?,
             None => false,
         };

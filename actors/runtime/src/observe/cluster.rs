@@ -69,6 +69,8 @@ label! {
         Batches = "batches",
         /// The end of a session.
         End = "end",
+        /// A session that records.
+        Session = "session",
     }
 }
 
