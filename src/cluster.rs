@@ -2,8 +2,17 @@
 //!
 //! ```text
 //! view.rs      what this node knows of ownership at this moment, for all who must ask
+//! wire.rs      what nodes say to each other; secret.rs: how they know that it is them
+//! client.rs    telling and asking the others; server.rs: being told and asked
 //! ```
 
+pub mod client;
+pub mod secret;
+pub mod server;
 pub mod view;
+mod wire;
 
+pub use client::PeerClient;
+pub use secret::PeerSecret;
+pub use server::PeerServer;
 pub use view::View;

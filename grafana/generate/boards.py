@@ -386,5 +386,28 @@ def runtime():
     ])
 
 
+def nodes():
+    return board("porchlight-nodes", "Porchlight: nodes", "What passes between the nodes of a cluster. All of it stays at 0 where there is one.", [
+        ("Between nodes (rate, errors, duration)", [
+            panel("Batches for other nodes", "Batches for sessions that another node acts for, by what became of the hand-over. What was not taken is found in the journal.", "ops",
+                  [(rate("porchlight_peer_hand_overs_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Batches found in the journal", "Batches that a live session found in the journal and that nobody had handed over.", "ops",
+                  [(rate("porchlight_peer_hand_overs_repaired_total", "instance"), "{{instance}}")]),
+            panel("Waiting to be handed over", "Batches in the queues for other nodes.", "short",
+                  [("sum by (instance) (porchlight_peer_waiting_batches{$$})", "{{instance}}")]),
+            panel("Nudges", "Other nodes told to look at the store; what is lost is found by their scans.", "ops",
+                  [(rate("porchlight_peer_nudges_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Questions about live sessions", "By what came of them: where a node can't be reached the last snapshot answers.", "ops",
+                  [(rate("porchlight_peer_live_reads_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Time of a request", "99th percentile of the time that a request to another node takes.", "s",
+                  [(quantile(0.99, "porchlight_peer_request_seconds", "route"), "{{route}}")]),
+            panel("Requests of other nodes", "By how they were answered. What is unauthorized knows another secret, or another name of this node.", "ops",
+                  [(rate("porchlight_peer_answers_total", "answer"), "{{answer}}")], stack=True, width=12),
+            panel("Sessions left to the next scan", "Sessions that another node said to look at, and for which there was no room.", "ops",
+                  [(rate("porchlight_peer_looks_lost_total", "instance"), "{{instance}}")], width=12),
+        ]),
+    ])
+
+
 def all_boards(slos):
-    return [overview(slos), actors(), ingest(), webhooks(), store(), runtime()]
+    return [overview(slos), actors(), ingest(), webhooks(), store(), nodes(), runtime()]

@@ -152,13 +152,32 @@ mod tests {
         assert!(!same(&tag, &other.request(&head)));
         let (other_nonce, other_body) = ([2; 16], digest(b"Body"));
         for changed in [
-            Head { node: "b:1", ..head },
-            Head { method: "GET", ..head },
-            Head { path: "/peer/v1/told", ..head },
+            Head {
+                node: "b:1",
+                ..head
+            },
+            Head {
+                method: "GET",
+                ..head
+            },
+            Head {
+                path: "/peer/v1/told",
+                ..head
+            },
             // The same letters, cut elsewhere.
-            Head { node: "a:1P", method: "OST", ..head },
-            Head { nonce: &other_nonce, ..head },
-            Head { digest: &other_body, ..head },
+            Head {
+                node: "a:1P",
+                method: "OST",
+                ..head
+            },
+            Head {
+                nonce: &other_nonce,
+                ..head
+            },
+            Head {
+                digest: &other_body,
+                ..head
+            },
         ] {
             assert!(!same(&tag, &ours.request(&changed)), "{changed:?}");
         }

@@ -181,12 +181,11 @@ async fn connection(socket: TcpStream, state: &Arc<State>) -> anyhow::Result<()>
     }
 }
 
-async fn take(
-    request: Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
-    state: Arc<State>,
-) {
-    if timeout(REQUEST, state.take(request, &mut respond)).await.is_err() {
+async fn take(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, state: Arc<State>) {
+    if timeout(REQUEST, state.take(request, &mut respond))
+        .await
+        .is_err()
+    {
         respond.send_reset(Reason::CANCEL);
     }
 }
@@ -213,7 +212,11 @@ impl State {
             }
             Err(refusal) => {
                 PeerMetrics::get().on_answer(refusal.answer());
-                tracing::debug!(path = head.uri.path(), ?refusal, "a node's request was refused");
+                tracing::debug!(
+                    path = head.uri.path(),
+                    ?refusal,
+                    "a node's request was refused"
+                );
                 (refusal.status(), Vec::new())
             }
         };

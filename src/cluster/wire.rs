@@ -162,8 +162,16 @@ mod tests {
     fn what_is_said_is_understood() {
         let session_id = SessionId::new(TimestampMs(5), 7);
         let batches = vec![
-            HandedOver { session_id, seq: 3, batch: b"abc" },
-            HandedOver { session_id, seq: u32::MAX, batch: &[] },
+            HandedOver {
+                session_id,
+                seq: 3,
+                batch: b"abc",
+            },
+            HandedOver {
+                session_id,
+                seq: u32::MAX,
+                batch: &[],
+            },
         ];
         let bytes = encode(&batches).unwrap();
         assert_eq!(decode::<Vec<HandedOver<'_>>>(&bytes), Ok(batches));
@@ -184,8 +192,15 @@ mod tests {
         };
         for metadata in [Metadata::None, climb, Metadata::Gate { wait_sec: 9 }] {
             let reply = Reply::Answer((vec![event(4, metadata)], Some(TimestampMs(9))));
-            assert_eq!(decode_owned::<Reply<Live>>(&encode(&reply).unwrap()), Ok(reply));
-            let all = vec![Told { number: 1, place: 0, event: event(5, metadata) }];
+            assert_eq!(
+                decode_owned::<Reply<Live>>(&encode(&reply).unwrap()),
+                Ok(reply)
+            );
+            let all = vec![Told {
+                number: 1,
+                place: 0,
+                event: event(5, metadata),
+            }];
             let reply = Reply::Answer(changes(all.clone()));
             let Ok(Reply::Answer(read)) = decode_owned(&encode(&reply).unwrap()) else {
                 panic!("not understood");

@@ -31,7 +31,7 @@ fn boards() -> Vec<(String, Value)> {
     };
     let mut boards: Vec<_> = files.map(|file| read(file.unwrap().path())).collect();
     boards.sort_by(|one, two| one.0.cmp(&two.0));
-    assert_eq!(boards.len(), 6);
+    assert_eq!(boards.len(), 7);
     boards
 }
 
