@@ -399,7 +399,7 @@ def nodes():
                   [(rate("porchlight_peer_nudges_total", "outcome"), "{{outcome}}")], stack=True),
             panel("Questions about live sessions", "By what came of them: where a node can't be reached the last snapshot answers.", "ops",
                   [(rate("porchlight_peer_live_reads_total", "outcome"), "{{outcome}}")], stack=True),
-            panel("Time of a request", "99th percentile of the time that a request to another node takes.", "s",
+            panel("Time of a request between nodes", "99th percentile of the time that a request to another node takes.", "s",
                   [(quantile(0.99, "porchlight_peer_request_seconds", "route"), "{{route}}")]),
             panel("Requests of other nodes", "By how they were answered. What is unauthorized knows another secret, or another name of this node.", "ops",
                   [(rate("porchlight_peer_answers_total", "answer"), "{{answer}}")], stack=True, width=12),
