@@ -17,11 +17,10 @@ use porchlight_core::session::lifetime::Lifetime;
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
 use tokio::sync::oneshot;
 
-use crate::cluster::{Driver, DriverParts, Living, View};
+use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
 use crate::secrets::SecretVault;
-use crate::store::cql::CqlStore;
 use crate::store::secrets::SecretKeys;
 use crate::store::{EmbeddedStore, OpenStore, StoreOpenError};
 use crate::transport::{HttpTransport, TransportSettings};
@@ -113,7 +112,7 @@ struct App {
     servers: Vec<actix_web::dev::ServerHandle>,
     arbiters: Vec<Arbiter>,
     /// Where this process is one of several nodes.
-    driver: Option<Driver>,
+    node: Option<Node>,
 }
 
 impl App {
@@ -125,11 +124,11 @@ impl App {
             .collect();
         let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
         let secrets = SecretKeys::of(&config)?;
-        let view = config.cluster.node().map(|me| Arc::new(View::new(me)));
+        let mut node = Node::of(&config.cluster)?;
         let actors = (&handles[..cores], &handles[cores..]);
         let (store, service, webhooks) =
-            build_service(&config, actors, &secrets, view.as_ref()).await?;
-        if view.is_none() {
+            build_service(&config, actors, &secrets, node.as_ref()).await?;
+        if node.is_none() {
             let sessions = service
                 .recover()
                 .await
@@ -162,17 +161,20 @@ impl App {
             metrics,
             &secrets,
             Arc::new(move || api.auth.forget()),
-            view.clone(),
+            node.as_ref().map(|node| Arc::clone(node.view())),
         )?;
         let bound = Bound {
             api: public.address,
             ops: operators.address,
         };
         let servers = vec![public.handle, operators.handle];
-        let driver = match (view, store.cql()) {
-            (Some(view), Some(store)) => Some(join(store, view, &service, &webhooks)?),
-            _ => None,
-        };
+        if let (Some(node), Some(store)) = (&mut node, store.cql()) {
+            let replaced = || {
+                tracing::error!("another process has this node's name");
+                std::process::exit(EXIT_OUTRUN);
+            };
+            node.join(store, &service, &webhooks, replaced).await?;
+        }
         Ok(Self {
             service,
             webhooks,
@@ -180,15 +182,15 @@ impl App {
             bound,
             servers,
             arbiters,
-            driver,
+            node,
         })
     }
 
     /// Refuses, finishes what is in flight, lets every session write its state, and closes the store.
     async fn drain(mut self) -> anyhow::Result<()> {
-        if let Some(driver) = &mut self.driver {
+        if let Some(node) = &mut self.node {
             self.service.refuse();
-            let leaving = driver.leave(Duration::from_millis(DRAIN_MS_MAX));
+            let leaving = node.leave(Duration::from_millis(DRAIN_MS_MAX));
             let webhooks = self.webhooks.drain(Duration::from_millis(ATTEMPT_MS_MAX));
             if !tokio::join!(leaving, webhooks).0 {
                 tracing::warn!("not all shards were given away in time: the others take them up");
@@ -213,7 +215,7 @@ impl App {
 async fn open_store(
     config: &Config,
     receiver: &Arc<OnceLock<Service>>,
-    view: Option<&Arc<View>>,
+    node: Option<&Node>,
 ) -> anyhow::Result<OpenStore> {
     let receiver = Arc::clone(receiver);
     let exit_code = match config.store.kind {
@@ -231,7 +233,7 @@ async fn open_store(
             tracing::error!(reason, "the store can't go on");
             std::process::exit(exit_code);
         }),
-        view.map(|view| Arc::clone(view) as _),
+        node.map(|node| Arc::clone(node.view()) as _),
     );
     match opened.await {
         // As itself: whoever starts the service looks at why.
@@ -244,10 +246,10 @@ async fn build_service(
     config: &Config,
     (sessions, scoring): (&[ArbiterHandle], &[ArbiterHandle]),
     secrets: &SecretKeys,
-    view: Option<&Arc<View>>,
+    node: Option<&Node>,
 ) -> anyhow::Result<(OpenStore, Service, Webhooks)> {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
-    let store = open_store(config, &receiver, view).await?;
+    let store = open_store(config, &receiver, node).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let transport = HttpTransport::start(TransportSettings {
@@ -256,7 +258,7 @@ async fn build_service(
         ..TransportSettings::default()
     })?;
     let ownership = store.ownership(clock.now());
-    let alone = Arc::new(Alone { generation: 0 });
+    let peers = node.map_or_else(|| Arc::new(Alone { generation: 0 }) as _, Node::peers);
     let webhooks = Webhooks::start(
         sessions,
         WebhookParts {
@@ -266,7 +268,7 @@ async fn build_service(
             clock: Arc::clone(&clock),
             entropy: Arc::clone(&entropy),
             ownership: Arc::clone(&ownership),
-            peers: Arc::clone(&alone) as _,
+            peers: Arc::clone(&peers),
         },
     );
     let poked = webhooks.clone();
@@ -282,7 +284,7 @@ async fn build_service(
             max_ms: config.session.max_duration.as_millis(),
         },
         ownership,
-        peers: alone,
+        peers,
         arbiters: sessions.to_vec(),
         scoring: ScoringPool::start(scoring, shared, clock, poke),
     });
@@ -290,27 +292,6 @@ async fn build_service(
         .set(service.clone())
         .map_err(|_| anyhow!("the service was built twice"))?;
     Ok((store, service, webhooks))
-}
-
-/// Joins the other nodes: from here on shards come and go.
-fn join(
-    store: &Arc<CqlStore>,
-    view: Arc<View>,
-    service: &Service,
-    webhooks: &Webhooks,
-) -> anyhow::Result<Driver> {
-    let tenants = Living::new(service.clone(), webhooks.clone(), Arc::new(|| {}));
-    let driver = Driver::start(DriverParts {
-        store: Arc::clone(store),
-        view,
-        tenants: Arc::new(tenants),
-        replaced: Box::new(|| {
-            tracing::error!("another process has this node's name");
-            std::process::exit(EXIT_OUTRUN);
-        }),
-        salt: SystemEntropy.random() as u64,
-    });
-    driver.context("the thread of ownership can't be started")
 }
 
 /// Deletes what is older than the retention, from time to time, in small steps.

@@ -30,6 +30,7 @@ mod catalogue;
 pub mod cluster;
 mod fact;
 pub mod http;
+pub mod peer;
 pub mod quarantine;
 pub mod runtime;
 pub mod store;
@@ -311,6 +312,7 @@ impl Metrics {
 /// the recorder is installed.
 pub fn install() {
     describe();
+    peer::PeerMetrics::get().reset();
     streams::StreamMetrics::get().reset();
     http::HttpMetrics::get().in_flight.set(0.0);
     let store = store::StoreMetrics::get();

@@ -5,8 +5,10 @@
 //! armed for handles, so a silent session ends in time without an actor.
 
 mod admission;
+mod edge;
 mod gate;
 mod handle;
+mod looks;
 mod rest;
 mod send;
 mod shards;
@@ -27,19 +29,25 @@ use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
 use crate::observe::{ActorKind, Fact, Metrics};
-use crate::ports::{Clock, Entropy, Note, Ownership, Peers, Poke, SessionRow, Store, StoreError};
+use crate::ports::{
+    Clock, Entropy, Note, Nudge, Ownership, Peers, Poke, SessionRow, Store, StoreError,
+};
 use crate::scoring::ScoringPool;
 use crate::session::{BatchDurable, ReadEvents, SessionActor};
 use crate::shards::LettingGo;
 use crate::supervision::Verdict;
 use crate::timers::Wheel;
 
+pub(crate) use admission::Counted;
 pub use admission::{AdmitError, Permit};
+pub(crate) use edge::Belief;
 pub use handle::Handle;
 pub use watch::Watch;
 
+use edge::Edges;
 use gate::Gate;
 use handle::Slot;
+use looks::Looks;
 use rest::FREEZE_AFTER_MS;
 use send::{admitted_send, tell_finish};
 
@@ -95,6 +103,9 @@ pub(crate) struct Inner {
     mailboxes: Arc<AtomicU32>,
     watched: watch::Watched,
     letting_go: LettingGo,
+    /// Sessions that other nodes act for.
+    edges: Edges,
+    looks: Looks,
 }
 
 impl std::fmt::Debug for Registry {
@@ -147,6 +158,8 @@ impl Registry {
             mailboxes: Arc::default(),
             watched: watch::Watched::default(),
             letting_go: LettingGo::default(),
+            edges: Edges::default(),
+            looks: Looks::default(),
         });
         let registry = Self { inner };
         let lanes = parts.arbiters.into_iter().map(|arbiter| {
@@ -242,8 +255,8 @@ impl Registry {
     /// A batch is durable: called by the store, on its own thread, right after the commit. Never waits.
     pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
         let Some(handle) = self.handle(session_id) else {
-            // Not recording here any more: it came late, and the insight is made anew.
-            self.inner.scoring.request(session_id);
+            // It came late, and the insight is made anew; or the session was started on another node a moment ago.
+            self.look_at(session_id);
             return;
         };
         handle.hear(self.inner.clock.now());
@@ -326,8 +339,13 @@ impl Registry {
             .map_err(|_elapsed| AskError)
     }
 
-    /// A session has ended: its insight is made, and then its actor goes.
+    /// A session has ended: its insight is made, and then its actor goes; by the node that acts for it.
     pub(crate) fn on_ended(&self, session_id: SessionId) {
+        if !self.acts_for(session_id) {
+            self.disbelieve(session_id);
+            self.inner.peers.nudge(Nudge::Session(session_id));
+            return;
+        }
         if let Some((_, handle)) = self.inner.sessions.remove(&session_id) {
             Metrics::get().sessions_live.decrement(1.0);
             self.inner.ending.insert(session_id, handle);
@@ -360,9 +378,13 @@ impl Registry {
         }
     }
 
-    /// Makes a session's insight, or makes it anew.
+    /// Has a session's insight made, or made anew, by the node that acts for it.
     pub fn request_score(&self, session_id: SessionId) {
-        self.inner.scoring.request(session_id);
+        if self.acts_for(session_id) {
+            self.inner.scoring.request(session_id);
+        } else {
+            self.inner.peers.nudge(Nudge::Session(session_id));
+        }
     }
 
     /// A session's actor panicked, at batch `seq` if at one.

@@ -93,6 +93,8 @@ pub(crate) struct Inner {
 struct Presence {
     /// A poke is in its mailbox: another one would say the same.
     poked: AtomicBool,
+    /// So is word of a changed endpoint.
+    changed: AtomicBool,
     /// Since when its oldest message waits that could be sent.
     oldest: AtomicI64,
 }
@@ -263,6 +265,16 @@ impl Webhooks {
         self.inner.tell(tenant, Tell::Poke);
     }
 
+    /// Another node says that there is something new in this tenant's outbox, or that its endpoint was changed.
+    pub fn look_at(&self, tenant: Tenant) {
+        if self.inner.acts_for(tenant) {
+            if self.inner.actors.contains_key(&tenant) {
+                self.inner.tell(tenant, Tell::Changed);
+            }
+            self.inner.tell(tenant, Tell::Poke);
+        }
+    }
+
     /// When the certificate of this tenant's receiver ends, as last seen by this process.
     #[must_use]
     pub fn certificate_ends_at(&self, tenant: Tenant) -> Option<TimestampMs> {
@@ -338,8 +350,11 @@ impl Inner {
         match self.actors.entry(tenant) {
             Entry::Occupied(entry) if entry.get().1.connected() => {
                 let (presence, actor) = entry.get();
-                let repeats =
-                    matches!(what, Tell::Poke) && presence.poked.swap(true, Ordering::AcqRel);
+                let repeats = match what {
+                    Tell::Poke => presence.poked.swap(true, Ordering::AcqRel),
+                    Tell::Changed => presence.changed.swap(true, Ordering::AcqRel),
+                    Tell::Tick | Tell::Drain | Tell::Drop => false,
+                };
                 if !repeats {
                     admitted_send(actor, what);
                 }
@@ -365,6 +380,7 @@ impl Inner {
         }
         let presence = Arc::new(Presence {
             poked: AtomicBool::new(false),
+            changed: AtomicBool::new(false),
             oldest: AtomicI64::new(NONE_WAITS),
         });
         let (inner, known) = (Arc::clone(self), Arc::clone(&presence));
@@ -412,11 +428,11 @@ impl Inner {
     }
 }
 
-/// Sends what was admitted: one poke at most waits in a mailbox, one tick for each time that was asked for, and as
-/// many changes of an endpoint as its customer's rate of requests lets through.
+/// Sends what was admitted: one poke and one change at most wait in a mailbox, and one tick for each time that was asked
+/// for.
 #[expect(
     clippy::disallowed_methods,
-    reason = "`poked` has admitted a poke; ticks and changes are few"
+    reason = "`poked` and `changed` have admitted it; ticks are few"
 )]
 fn admitted_send(actor: &Addr<WebhookActor>, what: Tell) {
     actor.do_send(Told::now(what));

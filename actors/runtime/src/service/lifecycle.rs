@@ -10,12 +10,13 @@ use porchlight_schema::limits::{
     CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC, STARTED_AT_BACK_MS_MAX,
 };
 use porchlight_schema::session::{EndReason, Pod, SessionEnd, SessionStart};
+use tokio::time::Instant;
 
 use super::{Service, StartCommand, StartError, StopCommand, StopError};
 use crate::messages;
 use crate::observe::Fact;
 use crate::ports::{
-    EndOutcome, NewSession, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
+    EndOutcome, NewSession, Nudge, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
 };
 use crate::registry::{Handle, Registry};
 
@@ -52,7 +53,12 @@ impl Service {
         match self.store().start(new).await? {
             StartOutcome::Created => {
                 let row = SessionRow { start, end: None };
-                self.registry().adopt(&row, created_at);
+                if self.registry().acts_for(session_id) {
+                    self.registry().adopt(&row, created_at);
+                } else {
+                    self.registry().believe(&row, Instant::now());
+                    self.tell_owner(session_id);
+                }
                 Fact::SessionStarted { session_id }.tell();
                 (self.registry().inner().poke)(row.start.tenant);
                 Ok(row.start)
@@ -61,7 +67,9 @@ impl Service {
                 // Whoever made it may have been told of a failure before the registry knew. Looked up anew, for it
                 // may have ended since.
                 let session_id = first.session_id;
-                if self.registry().handle(session_id).is_none() {
+                if !self.registry().acts_for(session_id) {
+                    self.tell_owner(session_id);
+                } else if self.registry().handle(session_id).is_none() {
                     self.target(session_id).await?;
                 }
                 Ok(*first)
@@ -79,8 +87,9 @@ impl Service {
         let now = self.now();
         if row.end.is_some() {
             // Whoever ended it may have died, or been told of a failure, before the registry knew.
-            if self.registry().handle(row.start.session_id).is_some() {
-                self.registry().on_ended(row.start.session_id);
+            let (registry, session_id) = (self.registry(), row.start.session_id);
+            if registry.handle(session_id).is_some() || !registry.acts_for(session_id) {
+                registry.on_ended(session_id);
             }
             if let Some(pod) = command.pod {
                 self.attach_pod(row, pod).await?;
@@ -129,10 +138,17 @@ impl Service {
             .await?;
         // Asked for even when nothing changed, for the answer to the first request may have been lost: an insight that
         // covers the PoD is not made anew. The handle is looked for now, for the end may have come in between.
-        if self.registry().handle(session_id).is_none() {
-            self.registry().request_score(session_id);
+        let registry = self.registry();
+        if registry.handle(session_id).is_none() || !registry.acts_for(session_id) {
+            registry.request_score(session_id);
         }
         Ok(pod)
+    }
+
+    /// Tells who acts for a session to look at it.
+    fn tell_owner(&self, session_id: SessionId) {
+        let peers = &self.registry().inner().peers;
+        peers.nudge(Nudge::Session(session_id));
     }
 
     /// Takes up what a former process left; see [`Service::take_shards`].

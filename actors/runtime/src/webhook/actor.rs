@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
@@ -430,7 +431,10 @@ impl Handler<Told> for WebhookActor {
                 self.feed(ctx, None, Input::Poked);
             }
             Tell::Tick => self.feed(ctx, None, Input::Tick),
-            Tell::Changed => self.read_endpoint(ctx),
+            Tell::Changed => {
+                self.presence.changed.store(false, Ordering::Release);
+                self.read_endpoint(ctx);
+            }
             Tell::Drain if self.at_work.is_none() => self.stop(ctx, StopReason::LostOwnership),
             Tell::Drain => self.feed(ctx, None, Input::Enabled(false)),
             Tell::Drop => self.stop(ctx, StopReason::LostOwnership),
