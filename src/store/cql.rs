@@ -8,6 +8,7 @@
 //! db.rs            asking: a row, rows, a write, a lightweight transaction; what errors mean
 //! state.rs         a session's state: the one thing of a session that is decided, by one lightweight transaction
 //! relay.rs         what must also appear elsewhere: the message, its place in lists and outboxes
+//! living.rs        what an owner of shards takes up: sessions that live, insights that are behind
 //! journal.rs, sessions.rs, lists.rs, insights.rs, keys.rs, endpoints.rs, outbox.rs, deliveries.rs    the ports
 //! serving.rs       who serves from the keyspace: a process that is alone, or several nodes
 //! nodes.rs         the nodes and the shards' owners
@@ -62,6 +63,7 @@ mod insights;
 mod journal;
 mod keys;
 mod lists;
+mod living;
 mod memory;
 mod nodes;
 mod outbox;

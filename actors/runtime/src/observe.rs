@@ -312,6 +312,7 @@ impl Metrics {
 /// the recorder is installed.
 pub fn install() {
     describe();
+    cluster::ClusterMetrics::get().reset();
     peer::PeerMetrics::get().reset();
     streams::StreamMetrics::get().reset();
     http::HttpMetrics::get().in_flight.set(0.0);

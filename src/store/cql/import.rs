@@ -14,9 +14,10 @@ use porchlight_schema::time::TimestampMs;
 
 use super::db::encode;
 use super::journal::note_bytes;
+use super::living::shard_and_day;
 use super::outbox::{Cursor, OutboxKind};
 use super::relay::number_cell;
-use super::sessions::{Remembered, shard_and_day};
+use super::sessions::Remembered;
 use super::slots::{AT_ONCE, Owner};
 use super::state::{Official, SessionRecord, State};
 use super::{CqlStore, Inner};

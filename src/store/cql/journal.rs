@@ -12,7 +12,7 @@ use porchlight_schema::limits::{BATCH_SEQ_MAX, JOURNAL_READ_BYTES_MAX};
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::sessions::shard_and_day;
+use super::living::shard_and_day;
 use super::slots::{Owner, Way};
 use super::{CqlStore, Inner};
 

@@ -125,6 +125,13 @@ impl ClusterMetrics {
         }
     }
 
+    /// What a gauge says while there are no nodes.
+    pub(super) fn reset(&self) {
+        self.shards_owned.set(0.0);
+        self.members.set(0.0);
+        self.heartbeat_age.set(0.0);
+    }
+
     /// So many shards came or went so.
     pub fn on_moved(&self, kind: ShardMove, shards: u64) {
         self.moves[kind as usize].increment(shards);
