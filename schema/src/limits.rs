@@ -149,6 +149,9 @@ pub const FAULTS_MAX: usize = 20;
 pub const SNAPSHOT_BATCHES: u32 = 12;
 /// A snapshot is due after this long.
 pub const SNAPSHOT_MS: u64 = 60_000;
+/// So long after its end a session's insight is looked at once more where several nodes write: longer than a node may
+/// believe that a session still records (3 s), and one of its writes may then take.
+pub const END_SETTLES_MS: u64 = 10_000;
 /// State of one session's machine, as a snapshot.
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
 /// Restarts of one session's actor within [`RESTART_WINDOW_MS`] after which a batch is quarantined.

@@ -79,6 +79,12 @@ impl View {
         self.known().living.clone()
     }
 
+    /// Whether this node acts for a shard now.
+    #[must_use]
+    pub fn owns(&self, shard: Shard) -> bool {
+        self.generation(shard).is_some()
+    }
+
     /// How many shards this node acts for now.
     #[must_use]
     pub fn owned(&self) -> usize {
@@ -99,24 +105,24 @@ impl View {
     }
 
     /// Waits for the next hint.
-    pub async fn hinted(&self) {
+    pub(super) async fn hinted(&self) {
         self.hinted.notified().await;
     }
 
     /// This node acts for the shard in this generation from now on, or no more.
-    pub fn act(&self, shard: Shard, generation: Option<u64>) {
+    pub(super) fn act(&self, shard: Shard, generation: Option<u64>) {
         if let Some(slot) = self.acting.get(usize::from(shard.0)) {
             slot.store(generation.unwrap_or(0), Ordering::Release);
         }
     }
 
     /// The lease ends then.
-    pub fn fence_at(&self, at: MonotonicMs) {
+    pub(super) fn fence_at(&self, at: MonotonicMs) {
         self.fence_ms.store(at.0, Ordering::Release);
     }
 
     /// What was read of the others.
-    pub fn learn(&self, holders: Vec<Option<NodeName>>, living: Vec<NodeName>) {
+    pub(super) fn learn(&self, holders: Vec<Option<NodeName>>, living: Vec<NodeName>) {
         let known = Arc::new(Known { holders, living });
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
     }

@@ -27,6 +27,7 @@ macro_rules! label {
 }
 
 mod catalogue;
+pub mod cluster;
 mod fact;
 pub mod http;
 pub mod peer;

@@ -11,6 +11,7 @@ mod handle;
 mod looks;
 mod rest;
 mod send;
+mod shards;
 mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -33,6 +34,7 @@ use crate::ports::{
 };
 use crate::scoring::ScoringPool;
 use crate::session::{BatchDurable, ReadEvents, SessionActor};
+use crate::shards::LettingGo;
 use crate::supervision::Verdict;
 use crate::timers::Wheel;
 
@@ -100,6 +102,7 @@ pub(crate) struct Inner {
     /// Batches in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
     watched: watch::Watched,
+    letting_go: LettingGo,
     /// Sessions that other nodes act for.
     edges: Edges,
     looks: Looks,
@@ -154,6 +157,7 @@ impl Registry {
             gate: Gate::default(),
             mailboxes: Arc::default(),
             watched: watch::Watched::default(),
+            letting_go: LettingGo::default(),
             edges: Edges::default(),
             looks: Looks::default(),
         });
@@ -173,11 +177,19 @@ impl Registry {
         });
         let lanes: Vec<_> = lanes.collect();
         let weak = Arc::downgrade(&registry.inner);
-        registry.inner.scoring.tell_scored(move |session_id| {
-            if let Some(inner) = weak.upgrade() {
-                Self { inner }.on_scored(session_id);
-            }
-        });
+        let asked = weak.clone();
+        registry.inner.scoring.attend(
+            move |session_id| {
+                if let Some(inner) = weak.upgrade() {
+                    Self { inner }.on_scored(session_id);
+                }
+            },
+            move |session_id| {
+                asked
+                    .upgrade()
+                    .is_some_and(|inner| Self { inner }.acts_for(session_id))
+            },
+        );
         *registry
             .inner
             .lanes
@@ -207,16 +219,6 @@ impl Registry {
             .sessions
             .get(&session_id)
             .map(|entry| Arc::clone(&entry))
-    }
-
-    /// The generation in which this process acts for a session now; none: another does, or nobody.
-    pub(crate) fn generation(&self, session_id: SessionId) -> Option<u64> {
-        self.inner.ownership.generation(session_id.shard())
-    }
-
-    /// Whether this process acts for a session now.
-    pub(crate) fn acts_for(&self, session_id: SessionId) -> bool {
-        self.generation(session_id).is_some()
     }
 
     /// How many sessions record.
@@ -258,6 +260,7 @@ impl Registry {
             return;
         };
         handle.hear(self.inner.clock.now());
+        handle.told(seq);
         self.tell(&handle, seq, batch);
     }
 
@@ -349,6 +352,13 @@ impl Registry {
         }
         self.wake_watchers(session_id);
         self.inner.scoring.request(session_id);
+        self.look_again_at_end(session_id);
+    }
+
+    /// The insight of a session that was taken up with its shard.
+    pub(crate) fn score_taken(&self, session_id: SessionId) {
+        self.inner.scoring.request(session_id);
+        self.look_again_at_end(session_id);
     }
 
     /// A session that has ended and waits for its insight.

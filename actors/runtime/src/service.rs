@@ -5,6 +5,7 @@ mod feed;
 mod lifecycle;
 mod owner;
 mod path;
+mod shards;
 mod telemetry;
 
 use std::sync::Arc;

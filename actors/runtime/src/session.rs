@@ -17,6 +17,7 @@ use porchlight_core::context::SessionContext;
 use porchlight_core::session::{SessionMachine, Step};
 use porchlight_schema::sample::packed::PackedBatch;
 
+use crate::observe::cluster::{ClusterMetrics, Stale};
 use crate::observe::{ActorKind, ActorMetrics, Fact, MessageKind, Metrics, Outcome, StopReason};
 use crate::ports::{JournalEntry, Note, Snapshot, StoreResult};
 use crate::registry::{Handle, LiveEvents, Registry};
@@ -48,6 +49,11 @@ pub(crate) struct ReadEvents;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Drain;
+
+/// The journal has more than was told: read on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct CatchUp;
 
 /// The session has ended: stop, nothing needs to be kept.
 #[derive(Message)]
@@ -201,6 +207,7 @@ impl SessionActor {
             if self.arrive(*seq, batch, ctx).is_none() {
                 return;
             }
+            self.handle.told(*seq);
         }
         match (page.last(), self.running.as_mut()) {
             (Some(last), _) => self.read(last.seq.saturating_add(1), ctx),
@@ -288,7 +295,10 @@ impl SessionActor {
 
     /// None: there is nothing new to write, or another node acts for the session now.
     fn write_snapshot(&mut self) -> Option<impl Future<Output = StoreResult<()>> + use<>> {
-        let generation = self.registry.generation(self.handle.session_id)?;
+        let Some(generation) = self.registry.generation(self.handle.session_id) else {
+            ClusterMetrics::get().on_stale(Stale::Snapshot);
+            return None;
+        };
         let running = self
             .running
             .as_mut()
@@ -436,6 +446,17 @@ impl Handler<Drain> for SessionActor {
             );
             ctx.stop();
         }))
+    }
+}
+
+impl Handler<CatchUp> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: CatchUp, ctx: &mut Context<Self>) {
+        // One that is being built reads all there is.
+        if let Some(running) = &self.running {
+            self.read(running.machine.next_seq(), ctx);
+        }
     }
 }
 

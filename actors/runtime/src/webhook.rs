@@ -6,6 +6,7 @@ mod actor;
 mod desk;
 mod request;
 mod sample;
+mod shards;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -28,6 +29,7 @@ use crate::ports::{
     Answer, Clock, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
     StoreError, Transport,
 };
+use crate::shards::LettingGo;
 use crate::timers::Wheel;
 
 use crate::observe::webhook::WebhookMetrics;
@@ -84,6 +86,7 @@ pub(crate) struct Inner {
     certificates: DashMap<Tenant, TimestampMs>,
     asked: DashMap<Tenant, usize>,
     draining: AtomicBool,
+    letting_go: LettingGo,
 }
 
 /// What is known of an actor without asking it.
@@ -162,6 +165,8 @@ enum Tell {
     Changed,
     /// Begin nothing more.
     Drain,
+    /// Stop at once: the tenant is another node's.
+    Drop,
 }
 
 /// How a test event went.
@@ -219,6 +224,7 @@ impl Webhooks {
             certificates: DashMap::new(),
             asked: DashMap::new(),
             draining: AtomicBool::new(false),
+            letting_go: LettingGo::default(),
         });
         let wheel = |arbiter| {
             let inner = Arc::downgrade(&inner);
@@ -335,12 +341,6 @@ impl Inner {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Whether this process sends a tenant's messages.
-    fn acts_for(&self, tenant: Tenant) -> bool {
-        let shard = tenant.organization_id.shard();
-        self.ownership.generation(shard).is_some()
-    }
-
     fn place(&self, tenant: Tenant) -> usize {
         usize::from(tenant.organization_id.shard().0) % self.arbiters.len().max(1)
     }
@@ -353,7 +353,7 @@ impl Inner {
                 let repeats = match what {
                     Tell::Poke => presence.poked.swap(true, Ordering::AcqRel),
                     Tell::Changed => presence.changed.swap(true, Ordering::AcqRel),
-                    Tell::Tick | Tell::Drain => false,
+                    Tell::Tick | Tell::Drain | Tell::Drop => false,
                 };
                 if !repeats {
                     admitted_send(actor, what);
@@ -375,7 +375,7 @@ impl Inner {
 
     fn spawn(self: &Arc<Self>, tenant: Tenant) -> Option<(Arc<Presence>, Addr<WebhookActor>)> {
         let arbiter = self.arbiters.get(self.place(tenant))?;
-        if self.is_draining() {
+        if self.is_ending(tenant) {
             return None;
         }
         let presence = Arc::new(Presence {
@@ -446,7 +446,7 @@ async fn scan(inner: Weak<Inner>) {
                 return;
             }
             let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
-            match inner.outbox.work(until).await {
+            match inner.outbox.work(inner.own(), until).await {
                 Ok(work) => {
                     for work in work {
                         inner.tell(work.tenant, Tell::Poke);

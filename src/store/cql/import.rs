@@ -242,7 +242,9 @@ impl Inner {
             cursor.import(row);
         }
         if !session.messages.is_empty() {
-            self.put_cursor(session.start.session_id, cursor).await?;
+            let shard = session.start.tenant.organization_id.shard();
+            self.put_cursor(shard, session.start.session_id, cursor)
+                .await?;
         }
         Ok(queued)
     }

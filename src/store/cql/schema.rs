@@ -18,7 +18,10 @@ use super::state::pause;
 use crate::world::fill;
 
 /// The migrations, in order. What has been released is never changed.
-const MIGRATIONS: [(i32, &str); 1] = [(1, include_str!("../../../schema/cql/0001_tables.cql"))];
+const MIGRATIONS: [(i32, &str); 2] = [
+    (1, include_str!("../../../schema/cql/0001_tables.cql")),
+    (2, include_str!("../../../schema/cql/0002_nodes.cql")),
+];
 
 /// The two tables that migrations themselves need. Nodes that start at once make them at once: each has an id that
 /// follows from its name, so that all make the same table, where the database would otherwise make two of one name and

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use futures_util::future::try_join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_actors::ports::{
-    EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
+    Clock, EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
     StartOutcome, StoreError, StoreResult,
 };
-use porchlight_schema::ids::{MessageId, SessionId};
-use porchlight_schema::limits::IDEMPOTENCY_MS;
+use porchlight_schema::ids::{MessageId, SessionId, Shard, ShardSet};
+use porchlight_schema::limits::{END_SETTLES_MS, IDEMPOTENCY_MS};
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, Tenant};
 use porchlight_schema::time::TimestampMs;
@@ -22,6 +22,7 @@ use super::relay::Head;
 use super::slots::{AT_ONCE, DAY_MS, Owner, Way, slot_of, tenant_key};
 use super::state::{Change, SessionRecord, State, TRIES_MAX, Verdict, message, pause};
 use super::{CqlStore, Inner};
+use crate::world::SystemClock;
 
 /// What came with an idempotency key, and all that is needed to finish the start that it began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -266,16 +267,23 @@ impl Inner {
 
     pub(super) async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
         let (record, state) = try_join(self.record(session_id), self.state(session_id)).await?;
+        let end = state.and_then(|state| state.end);
+        if end.is_some() {
+            // Perhaps another node ended it: what comes from here on is late.
+            self.memory.tips.change(&session_id, |tip| tip.ended = true);
+        }
         Ok(record.map(|record| SessionRow {
             start: record.start,
-            end: state.and_then(|state| state.end),
+            end,
         }))
     }
 
-    /// Sessions, in order of id, after `after`, at most `limit`, that one of the two tables by day and shard has.
+    /// Sessions of these shards, in order of id, after `after`, at most `limit`, that one of the two tables by day and
+    /// shard has.
     pub(super) async fn by_day_and_shard(
         &self,
         lives: bool,
+        of: ShardSet,
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
@@ -294,13 +302,13 @@ impl Inner {
             } else {
                 Owner::BehindShards(day)
             };
-            let shards = self.slots(shards, 0, i64::from(i16::MAX), Way::Up).await?;
-            let reading = shards.into_iter().map(|shard| {
-                let values = (
-                    i16::try_from(shard).unwrap_or(i16::MAX),
-                    day,
-                    after.as_slice(),
-                );
+            let shards = self.slots(shards, 0, i64::from(u8::MAX), Way::Up).await?;
+            let shards = shards
+                .into_iter()
+                .filter_map(|shard| u8::try_from(shard).ok());
+            let shards = shards.filter(|&shard| of.contains(Shard(shard)));
+            let reading = shards.map(|shard| {
+                let values = (i16::from(shard), day, after.as_slice());
                 self.db.rows::<(Vec<u8>,)>(statement, values, limit)
             });
             let reading: Vec<_> = reading.collect();
@@ -328,13 +336,14 @@ impl Inner {
     /// first message that nobody was told of.
     async fn live(
         self: Arc<Self>,
+        shards: ShardSet,
         mut after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionRow>> {
         let mut live = Vec::new();
         while live.len() < limit {
             let wanted = limit - live.len();
-            let ids = self.by_day_and_shard(true, after, wanted).await?;
+            let ids = self.by_day_and_shard(true, shards, after, wanted).await?;
             let whole = ids.len() < wanted;
             after = ids.last().copied().or(after);
             let looking = ids.into_iter().map(|id| self.look_at_live(id));
@@ -374,13 +383,14 @@ impl Inner {
     /// The marked sessions; a mark whose insight covers all there is, is taken away.
     async fn behind(
         self: Arc<Self>,
+        shards: ShardSet,
         mut after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
         let mut behind = Vec::new();
         while behind.len() < limit {
             let wanted = limit - behind.len();
-            let ids = self.by_day_and_shard(false, after, wanted).await?;
+            let ids = self.by_day_and_shard(false, shards, after, wanted).await?;
             let whole = ids.len() < wanted;
             after = ids.last().copied().or(after);
             let looking = ids.into_iter().map(|id| self.is_behind(id));
@@ -397,6 +407,16 @@ impl Inner {
         Ok(behind)
     }
 
+    /// Whether another node may take a batch without knowing that the session has ended, and so without marking it. Then
+    /// the marks stay: what made the session end leads to one more look when that is over.
+    pub(super) fn may_be_joined_by_late(&self, end: Option<SessionEnd>) -> bool {
+        self.ownership.is_shared()
+            && end.is_some_and(|end| {
+                let age_ms = SystemClock.now().since_ms(end.completed_at);
+                age_ms < END_SETTLES_MS as i64
+            })
+    }
+
     async fn is_behind(&self, session_id: SessionId) -> StoreResult<Option<SessionId>> {
         let Some(state) = self.state(session_id).await? else {
             return Ok(None);
@@ -407,6 +427,7 @@ impl Inner {
         self.relay(&state.pending).await?;
         let covered = state.insight.map(|official| official.covered);
         let cleared = match covered {
+            Some(_) if self.may_be_joined_by_late(state.end) => false,
             Some(covered) => self.clear_behind(session_id, covered).await?,
             None => false,
         };
@@ -458,12 +479,24 @@ impl Sessions for CqlStore {
         self.inner.list(tenant, filter, limit as usize, after).await
     }
 
-    async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
-        self.carry_out_all(|inner| inner.live(after, limit)).await
+    async fn live(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionRow>> {
+        self.carry_out_all(|inner| inner.live(shards, after, limit))
+            .await
     }
 
-    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
-        self.carry_out_all(|inner| inner.behind(after, limit)).await
+    async fn behind(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>> {
+        self.carry_out_all(|inner| inner.behind(shards, after, limit))
+            .await
     }
 
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {

@@ -3,6 +3,7 @@
 
 use metrics::Unit;
 
+use super::cluster::{ChangeOutcome, Found, NodesChange, ShardMove, Stale};
 use super::http::{Method, Route, StatusClass};
 use super::peer::{HandOver, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
 use super::store::StoreOutcome;
@@ -195,6 +196,26 @@ catalogue! {
             [], "What the embedded store takes on its disk; looked at each minute.";
         STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
             [], "What is free on the disk of the embedded store; 0 where it can't be told.";
+    }
+    "Nodes" {
+        CLUSTER_SHARDS_OWNED = Gauge, Count, "porchlight_cluster_shards_owned"
+            [], "Shards for which this process acts, as one of several nodes.";
+        CLUSTER_MEMBERS = Gauge, Count, "porchlight_cluster_members"
+            [], "Nodes that are not gone, as this one sees it, itself included.";
+        CLUSTER_HEARTBEAT_AGE_SECONDS = Gauge, Seconds, "porchlight_cluster_heartbeat_age_seconds"
+            [], "Since the start of this node's last good heartbeat; it stops acting at 12.";
+        CLUSTER_SHARD_MOVES_TOTAL = Counter, Count, "porchlight_cluster_shard_moves_total"
+            ["move": ShardMove::VALUES], "Shards that came to this node or went.";
+        CLUSTER_TAKE_OVER_SECONDS = Histogram, Seconds, "porchlight_cluster_take_over_seconds"
+            [], "From the claim of shards until the sessions that live in them run.";
+        CLUSTER_SESSIONS_TAKEN_TOTAL = Counter, Count, "porchlight_cluster_sessions_taken_total"
+            [], "Sessions that were taken up with their shards.";
+        CLUSTER_CHANGES_TOTAL = Counter, Count, "porchlight_cluster_changes_total"
+            ["change": NodesChange::VALUES, "outcome": ChangeOutcome::VALUES], "Lightweight transactions of membership and ownership, by kind and outcome.";
+        CLUSTER_STALE_REFUSED_TOTAL = Counter, Count, "porchlight_cluster_stale_refused_total"
+            ["what": Stale::VALUES], "What this node did not write or do because it no longer acts for the shard.";
+        CLUSTER_FOUND_IN_STORE_TOTAL = Counter, Count, "porchlight_cluster_found_in_store_total"
+            ["what": Found::VALUES], "What an owner found in the store that nobody had told it.";
     }
     "Peers" {
         PEER_HAND_OVERS_TOTAL = Counter, Count, "porchlight_peer_hand_overs_total"

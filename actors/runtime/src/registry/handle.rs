@@ -29,6 +29,8 @@ pub struct Handle {
     /// What waits in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
     behind: AtomicBool,
+    /// The number after the highest batch that this node was told of or has read.
+    told: AtomicU32,
     slot: Mutex<Slot>,
 }
 
@@ -59,6 +61,7 @@ impl Handle {
             queued: AtomicU32::new(0),
             mailboxes,
             behind: AtomicBool::new(false),
+            told: AtomicU32::new(0),
             slot: Mutex::default(),
         }
     }
@@ -133,6 +136,17 @@ impl Handle {
             .actor(ActorKind::Session)
             .mailbox
             .decrement(f64::from(left));
+    }
+
+    /// The session's actor has, or will have, the batch of this number.
+    pub(crate) fn told(&self, seq: u32) {
+        self.told
+            .fetch_max(seq.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether this node knows of the batch of this number.
+    pub(super) fn has_told(&self, seq: u32) -> bool {
+        self.told.load(Ordering::Relaxed) > seq
     }
 
     pub(super) fn fall_behind(&self) {

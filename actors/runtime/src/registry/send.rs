@@ -2,7 +2,7 @@
 
 use actix::Addr;
 
-use crate::session::{BatchDurable, Drain, Finish, Freeze, SessionActor};
+use crate::session::{BatchDurable, CatchUp, Drain, Finish, Freeze, SessionActor};
 
 /// Sends what was admitted: the handle's count bounds the mailbox, which actix does not.
 #[expect(
@@ -22,7 +22,16 @@ pub(super) fn tell_drain(actor: &Addr<SessionActor>) {
     actor.do_send(Drain);
 }
 
-/// Tells the actor of a session that is scored to stop.
+/// Tells an actor that the journal has more than it was told of.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "at most one in each interval between two looks at a session's tail"
+)]
+pub(super) fn tell_catch_up(actor: &Addr<SessionActor>) {
+    actor.do_send(CatchUp);
+}
+
+/// Tells the actor of a session that is scored, or lives elsewhere, to stop.
 #[expect(clippy::disallowed_methods, reason = "one for each actor, its last")]
 pub(super) fn tell_finish(actor: &Addr<SessionActor>) {
     actor.do_send(Finish);

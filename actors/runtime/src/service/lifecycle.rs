@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::{
     CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC, STARTED_AT_BACK_MS_MAX,
 };
@@ -19,9 +19,6 @@ use crate::ports::{
     EndOutcome, NewSession, Nudge, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
 };
 use crate::registry::{Handle, Registry};
-
-/// Sessions taken up at once after a restart.
-const RECOVER_PAGE: usize = 1_000;
 
 impl Service {
     /// Starts a session; a repeat by `Idempotency-Key` gives the first one's start.
@@ -154,30 +151,13 @@ impl Service {
         peers.nudge(Nudge::Session(session_id));
     }
 
-    /// Takes up what a former process left: sessions that record, and insights that are behind. When each session was
-    /// last heard is looked up later, so that a start with many of them is soon over.
+    /// Takes up what a former process left; see [`Service::take_shards`].
+    ///
+    /// # Errors
+    ///
+    /// The store can't be read.
     pub async fn recover(&self) -> StoreResult<usize> {
-        let mut after = None;
-        let mut adopted = 0;
-        loop {
-            let page = self.store().live(after, RECOVER_PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.start.session_id);
-            for row in &page {
-                self.registry().adopt_unheard(row);
-            }
-            adopted += page.len();
-        }
-        let mut after = None;
-        loop {
-            let page = self.store().behind(after, RECOVER_PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(*last);
-            for session_id in page {
-                self.registry().request_score(session_id);
-            }
-        }
-        Ok(adopted)
+        self.take_shards(ShardSet::ALL).await
     }
 
     /// Refuses new work, waits for what is in flight, lets every session write its state; within the deadline.

@@ -1,0 +1,163 @@
+//! Several nodes of the real binary on a real CQL server: each takes what the others lose or give away.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use crate::cql_process::{borrowed, variables};
+use crate::crash::undisturbed;
+use crate::phone::{Client, Place, Sent};
+use crate::server::{Folder, Server, block_on, http};
+
+/// Deliveries under way when a node goes.
+const PHONES: u64 = 6;
+/// Between two batches of a phone.
+const PAUSE: Duration = Duration::from_millis(120);
+/// A move of shards that takes longer has failed. Generous, for a machine that is busy.
+const MOVED_WITHIN: Duration = Duration::from_secs(180);
+
+type Variables = Vec<(&'static str, String)>;
+
+/// The configuration of one more node on the same keyspace.
+fn node(shared: &Variables, folder: &Path) -> Variables {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let secret = folder.join("cluster-secret");
+    std::fs::write(&secret, "ab".repeat(32)).unwrap();
+    let secret = secret.to_str().unwrap().to_owned();
+    let mut variables = shared.clone();
+    variables.push(("PORCHLIGHT__CLUSTER__ADVERTISE", free.unwrap().to_string()));
+    variables.push(("PORCHLIGHT__CLUSTER__SECRET_FILE", secret));
+    variables
+}
+
+/// A metric of a node without labels; none where it does not answer.
+async fn metric(server: &Server, name: &str) -> Option<f64> {
+    let url = format!("{}/metrics", server.ops);
+    let text = http().get(url).send().await.ok()?.text().await.ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(&format!("{name} ")))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// Waits until each of these nodes has shards and together they have all; gives how many each has.
+async fn settled(servers: &[&Server]) -> Vec<f64> {
+    let began = Instant::now();
+    loop {
+        let mut owned = Vec::new();
+        for server in servers {
+            let shards = metric(server, "porchlight_cluster_shards_owned").await;
+            owned.push(shards.unwrap_or_default());
+        }
+        let all: f64 = owned.iter().sum();
+        if all == 256.0 && owned.iter().all(|&shards| shards > 0.0) {
+            return owned;
+        }
+        assert!(began.elapsed() < MOVED_WITHIN, "shards: {owned:?}");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
+
+/// A thread that sends one delivery for each phone, every other one to the other place.
+fn load(
+    places: [&Place; 2],
+    key: &str,
+    next: &Arc<AtomicU64>,
+) -> std::thread::JoinHandle<Vec<Sent>> {
+    let clients = places.map(|place| Client::new(place, key));
+    let next = Arc::clone(next);
+    std::thread::spawn(move || {
+        block_on(async {
+            let sending = (0..PHONES).map(|phone| {
+                let client = &clients[phone as usize % 2];
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                client.send(number, PAUSE)
+            });
+            futures_util::future::join_all(sending).await
+        })
+    })
+}
+
+fn place(server: &Server) -> Place {
+    Arc::new(RwLock::new(server.api.clone()))
+}
+
+#[test]
+fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
+    let folders = [Folder::new(), Folder::new()];
+    let Some(shared) = variables(folders[0].path()) else {
+        return;
+    };
+    let of_first = node(&shared, folders[0].path());
+    let of_second = node(&shared, folders[1].path());
+    let first = Server::start(&folders[0], &borrowed(&of_first));
+    let key = first.key("secret");
+    let second = Server::start(&folders[1], &borrowed(&of_second));
+    block_on(settled(&[&first, &second]));
+    let (to_first, to_second) = (place(&first), place(&second));
+    let next = Arc::default();
+
+    // Killed: the other takes all up.
+    let sending = load([&to_first, &to_second], &key, &next);
+    std::thread::park_timeout(Duration::from_millis(1_500));
+    first.kill();
+    second.api.clone_into(&mut to_first.write().unwrap());
+    let mut sent = sending.join().unwrap();
+    block_on(settled(&[&second]));
+
+    // Back: it takes its part. Then the other leaves by plan, and gives its part away.
+    let first = Server::start(&folders[0], &borrowed(&of_first));
+    block_on(settled(&[&first, &second]));
+    first.api.clone_into(&mut to_first.write().unwrap());
+    let sending = load([&to_first, &to_second], &key, &next);
+    std::thread::park_timeout(Duration::from_millis(1_500));
+    second.terminate();
+    first.api.clone_into(&mut to_second.write().unwrap());
+    let began = Instant::now();
+    assert!(second.ended(Duration::from_secs(60)).success());
+    block_on(settled(&[&first]));
+    println!(
+        "a node left, and all was taken up, in {:?}",
+        began.elapsed()
+    );
+    sent.extend(sending.join().unwrap());
+
+    let client = Client::new(&to_first, &key);
+    let mut found = BTreeMap::new();
+    for session in &sent {
+        let insight = block_on(client.insight(&session.session_id));
+        found.insert(session.number, insight);
+    }
+    first.stop();
+    let expected = undisturbed(sent.len() as u64);
+    assert_eq!(found.len(), expected.len());
+    for (number, expected) in &expected {
+        assert_eq!(
+            found[number].to_string(),
+            expected.to_string(),
+            "the insight of delivery {number}"
+        );
+    }
+}
+
+#[test]
+fn a_process_that_is_alone_and_nodes_do_not_serve_together() {
+    let folders = [Folder::new(), Folder::new(), Folder::new()];
+    let Some(shared) = variables(folders[0].path()) else {
+        return;
+    };
+    let of_node = node(&shared, folders[0].path());
+    let first = Server::start(&folders[0], &borrowed(&of_node));
+    block_on(settled(&[&first]));
+    let alone = Server::start(&folders[1], &borrowed(&shared));
+    let status = first.ended(Duration::from_secs(60));
+    assert_eq!(status.code(), Some(71), "one that is alone has begun");
+    let again = Server::start(&folders[2], &borrowed(&of_node));
+    let status = alone.ended(Duration::from_secs(90));
+    assert_eq!(status.code(), Some(71), "a node has come");
+    block_on(settled(&[&again]));
+    again.stop();
+}
