@@ -152,7 +152,7 @@ mod tests {
         Event {
             event_type: EventType::Stairs,
             t_start_ms,
-            t_end_ms: (t_start_ms % 2 == 0).then_some(t_start_ms + 1),
+            t_end_ms: t_start_ms.is_multiple_of(2).then_some(t_start_ms + 1),
             confidence: Confidence::from_probability(0.5),
             metadata,
         }
