@@ -86,7 +86,7 @@ pub const NODE_SOCKETS_MAX: usize = 16_384;
 /// Open WebSockets of one session: a phone that reconnects leaves some behind that do not know it yet.
 pub const SESSION_SOCKETS_MAX: usize = 8;
 /// A WebSocket is asked whether it is there after this long, and its credential looked at again.
-pub const SOCKET_PING_MS: u64 = 25_000;
+pub const SOCKET_PING_MS: u64 = 20_000;
 /// A WebSocket of which nothing came for this long is closed.
 pub const SOCKET_SILENCE_MS_MAX: u64 = 75_000;
 /// How long the other side of a WebSocket has to answer its closing.
@@ -216,8 +216,10 @@ pub const CURSOR_CHARS_MAX: usize = 256;
 
 // --- Keys (contract 1) ------------------------------------------------------------------------------------------
 
-/// A revocation is known on every node after this long: the age of a remembered look-up (contract 1).
-pub const KEY_REMEMBERED_MS_MAX: u64 = 30_000;
+/// A revocation holds on every node, for connections that are open too, after this long (contract 1).
+pub const REVOCATION_MS_MAX: u64 = 30_000;
+/// How long a look-up of a key is remembered.
+pub const KEY_REMEMBERED_MS_MAX: u64 = 8_000;
 /// Look-ups that found a key and are remembered on one node.
 pub const KEYS_REMEMBERED_MAX: usize = 16_384;
 /// Look-ups that found none and are remembered on one node.
@@ -264,6 +266,11 @@ const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);
 const _: () = assert!(BODY_SILENCE_MS_MAX <= BODY_WHOLE_MS_MAX);
 const _: () = assert!(TENANT_EVENT_STREAMS_MAX <= NODE_EVENT_STREAMS_MAX);
 const _: () = assert!(2 * SOCKET_PING_MS < SOCKET_SILENCE_MS_MAX);
+const _: () = assert!(
+    KEY_REMEMBERED_MS_MAX + SOCKET_PING_MS < REVOCATION_MS_MAX
+        && KEY_REMEMBERED_MS_MAX + EVENTS_COMMENT_MS < REVOCATION_MS_MAX,
+    "a connection that stays looks at its credential so often"
+);
 const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);
 const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
 const _: () = assert!(INGEST_BATCHES_MIN <= INGEST_BATCHES_START);

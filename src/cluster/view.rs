@@ -110,19 +110,19 @@ impl View {
     }
 
     /// This node acts for the shard in this generation from now on, or no more.
-    pub(super) fn act(&self, shard: Shard, generation: Option<u64>) {
+    pub fn act(&self, shard: Shard, generation: Option<u64>) {
         if let Some(slot) = self.acting.get(usize::from(shard.0)) {
             slot.store(generation.unwrap_or(0), Ordering::Release);
         }
     }
 
     /// The lease ends then.
-    pub(super) fn fence_at(&self, at: MonotonicMs) {
+    pub fn fence_at(&self, at: MonotonicMs) {
         self.fence_ms.store(at.0, Ordering::Release);
     }
 
     /// What was read of the others.
-    pub(super) fn learn(&self, holders: Vec<Option<NodeName>>, living: Vec<NodeName>) {
+    pub fn learn(&self, holders: Vec<Option<NodeName>>, living: Vec<NodeName>) {
         let known = Arc::new(Known { holders, living });
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
     }

@@ -8,6 +8,7 @@ mod admission;
 mod edge;
 mod gate;
 mod handle;
+mod heard;
 mod looks;
 mod rest;
 mod send;
@@ -266,6 +267,7 @@ impl Registry {
 
     fn tell(&self, handle: &Arc<Handle>, seq: u32, batch: PackedBatch) {
         let mut slot = handle.slot();
+        slot.heard.note(seq);
         if slot.restarting {
             return;
         }
@@ -357,6 +359,10 @@ impl Registry {
 
     /// The insight of a session that was taken up with its shard.
     pub(crate) fn score_taken(&self, session_id: SessionId) {
+        if self.handle(session_id).is_some() {
+            // Its end was not told of here.
+            return self.on_ended(session_id);
+        }
         self.inner.scoring.request(session_id);
         self.look_again_at_end(session_id);
     }

@@ -122,6 +122,7 @@ impl SessionActor {
                             seen,
                             changed_at: None,
                             unsnapshotted_since: None,
+                            is_caught_up: false,
                         };
                         actor.running = Some(Box::new(running));
                         actor.read(from_seq, ctx);
@@ -202,6 +203,10 @@ impl SessionActor {
     }
 
     fn on_page(&mut self, page: &[JournalEntry], ctx: &mut Context<Self>) {
+        if let Some(running) = &self.running {
+            let next_seq = running.machine.next_seq();
+            self.handle.note_read(page, next_seq, running.is_caught_up);
+        }
         for JournalEntry { seq, batch, .. } in page {
             // What the machine asks for meanwhile is what is being done: reading on.
             if self.arrive(*seq, batch, ctx).is_none() {
@@ -212,6 +217,7 @@ impl SessionActor {
         match (page.last(), self.running.as_mut()) {
             (Some(last), _) => self.read(last.seq.saturating_add(1), ctx),
             (None, Some(running)) => {
+                running.is_caught_up = true;
                 let step = running.machine.read_through();
                 self.act(step, ctx);
             }

@@ -8,6 +8,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
+use super::heard::Heard;
 use crate::observe::{ActorKind, Metrics};
 use crate::session::{Frozen, SessionActor};
 use crate::supervision::Budget;
@@ -43,6 +44,7 @@ pub(crate) struct Slot {
     /// What its last actor knew when it was put to rest; never beside an actor.
     pub(crate) frozen: Option<Box<Frozen>>,
     pub(crate) budget: Budget,
+    pub(super) heard: Heard,
 }
 
 impl Handle {
