@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use porchlight::store::cql::{CqlStore, Role, written_generation};
-use porchlight_actors::ports::{Outbox, Ownership, Sessions};
+use porchlight_actors::ports::{Appended, Journal, Outbox, Ownership, Sessions};
 use porchlight_core::ownership::{
     Change, Incarnation, Member, MemberRow, NodeName, Outcome, OwnerRow, Standing,
 };
 use porchlight_core::webhook::{Change as LaneChange, Queued, State, Update};
 use porchlight_schema::ids::{SessionId, Shard};
+use porchlight_schema::limits::EDGE_BELIEF_MS;
 use porchlight_schema::session::Tenant;
 
 use super::options;
 use crate::cql_server::CqlServer;
-use crate::fixtures::{T0, new_session, put_endpoint, start, tenant};
+use crate::fixtures::{T0, batch, new_session, put_endpoint, start, tenant};
 
 /// An owner of all shards, in the generation that a test says; 0: of none.
 #[derive(Default)]
@@ -157,6 +159,32 @@ async fn a_shard_is_claimed_once_in_each_generation() {
     assert_eq!(store.owner(shard).await.unwrap(), Some(row(2, None)));
     check(&store, [(claim(&a, 2), Applied)]).await;
     assert_eq!(store.owners().await.unwrap(), [row(3, Some(&a))]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_that_another_node_has_used_is_known_to_be_used() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let (Some((a, _)), Some((b, _))) = (node(&keyspace).await, node(&keyspace).await) else {
+        return;
+    };
+    let start = start(tenant(), T0);
+    a.start(new_session(&start)).await.unwrap();
+    let id = start.session_id;
+    let put = async |store: &CqlStore, seq, number| {
+        let appended = store.append(id, seq, batch(number), T0);
+        appended.await.unwrap()
+    };
+    assert_eq!(put(&a, 0, 0).await, Appended::New);
+    assert_eq!(put(&b, 1, 1).await, Appended::New);
+    assert_ne!(put(&a, 1, 1).await, Appended::Conflict);
+    assert_eq!(put(&b, 2, 2).await, Appended::New);
+    // What each knows of the other is believed for a moment only.
+    tokio::time::sleep(Duration::from_millis(EDGE_BELIEF_MS)).await;
+    assert_eq!(put(&a, 2, 9).await, Appended::Conflict);
+    assert_eq!(put(&a, 2, 2).await, Appended::Repeated);
+    assert_eq!(put(&b, 0, 9).await, Appended::Conflict);
+    assert_eq!(put(&a, 3, 3).await, Appended::New);
+    assert_eq!(a.count(id).await.unwrap(), 4);
 }
 
 async fn waiting(store: &CqlStore, tenant: Tenant, session_id: SessionId) -> Vec<Queued> {

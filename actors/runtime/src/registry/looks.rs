@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{LOOKS_AT_ONCE_MAX, LOOKS_WAITING_MAX};
+use porchlight_schema::limits::{END_SETTLES_MS, LOOKS_AT_ONCE_MAX, LOOKS_WAITING_MAX};
 use tokio::sync::Semaphore;
 
 use super::Registry;
@@ -97,7 +97,14 @@ impl Registry {
         let store = &self.inner.store;
         match store.find(session_id).await? {
             None => {}
-            Some(SessionRow { end: Some(_), .. }) => self.on_ended(session_id),
+            Some(SessionRow { end: Some(end), .. }) => {
+                let age_ms = self.inner.clock.now().since_ms(end.completed_at);
+                if self.handle(session_id).is_some() || age_ms < END_SETTLES_MS as i64 {
+                    self.on_ended(session_id);
+                } else {
+                    self.inner.scoring.request(session_id);
+                }
+            }
             Some(row) if self.handle(session_id).is_none() => {
                 let newest = store.newest(session_id).await?;
                 let created_at = row.start.created_at;
