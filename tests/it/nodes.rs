@@ -1,13 +1,11 @@
 //! Several nodes of the real binary on a real CQL server: each takes what the others lose or give away.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::cql_process::{borrowed, variables};
+use crate::cql_process::{borrowed, node, variables};
 use crate::crash::undisturbed;
 use crate::phone::{Client, Place, Sent};
 use crate::server::{Folder, Server, block_on, http};
@@ -18,20 +16,6 @@ const PHONES: u64 = 6;
 const PAUSE: Duration = Duration::from_millis(120);
 /// A move of shards that takes longer has failed. Generous, for a machine that is busy.
 const MOVED_WITHIN: Duration = Duration::from_secs(180);
-
-type Variables = Vec<(&'static str, String)>;
-
-/// The configuration of one more node on the same keyspace.
-fn node(shared: &Variables, folder: &Path) -> Variables {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    let secret = folder.join("cluster-secret");
-    std::fs::write(&secret, "ab".repeat(32)).unwrap();
-    let secret = secret.to_str().unwrap().to_owned();
-    let mut variables = shared.clone();
-    variables.push(("PORCHLIGHT__CLUSTER__ADVERTISE", free.unwrap().to_string()));
-    variables.push(("PORCHLIGHT__CLUSTER__SECRET_FILE", secret));
-    variables
-}
 
 /// A metric of a node without labels; none where it does not answer.
 async fn metric(server: &Server, name: &str) -> Option<f64> {

@@ -5,18 +5,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use porchlight::store::cql::{CqlStore, Role, written_generation};
-use porchlight_actors::ports::{Appended, Journal, Outbox, Ownership, Sessions};
+use porchlight_actors::ports::{
+    Appended, Covered, Insights, Journal, Outbox, Ownership, Sessions, StoredInsight,
+};
 use porchlight_core::ownership::{
     Change, Incarnation, Member, MemberRow, NodeName, Outcome, OwnerRow, Standing,
 };
 use porchlight_core::webhook::{Change as LaneChange, Queued, State, Update};
-use porchlight_schema::ids::{SessionId, Shard};
+use porchlight_schema::ids::{SessionId, Shard, ShardSet};
+use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::limits::EDGE_BELIEF_MS;
+use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
 
 use super::options;
 use crate::cql_server::CqlServer;
-use crate::fixtures::{T0, batch, new_session, put_endpoint, start, tenant};
+use crate::fixtures::{T0, batch, end_at, message, new_session, put_endpoint, start, tenant};
 
 /// An owner of all shards, in the generation that a test says; 0: of none.
 #[derive(Default)]
@@ -254,4 +259,44 @@ async fn a_cursor_follows_its_shard_and_never_goes_back() {
     assert!(tried(&a, tenant, session_id).await);
     of_b.acts_in(written_generation(1, 4));
     assert_eq!(attempts(&b).await, 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_another_node_takes_just_after_the_end_is_found() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let (Some((owner, acts)), Some((other, _))) = (node(&keyspace).await, node(&keyspace).await)
+    else {
+        return;
+    };
+    acts.acts_in(1);
+    let now = TimestampMs(jiff::Timestamp::now().as_millisecond());
+    let start = start(tenant(), now);
+    let id = start.session_id;
+    owner.start(new_session(&start)).await.unwrap();
+    // The other one has met the session, and believes for a moment that it records.
+    other.append(id, 0, batch(0), now).await.unwrap();
+    let body = message(MessageEvent::SessionStopped);
+    owner.end(id, end_at(now), None, body).await.unwrap();
+    let insight = StoredInsight {
+        record: InsightRecord {
+            revision: 1,
+            score: None,
+            error_message: None,
+            pod: None,
+            updated_at: now,
+        },
+        covered: Covered {
+            batches: 1,
+            pod_received_at: None,
+        },
+        known: Vec::new(),
+    };
+    let body = message(MessageEvent::InsightUpdated);
+    let committed = owner.commit_insight(id, insight, body, Vec::new()).await;
+    assert!(committed.unwrap());
+    let behind = async || owner.behind(ShardSet::ALL, None, 10).await.unwrap();
+    assert_eq!(behind().await, [id], "covered, but not settled");
+    other.append(id, 1, batch(1), now).await.unwrap();
+    assert_eq!(behind().await, [id]);
+    assert_eq!(owner.count(id).await.unwrap(), 2, "what the look finds");
 }
