@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use actix_http::ws::CloseCode;
 use async_trait::async_trait;
 use porchlight::cluster::{PeerClient, PeerSecret, PeerServer, View};
 use porchlight::store::MemoryStore;
@@ -18,7 +19,7 @@ use porchlight_actors::service::Service;
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::ownership::NodeName;
 use porchlight_schema::ids::{EndpointId, SessionId, Shard};
-use porchlight_schema::limits::SHARDS;
+use porchlight_schema::limits::{SESSION_IN_FLIGHT_MAX, SHARDS};
 use porchlight_schema::session::Tenant;
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -27,6 +28,7 @@ use crate::events::{Client, Message, one_by_one, send, stop};
 use crate::server::{
     Given, Server, Started, TestClock, config, insights, service_of, start_body, telemetry,
 };
+use crate::websocket::Phone;
 
 const SECRET: &[u8] = b"a secret that both of them have been given";
 
@@ -279,8 +281,8 @@ async fn every_batch_counts_though_all_hand_overs_are_lost() {
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     let session = edge.start_session().await;
     let id = id_of(&session);
-    send(edge, &session, 0..24).await;
     until(async || owner.service.registry().handle(id).is_some()).await;
+    send(edge, &session, 0..24).await;
     let read = edge.get(&insights(&session.id), &edge.keys.secret).await;
     let events = read.json["events"].as_array().unwrap();
     assert!(!events.is_empty(), "read from the journal by the owner");
@@ -434,5 +436,30 @@ async fn a_session_that_has_ended_elsewhere_is_known_to_have_within_moments() {
         answer.status == 409
     })
     .await;
+    nodes.end().await;
+}
+
+#[actix::test]
+async fn a_socket_at_the_edge_is_closed_with_its_session_and_its_batches_are_counted_in() {
+    let nodes = Nodes::start().await;
+    nodes.hand_over();
+    let edge = &nodes.edge.server;
+    let session = edge.start_session().await;
+    let mut phone = Phone::connect(edge, &session, &session.token).await;
+    for seq in 0..3 {
+        phone.text(&crate::server::batch(seq)).await;
+        assert_eq!(phone.answer().await, json!({ "ackSeq": seq }));
+    }
+    let target = edge.service.target(id_of(&session)).await.unwrap().unwrap();
+    let admit = |_| edge.service.admit(&target, 1).unwrap();
+    let in_flight: Vec<_> = (0..SESSION_IN_FLIGHT_MAX).map(admit).collect();
+    phone.text(&crate::server::batch(3)).await;
+    assert_eq!(phone.answer().await["code"], "session_busy");
+    drop(in_flight);
+    phone.text(&crate::server::batch(3)).await;
+    assert_eq!(phone.answer().await, json!({ "ackSeq": 3 }));
+    stop(edge, &session).await;
+    assert_eq!(phone.closed().await, CloseCode::Normal);
+    nodes.covers(id_of(&session), 4).await;
     nodes.end().await;
 }
