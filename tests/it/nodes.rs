@@ -129,6 +129,41 @@ fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
 }
 
 #[test]
+fn a_node_that_was_stopped_has_lost_its_shards_when_it_goes_on_and_comes_back() {
+    let folders = [Folder::new(), Folder::new()];
+    let Some(shared) = variables(folders[0].path()) else {
+        return;
+    };
+    let of_first = node(&shared, folders[0].path());
+    let of_second = node(&shared, folders[1].path());
+    let first = Server::start(&folders[0], &borrowed(&of_first));
+    let second = Server::start(&folders[1], &borrowed(&of_second));
+    let before = block_on(settled(&[&first, &second]));
+    let key = first.key("secret");
+    let to_second = place(&second);
+    // Deliveries of the stopped node's shards among them.
+    let sending = load([&to_second, &to_second], &key, &Arc::default());
+    std::thread::park_timeout(Duration::from_millis(1_000));
+    first.signal("-STOP");
+    let began = Instant::now();
+    block_on(settled(&[&second]));
+    println!("{} shards taken over in {:?}", before[0], began.elapsed());
+    let sent = sending.join().unwrap();
+    let client = Client::new(&to_second, &key);
+    block_on(async {
+        for session in &sent {
+            assert_eq!(client.insight(&session.session_id).await["status"], "ready");
+        }
+    });
+    first.signal("-CONT");
+    block_on(settled(&[&first, &second]));
+    let lost = "porchlight_cluster_shard_moves_total{move=\"lost\"}";
+    assert_eq!(block_on(metric(&first, lost)), Some(before[0]));
+    first.stop();
+    second.stop();
+}
+
+#[test]
 fn a_process_that_is_alone_and_nodes_do_not_serve_together() {
     let folders = [Folder::new(), Folder::new(), Folder::new()];
     let Some(shared) = variables(folders[0].path()) else {

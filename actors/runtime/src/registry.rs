@@ -300,6 +300,8 @@ impl Registry {
         if let Some(actor) = slot.actor.as_ref().filter(|actor| actor.connected()) {
             return Some(actor.clone());
         }
+        // Of a shard that was lost nothing is built any more; one that is let go may still have to write.
+        self.generation(handle.session_id)?;
         let lane = self.lane(handle.session_id)?;
         let frozen = slot.frozen.take();
         let actor = SessionActor::spawn(&lane.arbiter, self.clone(), Arc::clone(handle), frozen);

@@ -55,6 +55,8 @@ label! {
         Snapshot = "snapshot",
         /// A cursor of a webhook's lane.
         Cursor = "cursor",
+        /// A try of a webhook.
+        Send = "send",
         /// A session's deadline.
         Deadline = "deadline",
         /// A session's scoring.

@@ -51,13 +51,20 @@ impl Registry {
             !goes
         });
         Metrics::get().sessions_live.decrement(handles.len() as f64);
+        let mut ending = Vec::new();
         self.inner.ending.retain(|id, handle| {
             let goes = is_of(id);
-            if goes && let Some(actor) = handle.slot().actor.take() {
-                tell_finish(&actor);
+            if goes {
+                ending.push(Arc::clone(handle));
             }
             !goes
         });
+        // Afterwards: whoever has a handle's slot may be asking for the maps.
+        for handle in ending {
+            if let Some(actor) = handle.slot().actor.take() {
+                tell_finish(&actor);
+            }
+        }
         for handle in &handles {
             self.wake_watchers(handle.session_id);
         }
@@ -126,6 +133,10 @@ impl Registry {
         if silent_ms < PASSIVATE_AFTER_MS {
             // One that does not answer in time is still at it.
             let _events = self.events(handle).await;
+            // Its shard may have gone meanwhile, and nobody would stop the actor.
+            if self.handle(handle.session_id).is_none() {
+                self.forget(handle);
+            }
         }
         Ok(())
     }

@@ -376,6 +376,7 @@ async fn attempt_once(
     let (Some(armed), Ok(Some(body))) = (armed, body) else {
         return (ours(), None);
     };
+    let tenant = armed.endpoint.tenant;
     let saying = Saying {
         event: message.event,
         session: message.session_id.to_string(),
@@ -388,6 +389,10 @@ async fn attempt_once(
     let Ok(request) = armed.sign(&saying, at) else {
         return (ours(), None);
     };
+    // A process that was stopped and goes on here may have lost the tenant long ago.
+    if !inner.may_send(tenant) {
+        return (ours(), None);
+    }
     let answer = inner.transport.send(request).await;
     let report = Report {
         at,

@@ -8,6 +8,7 @@ use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::session::Tenant;
 
 use super::{Inner, Tell, Webhooks};
+use crate::observe::cluster::{ClusterMetrics, Stale};
 use crate::ports::StoreResult;
 use crate::shards;
 
@@ -62,6 +63,16 @@ impl Inner {
     pub(super) fn acts_for(&self, tenant: Tenant) -> bool {
         let shard = tenant.organization_id.shard();
         self.ownership.generation(shard).is_some() && !self.letting_go.contains(shard)
+    }
+
+    /// Whether this process may send for a tenant at this moment, be it the last that it does.
+    pub(super) fn may_send(&self, tenant: Tenant) -> bool {
+        let shard = tenant.organization_id.shard();
+        let may = self.ownership.generation(shard).is_some();
+        if !may {
+            ClusterMetrics::get().on_stale(Stale::Send);
+        }
+        may
     }
 
     /// Whether nothing more is begun for a tenant here.
