@@ -28,6 +28,8 @@ use queue::{Queue, Waiting};
 
 /// A connection that is not there yet.
 const CONNECT: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX / 2);
+/// Between two readings of who acts for what that are asked for because a node could not be told or asked.
+const WONDER: Duration = Duration::from_secs(1);
 /// A connection is asked whether it is alive after this long, and given up after as long again.
 const PING: Duration = Duration::from_secs(2);
 
@@ -60,6 +62,8 @@ struct Inner {
     http: reqwest::Client,
     handle: Handle,
     peers: DashMap<NodeName, Arc<Peer>>,
+    /// When it was last asked who acts for what.
+    wondered_at: Mutex<Option<Instant>>,
 }
 
 /// Another node.
@@ -123,6 +127,7 @@ impl PeerClient {
             http,
             handle: runtime.handle().clone(),
             peers: DashMap::new(),
+            wondered_at: Mutex::default(),
         });
         Ok(Arc::new(Self {
             inner,
@@ -193,7 +198,10 @@ impl Peers for PeerClient {
         };
         match self.inner.other(shard) {
             Some(node) => self.inner.put(node, |queue| queue.nudge(nudge)),
-            None => PeerMetrics::get().on_nudge(Nudged::Lost, 1),
+            None => {
+                self.inner.wonder();
+                PeerMetrics::get().on_nudge(Nudged::Lost, 1);
+            }
         }
     }
 
@@ -228,7 +236,10 @@ impl PeerClient {
         question: Result<Vec<u8>, wire::WireError>,
     ) -> Result<T, PeerError> {
         let node = self.inner.other(session_id.shard());
-        let node = node.ok_or(PeerError::Unreachable)?;
+        let Some(node) = node else {
+            self.inner.wonder();
+            return Err(PeerError::Unreachable);
+        };
         let peer = self.inner.peer(node);
         let question = question.map_err(|_| PeerError::Unreachable)?;
         let inner = Arc::clone(&self.inner);
@@ -240,9 +251,13 @@ impl PeerClient {
             let asked = inner.request::<Reply<T>>(&peer.name, route, question);
             match asked.await {
                 Ok(Reply::Answer(answer)) => Ok(answer),
-                Ok(Reply::NotOwner) => Err(PeerError::NotOwner),
+                Ok(Reply::NotOwner) => {
+                    inner.wonder();
+                    Err(PeerError::NotOwner)
+                }
                 Ok(Reply::Unavailable) => Err(PeerError::Unreachable),
                 Err(error) => {
+                    inner.wonder();
                     tracing::debug!(node = peer.name.0, %error, "a node was asked in vain");
                     Err(PeerError::Unreachable)
                 }
@@ -262,7 +277,23 @@ impl Inner {
     fn hand_over(self: &Arc<Self>, waiting: Waiting) {
         match self.other(waiting.session_id.shard()) {
             Some(node) => self.put(node, |queue| queue.push(waiting)),
-            None => PeerMetrics::get().on_hand_over(HandOver::NoOwner, 1),
+            None => {
+                self.wonder();
+                PeerMetrics::get().on_hand_over(HandOver::NoOwner, 1);
+            }
+        }
+    }
+
+    /// Something went to nobody, or to the wrong node: has it read who acts for what, unless that was done just now.
+    fn wonder(&self) {
+        let now = Instant::now();
+        let mut wondered_at = self
+            .wondered_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if wondered_at.is_none_or(|at| now.duration_since(at) >= WONDER) {
+            *wondered_at = Some(now);
+            self.view.hint();
         }
     }
 
@@ -376,6 +407,7 @@ impl Inner {
             Ok(taken) if taken.len() == batches.len() => taken,
             Ok(_) => return metrics.on_hand_over(HandOver::Failed, batches.len()),
             Err(error) => {
+                self.wonder();
                 tracing::debug!(node = peer.name.0, %error, "batches could not be handed over");
                 return metrics.on_hand_over(HandOver::Failed, batches.len());
             }
@@ -391,6 +423,7 @@ impl Inner {
                     ..waiting
                 });
             } else {
+                self.wonder();
                 metrics.on_hand_over(HandOver::Refused, 1);
             }
         }

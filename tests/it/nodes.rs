@@ -1,6 +1,7 @@
 //! Several nodes of the real binary on a real CQL server: each takes what the others lose or give away.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -179,4 +180,75 @@ fn a_process_that_is_alone_and_nodes_do_not_serve_together() {
     assert_eq!(status.code(), Some(71), "a node has come");
     block_on(settled(&[&again]));
     again.stop();
+}
+
+/// The sum of a metric's series that have this label.
+async fn labelled(server: &Server, name: &str, label: &str) -> f64 {
+    let url = format!("{}/metrics", server.ops);
+    let text = http().get(url).send().await.unwrap().text().await.unwrap();
+    let begin = format!("{name}{{");
+    let series = text
+        .lines()
+        .filter(|line| line.starts_with(&begin) && line.contains(label));
+    series
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum()
+}
+
+/// Sends deliveries through two nodes by turns; whether all insights are as from one process, and how many batches were
+/// handed over, and how many not.
+fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
+    let folders = [Folder::new(), Folder::new()];
+    let shared = variables(folders[0].path())?;
+    let of_nodes = [&folders[0], &folders[1]].map(|folder| {
+        let mut variables = node(&shared, folder.path());
+        if !can_talk {
+            // Who calls it by its name finds nobody there.
+            let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+            let listen = elsewhere.unwrap().to_string();
+            variables.push(("PORCHLIGHT__CLUSTER__LISTEN", listen));
+        }
+        variables
+    });
+    let first = Server::start(&folders[0], &borrowed(&of_nodes[0]));
+    let key = first.key("secret");
+    let second = Server::start(&folders[1], &borrowed(&of_nodes[1]));
+    block_on(settled(&[&first, &second]));
+    let places = [place(&first), place(&second)];
+    let sending = load([&places[0], &places[1]], &key, &Arc::default());
+    let sent = sending.join().unwrap();
+    let client = Client::new(&places[0], &key);
+    let expected = undisturbed(sent.len() as u64);
+    for session in &sent {
+        let insight = block_on(client.insight(&session.session_id));
+        let expected = &expected[&session.number];
+        assert_eq!(
+            insight.to_string(),
+            expected.to_string(),
+            "the insight of delivery {}",
+            session.number
+        );
+    }
+    let name = "porchlight_peer_hand_overs_total";
+    let (mut taken, mut failed) = (0.0, 0.0);
+    for server in [&first, &second] {
+        taken += block_on(labelled(server, name, "outcome=\"taken\""));
+        failed += block_on(labelled(server, name, "outcome=\"failed\""));
+    }
+    for server in [first, second] {
+        server.stop();
+    }
+    Some((taken, failed))
+}
+
+#[test]
+fn what_nodes_can_not_tell_each_other_they_find_in_the_database() {
+    let Some((taken, failed)) = sent_through_two(true) else {
+        return;
+    };
+    println!("nodes that talk: {taken} batches were handed over, {failed} were not");
+    assert!(taken > 0.0);
+    let (taken, failed) = sent_through_two(false).unwrap();
+    println!("nodes that do not reach each other: {taken} and {failed}");
+    assert!(taken == 0.0 && failed > 0.0);
 }
