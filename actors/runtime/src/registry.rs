@@ -29,7 +29,7 @@ use porchlight_schema::limits::SESSION_MAILBOX_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use crate::observe::{ActorKind, Fact, Metrics};
+use crate::observe::{ActorKind, Fact, Metrics, StopReason};
 use crate::ports::{
     Clock, Entropy, Note, Nudge, Ownership, Peers, Poke, SessionRow, Store, StoreError,
 };
@@ -382,7 +382,7 @@ impl Registry {
         if let Some((_, handle)) = self.inner.ending.remove(&session_id)
             && let Some(actor) = handle.slot().actor.take()
         {
-            tell_finish(&actor);
+            tell_finish(&actor, StopReason::Finished);
         }
     }
 

@@ -55,10 +55,10 @@ pub(crate) struct Drain;
 #[rtype(result = "()")]
 pub(crate) struct CatchUp;
 
-/// The session has ended: stop, nothing needs to be kept.
+/// The session has ended, or lives elsewhere: stop, nothing needs to be kept.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Finish;
+pub(crate) struct Finish(pub(crate) StopReason);
 
 /// Leave what you know with the handle and stop.
 #[derive(Message)]
@@ -420,8 +420,10 @@ impl Handler<Drain> for SessionActor {
         let taken_up_at = Instant::now();
         self.stop_reason = if self.registry.is_draining() {
             StopReason::Shutdown
-        } else {
+        } else if self.registry.acts_for(self.handle.session_id) {
             StopReason::Idle
+        } else {
+            StopReason::LostOwnership
         };
         let writing = self.write_snapshot();
         // The context stops when the answer is given: what is spawned on it would end with it.
@@ -469,8 +471,8 @@ impl Handler<CatchUp> for SessionActor {
 impl Handler<Finish> for SessionActor {
     type Result = ();
 
-    fn handle(&mut self, _message: Finish, ctx: &mut Context<Self>) {
-        self.stop_reason = StopReason::Finished;
+    fn handle(&mut self, Finish(reason): Finish, ctx: &mut Context<Self>) {
+        self.stop_reason = reason;
         ctx.stop();
     }
 }

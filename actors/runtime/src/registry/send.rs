@@ -2,6 +2,7 @@
 
 use actix::Addr;
 
+use crate::observe::StopReason;
 use crate::session::{BatchDurable, CatchUp, Drain, Finish, Freeze, SessionActor};
 
 /// Sends what was admitted: the handle's count bounds the mailbox, which actix does not.
@@ -33,8 +34,8 @@ pub(super) fn tell_catch_up(actor: &Addr<SessionActor>) {
 
 /// Tells the actor of a session that is scored, or lives elsewhere, to stop.
 #[expect(clippy::disallowed_methods, reason = "one for each actor, its last")]
-pub(super) fn tell_finish(actor: &Addr<SessionActor>) {
-    actor.do_send(Finish);
+pub(super) fn tell_finish(actor: &Addr<SessionActor>, reason: StopReason) {
+    actor.do_send(Finish(reason));
 }
 
 /// Tells an actor that nobody can reach any more to leave what it knows with its handle and stop.

@@ -9,8 +9,8 @@ use porchlight_schema::limits::{END_SETTLES_MS, SNAPSHOT_MS};
 use super::rest::PASSIVATE_AFTER_MS;
 use super::send::{tell_catch_up, tell_finish};
 use super::{Handle, Registry};
-use crate::observe::Metrics;
 use crate::observe::cluster::{ClusterMetrics, Found};
+use crate::observe::{Metrics, StopReason};
 use crate::ports::StoreResult;
 use crate::session::Drain;
 
@@ -62,7 +62,7 @@ impl Registry {
         // Afterwards: whoever has a handle's slot may be asking for the maps.
         for handle in ending {
             if let Some(actor) = handle.slot().actor.take() {
-                tell_finish(&actor);
+                tell_finish(&actor, StopReason::LostOwnership);
             }
         }
         for handle in &handles {
@@ -83,7 +83,7 @@ impl Registry {
             let mut slot = handle.slot();
             slot.frozen = None;
             if let Some(actor) = slot.actor.take() {
-                tell_finish(&actor);
+                tell_finish(&actor, StopReason::LostOwnership);
             }
         }
     }
@@ -118,7 +118,7 @@ impl Registry {
             Metrics::get().sessions_live.decrement(1.0);
         }
         if let Some(actor) = handle.slot().actor.take() {
-            tell_finish(&actor);
+            tell_finish(&actor, StopReason::LostOwnership);
         }
     }
 
