@@ -70,6 +70,12 @@ impl RideTrack {
         self.has_push
     }
 
+    /// When a ride that may be under way began, milliseconds since the session's start: with its first push.
+    pub(super) fn begun_ms(&self) -> Option<u32> {
+        let ride = self.ride.map(|(ride, _, _)| ride.start_ms);
+        ride.or(self.push.map(|(start_ms, _)| start_ms))
+    }
+
     /// The ride that ends with this second, if one does.
     pub(super) fn observe(&mut self, window: &Window) -> Option<LoneRide> {
         self.has_push = true;

@@ -4,12 +4,13 @@ use porchlight_schema::sample::ActivityType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, GAIT_LOG_ODDS_MAX,
-    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, SHAKE_STD_MPS2,
+    ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, CLIMB_SWING_MAX,
+    CLIMB_SWING_MPS2, CLIMB_SWING_SHARE, CLIMB_SWING_SLOPE, GAIT_LOG_ODDS_MAX,
+    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2,
     STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
     STEPS_WITHIN_MS_MIN,
 };
-use crate::window::Window;
+use crate::window::{Stride, Window};
 
 /// What is remembered of the body from second to second.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub(super) struct Gait {
     pub is_measured: bool,
     /// Steps were seen.
     pub has_steps: bool,
+    /// For climbing stairs where positive, for level ground where negative, by the stride alone, around the second before
+    /// this one; none where the phone is not on a thigh, or nobody walks.
+    pub climb: Option<f32>,
 }
 
 impl MotionState {
@@ -87,6 +91,7 @@ impl MotionState {
                 log_odds,
                 is_measured: self.counts_steps && window.alive,
                 has_steps: steps_lately,
+                climb: None,
             };
         };
         // Shaken hard: neither gait nor rest can be told.
@@ -95,6 +100,7 @@ impl MotionState {
                 log_odds: 0.0,
                 is_measured: true,
                 has_steps: false,
+                climb: None,
             };
         }
         let has_cadence = motion
@@ -115,8 +121,22 @@ impl MotionState {
             log_odds,
             is_measured: true,
             has_steps: has_cadence == Some(true) || stepped,
+            climb: motion.stride.and_then(|stride| climb_by_stride(&stride)),
         }
     }
+}
+
+/// A thigh that lifts a body by a step is raised to 50° and more, where a level walk raises it to 30°: a phone in the
+/// trouser pocket tilts with it, once each stride. That it is there is told by the sharpness of the impacts.
+fn climb_by_stride(stride: &Stride) -> Option<f32> {
+    if stride.impact_share < POCKET_IMPACT_SHARE {
+        return None;
+    }
+    let share = stride.swing_mps2 / stride.spread_mps2.max(0.1);
+    let by_share = CLIMB_SWING_SLOPE * libm::logf(share.max(0.01) / CLIMB_SWING_SHARE);
+    let by_swing =
+        CLIMB_SWING_SLOPE * libm::logf(stride.swing_mps2.max(0.01) / CLIMB_SWING_MPS2);
+    Some(by_share.min(by_swing).clamp(-CLIMB_SWING_MAX, CLIMB_SWING_MAX))
 }
 
 /// What the phone's own recogniser says for a vehicle: a hint.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::constants::{
     CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
     CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS,
-    DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
+    DRIVE_UNSEEN_LOG_ODDS, FIRST_FIX_MS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
     REST_HOLDS_MS, RIDE_MPS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
@@ -33,6 +33,10 @@ pub(super) struct MovementDetector {
     /// How many of `frames` were decoded.
     done: u8,
     has_body: bool,
+    /// The first second since the session's start, or since a silence.
+    begun_ms: Option<u32>,
+    /// Whether a speed over ground was seen since then.
+    has_speed: bool,
     /// The newest second with a speed over ground, and that speed.
     lately: (u32, f32),
     /// Without a barometer: a ride, and the second with which it ended, until that second is settled.
@@ -62,6 +66,8 @@ impl Detector for MovementDetector {
             has_body: gait.is_measured,
             has_steps: gait.has_steps,
             has_push: self.ride.has_push(),
+            has_fix: window.last_fix().is_some(),
+            climb: None,
             sees_walk: gait.is_measured,
             height_m,
             rate_mps: 0.0,
@@ -74,6 +80,7 @@ impl Detector for MovementDetector {
             self.lone_ride = Some((window.t_ms, ride));
         }
         self.append(&frame);
+        self.put_climb(gait.climb);
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
@@ -92,10 +99,12 @@ impl Detector for MovementDetector {
             lone_ride,
             ..
         } = self;
-        decoder.flush(|frame, state| arbiter.observe(context, frame, state, lone_ride, log));
+        decoder.flush(|frame, state| arbiter.observe(context, frame, state, lone_ride, None, log));
         arbiter.finish(context, t_ms, log);
         self.filled = 0;
         self.done = 0;
+        self.begun_ms = None;
+        self.has_speed = false;
         // What was before a silence says nothing of the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
@@ -122,6 +131,20 @@ impl MovementDetector {
         if let Some(place) = self.frames.get_mut(usize::from(self.filled)) {
             *place = KeptFrame::of(frame);
             self.filled += 1;
+        }
+    }
+
+    /// Writes what the stride of the last 4 s says where its middle lies: to the second before the newest.
+    fn put_climb(&mut self, climb: Option<f32>) {
+        let place = usize::from(self.filled).checked_sub(2);
+        let Some(place) = place.filter(|&place| place >= usize::from(self.done)) else {
+            return;
+        };
+        if let Some(kept) = self.frames.get_mut(place) {
+            *kept = KeptFrame::of(&Frame {
+                climb,
+                ..kept.frame()
+            });
         }
     }
 
@@ -170,12 +193,16 @@ impl MovementDetector {
             }
             None => {}
         }
+        let begun_ms = *self.begun_ms.get_or_insert(frame.t_ms);
+        self.has_speed |= frame.speed_mps.is_some();
+        let before_fix = !self.has_speed && frame.t_ms - begun_ms < FIRST_FIX_MS;
         let rate = self.rate_mps(place);
-        let evidence = evidence_of(&frame, rate, self.lately.1);
+        let evidence = evidence_of(&frame, rate, self.lately.1, before_fix);
         (frame.rate_mps, frame.rate_error_mps) = rate.unwrap_or_default();
         frame.height_m = frame
             .height_m
             .map(|height_m| self.smooth_m(place, height_m));
+        let maybe_ms = self.ride.begun_ms().filter(|_| frame.height_m.is_none());
         let Self {
             decoder,
             arbiter,
@@ -183,7 +210,7 @@ impl MovementDetector {
             ..
         } = self;
         decoder.observe(&frame, &evidence, |frame, state| {
-            arbiter.observe(context, frame, state, lone_ride, log)
+            arbiter.observe(context, frame, state, lone_ride, maybe_ms, log)
         });
         self.done += 1;
     }
@@ -242,7 +269,12 @@ fn cost(off: f32, spread: f32) -> f32 {
 }
 
 /// What one second says for each state.
-fn evidence_of(frame: &Frame, rate: Option<(f32, f32)>, lately_mps: f32) -> Evidence {
+fn evidence_of(
+    frame: &Frame,
+    rate: Option<(f32, f32)>,
+    lately_mps: f32,
+    before_fix: bool,
+) -> Evidence {
     let drive = match frame.speed_mps {
         Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
             .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
@@ -261,7 +293,10 @@ fn evidence_of(frame: &Frame, rate: Option<(f32, f32)>, lately_mps: f32) -> Evid
                 cost(RIDE_MPS - rate_mps, climb),
             )
         }
-        None => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
+        None => match frame.climb {
+            Some(climb) if climb > 0.0 => (climb, 0.0, UNMEASURED_RIDE_COST),
+            _ => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
+        },
     };
     let on_foot = -drive.max(0.0);
     let over_ground =
@@ -269,6 +304,8 @@ fn evidence_of(frame: &Frame, rate: Option<(f32, f32)>, lately_mps: f32) -> Evid
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
     let driving = match frame.speed_mps {
         Some(_) => drive + frame.vehicle,
+        // Who sits in a vehicle is at rest: until the first fix a session may have begun in one.
+        None if before_fix => DRIVE_UNSEEN_LOG_ODDS - frame.gait + frame.vehicle,
         None => DRIVE_UNSEEN_LOG_ODDS - frame.gait.max(0.0) + frame.vehicle,
     };
     [

@@ -81,7 +81,8 @@ impl PositionTrack {
         let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN);
         let by_displacement = before.map(|before| {
             let noise_m = if fix.accuracy_known {
-                FIX_NOISE_SHARE * (fix.accuracy_m + before.accuracy_m)
+                let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
+                FIX_NOISE_SHARE * (a_m * a_m + b_m * b_m).sqrt()
             } else {
                 0.0
             };

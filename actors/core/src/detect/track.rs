@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     DOOR_STOP_MS_MAX, FIRST_FIX_MS, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN,
-    ROLLING_MPS,
+    ROLLING_MPS, STOPPED_MS_MIN,
 };
 use super::decode::State;
 use super::frame::Frame;
@@ -36,19 +36,25 @@ pub(super) struct Arbiter {
     has_stood: bool,
     /// When the first second was.
     first_ms: Option<u32>,
+    /// When a ride may have begun that only acceleration shows, and that has not ended: a stay that it would leave too
+    /// short is not told before that is known.
+    ride_maybe_ms: Option<u32>,
 }
 
 impl Arbiter {
-    /// Takes the next settled second, and the ride that acceleration alone showed, if it ended with it.
+    /// Takes the next settled second, the ride that acceleration alone showed, if it ended with it, and when one began
+    /// that may be under way.
     pub(super) fn observe(
         &mut self,
         context: &SessionContext,
         frame: &Frame,
         state: State,
         lone_ride: &mut Option<(u32, LoneRide)>,
+        ride_maybe_ms: Option<u32>,
         log: &mut EventLog,
     ) {
         self.first_ms.get_or_insert(frame.t_ms);
+        self.ride_maybe_ms = ride_maybe_ms.or(lone_ride.map(|(_, ride)| ride.start_ms));
         let before_m = self.height_before();
         self.heights.rotate_left(1);
         self.heights[2] = frame.height_m;
@@ -226,7 +232,7 @@ impl Arbiter {
         };
         if manoeuvre.state != State::Walk
             || manoeuvre.is_by_body()
-            || manoeuvre.duration_ms() >= PARKED_MOVE_MS_MIN
+            || manoeuvre.is_long_move()
         {
             return false;
         }
@@ -309,7 +315,7 @@ impl Arbiter {
             });
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || !newest.qualifies()
-            || newest.rises() * event.rises() > 0.0;
+            || newest.rises() * event.rises() >= 0.0;
         if tolerable && same_way {
             let runs = self.pending;
             if let Some(event) = &mut self.event {
@@ -340,6 +346,14 @@ impl Arbiter {
     fn is_event(&self, run: &Run) -> bool {
         let begun_ms = run.start_ms.saturating_sub(self.first_ms.unwrap_or(0));
         let may_climb = !self.in_vehicle && (self.has_stood || begun_ms >= FIRST_FIX_MS);
+        if run.state == State::Still
+            && run.is_by_body()
+            && self.ride_maybe_ms.is_some_and(|ride_ms| {
+                ride_ms >= run.start_ms && ride_ms < run.start_ms + STOPPED_MS_MIN
+            })
+        {
+            return false;
+        }
         run.qualifies() && (may_climb || !matches!(run.state, State::Climb | State::Ride))
     }
 
