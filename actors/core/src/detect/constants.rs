@@ -108,6 +108,12 @@ pub(super) const SPEED_ACCURACY_M_MAX: f32 = 40.0;
 pub(super) const FIX_BASELINE_MS_MIN: u32 = 4_000;
 /// Fixes further apart than this are not.
 pub(super) const FIX_BASELINE_MS_MAX: u32 = 40_000;
+/// No delivery vehicle is faster, m/s: 216 km/h.
+pub(super) const FIX_LEAP_MPS: f32 = 60.0;
+/// What a leap exceeds by, beside that speed: so many times the accuracy of both fixes.
+pub(super) const FIX_LEAP_ACCURACIES: f32 = 1.0;
+/// So many leaps running, and the place is another.
+pub(super) const FIX_LEAPS_MAX: u8 = 4;
 /// Share of the accuracy of both fixes that is taken off a displacement.
 pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
 /// Rest by positions is judged over this time.
@@ -185,6 +191,8 @@ pub(super) const CLIMB_MS_MIN: u32 = 4_000;
 pub(super) const CLIMB_BY_STRIDE_MS_MIN: u32 = 8_000;
 /// … and from this height on, metres: half a storey of a dwelling (research 2.4).
 pub(super) const CLIMB_HEIGHT_M_MIN: f32 = 1.5;
+/// Height from which on it shows which way a climb goes on, metres: four steps, or the noise of pressure.
+pub(super) const SAME_WAY_M_MIN: f32 = 0.7;
 /// Level walking between two flights that belongs to the stairs.
 pub(super) const LANDING_MS_MAX: u32 = 10_000;
 /// A ride is an event from this height on, metres: less than the lowest storey (2.7 m), more than a door's pressure
@@ -193,6 +201,13 @@ pub(super) const RIDE_HEIGHT_M_MIN: f32 = 1.8;
 /// The same where the body is measured and no push was felt, metres: phones that reduce their motion smooth it away,
 /// and only a storm moves the air of a building by as much as a storey (research 2.0: drift of 0.1 hPa in 10 min).
 pub(super) const RIDE_UNFELT_HEIGHT_M_MIN: f32 = 2.3;
+/// The same where no body is measured and the phone goes on seeing the sky, metres: in a cabin it does not (of 37 rides in
+/// New York the best fix in one was of 50 m), and wind moves the pressure by more than a storey.
+pub(super) const RIDE_UNDER_SKY_HEIGHT_M_MIN: f32 = 10.0;
+/// A fix this exact sees the sky, metres …
+pub(super) const SKY_ACCURACY_M: f32 = 12.0;
+/// … for so long.
+pub(super) const SKY_HOLDS_MS: u32 = 5_000;
 /// A ride told by acceleration alone is an event from here on.
 pub(super) const RIDE_ALONE_MS_MIN: u32 = 4_000;
 /// A session that begins in a vehicle shows no speed until its first fix: time to it under open sky with some margin
@@ -221,6 +236,8 @@ pub(super) const PARKED_MOVE_FIXES: u16 = 4;
 /// Standard deviation of a walk's speed, as a share of its mean, at most: who walks does so at one speed (measured: 0.15
 /// to 0.35 for walks, 0.4 and more for queues).
 pub(super) const WALK_UNSTEADY_SHARE: f32 = 0.4;
+/// Mean speed of a walk to a door, m/s, at most: a faster one may as well be a queue's.
+pub(super) const WALK_USUAL_MPS_MAX: f32 = 1.6;
 /// A slow move that long has left the vehicle, however unsteady.
 pub(super) const PARKED_UNSTEADY_MS_MIN: u32 = 40_000;
 /// Walking this long says that the vehicle was left.

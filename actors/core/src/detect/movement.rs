@@ -6,7 +6,7 @@ use super::constants::{
     CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
     CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS,
     DRIVE_UNSEEN_LOG_ODDS, FIRST_FIX_MS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
-    REST_HOLDS_MS, RIDE_MPS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST,
+    REST_HOLDS_MS, RIDE_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::{Frame, KeptFrame};
@@ -33,6 +33,8 @@ pub(super) struct MovementDetector {
     /// How many of `frames` were decoded.
     done: u8,
     has_body: bool,
+    /// When the newest fix came, if it was good enough to be one under the sky; 0 if it was not.
+    sky_ms: u32,
     /// The first second since the session's start, or since a silence.
     begun_ms: Option<u32>,
     /// Whether a speed over ground was seen since then.
@@ -59,6 +61,10 @@ impl Detector for MovementDetector {
             ..
         } = *observation;
         self.has_body |= gait.is_measured;
+        if let Some(fix) = window.last_fix() {
+            let is_good = fix.accuracy_known && fix.accuracy_m <= SKY_ACCURACY_M;
+            self.sky_ms = if is_good { fix.t_ms.max(1) } else { 0 };
+        }
         let ride = self.ride.observe(window);
         let frame = Frame {
             t_ms: window.t_ms,
@@ -67,6 +73,10 @@ impl Detector for MovementDetector {
             has_steps: gait.has_steps,
             has_push: self.ride.has_push(),
             has_fix: window.last_fix().is_some(),
+            sees_sky: window
+                .t_ms
+                .checked_sub(self.sky_ms)
+                .is_some_and(|since_ms| self.sky_ms > 0 && since_ms <= SKY_HOLDS_MS),
             climb: None,
             sees_walk: gait.is_measured,
             height_m,
@@ -303,6 +313,8 @@ fn evidence_of(
         (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
     let driving = match frame.speed_mps {
+        // That the place changes speaks for a vehicle as much as for a walk.
+        Some(_) if !frame.has_body => drive + frame.gait.max(0.0) + frame.vehicle,
         Some(_) => drive + frame.vehicle,
         // Who sits in a vehicle is at rest: until the first fix a session may have begun in one.
         None if before_fix => DRIVE_UNSEEN_LOG_ODDS - frame.gait + frame.vehicle,

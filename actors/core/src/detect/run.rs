@@ -9,8 +9,8 @@ use super::constants::{
     DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
     PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_UNSTEADY_MS_MIN,
     PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
-    RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
-    WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE,
+    RIDE_UNDER_SKY_HEIGHT_M_MIN, RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
+    WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
 };
 use super::decode::State;
 use super::floors::floors_of;
@@ -39,6 +39,8 @@ pub(super) struct Run {
     pub(super) seen_sec: u16,
     /// Seconds faster than anybody walks.
     pub(super) fast_sec: u16,
+    /// Seconds in which the sky was seen: the newest fix was a good one.
+    pub(super) sky_sec: u16,
     /// Seconds with a fix.
     pub(super) fix_sec: u16,
     /// Seconds in which the stride was one of stairs.
@@ -92,6 +94,7 @@ impl Run {
             push_sec: u16::from(frame.has_push || !frame.has_body),
             seen_sec: u16::from(frame.sees_walk),
             fast_sec: u16::from(is_fast),
+            sky_sec: u16::from(frame.sees_sky),
             fix_sec: u16::from(frame.has_fix),
             stride_sec: u16::from(frame.climb.is_some_and(|climb| climb > 0.0)),
             speed_sec: u16::from(frame.speed_mps.is_some()),
@@ -121,7 +124,8 @@ impl Run {
                 && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
         } else {
             let is_seen = u32::from(self.seen_sec) * 2 * WINDOW_MS >= self.duration_ms();
-            let is_long = if is_seen && self.is_steady() {
+            let mean_mps = self.ground_m / f32::from(self.speed_sec).max(1.0);
+            let is_long = if is_seen && self.is_steady() && mean_mps <= WALK_USUAL_MPS_MAX {
                 self.duration_ms() >= PARKED_SEEN_MS_MIN
             } else if is_seen {
                 self.duration_ms() >= PARKED_UNSTEADY_MS_MIN
@@ -188,7 +192,9 @@ impl Run {
             State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
             // A cabin pushes; where it did not, the air did, unless the way is long.
             State::Ride => {
-                let min_m = if self.push_sec > 0 {
+                let min_m = if !self.is_by_body() && u32::from(self.sky_sec) * 2 * WINDOW_MS >= duration_ms {
+                    RIDE_UNDER_SKY_HEIGHT_M_MIN
+                } else if self.push_sec > 0 {
                     RIDE_HEIGHT_M_MIN
                 } else {
                     RIDE_UNFELT_HEIGHT_M_MIN
@@ -212,14 +218,25 @@ impl Run {
             (State::Drive, State::Walk) => !run.is_walk_away(),
             (State::Drive, _) => true,
             (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
+            // Where no body is measured nobody knows that it is a walk.
+            (State::Ride, State::Walk) => !run.is_by_body() && duration_ms < DOOR_STOP_MS_MAX,
+            (State::Ride, State::Climb) => self.is_continued_by(run),
             (State::Climb, State::Walk | State::Still) => duration_ms < LANDING_MS_MAX,
             (State::Walk, State::Still) => duration_ms < PAUSE_MS_MAX,
             _ => false,
         }
     }
 
+    /// Whether `run` is more of this ride though it looks like stairs: the cabin goes on slowly to the next floor, and no
+    /// body is measured that could tell.
+    pub(super) fn is_continued_by(&self, run: &Self) -> bool {
+        let is_same_way = run.rises() * self.rises() > 0.0;
+        (self.state, run.state) == (State::Ride, State::Climb) && !run.is_by_body() && is_same_way
+    }
+
     pub(super) fn absorb(&mut self, later: &Self) {
         self.end_ms = later.end_ms;
+        self.from_m = self.from_m.or(later.from_m);
         self.to_m = later.to_m.or(self.to_m);
         if later.state == self.state {
             self.own_end_ms = later.own_end_ms;
@@ -229,6 +246,7 @@ impl Run {
             self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
             self.stride_sec = self.stride_sec.saturating_add(later.stride_sec);
         }
+        self.sky_sec = self.sky_sec.saturating_add(later.sky_sec);
         self.fix_sec = self.fix_sec.saturating_add(later.fix_sec);
         self.speed_sec = self.speed_sec.saturating_add(later.speed_sec);
         self.speed_squared += later.speed_squared;

@@ -8,8 +8,8 @@ use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    DOOR_STOP_MS_MAX, FIRST_FIX_MS, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN,
-    ROLLING_MPS, STOPPED_MS_MIN,
+    DOOR_STOP_MS_MAX, FIRST_FIX_MS, HEIGHT_GAP_MS, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN,
+    ROLLING_MPS, SAME_WAY_M_MIN, STOPPED_MS_MIN,
 };
 use super::decode::State;
 use super::frame::Frame;
@@ -30,6 +30,8 @@ pub(super) struct Arbiter {
     waiting: u8,
     /// The newest heights, for the ends of climbs; the newest last.
     heights: [Option<f32>; 3],
+    /// When the newest of them was measured.
+    height_ms: u32,
     /// In a vehicle, or not seen to have left it on foot.
     in_vehicle: bool,
     /// Was seen to stay or to walk: before that nobody knows that it is no vehicle on a hill whose first fix is to come.
@@ -55,9 +57,15 @@ impl Arbiter {
     ) {
         self.first_ms.get_or_insert(frame.t_ms);
         self.ride_maybe_ms = ride_maybe_ms.or(lone_ride.map(|(_, ride)| ride.start_ms));
+        if frame.t_ms.saturating_sub(self.height_ms) > HEIGHT_GAP_MS {
+            self.heights = [None; 3];
+        }
         let before_m = self.height_before();
-        self.heights.rotate_left(1);
-        self.heights[2] = frame.height_m;
+        if frame.height_m.is_some() {
+            self.heights.rotate_left(1);
+            self.heights[2] = frame.height_m;
+            self.height_ms = frame.t_ms;
+        }
         self.settle_height(frame);
         // A vehicle that rolls out is not parked yet.
         let rolls = frame
@@ -70,6 +78,7 @@ impl Arbiter {
             _ => state,
         };
         let second = Run::of(frame, state, before_m);
+        if std::env::var_os("DBG").is_some() { eprintln!("S {} {:?} gait {:.2} body {} sp {:?} sees {} climb {:?} rate {:.2}±{:.2} push {}", frame.t_ms/1000, state, frame.gait, frame.has_body, frame.speed_mps, frame.sees_walk, frame.climb, frame.rate_mps, frame.rate_error_mps, frame.has_push); }
         self.append(second);
         self.resolve(context, log);
         if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= frame.t_ms) {
@@ -305,7 +314,7 @@ impl Arbiter {
             return;
         };
         let between = usize::from(self.waiting) - 1;
-        if newest.state != event.state {
+        if newest.state != event.state && !event.is_continued_by(&newest) {
             return;
         }
         let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
@@ -313,9 +322,10 @@ impl Arbiter {
             && self.waiting_runs().take(between).all(|run| {
                 event.tolerates(run) || !(self.is_event(run) || event.is_parted_by(run))
             });
+        // A climb or ride goes on in its own direction; before that shows it may be the way back.
         let same_way = newest.state != State::Ride && newest.state != State::Climb
-            || !newest.qualifies()
-            || newest.rises() * event.rises() >= 0.0;
+            || newest.height_m().is_none()
+            || (newest.rises() * event.rises() > 0.0 && newest.rises().abs() >= SAME_WAY_M_MIN);
         if tolerable && same_way {
             let runs = self.pending;
             if let Some(event) = &mut self.event {
@@ -344,6 +354,7 @@ impl Arbiter {
 
     /// Whether a run that waits can be an event: what looks like stairs or an elevator in a vehicle is a hill.
     fn is_event(&self, run: &Run) -> bool {
+        if std::env::var_os("DBG").is_some() && run.state==State::Ride { eprintln!("E {:?} h {:?} q {} inv {} stood {}", run.start_ms, run.height_m(), run.qualifies(), self.in_vehicle, self.has_stood); }
         let begun_ms = run.start_ms.saturating_sub(self.first_ms.unwrap_or(0));
         let may_climb = !self.in_vehicle && (self.has_stood || begun_ms >= FIRST_FIX_MS);
         if run.state == State::Still
