@@ -59,7 +59,7 @@ pub struct BodyMotion {
 /// How a phone moves with a stride, two steps, over the last 4 s.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stride {
-    /// Effective value of the acceleration along gravity at 0.5 to 1.25 Hz, m/s². A phone on a thigh tilts with it.
+    /// Effective value of the acceleration along gravity at 0.5 to 1.25 Hz, m/s². A phone on a thigh swings with it.
     pub swing_mps2: f32,
     /// Standard deviation of the acceleration's norm, m/s².
     pub spread_mps2: f32,

@@ -85,18 +85,26 @@ pub(super) const HEIGHT_LEAP_M: f32 = 6.0;
 pub(super) const HEIGHT_GAP_MS: u32 = 20_000;
 /// A second whose acceleration spreads less can be in a cabin, m/s².
 pub(super) const RIDE_QUIET_STD_MPS2: f32 = 0.40;
+/// A push under way may spread it up to this, m/s² (half of a change from 1.5 up to 1.5 down within a second) …
+pub(super) const RIDE_LOUD_STD_MPS2: f32 = 1.2;
+/// … for so many seconds running.
+pub(super) const RIDE_LOUD_SEC_MAX: u8 = 2;
 /// Less than this off the value at rest is noise, m/s² (elevators: 0.3 to 1.5, research 2.5).
 pub(super) const RIDE_DEAD_MPS2: f32 = 0.09;
 /// Weight of a quiet second in the value at rest.
 pub(super) const RIDE_BASE_NEW: f32 = 0.15;
 /// Quiet seconds after which the value at rest has settled.
 pub(super) const RIDE_SETTLE_SEC: u8 = 2;
+/// More than this off the value at rest in those seconds is a push, m/s²: twice what another grip changes it by.
+pub(super) const RIDE_SETTLE_MPS2: f32 = 0.3;
+/// No push is longer: at 1 m/s² (research 2.5) it would give 7 m/s.
+pub(super) const RIDE_PUSH_MS_MAX: u32 = 7_000;
 /// A ride has ended when its speed has fallen to this share of what the first push gave.
 pub(super) const RIDE_STOPPED_SHARE: f32 = 0.45;
 /// Beyond this share of the first push the other way it was no ride: an elevator stops where it stops.
 pub(super) const RIDE_OVERSHOOT: f32 = 0.8;
 /// A ride told by acceleration alone is no longer than this: the error of the speed grows.
-pub(super) const RIDE_ALONE_MS_MAX: u32 = 60_000;
+pub(super) const RIDE_ALONE_MS_MAX: u32 = 100_000;
 
 // --- Position ---------------------------------------------------------------------------------------------------
 
@@ -210,9 +218,14 @@ pub(super) const SKY_ACCURACY_M: f32 = 12.0;
 pub(super) const SKY_HOLDS_MS: u32 = 5_000;
 /// A ride told by acceleration alone is an event from here on.
 pub(super) const RIDE_ALONE_MS_MIN: u32 = 4_000;
+/// The same: somebody walked into the cabin, this long before at most. A vehicle goes over bumps for longer.
+pub(super) const CAME_ON_FOOT_MS_MAX: u32 = 120_000;
 /// A session that begins in a vehicle shows no speed until its first fix: time to it under open sky with some margin
 /// (research 2.0: 5 s for a warm receiver).
 pub(super) const FIRST_FIX_MS: u32 = 20_000;
+/// The same for a cold receiver, which the decoder waits for (GPS interface specification: the orbit data of a satellite
+/// are sent each 30 s).
+pub(super) const COLD_FIX_MS: u32 = 30_000;
 /// A stop at a floor between that belongs to the ride (research 2.5).
 pub(super) const DOOR_STOP_MS_MAX: u32 = 25_000;
 /// Driving is an event from here on.
@@ -239,7 +252,7 @@ pub(super) const WALK_UNSTEADY_SHARE: f32 = 0.4;
 /// Mean speed of a walk to a door, m/s, at most: a faster one may as well be a queue's.
 pub(super) const WALK_USUAL_MPS_MAX: f32 = 1.6;
 /// A slow move that long has left the vehicle, however unsteady.
-pub(super) const PARKED_UNSTEADY_MS_MIN: u32 = 40_000;
+pub(super) const PARKED_UNSTEADY_MS_MIN: u32 = 60_000;
 /// Walking this long says that the vehicle was left.
 pub(super) const PARKED_WALK_MS_MIN: u32 = 5_000;
 

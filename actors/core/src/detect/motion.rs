@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, CLIMB_SWING_MAX,
-    CLIMB_SWING_MPS2, CLIMB_SWING_SHARE, CLIMB_SWING_SLOPE, GAIT_LOG_ODDS_MAX,
-    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2,
+    CLIMB_SWING_MPS2, CLIMB_SWING_SHARE, CLIMB_SWING_SLOPE, GAIT_LOG_ODDS_MAX, GAIT_LOG_ODDS_MIN,
+    GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2,
     STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
     STEPS_WITHIN_MS_MIN,
 };
@@ -115,8 +115,8 @@ impl MotionState {
                 None => {}
             }
         }
-        log_odds = (log_odds.clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX) + by_counter)
-            .clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX);
+        // A counter runs late: where acceleration is clear it is not asked.
+        log_odds = (log_odds + by_counter).clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX);
         Gait {
             log_odds,
             is_measured: true,
@@ -126,17 +126,20 @@ impl MotionState {
     }
 }
 
-/// A thigh that lifts a body by a step is raised to 50° and more, where a level walk raises it to 30°: a phone in the
-/// trouser pocket tilts with it, once each stride. That it is there is told by the sharpness of the impacts.
+/// A thigh that lifts a body by a step is raised much higher than by a level walk, and a phone in the trouser pocket is
+/// swung and tilted with it, once each stride. That it is there is told by the sharpness of the impacts.
 fn climb_by_stride(stride: &Stride) -> Option<f32> {
     if stride.impact_share < POCKET_IMPACT_SHARE {
         return None;
     }
     let share = stride.swing_mps2 / stride.spread_mps2.max(0.1);
     let by_share = CLIMB_SWING_SLOPE * libm::logf(share.max(0.01) / CLIMB_SWING_SHARE);
-    let by_swing =
-        CLIMB_SWING_SLOPE * libm::logf(stride.swing_mps2.max(0.01) / CLIMB_SWING_MPS2);
-    Some(by_share.min(by_swing).clamp(-CLIMB_SWING_MAX, CLIMB_SWING_MAX))
+    let by_swing = CLIMB_SWING_SLOPE * libm::logf(stride.swing_mps2.max(0.01) / CLIMB_SWING_MPS2);
+    Some(
+        by_share
+            .min(by_swing)
+            .clamp(-CLIMB_SWING_MAX, CLIMB_SWING_MAX),
+    )
 }
 
 /// What the phone's own recogniser says for a vehicle: a hint.

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
-    CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS,
-    DRIVE_UNSEEN_LOG_ODDS, FIRST_FIX_MS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
-    REST_HOLDS_MS, RIDE_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST,
+    CLIMB_SPREAD_MPS, COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE,
+    DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX,
+    RATE_ERROR_SHARE, REST_HOLDS_MS, RIDE_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPEED_HOLDS_MS,
+    UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::{Frame, KeptFrame};
@@ -37,8 +38,8 @@ pub(super) struct MovementDetector {
     sky_ms: u32,
     /// The first second since the session's start, or since a silence.
     begun_ms: Option<u32>,
-    /// Whether a speed over ground was seen since then.
-    has_speed: bool,
+    /// Whether a fix has told of a speed since then.
+    has_leg: bool,
     /// The newest second with a speed over ground, and that speed.
     lately: (u32, f32),
     /// Without a barometer: a ride, and the second with which it ended, until that second is settled.
@@ -60,6 +61,7 @@ impl Detector for MovementDetector {
             height_m,
             ..
         } = *observation;
+        self.begun_ms.get_or_insert(window.t_ms);
         self.has_body |= gait.is_measured;
         if let Some(fix) = window.last_fix() {
             let is_good = fix.accuracy_known && fix.accuracy_m <= SKY_ACCURACY_M;
@@ -74,7 +76,7 @@ impl Detector for MovementDetector {
             has_push: self.ride.has_push(),
             has_fix: window.last_fix().is_some(),
             sees_sky: window
-                .t_ms
+                .end_ms()
                 .checked_sub(self.sky_ms)
                 .is_some_and(|since_ms| self.sky_ms > 0 && since_ms <= SKY_HOLDS_MS),
             climb: None,
@@ -114,7 +116,7 @@ impl Detector for MovementDetector {
         self.filled = 0;
         self.done = 0;
         self.begun_ms = None;
-        self.has_speed = false;
+        self.has_leg = false;
         // What was before a silence says nothing of the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
@@ -124,7 +126,15 @@ impl Detector for MovementDetector {
 impl MovementDetector {
     /// Seconds that wait: longer where positions are all there is, and come seldom.
     fn delay(&self) -> usize {
-        if self.has_body {
+        let newest_ms = usize::from(self.filled)
+            .checked_sub(1)
+            .and_then(|newest| self.frames.get(newest))
+            .map_or(0, KeptFrame::t_ms);
+        let is_early = newest_ms.saturating_sub(self.begun_ms.unwrap_or(newest_ms)) < COLD_FIX_MS;
+        if is_early && self.position.is_empty() {
+            // Whether it began in a vehicle shows with the first fix.
+            DELAY_MAX
+        } else if self.has_body {
             DELAY_MIN
         } else {
             let interval = (self.position.usual_interval_ms() / WINDOW_MS as f32) as usize;
@@ -160,6 +170,9 @@ impl MovementDetector {
 
     /// Writes what a fix says of the seconds before it that wait.
     fn fill(&mut self, leg: &Leg) {
+        // A vehicle that the first speed shows was under way before it.
+        let is_first = !self.has_leg && leg.speed_mps >= DRIVE_SPEED_MPS;
+        self.has_leg = true;
         let waiting = self
             .frames
             .get_mut(usize::from(self.done)..usize::from(self.filled));
@@ -167,7 +180,7 @@ impl MovementDetector {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
             // A phone's own speed is that of the moment: it holds since the fix before.
             let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
-            let is_within = middle_ms > leg.from_ms.saturating_sub(early_ms)
+            let is_within = (is_first || middle_ms > leg.from_ms.saturating_sub(early_ms))
                 && middle_ms <= leg.to_ms + WINDOW_MS;
             // A speed holds for its own seconds, a displacement for the middle of its time.
             let holds = if leg.sees_walk {
@@ -203,9 +216,8 @@ impl MovementDetector {
             }
             None => {}
         }
-        let begun_ms = *self.begun_ms.get_or_insert(frame.t_ms);
-        self.has_speed |= frame.speed_mps.is_some();
-        let before_fix = !self.has_speed && frame.t_ms - begun_ms < FIRST_FIX_MS;
+        let begun_ms = self.begun_ms.unwrap_or(frame.t_ms);
+        let before_fix = !self.has_leg && frame.t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
         let rate = self.rate_mps(place);
         let evidence = evidence_of(&frame, rate, self.lately.1, before_fix);
         (frame.rate_mps, frame.rate_error_mps) = rate.unwrap_or_default();

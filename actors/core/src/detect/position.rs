@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_LEAPS_MAX, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_NOISE_SHARE,
-    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, REST_BASELINE_MS, REST_RADIUS_M,
-    REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES,
+    FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE, GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS,
+    GAIT_BY_SPEED_SLOPE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX,
+    WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
@@ -54,6 +55,11 @@ impl PositionTrack {
     /// Milliseconds that usually lie between two fixes; 0 where there are none.
     pub(super) fn usual_interval_ms(&self) -> f32 {
         self.usual_interval_ms
+    }
+
+    /// Whether no fix has come yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.last_ms.is_none()
     }
 
     /// Looks at the next second.
@@ -141,8 +147,8 @@ impl PositionTrack {
         let Some(last) = self.crumbs[KEPT - 1] else {
             return false;
         };
-        let apart_m =
-            fix.place.distance_m(last.place) - FIX_LEAP_ACCURACIES * (fix.accuracy_m + last.accuracy_m);
+        let apart_m = fix.place.distance_m(last.place)
+            - FIX_LEAP_ACCURACIES * (fix.accuracy_m + last.accuracy_m);
         let apart_sec = (fix.t_ms.saturating_sub(last.t_ms) as f32 / 1_000.0).max(1.0);
         if apart_m <= FIX_LEAP_MPS * apart_sec {
             self.leaps = 0;

@@ -4,13 +4,13 @@ use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, CONFIDENCE_BY_BODY,
-    CONFIDENCE_BY_POSITION, CONFIDENCE_BY_STRIDE, CONFIDENCE_EVIDENCE, CONFIDENCE_SPEED, CONFIDENCE_SPEED_MPS,
-    DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
-    PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_UNSTEADY_MS_MIN,
-    PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
-    RIDE_UNDER_SKY_HEIGHT_M_MIN, RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
-    WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
+    CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN,
+    CONFIDENCE_BY_BODY, CONFIDENCE_BY_POSITION, CONFIDENCE_BY_STRIDE, CONFIDENCE_EVIDENCE,
+    CONFIDENCE_SPEED, CONFIDENCE_SPEED_MPS, DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN,
+    FAST_SECONDS_SHARE, LANDING_MS_MAX, PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN,
+    PARKED_UNSTEADY_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
+    RIDE_UNDER_SKY_HEIGHT_M_MIN, RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN,
+    STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
 };
 use super::decode::State;
 use super::floors::floors_of;
@@ -98,7 +98,9 @@ impl Run {
             fix_sec: u16::from(frame.has_fix),
             stride_sec: u16::from(frame.climb.is_some_and(|climb| climb > 0.0)),
             speed_sec: u16::from(frame.speed_mps.is_some()),
-            speed_squared: frame.speed_mps.map_or(0.0, |speed_mps| speed_mps * speed_mps),
+            speed_squared: frame
+                .speed_mps
+                .map_or(0.0, |speed_mps| speed_mps * speed_mps),
             from_m: before_m.or(frame.height_m),
             to_m: frame.height_m,
             path_m: frame.rate_mps.abs(),
@@ -192,7 +194,9 @@ impl Run {
             State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
             // A cabin pushes; where it did not, the air did, unless the way is long.
             State::Ride => {
-                let min_m = if !self.is_by_body() && u32::from(self.sky_sec) * 2 * WINDOW_MS >= duration_ms {
+                let min_m = if !self.is_by_body()
+                    && u32::from(self.sky_sec) * 2 * WINDOW_MS >= duration_ms
+                {
                     RIDE_UNDER_SKY_HEIGHT_M_MIN
                 } else if self.push_sec > 0 {
                     RIDE_HEIGHT_M_MIN
@@ -232,6 +236,27 @@ impl Run {
     pub(super) fn is_continued_by(&self, run: &Self) -> bool {
         let is_same_way = run.rises() * self.rises() > 0.0;
         (self.state, run.state) == (State::Ride, State::Climb) && !run.is_by_body() && is_same_way
+    }
+
+    /// This and the next as one, of the longer one's state, with what was measured in both.
+    pub(super) fn joined(&self, next: &Self) -> Self {
+        let (longer, shorter) = if self.duration_ms() >= next.duration_ms() {
+            (self, next)
+        } else {
+            (next, self)
+        };
+        Self {
+            start_ms: self.start_ms,
+            end_ms: next.end_ms,
+            seen_sec: longer.seen_sec.saturating_add(shorter.seen_sec),
+            fast_sec: longer.fast_sec.saturating_add(shorter.fast_sec),
+            fix_sec: longer.fix_sec.saturating_add(shorter.fix_sec),
+            sky_sec: longer.sky_sec.saturating_add(shorter.sky_sec),
+            speed_sec: longer.speed_sec.saturating_add(shorter.speed_sec),
+            speed_squared: longer.speed_squared + shorter.speed_squared,
+            ground_m: longer.ground_m + shorter.ground_m,
+            ..*longer
+        }
     }
 
     pub(super) fn absorb(&mut self, later: &Self) {

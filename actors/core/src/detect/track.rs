@@ -8,8 +8,8 @@ use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    DOOR_STOP_MS_MAX, FIRST_FIX_MS, HEIGHT_GAP_MS, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN,
-    ROLLING_MPS, SAME_WAY_M_MIN, STOPPED_MS_MIN,
+    CAME_ON_FOOT_MS_MAX, DOOR_STOP_MS_MAX, FIRST_FIX_MS, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX,
+    HEIGHT_GAP_MS, PARKED_MOVE_MS_MIN, ROLLING_MPS, SAME_WAY_M_MIN, STOPPED_MS_MIN,
 };
 use super::decode::State;
 use super::frame::Frame;
@@ -38,6 +38,8 @@ pub(super) struct Arbiter {
     has_stood: bool,
     /// When the first second was.
     first_ms: Option<u32>,
+    /// The newest second of walking, or of a ride that pressure showed.
+    walked_ms: Option<u32>,
     /// When a ride may have begun that only acceleration shows, and that has not ended: a stay that it would leave too
     /// short is not told before that is known.
     ride_maybe_ms: Option<u32>,
@@ -68,6 +70,9 @@ impl Arbiter {
         }
         self.settle_height(frame);
         // A vehicle that rolls out is not parked yet.
+        if state == State::Walk || state == State::Ride {
+            self.walked_ms = Some(frame.t_ms);
+        }
         let rolls = frame
             .speed_mps
             .is_some_and(|speed_mps| speed_mps >= ROLLING_MPS);
@@ -78,7 +83,6 @@ impl Arbiter {
             _ => state,
         };
         let second = Run::of(frame, state, before_m);
-        if std::env::var_os("DBG").is_some() { eprintln!("S {} {:?} gait {:.2} body {} sp {:?} sees {} climb {:?} rate {:.2}±{:.2} push {}", frame.t_ms/1000, state, frame.gait, frame.has_body, frame.speed_mps, frame.sees_walk, frame.climb, frame.rate_mps, frame.rate_error_mps, frame.has_push); }
         self.append(second);
         self.resolve(context, log);
         if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= frame.t_ms) {
@@ -94,7 +98,10 @@ impl Arbiter {
         ride: &LoneRide,
         log: &mut EventLog,
     ) {
-        if self.in_vehicle {
+        let came_on_foot = self
+            .walked_ms
+            .is_some_and(|ms| ride.start_ms.saturating_sub(ms) <= CAME_ON_FOOT_MS_MAX);
+        if self.in_vehicle || !came_on_foot {
             return;
         }
         // It lies within the newest stay, be that an event or not yet one.
@@ -161,6 +168,7 @@ impl Arbiter {
         *self = Self {
             in_vehicle: self.in_vehicle,
             has_stood: self.has_stood,
+            walked_ms: self.walked_ms,
             first_ms: self.first_ms,
             ..Self::default()
         };
@@ -211,12 +219,7 @@ impl Arbiter {
         if waiting == PENDING {
             // More changes than are kept: the oldest two become one, of the longer one's state.
             if let [Some(first), Some(next), ..] = &mut self.pending {
-                let mut joined = if first.duration_ms() >= next.duration_ms() {
-                    *first
-                } else {
-                    *next
-                };
-                (joined.start_ms, joined.end_ms) = (first.start_ms, next.end_ms);
+                let joined = first.joined(next);
                 self.pending.rotate_left(1);
                 self.pending[0] = Some(joined);
                 self.pending[PENDING - 1] = None;
@@ -239,10 +242,7 @@ impl Arbiter {
         let Some(manoeuvre) = self.pending.get(place).copied().flatten() else {
             return false;
         };
-        if manoeuvre.state != State::Walk
-            || manoeuvre.is_by_body()
-            || manoeuvre.is_long_move()
-        {
+        if manoeuvre.state != State::Walk || manoeuvre.is_by_body() || manoeuvre.is_long_move() {
             return false;
         }
         let before = match place.checked_sub(1) {
@@ -354,13 +354,18 @@ impl Arbiter {
 
     /// Whether a run that waits can be an event: what looks like stairs or an elevator in a vehicle is a hill.
     fn is_event(&self, run: &Run) -> bool {
-        if std::env::var_os("DBG").is_some() && run.state==State::Ride { eprintln!("E {:?} h {:?} q {} inv {} stood {}", run.start_ms, run.height_m(), run.qualifies(), self.in_vehicle, self.has_stood); }
         let begun_ms = run.start_ms.saturating_sub(self.first_ms.unwrap_or(0));
         let may_climb = !self.in_vehicle && (self.has_stood || begun_ms >= FIRST_FIX_MS);
         if run.state == State::Still
             && run.is_by_body()
             && self.ride_maybe_ms.is_some_and(|ride_ms| {
-                ride_ms >= run.start_ms && ride_ms < run.start_ms + STOPPED_MS_MIN
+                let is_riding = self.event.is_some_and(|event| event.state == State::Ride);
+                let short_ms = if is_riding {
+                    DOOR_STOP_MS_MAX
+                } else {
+                    STOPPED_MS_MIN
+                };
+                ride_ms >= run.start_ms && ride_ms < run.start_ms + short_ms
             })
         {
             return false;

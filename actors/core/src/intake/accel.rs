@@ -253,8 +253,8 @@ impl AccelReducer {
         let unit = dot(gravity, gravity).sqrt();
         let accel_mean = norm + GRAVITY;
         let is_first = self.spread_squared <= 0.0;
-        self.spread_squared += if is_first { 1.0 } else { SPREAD_NEW }
-            * (accel_std * accel_std - self.spread_squared);
+        self.spread_squared +=
+            if is_first { 1.0 } else { SPREAD_NEW } * (accel_std * accel_std - self.spread_squared);
         if accel_std < QUIET_STD && LENGTH_RANGE.contains(&accel_mean) {
             let length = self.length.get_or_insert(accel_mean);
             *length += LENGTH_NEW * (accel_mean - *length);
