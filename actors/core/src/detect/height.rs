@@ -102,6 +102,31 @@ impl RideTrack {
         ride.or(self.push.map(|push| push.start_ms))
     }
 
+    /// A second more of a ride under way; the ride, if it ends with it.
+    fn ride_on(&mut self, window: &Window, over_mps2: f32) -> Option<LoneRide> {
+        let (ride, first_mps, speed_mps) = self.ride.as_mut()?;
+        // Less is noise, and would add up over a long ride.
+        let gained_mps = if over_mps2.abs() < RIDE_DEAD_MPS2 {
+            0.0
+        } else {
+            over_mps2
+        };
+        ride.rise_m += *speed_mps + gained_mps / 2.0;
+        *speed_mps += gained_mps;
+        let (ride, first_mps, speed_mps) = (*ride, *first_mps, *speed_mps);
+        let is_over = window.end_ms().saturating_sub(ride.start_ms) > RIDE_ALONE_MS_MAX;
+        if is_over || speed_mps * first_mps < -RIDE_OVERSHOOT * first_mps * first_mps {
+            self.ride = None;
+        } else if over_mps2.abs() < RIDE_DEAD_MPS2
+            && speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
+        {
+            self.ride = None;
+            let is_long = window.t_ms.saturating_sub(ride.start_ms) >= RIDE_ALONE_MS_MIN;
+            return (is_long && ride.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some(ride);
+        }
+        None
+    }
+
     /// Whether a second can be of a ride: quiet, or one of the few in which a push under way begins or ends, which spreads
     /// the acceleration by itself.
     fn can_ride(&self, motion: &BodyMotion) -> bool {
@@ -146,27 +171,8 @@ impl RideTrack {
             self.push = None;
             return None;
         }
-        if let Some((ride, first_mps, speed_mps)) = &mut self.ride {
-            // Less is noise, and would add up over a long ride.
-            let gained_mps = if over_mps2.abs() < RIDE_DEAD_MPS2 {
-                0.0
-            } else {
-                over_mps2
-            };
-            ride.rise_m += *speed_mps + gained_mps / 2.0;
-            *speed_mps += gained_mps;
-            let (ride, first_mps, speed_mps) = (*ride, *first_mps, *speed_mps);
-            let is_over = window.end_ms().saturating_sub(ride.start_ms) > RIDE_ALONE_MS_MAX;
-            if is_over || speed_mps * first_mps < -RIDE_OVERSHOOT * first_mps * first_mps {
-                self.ride = None;
-            } else if over_mps2.abs() < RIDE_DEAD_MPS2
-                && speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
-            {
-                self.ride = None;
-                let is_long = window.t_ms.saturating_sub(ride.start_ms) >= RIDE_ALONE_MS_MIN;
-                return (is_long && ride.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some(ride);
-            }
-            return None;
+        if self.ride.is_some() {
+            return self.ride_on(window, over_mps2);
         }
         // A push ends with the acceleration, or turns into the opposite one where there is no coasting between.
         let goes_on =

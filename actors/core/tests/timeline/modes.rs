@@ -1,5 +1,10 @@
 //! What a mode looks like on a phone that lacks the sensor which would tell it best, and what else looks like it.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "test signals need no bit-for-bit determinism across platforms"
+)]
+
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 use porchlight_schema::sample::Sample;
 
@@ -33,15 +38,14 @@ fn gait(seconds: u32, swing_mps2: f64, is_in_pocket: bool) -> Vec<Owned> {
         for place in 0..IMU_HZ {
             let t = f64::from(second) + place as f64 / IMU_HZ as f64;
             let phase = std::f64::consts::TAU * cadence_hz * t;
+            let after = |share: f64| (-15.0 * (cadence_hz * t - share).rem_euclid(1.0)).exp();
             let impact = if is_in_pocket {
-                let within = (cadence_hz * t).fract();
-                2.5 * phase.sin() + 9.0 * (-within * 30.0).exp()
-                    - 9.0 * (-(1.0 - within) * 40.0).exp()
+                20.0 * after(0.0) - 10.0 * after(0.15)
             } else {
-                2.5 * phase.sin()
+                0.0
             };
             let swing = swing_mps2 * (phase / 2.0).sin();
-            let norm = 9.81 + impact + swing + 0.3 * noise.next();
+            let norm = 9.81 + 2.5 * phase.sin() + impact + swing + 0.3 * noise.next();
             accel[0].push((norm * 0.6) as f32);
             accel[1].push((0.4 * noise.next()) as f32);
             accel[2].push((norm * 0.8) as f32);
@@ -56,7 +60,7 @@ fn gait(seconds: u32, swing_mps2: f64, is_in_pocket: bool) -> Vec<Owned> {
 
 #[test]
 fn a_thigh_that_swings_high_climbs_stairs() {
-    let climb = events(&gait(60, 2.2, true));
+    let climb = events(&gait(60, 3.0, true));
     let stairs = of_type(&climb, EventType::Stairs);
     assert_eq!(stairs.len(), 1, "{climb:?}");
     let Metadata::Climb {
@@ -80,7 +84,7 @@ fn a_thigh_that_swings_high_climbs_stairs() {
 
 #[test]
 fn a_level_walk_is_none_in_the_pocket_or_in_a_swinging_hand() {
-    for (swing_mps2, is_in_pocket) in [(0.7, true), (0.0, true), (2.2, false), (0.0, false)] {
+    for (swing_mps2, is_in_pocket) in [(0.5, true), (0.0, true), (2.2, false), (0.0, false)] {
         let events = events(&gait(60, swing_mps2, is_in_pocket));
         assert_eq!(
             count(&events, EventType::Stairs),
