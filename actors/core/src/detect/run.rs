@@ -122,8 +122,7 @@ impl Run {
     /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
     pub(super) fn is_walk_away(&self) -> bool {
         if self.is_by_body() {
-            self.duration_ms() >= PARKED_WALK_MS_MIN
-                && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
+            self.duration_ms() >= PARKED_WALK_MS_MIN && self.has_gait()
         } else {
             let is_seen = u32::from(self.seen_sec) * 2 * WINDOW_MS >= self.duration_ms();
             let mean_mps = self.ground_m / f32::from(self.speed_sec).max(1.0);
@@ -137,6 +136,11 @@ impl Run {
             is_long
                 && u32::from(self.fast_sec) * FAST_SECONDS_SHARE * WINDOW_MS < self.duration_ms()
         }
+    }
+
+    /// Whether steps were seen in most of it.
+    pub(super) fn has_gait(&self) -> bool {
+        u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
     }
 
     /// Whether a slow move by positions is too long for a manoeuvre: by time, and by fixes where those are rare.
@@ -189,7 +193,7 @@ impl Run {
             }
             State::Climb if self.to_m.is_none() => {
                 duration_ms >= CLIMB_BY_STRIDE_MS_MIN
-                    && u32::from(self.stride_sec) * 3 * WINDOW_MS >= duration_ms * 2
+                    && u32::from(self.stride_sec) * 2 * WINDOW_MS >= duration_ms
             }
             State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
             // A cabin pushes; where it did not, the air did, unless the way is long.

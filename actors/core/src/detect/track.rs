@@ -355,7 +355,8 @@ impl Arbiter {
     /// Whether a run that waits can be an event: what looks like stairs or an elevator in a vehicle is a hill.
     fn is_event(&self, run: &Run) -> bool {
         let begun_ms = run.start_ms.saturating_sub(self.first_ms.unwrap_or(0));
-        let may_climb = !self.in_vehicle && (self.has_stood || begun_ms >= FIRST_FIX_MS);
+        let may_climb =
+            !self.in_vehicle && (self.has_stood || run.has_gait() || begun_ms >= FIRST_FIX_MS);
         if run.state == State::Still
             && run.is_by_body()
             && self.ride_maybe_ms.is_some_and(|ride_ms| {
