@@ -62,6 +62,8 @@ pub(super) const STEPS_IDLE_SEC_MIN: u8 = 3;
 /// Measured on the labelled walks (5 % to 95 %): front and back pockets 0.39 to 0.75, hand, arm, bag and neck 0.06 to
 /// 0.38 (and those swing little), a swinging hand below 0.1.
 pub(super) const POCKET_IMPACT_SHARE: f32 = 0.28;
+/// Weight of a new second in that share.
+pub(super) const IMPACT_NEW: f32 = 0.25;
 /// Swing of the acceleration along gravity with the stride, as a share of the spread, at which stairs and level ground
 /// are equally likely in a trouser pocket. Measured (medians of six and four people): going up 0.36 to 0.40, on the
 /// level 0.10 to 0.20.

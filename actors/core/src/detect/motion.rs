@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::constants::{
     ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, CLIMB_SWING_MAX,
     CLIMB_SWING_MPS2, CLIMB_SWING_SHARE, CLIMB_SWING_SLOPE, GAIT_LOG_ODDS_MAX, GAIT_LOG_ODDS_MIN,
-    GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2,
+    GAIT_SLOPE, GAIT_STD_MPS2, IMPACT_NEW, NO_CADENCE_SHARE, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2,
     STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
     STEPS_WITHIN_MS_MIN,
 };
@@ -23,6 +23,8 @@ pub(super) struct MotionState {
     idle_sec: u8,
     /// Milliseconds that usually lie between two rises on a walk; 0 before the first two.
     usual_ms: f32,
+    /// Share of the impacts in the acceleration of the last strides; 0 before the first.
+    impact_share: f32,
 }
 
 /// What one second says of the body.
@@ -74,6 +76,25 @@ impl MotionState {
         since_ms.is_some_and(|since_ms| since_ms < within_ms)
     }
 
+    /// A thigh that lifts a body by a step is raised much higher than by a level walk, and a phone in the trouser pocket is
+    /// swung and tilted with it, once each stride. That it is there is told by the sharpness of the impacts.
+    fn climb_by_stride(&mut self, stride: &Stride) -> Option<f32> {
+        let new = if self.impact_share > 0.0 {
+            IMPACT_NEW
+        } else {
+            1.0
+        };
+        self.impact_share += new * (stride.impact_share - self.impact_share);
+        if self.impact_share < POCKET_IMPACT_SHARE {
+            return None;
+        }
+        let share = stride.swing_mps2 / stride.spread_mps2.max(0.1);
+        let by_share = libm::logf(share.max(0.01) / CLIMB_SWING_SHARE);
+        let by_swing = libm::logf(stride.swing_mps2.max(0.01) / CLIMB_SWING_MPS2);
+        let log_odds = CLIMB_SWING_SLOPE * by_share.min(by_swing);
+        Some(log_odds.clamp(-CLIMB_SWING_MAX, CLIMB_SWING_MAX))
+    }
+
     /// Looks at the next second.
     pub(super) fn observe(&mut self, window: &Window) -> Gait {
         let stepped = window.steps.is_some_and(|steps| steps > 0);
@@ -121,25 +142,11 @@ impl MotionState {
             log_odds,
             is_measured: true,
             has_steps: has_cadence == Some(true) || stepped,
-            climb: motion.stride.and_then(|stride| climb_by_stride(&stride)),
+            climb: motion
+                .stride
+                .and_then(|stride| self.climb_by_stride(&stride)),
         }
     }
-}
-
-/// A thigh that lifts a body by a step is raised much higher than by a level walk, and a phone in the trouser pocket is
-/// swung and tilted with it, once each stride. That it is there is told by the sharpness of the impacts.
-fn climb_by_stride(stride: &Stride) -> Option<f32> {
-    if stride.impact_share < POCKET_IMPACT_SHARE {
-        return None;
-    }
-    let share = stride.swing_mps2 / stride.spread_mps2.max(0.1);
-    let by_share = CLIMB_SWING_SLOPE * libm::logf(share.max(0.01) / CLIMB_SWING_SHARE);
-    let by_swing = CLIMB_SWING_SLOPE * libm::logf(stride.swing_mps2.max(0.01) / CLIMB_SWING_MPS2);
-    Some(
-        by_share
-            .min(by_swing)
-            .clamp(-CLIMB_SWING_MAX, CLIMB_SWING_MAX),
-    )
 }
 
 /// What the phone's own recogniser says for a vehicle: a hint.
