@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use actix_rt::{Arbiter, ArbiterHandle};
 use anyhow::{Context, anyhow};
-use porchlight_actors::ports::{Clock, Entropy, Poke};
+use porchlight_actors::ports::{Alone, Clock, Entropy, Poke};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
@@ -231,6 +231,9 @@ async fn build_service(
         extra_ca_file: config.webhook.extra_ca_file(),
         ..TransportSettings::default()
     })?;
+    let alone = Arc::new(Alone {
+        generation: store.generation(clock.now()),
+    });
     let webhooks = Webhooks::start(
         sessions,
         WebhookParts {
@@ -239,6 +242,8 @@ async fn build_service(
             seal: Arc::new(SecretVault::new(secrets)),
             clock: Arc::clone(&clock),
             entropy: Arc::clone(&entropy),
+            ownership: Arc::clone(&alone) as _,
+            peers: Arc::clone(&alone) as _,
         },
     );
     let poked = webhooks.clone();
@@ -253,7 +258,8 @@ async fn build_service(
             idle_ms: config.session.idle_timeout.as_millis(),
             max_ms: config.session.max_duration.as_millis(),
         },
-        generation: store.generation(clock.now()),
+        ownership: Arc::clone(&alone) as _,
+        peers: alone,
         arbiters: sessions.to_vec(),
         scoring: ScoringPool::start(scoring, shared, clock, poke),
     });

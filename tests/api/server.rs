@@ -13,7 +13,7 @@ use porchlight::api::{ApiConfig, ApiState};
 use porchlight::keys::{KeyDesk, KeyOrder, SessionTokens};
 use porchlight::store::MemoryStore;
 use porchlight::world::{SystemClock, SystemEntropy};
-use porchlight_actors::ports::{Clock, Poke, Store};
+use porchlight_actors::ports::{Alone, Clock, Poke, Store};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_core::session::lifetime::Lifetime;
@@ -111,7 +111,8 @@ pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Arc<MemoryStore>, Vec<
             idle_ms: 30 * 60_000,
             max_ms: 12 * 3_600_000,
         },
-        generation: 1,
+        ownership: Arc::new(Alone { generation: 1 }),
+        peers: Arc::new(Alone { generation: 1 }),
         arbiters: handles[..1].to_vec(),
         scoring,
     });

@@ -14,7 +14,8 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use scylla::client::session_builder::SessionBuilder;
@@ -37,29 +38,57 @@ const OPENS: &str = "java.base/java.lang java.base/java.lang.module java.base/ja
 /// Small and quick, and what a machine for tests needs not have.
 const OPTIONS: &str = "-Xms256M -Xmx256M -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxDirectMemorySize=256M \
     -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
-    -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
+    -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
     -Dcassandra.consistent.rangemovement=false";
 
-/// The shell that has the server for a child: it says its number, waits for the pipe's end, and kills it.
+/// The shell that has the server for a child: it says its number, does as it is told, and kills it at the pipe's end.
 const KEEPER: &str = r#"folder=$1; shift
-"$@" >"$folder/log" 2>&1 </dev/null &
-server=$!
-echo "$server" >"$folder/pid"
-cat >/dev/null
+begin() { "$@" >>"$folder/log" 2>&1 </dev/null & server=$!; echo "$server" >"$folder/pid"; }
+begin "$@"
+while read -r word; do
+  case $word in
+    kill) kill -9 "$server"; wait "$server" 2>/dev/null; rm "$folder/pid" ;;
+    start) begin "$@" ;;
+  esac
+done
 kill -9 "$server" 2>/dev/null
 wait "$server" 2>/dev/null
 rm -rf "$folder""#;
 
-/// A node that was started here.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Node<'s>(&'s Path);
+/// A node that was started here. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// `host:port`.
+    pub(crate) address: String,
+    folder: PathBuf,
+    keeper: Mutex<Child>,
+}
 
-impl Node<'_> {
+impl Node {
     /// Sends it a signal, such as `-STOP`.
-    pub(crate) fn signal(self, signal: &str) {
-        let pid = std::fs::read_to_string(self.0.join("pid")).unwrap();
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap();
         let sent = Command::new("kill").args([signal, pid.trim()]).status();
         assert!(sent.unwrap().success());
+    }
+
+    fn tell(&self, word: &str) {
+        let mut keeper = self.keeper.lock().unwrap();
+        writeln!(keeper.stdin.as_mut().unwrap(), "{word}").unwrap();
+    }
+
+    /// Kills it at once; what it has on its disk stays.
+    pub(crate) fn kill(&self) {
+        self.tell("kill");
+        while self.folder.join("pid").exists() {
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+    }
+
+    /// Starts one that was killed, and waits until it takes connections.
+    pub(crate) fn start(&self) {
+        self.tell("start");
+        wait(&self.address, &self.folder).unwrap();
     }
 }
 
@@ -70,8 +99,8 @@ pub(crate) struct CqlServer {
     pub(crate) nodes: Vec<String>,
     /// The replication factor for keyspaces.
     pub(crate) replication_factor: u32,
-    folders: Vec<PathBuf>,
-    _keepers: Vec<Child>,
+    /// The same nodes, if they were started here.
+    pub(crate) started: Vec<Node>,
 }
 
 impl CqlServer {
@@ -93,18 +122,32 @@ impl CqlServer {
 
     /// A name for a keyspace that no other run has.
     pub(crate) fn fresh_keyspace() -> String {
-        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         format!("test_{}_{}_{number}", now.as_secs(), std::process::id())
     }
 
     /// The node, if there is one only and it was started here.
-    pub(crate) fn only_node(&self) -> Option<Node<'_>> {
-        match self.folders.as_slice() {
-            [folder] => Some(Node(folder)),
+    pub(crate) fn only_node(&self) -> Option<&Node> {
+        match self.started.as_slice() {
+            [node] => Some(node),
             _ => None,
         }
+    }
+
+    /// A node of its own beside the server of the test binary, with these settings more; none where none can be
+    /// started. It takes connections before it lets anybody in.
+    pub(crate) fn beside(settings: impl FnOnce(&str) -> String) -> Option<Node> {
+        static NEXT: AtomicU32 = AtomicU32::new(9);
+        let _java_is_there = Self::get()?;
+        let libraries = libraries().ok()?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let host = format!("{}.{number}", network());
+        let (settings, name) = (settings(&host), format!("beside-{number}-"));
+        let node = start(&libraries, &[host], 0, &name, &settings).unwrap();
+        wait(&node.address, &node.folder).unwrap();
+        Some(node)
     }
 
     fn find() -> Result<Self, String> {
@@ -113,33 +156,35 @@ impl CqlServer {
             return Ok(Self {
                 nodes: nodes.split(',').map(str::to_owned).collect(),
                 replication_factor: factor.map_or(1, |factor| factor.parse().unwrap()),
-                folders: Vec::new(),
-                _keepers: Vec::new(),
+                started: Vec::new(),
             });
         }
         let count = std::env::var("PORCHLIGHT_TEST_CQL_NODES");
         let count = count.map_or(1, |count| count.parse().unwrap());
         let libraries = libraries()?;
-        let process = std::process::id();
-        // All of 127.0.0.0/8 is this machine: runs beside each other don't meet.
-        let network = format!("127.{}.{}", 100 + (process >> 8) % 100, process & 0xff);
-        let nodes: Vec<_> = (1..=count).map(|n| format!("{network}.{n}")).collect();
-        let keepers: Result<Vec<_>, _> = (0..nodes.len())
-            .map(|place| start(&libraries, &nodes, place))
+        let network = network();
+        let hosts: Vec<_> = (1..=count).map(|n| format!("{network}.{n}")).collect();
+        let started: Result<Vec<_>, _> = (0..hosts.len())
+            .map(|place| start(&libraries, &hosts, place, "", ""))
             .collect();
-        let (keepers, folders): (Vec<_>, Vec<_>) = keepers?.into_iter().unzip();
-        for (node, folder) in nodes.iter().zip(&folders) {
-            wait(&format!("{node}:9042"), folder)?;
+        let started = started?;
+        for node in &started {
+            wait(&node.address, &node.folder)?;
         }
-        let nodes: Vec<_> = nodes.iter().map(|node| format!("{node}:9042")).collect();
+        let nodes: Vec<_> = started.iter().map(|node| node.address.clone()).collect();
         decide_once(&nodes, count)?;
         Ok(Self {
             nodes,
             replication_factor: count,
-            folders,
-            _keepers: keepers,
+            started,
         })
     }
+}
+
+/// All of 127.0.0.0/8 is this machine: runs beside each other don't meet.
+fn network() -> String {
+    let process = std::process::id();
+    format!("127.{}.{}", 100 + (process >> 8) % 100, process & 0xff)
 }
 
 /// The folder of the server's jars; they are fetched when they are not there.
@@ -180,8 +225,14 @@ fn answers(program: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-fn start(libraries: &Path, nodes: &[String], place: usize) -> Result<(Child, PathBuf), String> {
-    let name = format!("porchlight-cql-{}-{place}", std::process::id());
+fn start(
+    libraries: &Path,
+    hosts: &[String],
+    place: usize,
+    name: &str,
+    more: &str,
+) -> Result<Node, String> {
+    let name = format!("porchlight-cql-{}-{name}{place}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(&folder).map_err(failed)?;
@@ -189,7 +240,8 @@ fn start(libraries: &Path, nodes: &[String], place: usize) -> Result<(Child, Pat
         let mut file = std::fs::File::create(folder.join(name))?;
         file.write_all(text.as_bytes())
     };
-    write("cassandra.yaml", settings(&folder, nodes, place)).map_err(failed)?;
+    let settings = settings(&folder, hosts, place) + more;
+    write("cassandra.yaml", settings).map_err(failed)?;
     write("logback.xml", LOGGING.to_owned()).map_err(failed)?;
     let mut keeper = Command::new("sh");
     keeper.args(["-c", KEEPER, "sh"]).arg(&folder).arg("java");
@@ -210,7 +262,11 @@ fn start(libraries: &Path, nodes: &[String], place: usize) -> Result<(Child, Pat
         .stdin(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    Ok((child, folder))
+    Ok(Node {
+        address: format!("{}:9042", hosts[place]),
+        folder,
+        keeper: Mutex::new(child),
+    })
 }
 
 const LOGGING: &str = r#"<configuration>
@@ -221,9 +277,9 @@ const LOGGING: &str = r#"<configuration>
 </configuration>"#;
 
 /// Every start has fixed tokens and no bootstrap: a node that joins makes its neighbours unavailable for a while.
-fn settings(folder: &Path, nodes: &[String], place: usize) -> String {
-    let token = i128::from(i64::MIN) + place as i128 * ((1_i128 << 64) / nodes.len() as i128);
-    let (node, seed, folder) = (&nodes[place], &nodes[0], folder.display());
+fn settings(folder: &Path, hosts: &[String], place: usize) -> String {
+    let token = i128::from(i64::MIN) + place as i128 * ((1_i128 << 64) / hosts.len() as i128);
+    let (node, seed, folder) = (&hosts[place], &hosts[0], folder.display());
     format!(
         "cluster_name: porchlight-tests
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner

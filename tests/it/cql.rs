@@ -108,6 +108,46 @@ fn of_two_processes_on_one_keyspace_the_newer_serves_and_commands_work_beside_it
 }
 
 #[test]
+fn a_node_that_was_killed_and_comes_back_has_all_that_was_acknowledged() {
+    let folder = Folder::new();
+    let Some(node) = CqlServer::beside(|_| String::new()) else {
+        return;
+    };
+    let mut variables = variables(folder.path()).unwrap();
+    for (name, value) in &mut variables {
+        match *name {
+            "PORCHLIGHT__STORE__CQL__NODES" => node.address.clone_into(value),
+            "PORCHLIGHT__STORE__CQL__REPLICATION_FACTOR" => "1".clone_into(value),
+            _ => {}
+        }
+    }
+    let server = Server::start(&folder, &borrowed(&variables));
+    let place = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&place, &server.key("secret"));
+    let found = block_on(async {
+        let mut underway = client.begin(0).await;
+        let half = underway.batches.len() / 2;
+        client.go_on(&mut underway, half, Duration::ZERO).await;
+        node.kill();
+        let path = format!("/v1/sessions/{}/telemetry", underway.sent.session_id);
+        let next = underway.batches[0].1.clone();
+        let (status, problem) = client.try_once(&path, Some(&next), None).await.unwrap();
+        assert_eq!(
+            (status.as_u16(), &problem["code"]),
+            (503, &json!("store_unavailable"))
+        );
+        node.start();
+        client
+            .go_on(&mut underway, usize::MAX, Duration::ZERO)
+            .await;
+        let sent = client.finish(underway).await;
+        client.insight(&sent.session_id).await
+    });
+    assert_eq!(found.to_string(), undisturbed(1)[&0].to_string());
+    server.stop();
+}
+
+#[test]
 fn while_the_cluster_does_not_answer_requests_are_refused_and_nothing_is_lost() {
     let folder = Folder::new();
     let Some(mut variables) = variables(folder.path()) else {

@@ -21,6 +21,8 @@ mod dashboards;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod migrating;
+#[cfg(test)]
 mod overload;
 #[cfg(test)]
 mod phone;
@@ -28,6 +30,8 @@ mod phone;
 #[path = "../webhook/receiver.rs"]
 #[expect(dead_code, reason = "the tests of webhooks use all of it")]
 mod receiver;
+#[cfg(test)]
+mod secured;
 #[cfg(test)]
 mod server;
 #[cfg(test)]

@@ -39,6 +39,16 @@ pub(crate) struct Sent {
     pub(crate) acknowledged: Vec<(u32, String)>,
 }
 
+/// A session that is being sent.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    /// What was sent so far.
+    pub(crate) sent: Sent,
+    /// What is to come.
+    pub(crate) batches: Vec<(u32, String)>,
+    ended_at: TimestampMs,
+}
+
 /// Where the server is at the moment: another port after each crash.
 pub(crate) type Place = Arc<RwLock<String>>;
 
@@ -107,6 +117,13 @@ impl Client {
 
     /// Sends a whole delivery, with a pause between batches.
     pub(crate) async fn send(&self, number: u64, pause: Duration) -> Sent {
+        let mut underway = self.begin(number).await;
+        self.go_on(&mut underway, usize::MAX, pause).await;
+        self.finish(underway).await
+    }
+
+    /// Starts the session of a delivery.
+    pub(crate) async fn begin(&self, number: u64) -> Underway {
         let delivery = delivery(number);
         let started_at = TimestampMs(jiff::Timestamp::now().as_millisecond() - 3_600_000);
         let mut start = delivery.start.clone();
@@ -117,14 +134,28 @@ impl Client {
             .until_answered("/v1/sessions/start", Some(&start), Some(&idempotency_key))
             .await;
         assert_eq!(status, 201, "{session}");
-        let session_id = session["sessionId"].as_str().unwrap().to_owned();
-
-        let path = format!("/v1/sessions/{session_id}/telemetry");
-        let batches: Vec<(u32, String)> = delivery
+        let ended_at = started_at.plus_ms((delivery.end_t * 1000.0).ceil() as i64);
+        let batches = delivery
             .batches(BATCH_SEC)
-            .map(|batch| (batch.seq, batch.json().unwrap()))
-            .collect();
-        let mut acknowledged = Vec::new();
+            .map(|batch| (batch.seq, batch.json().unwrap()));
+        Underway {
+            batches: batches.collect(),
+            ended_at,
+            sent: Sent {
+                number,
+                session_id: session["sessionId"].as_str().unwrap().to_owned(),
+                acknowledged: Vec::new(),
+            },
+        }
+    }
+
+    /// Sends the next batches, at most so many, with a pause between.
+    pub(crate) async fn go_on(&self, underway: &mut Underway, at_most: usize, pause: Duration) {
+        let path = format!("/v1/sessions/{}/telemetry", underway.sent.session_id);
+        let rest = underway
+            .batches
+            .split_off(at_most.min(underway.batches.len()));
+        let batches = std::mem::replace(&mut underway.batches, rest);
         for some in batches.chunks(AT_ONCE) {
             let answers = some
                 .iter()
@@ -135,13 +166,16 @@ impl Client {
                     (status, &answer["ackSeq"]),
                     (StatusCode::ACCEPTED, &json!(seq))
                 );
-                acknowledged.push((*seq, body.clone()));
+                underway.sent.acknowledged.push((*seq, body.clone()));
             }
             tokio::time::sleep(pause).await;
         }
+    }
 
-        let ended_at = started_at.plus_ms((delivery.end_t * 1000.0).ceil() as i64);
-        let stop = json!({ "sessionId": session_id, "endedAt": ended_at }).to_string();
+    /// Stops the session.
+    pub(crate) async fn finish(&self, underway: Underway) -> Sent {
+        let session_id = &underway.sent.session_id;
+        let stop = json!({ "sessionId": session_id, "endedAt": underway.ended_at }).to_string();
         let (status, stopped) = self
             .until_answered("/v1/sessions/stop", Some(&stop), None)
             .await;
@@ -149,11 +183,7 @@ impl Client {
             (status, &stopped["status"]),
             (StatusCode::OK, &json!("completed"))
         );
-        Sent {
-            number,
-            session_id,
-            acknowledged,
-        }
+        underway.sent
     }
 
     /// The insight, once it is no more in the making, without what differs from run to run.

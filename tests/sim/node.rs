@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use porchlight::store::engine::memory::MemoryEngine;
 use porchlight::store::{HandOver, MemoryStore};
 use porchlight_actors::ports::{
-    Clock, Endpoint, Entropy, Insights, Journal, Outbox, Poke, SealedSecret, Sessions, Store,
+    Alone, Clock, Endpoint, Entropy, Insights, Journal, Outbox, Poke, SealedSecret, Sessions, Store,
 };
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
@@ -137,6 +137,9 @@ impl Node<'_> {
         let clock: Arc<dyn Clock> = Arc::clone(&self.world.clock) as _;
         let poke: Poke = Arc::new(|_| {});
         let entropy = Chance::of(&[self.world.plan.seed, ENTROPY, self.number]);
+        let alone = Alone {
+            generation: self.number + 1,
+        };
         Service::new(Parts {
             store: Arc::clone(&store),
             clock: Arc::clone(&clock),
@@ -146,7 +149,8 @@ impl Node<'_> {
                 idle_ms: self.world.plan.idle_ms,
                 max_ms: self.world.plan.max_ms,
             },
-            generation: self.number + 1,
+            ownership: Arc::new(alone),
+            peers: Arc::new(alone),
             arbiters: vec![arbiter.clone()],
             scoring: ScoringPool::start(&[arbiter.clone(), arbiter], store, clock, poke),
         })

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight::store::cql::{CqlOpenError, CqlOptions, CqlStore, Role};
-use porchlight_actors::ports::{Outbox, Store};
+use porchlight_actors::ports::{Outbox, Sessions, Store};
+use porchlight_core::webhook::{Change, Queued, Update};
+use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use tokio::sync::OnceCell;
 
 use crate::cql_server::CqlServer;
-use crate::fixtures::{Subject, put_endpoint};
+use crate::fixtures::{Subject, T0, end_at, message, new_session, put_endpoint, start, tenant};
 
 /// How the tests reach the server; none where there is none.
 pub fn options(keyspace: String) -> Option<CqlOptions> {
@@ -86,4 +89,77 @@ async fn nodes_that_start_at_once_make_the_tables_once() {
     generations.dedup();
     assert_eq!(generations.len(), given, "{generations:?}");
     assert!(generations.iter().all(|&generation| generation > 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_outbox_is_counted_to_its_end() {
+    // More than any page, and than any list that is held at once.
+    const WAITING: usize = 10_300;
+    let Some(opened) = open(CqlServer::fresh_keyspace()).await else {
+        return;
+    };
+    let (store, tenant) = (opened.unwrap(), tenant());
+    put_endpoint(&*store, tenant, true).await;
+    let starting: Vec<_> = (0..WAITING)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            async move { store.start(new_session(&start(tenant, T0))).await }
+        })
+        .collect();
+    let starting = stream::iter(starting).buffer_unordered(128);
+    starting.try_collect::<Vec<_>>().await.unwrap();
+    let depth = store.depth(T0).await.unwrap();
+    assert_eq!(
+        (depth.pending, depth.retrying, depth.failed),
+        (WAITING as u64, 0, 0)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_parked_behind_a_retry_is_counted_too() {
+    let Some(opened) = open(CqlServer::fresh_keyspace()).await else {
+        return;
+    };
+    let (store, tenant) = (opened.unwrap(), tenant());
+    put_endpoint(&*store, tenant, true).await;
+    let session = start(tenant, T0);
+    let id = session.session_id;
+    store.start(new_session(&session)).await.unwrap();
+    let stopped = message(MessageEvent::SessionStopped);
+    store.end(id, end_at(T0), None, stopped).await.unwrap();
+    let endpoint_id = store.endpoint(tenant).await.unwrap().unwrap().id;
+    let lane = store.lane(tenant, endpoint_id, id, None).await.unwrap();
+    let [first, second] = lane.waiting[..] else {
+        panic!("{lane:?}")
+    };
+    let update = |before: Queued, after: Queued| Update {
+        before,
+        after,
+        report: None,
+    };
+    let due_at = Some(T0.plus_ms(60_000));
+    let change = Change {
+        updates: vec![
+            update(
+                first,
+                Queued {
+                    attempts: 1,
+                    due_at,
+                    ..first
+                },
+            ),
+            update(
+                second,
+                Queued {
+                    parked: true,
+                    ..second
+                },
+            ),
+        ],
+        hand_done: None,
+    };
+    let committed = store.commit(tenant, endpoint_id, id, change).await;
+    assert_eq!(committed.unwrap().len(), 2);
+    let depth = store.depth(T0).await.unwrap();
+    assert_eq!((depth.pending, depth.retrying), (1, 1));
 }

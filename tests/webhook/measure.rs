@@ -18,7 +18,7 @@ use porchlight::store::secrets::SecretKeys;
 use porchlight::transport::{HttpTransport, TransportSettings};
 use porchlight::world::{SystemClock, SystemEntropy};
 use porchlight_actors::ports::{
-    Clock, Endpoint, Entropy, MessageBody, NewSession, Outbox, SecretSeal, Sessions,
+    Alone, Clock, Endpoint, Entropy, MessageBody, NewSession, Outbox, SecretSeal, Sessions,
 };
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::webhook::signature::secret_text;
@@ -233,6 +233,8 @@ impl Bench {
                 seal: Arc::clone(&self.vault) as _,
                 clock: Arc::new(SystemClock),
                 entropy: Arc::new(SystemEntropy),
+                ownership: Arc::new(Alone { generation: 1 }),
+                peers: Arc::new(Alone { generation: 1 }),
             },
         )
     }

@@ -10,7 +10,7 @@ use porchlight::store::MemoryStore;
 use porchlight::store::secrets::SecretKeys;
 use porchlight::world::{SystemClock, SystemEntropy};
 use porchlight_actors::ports::{
-    Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, MessageBody,
+    Alone, Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, MessageBody,
     NewSession, Outbox, SecretSeal, Sessions, StoredInsight,
 };
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
@@ -270,6 +270,8 @@ fn start(
             seal: Arc::clone(vault) as _,
             clock: Arc::clone(clock) as _,
             entropy: Arc::new(SystemEntropy),
+            ownership: Arc::new(Alone { generation: 1 }),
+            peers: Arc::new(Alone { generation: 1 }),
         },
     )
 }

@@ -26,7 +26,7 @@ use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
 use crate::observe::{ActorKind, Fact, Metrics};
-use crate::ports::{Clock, Entropy, Note, Poke, SessionRow, Store, StoreError};
+use crate::ports::{Clock, Entropy, Note, Ownership, Peers, Poke, SessionRow, Store, StoreError};
 use crate::scoring::ScoringPool;
 use crate::session::{BatchDurable, ReadEvents, SessionActor};
 use crate::supervision::Verdict;
@@ -79,7 +79,8 @@ pub(crate) struct Inner {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) poke: Poke,
     pub(crate) lifetime: Lifetime,
-    pub(crate) generation: u64,
+    pub(crate) ownership: Arc<dyn Ownership>,
+    pub(crate) peers: Arc<dyn Peers>,
     sessions: DashMap<SessionId, Arc<Handle>>,
     /// Sessions that have ended and wait for their insight: their actors still tell the events so far.
     ending: DashMap<SessionId, Arc<Handle>>,
@@ -113,8 +114,10 @@ pub struct Parts {
     pub poke: Poke,
     /// How long sessions last.
     pub lifetime: Lifetime,
-    /// Rises with each start of the process.
-    pub generation: u64,
+    /// Which shards this process acts for.
+    pub ownership: Arc<dyn Ownership>,
+    /// Those who act for the others.
+    pub peers: Arc<dyn Peers>,
     /// Where session actors live; never empty.
     pub arbiters: Vec<ArbiterHandle>,
     /// Where scoring happens.
@@ -129,7 +132,8 @@ impl Registry {
             entropy: parts.entropy,
             poke: parts.poke,
             lifetime: parts.lifetime,
-            generation: parts.generation,
+            ownership: parts.ownership,
+            peers: parts.peers,
             sessions: DashMap::new(),
             ending: DashMap::new(),
             lanes: Mutex::new(Vec::new()),
@@ -190,6 +194,16 @@ impl Registry {
             .sessions
             .get(&session_id)
             .map(|entry| Arc::clone(&entry))
+    }
+
+    /// The generation in which this process acts for a session now; none: another does, or nobody.
+    pub(crate) fn generation(&self, session_id: SessionId) -> Option<u64> {
+        self.inner.ownership.generation(session_id.shard())
+    }
+
+    /// Whether this process acts for a session now.
+    pub(crate) fn acts_for(&self, session_id: SessionId) -> bool {
+        self.generation(session_id).is_some()
     }
 
     /// How many sessions record.

@@ -286,7 +286,9 @@ impl SessionActor {
         ctx.wait(noted);
     }
 
+    /// None: there is nothing new to write, or another node acts for the session now.
     fn write_snapshot(&mut self) -> Option<impl Future<Output = StoreResult<()>> + use<>> {
+        let generation = self.registry.generation(self.handle.session_id)?;
         let running = self
             .running
             .as_mut()
@@ -295,7 +297,7 @@ impl SessionActor {
         let registry = self.registry.clone();
         let session_id = self.handle.session_id;
         let snapshot = Snapshot {
-            generation: registry.inner().generation,
+            generation,
             next_seq: running.machine.next_seq(),
             state: running.machine.snapshot(),
         };

@@ -25,7 +25,8 @@ use porchlight_schema::time::TimestampMs;
 
 use crate::observe::{ActorKind, Metrics};
 use crate::ports::{
-    Answer, Clock, Entropy, OutboundRequest, Outbox, SecretSeal, StoreError, Transport,
+    Answer, Clock, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
+    StoreError, Transport,
 };
 use crate::timers::Wheel;
 
@@ -57,6 +58,10 @@ pub struct WebhookParts {
     pub clock: Arc<dyn Clock>,
     /// Spreads retries.
     pub entropy: Arc<dyn Entropy>,
+    /// Which shards this process acts for.
+    pub ownership: Arc<dyn Ownership>,
+    /// Those who act for the others.
+    pub peers: Arc<dyn Peers>,
 }
 
 /// All tenants' webhooks. Cloning shares them.
@@ -71,6 +76,8 @@ pub(crate) struct Inner {
     seal: Arc<dyn SecretSeal>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    ownership: Arc<dyn Ownership>,
+    peers: Arc<dyn Peers>,
     arbiters: Vec<ArbiterHandle>,
     wheels: Mutex<Vec<Wheel<Tenant>>>,
     actors: DashMap<Tenant, (Arc<Presence>, Addr<WebhookActor>)>,
@@ -202,6 +209,8 @@ impl Webhooks {
             seal: parts.seal,
             clock: parts.clock,
             entropy: parts.entropy,
+            ownership: parts.ownership,
+            peers: parts.peers,
             arbiters: arbiters.to_vec(),
             wheels: Mutex::default(),
             actors: DashMap::new(),
@@ -226,14 +235,22 @@ impl Webhooks {
         Self { inner }
     }
 
-    /// There may be something new in this tenant's outbox.
+    /// There may be something new in this tenant's outbox: who acts for it looks.
     pub fn poke(&self, tenant: Tenant) {
-        self.inner.tell(tenant, Tell::Poke);
+        if self.inner.acts_for(tenant) {
+            self.inner.tell(tenant, Tell::Poke);
+        } else {
+            self.inner.peers.nudge(Nudge::Tenant(tenant));
+        }
     }
 
-    /// This tenant's endpoint was made, changed or removed.
+    /// This tenant's endpoint was made, changed or removed: who acts for it looks.
     pub fn endpoint_changed(&self, tenant: Tenant) {
         self.inner.certificates.remove(&tenant);
+        if !self.inner.acts_for(tenant) {
+            self.inner.peers.nudge(Nudge::Tenant(tenant));
+            return;
+        }
         if self.inner.actors.contains_key(&tenant) {
             self.inner.tell(tenant, Tell::Changed);
         }
@@ -304,6 +321,12 @@ impl Inner {
 
     fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
+    }
+
+    /// Whether this process sends a tenant's messages.
+    fn acts_for(&self, tenant: Tenant) -> bool {
+        let shard = tenant.organization_id.shard();
+        self.ownership.generation(shard).is_some()
     }
 
     fn place(&self, tenant: Tenant) -> usize {

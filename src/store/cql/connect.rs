@@ -71,8 +71,8 @@ pub struct CqlTls {
 #[derive(Debug, thiserror::Error)]
 pub enum CqlOpenError {
     /// No node answers, or none lets us in.
-    #[error("the CQL cluster can't be reached")]
-    Connect(#[from] NewSessionError),
+    #[error("the CQL cluster can't be reached: {0}")]
+    Connect(String),
     /// The certificates can't be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -94,6 +94,17 @@ pub enum CqlOpenError {
     /// The name of the keyspace is not one.
     #[error("the keyspace's name must be letters, digits and underscores, at most 48")]
     Keyspace,
+}
+
+impl From<NewSessionError> for CqlOpenError {
+    /// The driver's errors each repeat the one below: the lowest says all.
+    fn from(error: NewSessionError) -> Self {
+        let mut lowest: &dyn std::error::Error = &error;
+        while let Some(below) = lowest.source() {
+            lowest = below;
+        }
+        Self::Connect(lowest.to_string())
+    }
 }
 
 /// What a statement is, which says how long it may take and whether it may be sent twice.

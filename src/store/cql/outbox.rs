@@ -6,6 +6,7 @@
 mod cursor;
 mod port;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::{try_join, try_join_all};
@@ -13,6 +14,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_actors::ports::{Clock, Depth, StoreResult, Work};
 use porchlight_core::webhook::{HandRequest, Index, Listing, State};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
@@ -25,8 +27,8 @@ pub(super) use cursor::Cursor;
 const SETTLED_MS: i64 = 2 * SLOT_MS;
 /// Hints that are looked at together.
 const HINTS_AT_ONCE: usize = 64;
-/// Lanes that are counted; more than this shows as this.
-const DEPTH_WALKED_MAX: usize = 10_000;
+/// Hints, and messages that failed, that are counted of one endpoint: all of them together show no more than this.
+const DEPTH_WALKED_MAX: usize = DEPTH_COUNTED_MAX as usize;
 
 /// What a row of an outbox asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,23 +313,51 @@ impl Inner {
                 self.hints(endpoint.id, all(OutboxKind::Due), |_| true),
             )
             .await?;
-            let mut lanes: Vec<_> = ready
-                .iter()
-                .chain(&due)
-                .map(|hint| hint.session_id)
-                .collect();
-            lanes.sort_unstable();
-            lanes.dedup();
-            for lane in lanes.into_iter().take(DEPTH_WALKED_MAX) {
-                for queued in self.lane_rows(lane).await? {
-                    let waits =
-                        queued.queued.state == State::Waiting && queued.endpoint_id == endpoint.id;
-                    depth.pending += u64::from(waits && queued.queued.attempts == 0);
-                    depth.retrying += u64::from(waits && queued.queued.attempts > 0);
-                }
+            let mut hinted = BTreeMap::<SessionId, BTreeSet<u32>>::new();
+            for hint in ready.iter().chain(&due) {
+                hinted
+                    .entry(hint.session_id)
+                    .or_default()
+                    .insert(hint.number);
+            }
+            let counting = hinted.into_iter().map(|(lane, hinted)| {
+                let inner = Arc::clone(&self);
+                async move { inner.waiting_in(endpoint.id, lane, &hinted).await }
+            });
+            let counting: Vec<_> = counting.collect();
+            let mut counting = stream::iter(counting).buffer_unordered(AT_ONCE);
+            while let Some((pending, retrying)) = counting.try_next().await? {
+                depth.pending += pending;
+                depth.retrying += retrying;
             }
             depth.failed += self.failed_count(endpoint.tenant, DEPTH_WALKED_MAX).await?;
         }
+        depth.pending = depth.pending.min(DEPTH_COUNTED_MAX);
+        depth.retrying = depth.retrying.min(DEPTH_COUNTED_MAX);
+        depth.failed = depth.failed.min(DEPTH_COUNTED_MAX);
         Ok(depth)
+    }
+
+    /// Messages of a lane that wait: those before their first try, and those after it. `hinted`: the numbers of those
+    /// that hints of this endpoint lead to. The cursor alone tells, unless more waits than is hinted: what is parked
+    /// behind a retry is listed nowhere, and what waited for an endpoint that is gone does not count.
+    async fn waiting_in(
+        &self,
+        endpoint_id: EndpointId,
+        lane: SessionId,
+        hinted: &BTreeSet<u32>,
+    ) -> StoreResult<(u64, u64)> {
+        let cursor = self.cursor(lane).await?;
+        let tried: Vec<bool> = if cursor.waits_beside(hinted) {
+            let rows = self.lane_rows(lane).await?.into_iter();
+            let ours = rows
+                .filter(|row| row.queued.state == State::Waiting && row.endpoint_id == endpoint_id);
+            ours.map(|row| row.queued.attempts > 0).collect()
+        } else {
+            let attempts = hinted.iter().map(|&number| cursor.attempts(number));
+            attempts.map(|attempts| attempts > 0).collect()
+        };
+        let retrying = tried.iter().filter(|&&tried| tried).count();
+        Ok(((tried.len() - retrying) as u64, retrying as u64))
     }
 }

@@ -1,6 +1,7 @@
 //! The other nodes: which shards this process acts for, and how it tells those that act for the rest.
 
 use async_trait::async_trait;
+use porchlight_core::timeline::Told;
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::{SessionId, Shard};
 use porchlight_schema::sample::packed::PackedBatch;
@@ -72,4 +73,38 @@ pub trait Peers: Send + Sync {
     ///
     /// See [`PeerError`].
     async fn live(&self, session_id: SessionId) -> Result<LiveAnswer, PeerError>;
+
+    /// Asks for the changes numbered `number` and up of a session that records, at most `limit` of them. Answers within
+    /// two seconds.
+    ///
+    /// # Errors
+    ///
+    /// See [`PeerError`].
+    async fn told(
+        &self,
+        session_id: SessionId,
+        number: u32,
+        limit: usize,
+    ) -> Result<Vec<Told>, PeerError>;
+}
+
+/// A process that is alone has nobody to tell.
+#[async_trait]
+impl Peers for Alone {
+    fn hand_over(&self, _session_id: SessionId, _seq: u32, _batch: PackedBatch) {}
+
+    fn nudge(&self, _nudge: Nudge) {}
+
+    async fn live(&self, _session_id: SessionId) -> Result<LiveAnswer, PeerError> {
+        Err(PeerError::Unreachable)
+    }
+
+    async fn told(
+        &self,
+        _session_id: SessionId,
+        _number: u32,
+        _limit: usize,
+    ) -> Result<Vec<Told>, PeerError> {
+        Err(PeerError::Unreachable)
+    }
 }

@@ -138,8 +138,14 @@ impl Service {
         }
     }
 
-    /// A batch is durable: what the store calls right after the commit, on its own thread.
+    /// A batch is durable: what the store calls right after the commit, on its own thread. Who acts for the session is
+    /// given it, here or on another node. Never waits.
     pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
-        self.registry().deliver(session_id, seq, batch);
+        let registry = self.registry();
+        if registry.acts_for(session_id) {
+            registry.deliver(session_id, seq, batch);
+        } else {
+            registry.inner().peers.hand_over(session_id, seq, batch);
+        }
     }
 }

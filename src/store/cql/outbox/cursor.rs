@@ -1,6 +1,6 @@
 //! The cursor of a session's messages: how far each is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use porchlight_actors::ports::{DeliveryRow, StoreResult};
@@ -58,6 +58,17 @@ impl Cursor {
                 _ => Index::None,
             },
         }
+    }
+
+    /// How often a message was tried.
+    pub(super) fn attempts(&self, number: u32) -> u32 {
+        self.steps.get(&number).map_or(0, |step| step.attempts)
+    }
+
+    /// Whether it knows of messages that wait and are not of these.
+    pub(super) fn waits_beside(&self, hinted: &BTreeSet<u32>) -> bool {
+        let mut waiting = self.steps.iter();
+        waiting.any(|(number, step)| step.state == State::Waiting && !hinted.contains(number))
     }
 
     /// Whether a request of this time is done with.
