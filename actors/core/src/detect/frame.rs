@@ -17,6 +17,8 @@ pub(super) struct Frame {
     pub has_push: bool,
     /// Somebody who walks away from a vehicle would be seen to: the body is measured, or the phone's own speed is good.
     pub sees_walk: bool,
+    /// A fix fell into the second.
+    pub has_fix: bool,
     /// Height over the session's reference, metres.
     pub height_m: Option<f32>,
     /// Slope of the height around it, m/s: filled in when the second is decoded.
@@ -51,6 +53,7 @@ const SEES_WALK: u8 = 4;
 const HAS_HEIGHT: u8 = 8;
 const HAS_SPEED: u8 = 16;
 const HAS_PUSH: u8 = 32;
+const HAS_FIX: u8 = 64;
 
 /// The value that `as` cuts to the nearest whole number: `f32::round` is a call where the processor has no instruction
 /// for it, and five of them would be a fifth of a second's cost.
@@ -74,6 +77,7 @@ impl KeptFrame {
             flags: flag(frame.has_body, HAS_BODY)
                 | flag(frame.has_steps, HAS_STEPS)
                 | flag(frame.has_push, HAS_PUSH)
+                | flag(frame.has_fix, HAS_FIX)
                 | flag(frame.sees_walk, SEES_WALK)
                 | flag(frame.height_m.is_some(), HAS_HEIGHT)
                 | flag(frame.speed_mps.is_some(), HAS_SPEED),
@@ -104,6 +108,7 @@ impl KeptFrame {
             has_steps: self.flags & HAS_STEPS != 0,
             has_push: self.flags & HAS_PUSH != 0,
             sees_walk: self.flags & SEES_WALK != 0,
+            has_fix: self.flags & HAS_FIX != 0,
             height_m: self.height_m(),
             rate_mps: f32::from(self.rate) / 1_000.0,
             rate_error_mps: f32::from(self.rate_error) / 1_000.0,

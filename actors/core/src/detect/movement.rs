@@ -63,6 +63,7 @@ impl Detector for MovementDetector {
             has_steps: gait.has_steps,
             has_push: self.ride.has_push(),
             sees_walk: gait.is_measured,
+            has_fix: window.fixes.iter().flatten().next().is_some(),
             height_m,
             rate_mps: 0.0,
             rate_error_mps: 0.0,

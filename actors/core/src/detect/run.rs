@@ -3,18 +3,17 @@
 use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
+use super::confidence::{self, Seen};
 use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, CONFIDENCE_BY_BODY,
-    CONFIDENCE_BY_POSITION, CONFIDENCE_EVIDENCE, CONFIDENCE_SPEED, CONFIDENCE_SPEED_MPS,
-    DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
-    PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
+    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, DOOR_STOP_MS_MAX,
+    DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX, PARKED_MOVE_MS_MIN,
+    PARKED_SEEN_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
     RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
     WALK_SPEED_MPS_MAX,
 };
 use super::decode::State;
 use super::floors::floors_of;
 use super::frame::Frame;
-use super::logistic;
 use crate::context::SessionContext;
 use crate::window::WINDOW_MS;
 
@@ -38,6 +37,8 @@ pub(super) struct Run {
     pub(super) seen_sec: u16,
     /// Seconds faster than anybody walks.
     pub(super) fast_sec: u16,
+    /// Seconds with a fix.
+    pub(super) fix_sec: u16,
     /// Height before it, at its end, and a little later.
     pub(super) from_m: Option<f32>,
     pub(super) to_m: Option<f32>,
@@ -84,6 +85,7 @@ impl Run {
             push_sec: u16::from(frame.has_push || !frame.has_body),
             seen_sec: u16::from(frame.sees_walk),
             fast_sec: u16::from(is_fast),
+            fix_sec: u16::from(frame.has_fix),
             from_m: before_m.or(frame.height_m),
             to_m: frame.height_m,
             path_m: frame.rate_mps.abs(),
@@ -199,6 +201,7 @@ impl Run {
         }
         self.push_sec = self.push_sec.saturating_add(later.push_sec);
         self.seen_sec = self.seen_sec.saturating_add(later.seen_sec);
+        self.fix_sec = self.fix_sec.saturating_add(later.fix_sec);
         self.path_m += later.path_m;
         self.rough_mps += later.rough_mps;
         self.ride_m += later.ride_m;
@@ -222,25 +225,16 @@ impl Run {
         }
     }
 
-    /// How sure it is: by what was measured, and how clearly it spoke for the state.
+    /// How sure it is.
     pub(super) fn confidence(&self) -> Confidence {
-        let state = self.state as usize;
         let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
-        let by = if self.is_by_body() {
-            CONFIDENCE_BY_BODY
-        } else {
-            CONFIDENCE_BY_POSITION
-        };
-        let clear = (self.evidence / seconds).clamp(0.0, 1.2) - 0.8;
-        let mut log_odds = by.get(state).copied().unwrap_or(0.0);
-        match self.state {
-            State::Drive => {
-                log_odds += CONFIDENCE_SPEED
-                    * (self.ground_m / seconds - CONFIDENCE_SPEED_MPS).clamp(-3.0, 6.0)
-            }
-            State::Ride | State::Climb => {}
-            State::Still | State::Walk => log_odds += CONFIDENCE_EVIDENCE * clear,
-        }
-        logistic(log_odds)
+        confidence::of(&Seen {
+            state: self.state,
+            seconds,
+            evidence: self.evidence / seconds,
+            fix_sec: self.fix_sec,
+            by_body: self.is_by_body(),
+            has_height: self.to_m.is_some(),
+        })
     }
 }
