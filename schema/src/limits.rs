@@ -184,8 +184,11 @@ pub const CURSOR_CHARS_MAX: usize = 256;
 
 // --- Keys (contract 1) ------------------------------------------------------------------------------------------
 
-/// A revocation is known on every node after this long: the age of a remembered look-up (contract 1).
-pub const KEY_REMEMBERED_MS_MAX: u64 = 30_000;
+/// A revocation holds on every node after this long, on connections that stay, too (contract 1).
+pub const REVOKED_MS_MAX: u64 = 30_000;
+/// How old a remembered look-up of a key may be: so that a stream that looks at its credential again from time to time,
+/// and finds what was remembered, still ends within [`REVOKED_MS_MAX`].
+pub const KEY_REMEMBERED_MS_MAX: u64 = 4_000;
 /// Look-ups that found a key and are remembered on one node.
 pub const KEYS_REMEMBERED_MAX: usize = 16_384;
 /// Look-ups that found none and are remembered on one node.
@@ -232,6 +235,8 @@ const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);
 const _: () = assert!(BODY_SILENCE_MS_MAX <= BODY_WHOLE_MS_MAX);
 const _: () = assert!(TENANT_EVENT_STREAMS_MAX <= NODE_EVENT_STREAMS_MAX);
 const _: () = assert!(2 * SOCKET_PING_MS < SOCKET_SILENCE_MS_MAX);
+const _: () = assert!(KEY_REMEMBERED_MS_MAX + SOCKET_PING_MS < REVOKED_MS_MAX);
+const _: () = assert!(KEY_REMEMBERED_MS_MAX + EVENTS_COMMENT_MS < REVOKED_MS_MAX);
 const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);
 const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
 const _: () = assert!(INGEST_BATCHES_MIN <= INGEST_BATCHES_START);
