@@ -5,6 +5,7 @@ macro_rules! say {
     ($($argument:tt)*) => { $crate::cli::write_line(format_args!($($argument)*)) };
 }
 
+mod check;
 mod client;
 mod demo;
 mod evaluate;
@@ -93,10 +94,23 @@ pub fn run(arguments: Arguments) -> ExitCode {
         // Whoever read the output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("porchlight: {error:#}");
+            eprintln!("porchlight: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error and its causes as one line. A cause that was quoted already is not said again: some libraries put their
+/// causes into their own text, too.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |told, cause| {
+        let cause = cause.to_string();
+        match told.as_str() {
+            "" => cause,
+            said if said.contains(&cause) => told,
+            _ => format!("{told}: {cause}"),
+        }
+    })
 }
 
 fn dispatch(command: Command) -> anyhow::Result<()> {
@@ -111,7 +125,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::CheckConfig(arguments) => {
-            arguments.load()?;
+            check::files_of(&arguments.load()?)?;
             say!("good")
         }
         Command::PrintConfig(arguments) => {

@@ -1,9 +1,11 @@
 //! Configuration: defaults, then a TOML file, then the environment (`PORCHLIGHT__SECTION__KEY`), then flags. A key
 //! that is not known is an error, whoever says it. `porchlight print-config` shows what it came to.
 
+mod cluster;
 mod cql;
 mod duration;
 mod environment;
+mod words;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -39,10 +41,12 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
     /// The public API (and the console).
+    #[serde(deserialize_with = "words::address")]
     pub listen: SocketAddr,
     /// Requests of one key; 0: no limit.
     pub rate_limit_per_second: u32,
     /// Metrics, health, the operators' API; never public.
+    #[serde(deserialize_with = "words::address")]
     pub ops_listen: SocketAddr,
     /// Threads that serve HTTP; 0: one for each core.
     pub workers: usize,
@@ -64,7 +68,7 @@ impl Default for Server {
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", try_from = "String")]
 pub enum StoreKind {
     /// A folder on this machine.
     #[default]
@@ -234,6 +238,9 @@ pub enum ConfigError {
     /// The file or a variable can't be read, or says what is not understood.
     #[error("configuration: {0}")]
     Read(#[from] config::ConfigError),
+    /// A folder was named in place of a file.
+    #[error("configuration: {0} is a folder, not a file")]
+    Folder(PathBuf),
     /// It is understood, but can't be.
     #[error("configuration: {key}: {detail}")]
     Invalid {
@@ -256,6 +263,9 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let mut builder = config::Config::builder();
         if let Some(file) = file {
+            if file.is_dir() {
+                return Err(ConfigError::Folder(file.to_path_buf()));
+            }
             builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
         }
         let config: Self = environment::over(builder, variables)?
@@ -275,12 +285,7 @@ impl Config {
         if self.store.kind == StoreKind::Cql {
             cql::check(self)?;
         }
-        if !self.cluster.advertise.is_empty() {
-            return invalid(
-                "cluster.advertise",
-                "this version runs one process on a keyspace: leave it empty",
-            );
-        }
+        cluster::check(self)?;
         if self.session.idle_timeout.as_millis() == 0 {
             return invalid("session.idle_timeout", "must be longer than 0");
         }
@@ -289,6 +294,9 @@ impl Config {
                 "session.max_duration",
                 "must not be shorter than session.idle_timeout",
             );
+        }
+        if self.store.retention.as_millis() == 0 {
+            return invalid("store.retention", "must be longer than 0");
         }
         if self.store.path.as_os_str().is_empty() {
             return invalid("store.path", "must name a folder");
@@ -382,7 +390,26 @@ mod tests {
                 .to_string()
                 .contains("lissten")
         );
-        assert!(load("[session]\nidle_timeout = \"soon\"", &[]).is_err());
+        for (toml, told) in [
+            (
+                "[session]\nidle_timeout = \"soon\"",
+                "not a duration such as 90s, 30m, 12h or 90d for key `session.idle_timeout`",
+            ),
+            (
+                "[store]\nkind = \"mysql\"",
+                "must be \"embedded\" or \"cql\" for key `store.kind`",
+            ),
+            (
+                "[server]\nlisten = \"localhost:8080\"",
+                "not an address and a port such as 127.0.0.1:8080 for key `server.listen`",
+            ),
+            ("[store]\nretention = \"0d\"", "store.retention"),
+        ] {
+            let error = load(toml, &[]).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+        let folder = Config::load_from(Some(&std::env::temp_dir()), std::iter::empty());
+        assert!(folder.unwrap_err().to_string().contains("is a folder"));
         assert!(
             load("[session]\nidle_timeout = \"13h\"", &[])
                 .unwrap_err()

@@ -33,9 +33,14 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// How often the store's folder is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
+/// What is logged, read from the words of `log.filter`.
+pub fn filter(words: &str) -> anyhow::Result<EnvFilter> {
+    EnvFilter::try_new(words).context("log.filter")
+}
+
 /// Logs from now on, one JSON object a line, by this filter.
 pub fn install_logs(filter: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(filter).context("log.filter")?;
+    let filter = self::filter(filter)?;
     let logs = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)

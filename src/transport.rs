@@ -12,7 +12,7 @@ pub mod guard;
 mod tls;
 pub mod url;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -346,6 +346,16 @@ async fn read_body(response: &mut reqwest::Response, deadline: Instant) -> Strin
     // A replaced byte is three bytes long.
     text.truncate(text.floor_char_boundary(ANSWER_KEPT_BYTES_MAX));
     text
+}
+
+/// Whether a file of the operator's has certificates that can be trusted.
+///
+/// # Errors
+///
+/// It can't be read, or holds none that can be used.
+pub fn check_trusted(file: &Path) -> Result<(), TransportError> {
+    tls::certificates_of(file)?;
+    Ok(())
 }
 
 /// Used by what shows when a certificate ends soon.

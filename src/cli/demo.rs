@@ -5,17 +5,19 @@ mod receiver;
 mod show;
 
 use std::cell::OnceCell;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::Context;
 use porchlight_bench::sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use porchlight_schema::time::TimestampMs;
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::{Client, Started};
 use crate::app::{self, Running};
 use crate::config::Config;
-use receiver::{Authority, Receiver};
+use receiver::{Authority, Receiver, Tally};
 use show::Shown;
 
 /// What is shown, in this order, and why it is of interest.
@@ -45,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     once: bool,
     /// The seed of the first delivery; the same seed shows the same deliveries.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 16)]
     seed: u64,
 }
 
@@ -69,7 +71,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let customer =
                 Customer::new(running, &running.secret_key, authority, "demo", 0).await?;
             let failing = Customer::new(running, &failing_key, authority, FAILING, 1).await?;
-            show_all(arguments, running, customer, failing).await
+            let mut ended = signal(SignalKind::terminate())?;
+            // Whenever it comes, the service ends in order and its folder goes.
+            tokio::select! {
+                shown = show_all(arguments, running, customer, failing) => shown,
+                stopped = tokio::signal::ctrl_c() => Ok(stopped?),
+                _ = ended.recv() => Ok(()),
+            }
         })
     })
 }
@@ -108,6 +116,7 @@ async fn show_all(
     }
     let played = Played::new(Kind::House, arguments.seed);
     failing.deliver_to_one_that_fails(&played).await?;
+    conclude(&customer, &failing)?;
     if arguments.once {
         return Ok(());
     }
@@ -129,10 +138,7 @@ async fn show_all(
         }
         Ok(())
     };
-    tokio::select! {
-        ended = going_on => ended,
-        stopped = tokio::signal::ctrl_c() => Ok(stopped?),
-    }
+    going_on.await
 }
 
 fn introduce(running: &Running, receiver: &str) -> anyhow::Result<()> {
@@ -143,10 +149,28 @@ fn introduce(running: &Running, receiver: &str) -> anyhow::Result<()> {
     )?;
     say!("  API        {}", running.url)?;
     say!("  console    {}/console", running.url)?;
-    say!("  operators  {}/metrics", running.ops_url)?;
+    say!("  operators  {}", running.ops_url)?;
     say!("  webhooks   to {receiver}, a receiver of this demo")?;
     say!("  key        {}", running.secret_key)?;
+    say!("")?;
+    say!("The phones are simulated; all that follows is what the service made of what they sent.")?;
+    say!("  ┌ an event begins   └ it is over   · seen as a whole   with the confidence in it")?;
+    say!("  ⇐ a webhook, as its receiver sees it   ⇒ the insight, as the customer reads it")?;
     say!("")
+}
+
+/// How it went, in a line.
+fn conclude(customer: &Customer, failing: &Customer) -> anyhow::Result<()> {
+    let [one, other] = [customer, failing].map(|customer| &customer.receiver.tally);
+    let sum =
+        |count: fn(&Tally) -> &AtomicU32| count(one).load(Relaxed) + count(other).load(Relaxed);
+    say!(
+        "{} deliveries. {} webhooks received, {} with a good signature; {} of them refused and sent again.",
+        KINDS.len() + 1,
+        sum(|tally| &tally.received),
+        sum(|tally| &tally.signed),
+        sum(|tally| &tally.refused),
+    )
 }
 
 /// A delivery that never happened, as if it had ended just now.

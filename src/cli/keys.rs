@@ -1,10 +1,11 @@
 //! `porchlight keys`: by the server that has the store, or, when none runs, on the store itself.
 
+use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
 use porchlight_actors::ports::Clock;
 
-use super::ConfigArguments;
-use crate::config::{Config, HumanDuration};
+use super::{ConfigArguments, check};
+use crate::config::{Config, HumanDuration, StoreKind};
 use crate::keys::{CreatedKey, KeyDesk, KeyOrder, ListedKey};
 use crate::ops::client::OpsClient;
 use crate::store::OpenStore;
@@ -129,6 +130,9 @@ fn create(
     expires: Option<HumanDuration>,
 ) -> anyhow::Result<CreatedKey> {
     let expires_ms = expires.map(HumanDuration::as_millis);
+    if expires_ms == Some(0) {
+        bail!("--expires must be longer than 0");
+    }
     let (env, kind) = (env.as_str(), kind.as_str());
     match OpsClient::of(config)? {
         Some(server) => {
@@ -151,16 +155,31 @@ fn create(
 fn list(config: &Config) -> anyhow::Result<Vec<ListedKey>> {
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.list_keys().await }),
-        None => with_store(config, async |desk| Ok(desk.list().await?)),
+        None => {
+            has_store(config)?;
+            with_store(config, async |desk| Ok(desk.list().await?))
+        }
     }
 }
 
 fn revoke(config: &Config, id: &str) -> anyhow::Result<ListedKey> {
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.revoke_key(id).await }),
-        None => with_store(config, async |desk| {
-            Ok(desk.revoke(id, SystemClock.now()).await?)
-        }),
+        None => {
+            has_store(config)?;
+            with_store(config, async |desk| {
+                Ok(desk.revoke(id, SystemClock.now()).await?)
+            })
+        }
+    }
+}
+
+/// Keys that are looked for must be somewhere; the first key may be made before the server is started for the first
+/// time.
+fn has_store(config: &Config) -> anyhow::Result<()> {
+    match config.store.kind {
+        StoreKind::Embedded => check::is_store(&config.store.path),
+        StoreKind::Cql => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use porchlight_actors::ports::{Outbox, SecretSeal};
 
-use super::ConfigArguments;
+use super::{ConfigArguments, check};
 use crate::config::StoreKind;
 use crate::ops::client::OpsClient;
 use crate::secrets::SecretVault;
@@ -31,6 +31,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if config.store.kind != StoreKind::Cql {
         bail!("the configuration must be the one to be used afterwards, with store.kind = \"cql\"");
     }
+    check::is_store(&arguments.from)?;
     if OpsClient::of(&config)?.is_some() {
         bail!("a server runs with this configuration: stop it first");
     }

@@ -3,8 +3,8 @@
 use anyhow::bail;
 use clap::Subcommand;
 
-use super::ConfigArguments;
-use crate::config::Config;
+use super::{ConfigArguments, check};
+use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
 use crate::secrets::{Rewrapped, SecretVault};
 use crate::store::OpenStore;
@@ -51,8 +51,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn rewrap(config: &Config) -> anyhow::Result<Rewrapped> {
+    let server = OpsClient::of(config)?;
+    if server.is_none() && config.store.kind == StoreKind::Embedded {
+        check::is_store(&config.store.path)?;
+    }
     let vault = SecretVault::new(&SecretKeys::of(config)?);
-    let Some(server) = OpsClient::of(config)? else {
+    let Some(server) = server else {
         return super::block_on(async move {
             let store = OpenStore::beside(config).await?;
             let report = vault.rewrap(store.outbox().as_ref()).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use super::ConfigArguments;
+use super::{ConfigArguments, check};
 use crate::app;
 use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
@@ -18,10 +18,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     config: ConfigArguments,
     /// Overrides `server.listen`.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
     /// Overrides `server.ops_listen`.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     ops_listen: Option<SocketAddr>,
     /// Overrides `store.path`.
     #[arg(long, value_name = "FOLDER")]
@@ -97,6 +97,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.backup(&to).await }),
         None => {
+            check::is_store(&config.store.path)?;
             let store = EmbeddedStore::open_alone(&config.store.path)
                 .context("the store can't be opened")?;
             let copied = store.backup(&to).context("the store can't be copied");

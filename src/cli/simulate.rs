@@ -1,5 +1,6 @@
 //! `porchlight simulate`: a fleet of simulated phones against a running service, for load and for looking.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,8 +24,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 20)]
     deliveries: u32,
     /// How many of them at once.
-    #[arg(long, default_value_t = 10)]
-    phones: usize,
+    #[arg(long, default_value = "10")]
+    phones: NonZeroUsize,
     /// Only of this kind; a name as `demo` prints it.
     #[arg(long)]
     kind: Option<String>,
@@ -52,7 +53,7 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
         ),
         None => None,
     };
-    let phones = Arc::new(Semaphore::new(arguments.phones.max(1)));
+    let phones = Arc::new(Semaphore::new(arguments.phones.get()));
     let mut running = tokio::task::JoinSet::new();
     for number in 0..arguments.deliveries {
         let phone = Arc::clone(&phones).acquire_owned().await?;

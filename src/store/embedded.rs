@@ -112,6 +112,12 @@ impl EmbeddedStore {
 }
 
 impl EmbeddedStore {
+    /// Whether a store has been made in this folder.
+    #[must_use]
+    pub fn is_in(path: &Path) -> bool {
+        path.join(ENGINE_FOLDER).is_dir()
+    }
+
     /// Opens the store where there are no sessions to run: for commands beside a server that is down. A failure of its
     /// writer is answered to whoever waits.
     ///

@@ -28,6 +28,9 @@ pub enum SecretsError {
     /// A file can't be read or made.
     #[error("key file {0} can't be used")]
     Io(PathBuf, #[source] io::Error),
+    /// There is no folder for the store, and none can be made.
+    #[error("store.path: the folder {0} can't be made")]
+    Folder(PathBuf, #[source] io::Error),
     /// A file does not hold a key.
     #[error("key file {0} does not hold {digits} hexadecimal digits", digits = 2 * KEY_BYTES)]
     Malformed(PathBuf),
@@ -93,7 +96,8 @@ impl SecretKeys {
     pub fn beside_store(folder: &Path) -> Result<Self, SecretsError> {
         let file = folder.join(NAME);
         let io = |error| SecretsError::Io(file.clone(), error);
-        std::fs::create_dir_all(folder).map_err(io)?;
+        std::fs::create_dir_all(folder)
+            .map_err(|error| SecretsError::Folder(folder.to_path_buf(), error))?;
         if !file.try_exists().map_err(io)? {
             make(folder, &file).map_err(io)?;
         }

@@ -105,27 +105,33 @@ impl ServerCertVerifier for Watching {
     }
 }
 
+/// The certificates of a file of the operator's.
+pub(super) fn certificates_of(path: &Path) -> Result<RootCertStore, TrustError> {
+    let shown = path.display().to_string();
+    let file_error = |source| TrustError::File {
+        path: shown.clone(),
+        source,
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(path).map_err(file_error)?;
+    let certificates: Result<Vec<_>, _> = certificates.collect();
+    match roots.add_parsable_certificates(certificates.map_err(file_error)?) {
+        (0, _) => Err(TrustError::Empty(shown)),
+        _ => Ok(roots),
+    }
+}
+
 /// The client's side of TLS: the system's trusted certificates and those of `extra_ca_file`, HTTP/2 before HTTP/1.1.
 pub(super) fn client_config(
     extra_ca_file: Option<&Path>,
     ends: CertificateEnds,
 ) -> Result<ClientConfig, TrustError> {
-    let mut roots = RootCertStore::empty();
+    let mut roots = match extra_ca_file {
+        Some(path) => certificates_of(path)?,
+        None => RootCertStore::empty(),
+    };
     // A certificate of the system's that can't be used is no reason not to start: the others may do.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(path) = extra_ca_file {
-        let shown = path.display().to_string();
-        let file_error = |source| TrustError::File {
-            path: shown.clone(),
-            source,
-        };
-        let certificates = CertificateDer::pem_file_iter(path).map_err(file_error)?;
-        let certificates: Result<Vec<_>, _> = certificates.collect();
-        let (added, _) = roots.add_parsable_certificates(certificates.map_err(file_error)?);
-        if added == 0 {
-            return Err(TrustError::Empty(shown));
-        }
-    }
     if roots.is_empty() {
         return Err(TrustError::NoRoots);
     }

@@ -50,32 +50,39 @@ impl Target {
         }
         let behind_scheme = text.split_once("://").ok_or(UrlRefused::Syntax)?.1;
         let authority = behind_scheme.split(['/', '?', '#']).next();
-        let authority = authority.filter(|authority| !authority.is_empty());
+        let authority = authority
+            .filter(|authority| !authority.is_empty())
+            .ok_or(UrlRefused::Syntax)?;
         // `https://@host` has an empty user name, which the parsed form no longer shows.
-        if authority.ok_or(UrlRefused::Syntax)?.contains('@')
-            || !url.username().is_empty()
-            || url.password().is_some()
-        {
+        if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
             return Err(UrlRefused::UserInfo);
         }
         if url.fragment().is_some() {
             return Err(UrlRefused::Fragment);
         }
         let port = url.port_or_known_default().ok_or(UrlRefused::Syntax)?;
-        let host = Self::read_host(&url, allowed)?;
+        let named = authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, _)| host);
+        let has_dot =
+            named.ends_with(['.', '。', '．', '｡']) || named.to_ascii_lowercase().ends_with("%2e");
+        let host = Self::read_host(&url, has_dot, allowed)?;
         Ok(Self { url, host, port })
     }
 
-    fn read_host(url: &Url, allowed: &[Cidr]) -> Result<Host, UrlRefused> {
+    fn read_host(url: &Url, has_dot: bool, allowed: &[Cidr]) -> Result<Host, UrlRefused> {
         let text = url.host_str().ok_or(UrlRefused::Syntax)?;
         let bare = text
             .strip_prefix('[')
             .and_then(|text| text.strip_suffix(']'));
         if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
-            return if is_permitted(address, Origin::Literal, allowed) {
-                Ok(Host::Literal(address))
-            } else {
+            return if !is_permitted(address, Origin::Literal, allowed) {
                 Err(UrlRefused::Address)
+            } else if has_dot {
+                // The parsed form no longer shows it.
+                Err(UrlRefused::TrailingDot)
+            } else {
+                Ok(Host::Literal(address))
             };
         }
         if text.ends_with('.') {
@@ -197,6 +204,15 @@ mod tests {
         ] {
             let target = Target::parse(&format!("https://{host}:8443/"), &allowed).unwrap();
             assert_eq!(target.host, Host::Literal(address.parse().unwrap()));
+        }
+        for dotted in [
+            "127.0.0.1.",
+            "127.0.0.1.:8443",
+            "2130706433.",
+            "127.0.0.1。",
+        ] {
+            let dotted = Target::parse(&format!("https://{dotted}/"), &allowed);
+            assert_eq!(dotted.unwrap_err(), UrlRefused::TrailingDot);
         }
         let mapped = Target::parse("https://[::ffff:127.0.0.1]/", &allowed);
         assert_eq!(mapped.unwrap_err(), UrlRefused::Address);

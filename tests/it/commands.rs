@@ -50,6 +50,80 @@ fn a_configuration_is_checked_and_printed() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("idle_timeuot"));
 }
 
+/// The exit code, and what was said on standard error.
+fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let output = porchlight()
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), told)
+}
+
+#[test]
+fn a_configuration_that_names_a_file_that_is_not_there_is_not_good() {
+    for (variable, key) in [
+        (
+            "PORCHLIGHT__WEBHOOK__EXTRA_CA_FILE",
+            "webhook.extra_ca_file",
+        ),
+        ("PORCHLIGHT__SECRETS__KEY_FILES", "secrets.key_files"),
+    ] {
+        let (code, told) = refused(&["check-config"], &[(variable, "/nowhere/file")]);
+        assert_eq!(code, Some(1), "{told}");
+        assert!(
+            told.contains(key) && told.contains("/nowhere/file"),
+            "{told}"
+        );
+    }
+    let (code, told) = refused(&["check-config"], &[("PORCHLIGHT__LOG__FILTER", "=!")]);
+    assert!(code == Some(1) && told.contains("log.filter"), "{told}");
+}
+
+#[test]
+fn what_is_wrong_is_said_once() {
+    for (variable, value, told_once) in [
+        (
+            "PORCHLIGHT__SERVER__LISSTEN",
+            "1",
+            "unknown field `lissten`",
+        ),
+        (
+            "PORCHLIGHT__SESSION__IDLE_TIMEOUT",
+            "soon",
+            "for key `session.idle_timeout`",
+        ),
+    ] {
+        let (code, told) = refused(&["check-config"], &[(variable, value)]);
+        assert_eq!(code, Some(1), "{told}");
+        assert_eq!(told.matches(told_once).count(), 1, "{told}");
+    }
+}
+
+#[test]
+fn commands_that_read_a_store_make_none() {
+    let folder = Folder::new();
+    let nowhere = folder.path().join("nowhere");
+    let copy = folder.path().join("copy");
+    for arguments in [
+        &["keys", "list"][..],
+        &["keys", "revoke", "key_1"],
+        &["secrets", "rewrap"],
+        &["backup", copy.to_str().unwrap()],
+    ] {
+        let path = nowhere.to_str().unwrap();
+        let (code, told) = refused(arguments, &[("PORCHLIGHT__STORE__PATH", path)]);
+        assert_eq!(code, Some(1), "{arguments:?}");
+        assert!(
+            told.contains("there is no store in") && told.contains(path),
+            "{arguments:?}: {told}"
+        );
+        assert!(!nowhere.exists() && !copy.exists(), "{arguments:?}");
+    }
+}
+
 #[test]
 fn the_sample_configuration_names_every_key_with_its_default() {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/porchlight.toml");
@@ -234,10 +308,16 @@ fn the_demo_shows_its_deliveries_and_ends() {
     ] {
         assert!(shown.contains(word), "{word} in:\n{shown}");
     }
-    let hooks: Vec<_> = shown.lines().filter(|line| line.contains("⇐")).collect();
+    let hooks: Vec<_> = shown
+        .lines()
+        .filter(|line| line.contains("⇐ webhook of"))
+        .collect();
     // Three of each of eight deliveries, and of the ninth three and the one that failed.
     assert_eq!(hooks.len(), 28, "{hooks:#?}");
     assert!(hooks.iter().all(|line| line.contains("signature good")));
+    assert!(shown.ends_with(
+        "9 deliveries. 28 webhooks received, 28 with a good signature; 1 of them refused and sent again.\n"
+    ));
     let failed = shown.find("answered 503").unwrap();
     let waits = shown.find("is retrying: cause status, status 503").unwrap();
     let again = shown.find("try 2").unwrap();

@@ -199,7 +199,7 @@ fn retry_many() -> Value {
     )
     .json_body(
         "RetryOrder",
-        true,
+        false,
         one("day", json!({ "from": "2026-11-20T00:00:00.000Z", "dryRun": true })),
     )
     .json_answer(

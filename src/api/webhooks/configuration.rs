@@ -63,7 +63,7 @@ struct TestView {
 }
 
 /// The body, which may be left out altogether.
-async fn optional_body(call: &mut Call) -> Result<Value, Problem> {
+pub(super) async fn optional_body(call: &mut Call) -> Result<Value, Problem> {
     let headers = call.headers();
     let length = headers.get(CONTENT_LENGTH);
     let is_absent = length.is_none_or(|length| length == "0")

@@ -13,11 +13,11 @@ use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::body::Limits;
 use super::super::call::{self, Call};
-use super::super::fields::{self, Faults, Fields};
+use super::super::fields::{Faults, Fields};
 use super::super::problem::{Code, Problem};
 use super::super::query::{self, Query};
+use super::configuration::optional_body;
 use super::{EVENTS, webhooks};
 
 /// The names of where a delivery stands.
@@ -237,8 +237,7 @@ pub(super) async fn retry_many(mut call: Call) -> Result<HttpResponse, Problem> 
     let tenant = call.secret().await?;
     call.accepts_json()?;
     let webhooks = webhooks(&call)?;
-    let body = call.body(Limits::REQUEST).await?;
-    let value = fields::parse(&body)?;
+    let value = optional_body(&mut call).await?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
     let status = root.closed("status", &STATUSES, &mut faults);

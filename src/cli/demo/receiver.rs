@@ -2,6 +2,7 @@
 //! It checks each signature as a customer should and shows what came.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -70,6 +71,27 @@ pub(super) struct Receiver {
     pub(super) turn: Arc<Mutex<()>>,
     secret: Arc<OnceLock<String>>,
     received: mpsc::Receiver<Received>,
+    pub(super) tally: Arc<Tally>,
+}
+
+/// What a receiver has seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// Requests.
+    pub(super) received: AtomicU32,
+    /// Those of them whose signature was good.
+    pub(super) signed: AtomicU32,
+    /// Those of them that were refused.
+    pub(super) refused: AtomicU32,
+}
+
+impl Tally {
+    fn count(&self, message: &Received) {
+        self.received.fetch_add(1, Relaxed);
+        self.signed.fetch_add(u32::from(message.is_signed), Relaxed);
+        self.refused
+            .fetch_add(u32::from(message.status != 200), Relaxed);
+    }
 }
 
 impl Receiver {
@@ -86,11 +108,14 @@ impl Receiver {
         let (told, received) = mpsc::channel(KEPT_MAX);
         let turn = Arc::<Mutex<()>>::default();
         let (known, writing) = (Arc::clone(&secret), Arc::clone(&turn));
+        let tally = Arc::<Tally>::default();
+        let counting = Arc::clone(&tally);
         let left = Arc::new(tokio::sync::Semaphore::new(failing));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, left) = (acceptor.clone(), Arc::clone(&left));
                 let (secret, told, turn) = (Arc::clone(&known), told.clone(), Arc::clone(&writing));
+                let tally = Arc::clone(&counting);
                 // A connection that breaks is the sender's to make anew.
                 tokio::spawn(async move {
                     let mut stream = acceptor.accept(stream).await?;
@@ -103,6 +128,7 @@ impl Receiver {
                             Err(_) => 200,
                         };
                         let message = request.received(secret.get(), status);
+                        tally.count(&message);
                         {
                             let _turn = turn.lock().await;
                             message.show(customer)?;
@@ -119,6 +145,7 @@ impl Receiver {
             turn,
             secret,
             received,
+            tally,
         })
     }
 

@@ -396,20 +396,3 @@ pub(super) const VISIT_STRIDE_MS: u32 = 5_000;
 pub(super) const VISIT_NEAR_MS: u32 = 12000;
 /// A stay this near to the address, metres, may be the drop-off: the way after it is the way to the vehicle.
 pub(super) const RETURN_NEAR_M: f32 = 35.0;
-
-// --- Confidence of the movement track ---------------------------------------------------------------------------
-// Log-odds, by state: still, walk, climb, ride, drive. Fitted to the share of the detections on the recordings that match
-// a label, by state and by what was measured.
-
-/// Where the body was measured.
-pub(super) const CONFIDENCE_BY_BODY: [f32; 5] = [3.2, 2.6, 2.2, 3.4, 2.8];
-/// Where positions and pressure are all there is.
-pub(super) const CONFIDENCE_BY_POSITION: [f32; 5] = [0.2, 0.4, 0.3, 2.4, 1.2];
-/// Stairs that only the stride told: research 2.4 asks for little.
-pub(super) const CONFIDENCE_BY_STRIDE: f32 = 0.4;
-/// For each unit of mean evidence a second over 0.8, of staying and walking.
-pub(super) const CONFIDENCE_EVIDENCE: f32 = 1.2;
-/// For each m/s of mean speed over [`CONFIDENCE_SPEED_MPS`], of driving.
-pub(super) const CONFIDENCE_SPEED: f32 = 0.15;
-/// Mean speed of a delivery drive between stops, m/s.
-pub(super) const CONFIDENCE_SPEED_MPS: f32 = 5.0;

@@ -3,19 +3,18 @@
 use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
+use super::confidence::{self, Seen};
 use super::constants::{
     CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN,
-    CONFIDENCE_BY_BODY, CONFIDENCE_BY_POSITION, CONFIDENCE_BY_STRIDE, CONFIDENCE_EVIDENCE,
-    CONFIDENCE_SPEED, CONFIDENCE_SPEED_MPS, DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN,
-    FAST_SECONDS_SHARE, LANDING_MS_MAX, PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN,
-    PARKED_UNSTEADY_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
-    RIDE_UNDER_SKY_HEIGHT_M_MIN, RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN,
-    STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
+    DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
+    PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_UNSTEADY_MS_MIN,
+    PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN, RIDE_UNDER_SKY_HEIGHT_M_MIN,
+    RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
+    WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
 };
 use super::decode::State;
 use super::floors::floors_of;
 use super::frame::Frame;
-use super::logistic;
 use crate::context::SessionContext;
 use crate::window::WINDOW_MS;
 
@@ -304,26 +303,16 @@ impl Run {
         }
     }
 
-    /// How sure it is: by what was measured, and how clearly it spoke for the state.
+    /// How sure it is.
     pub(super) fn confidence(&self) -> Confidence {
-        let state = self.state as usize;
         let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
-        let by = if self.is_by_body() {
-            CONFIDENCE_BY_BODY
-        } else {
-            CONFIDENCE_BY_POSITION
-        };
-        let clear = (self.evidence / seconds).clamp(0.0, 1.2) - 0.8;
-        let mut log_odds = by.get(state).copied().unwrap_or(0.0);
-        match self.state {
-            State::Drive => {
-                log_odds += CONFIDENCE_SPEED
-                    * (self.ground_m / seconds - CONFIDENCE_SPEED_MPS).clamp(-3.0, 6.0)
-            }
-            State::Climb if self.to_m.is_none() => log_odds = CONFIDENCE_BY_STRIDE,
-            State::Ride | State::Climb => {}
-            State::Still | State::Walk => log_odds += CONFIDENCE_EVIDENCE * clear,
-        }
-        logistic(log_odds)
+        confidence::of(&Seen {
+            state: self.state,
+            seconds,
+            evidence: self.evidence / seconds,
+            fix_sec: self.fix_sec,
+            by_body: self.is_by_body(),
+            has_height: self.to_m.is_some(),
+        })
     }
 }

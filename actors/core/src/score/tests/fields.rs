@@ -262,6 +262,37 @@ fn times_at_the_building_are_those_of_the_way() {
     );
 }
 
+/// A phone that sends nothing while it stands has not gone in.
+#[test]
+fn standing_before_a_building_is_not_going_in() {
+    let stands = |mut phone: Phone| {
+        phone.frugal = true;
+        let phone = come(floor(phone, 3))
+            .walk(0.0, -30.0)
+            .walk(0.0, -15.0)
+            .stay(25);
+        let phone = phone
+            .walk(0.0, -8.0)
+            .go_in()
+            .walk(0.0, 2.0)
+            .climb(9.0, false);
+        let phone = phone
+            .walk(8.0, 2.0)
+            .stay(35)
+            .walk(0.0, 2.0)
+            .climb(-9.0, false);
+        go(phone.walk(0.0, -8.0).come_out().walk(0.0, -30.0))
+    };
+    each("stands", stands, |name, _, scored| {
+        let way = scored.score.metrics.time_from_entrance_to_door_sec;
+        assert!(
+            way.is_some_and(|way| (way - 45.0).abs() <= 6.0),
+            "{name}: {way:?} {:?}",
+            scored.score.events
+        );
+    });
+}
+
 #[test]
 fn a_wait_for_the_elevator_is_no_time_at_the_door() {
     let waits = |phone: Phone| {

@@ -170,3 +170,21 @@ fn honest_phones_are_not_accused() {
         }
     }
 }
+
+#[test]
+fn a_soft_car_accuses_nobody_who_walks_in_step_with_the_positions() {
+    for error in [Error::None, Error::Dice, Error::Wander] {
+        let mut phone = Phone::new(error, 23);
+        phone.soft = true;
+        for score in [
+            house(phone.clone()).score(),
+            flat(floor(phone, 4), 12.0, true).score(),
+        ] {
+            assert!(
+                score.summary.fraud_score < 0.2 && !score.summary.suspicious_behavior,
+                "{error:?}: {:#?}",
+                about(&score, "fraudScore").collect::<Vec<_>>()
+            );
+        }
+    }
+}

@@ -54,6 +54,10 @@ pub(super) struct Phone {
     pub(super) mock: bool,
     /// The body lies on a table, whatever the positions do.
     pub(super) lies: bool,
+    /// The car is so soft that nothing is felt in it.
+    pub(super) soft: bool,
+    /// Sends no fix while it stays where it is.
+    pub(super) frugal: bool,
     /// Seconds after the last sample at which the session ends.
     pub(super) ends_after: f64,
     pub(super) timed_out: bool,
@@ -78,6 +82,8 @@ impl Phone {
             start: json!({ "address": { "line1": "1 Street", "city": "Town", "country": "DE", "lat": LAT, "lng": LNG } }),
             mock: false,
             lies: false,
+            soft: false,
+            frugal: false,
             ends_after: 0.0,
             timed_out: false,
             pod: false,
@@ -125,7 +131,9 @@ impl Phone {
     }
 
     fn second(&mut self, gait: Gait, speed_mps: f64) {
-        self.locate(speed_mps);
+        if speed_mps > 0.0 || !self.frugal {
+            self.locate(speed_mps);
+        }
         let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0) + 0.01 * self.chance();
         self.say("pressure", json!({ "hPa": hpa }));
         let gait = if self.lies { Gait::Rests } else { gait };
@@ -138,7 +146,7 @@ impl Phone {
             Gait::Walks => (2.0, 0.0),
             Gait::Climbs => (2.3, 0.0),
             Gait::Rides { pushes } => (0.06, pushes),
-            Gait::Drives => (0.5, 0.0),
+            Gait::Drives => (if self.soft { 0.04 } else { 0.5 }, 0.0),
         };
         let spread = spread * (1.0 + 0.1 * self.chance());
         let cadence = if walks { 1.8 } else { 0.0 };

@@ -1,0 +1,45 @@
+//! `porchlight check-config`, beyond what reading the configuration says: the files that it names, and the filter.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use crate::config::{Config, StoreKind};
+use crate::store::EmbeddedStore;
+use crate::store::secrets::SecretKeys;
+use crate::{telemetry, transport};
+
+/// Whether what the configuration names is there and can be read, as `serve` would find it.
+pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
+    telemetry::filter(&config.log.filter)?;
+    if !config.secrets.key_files.is_empty() {
+        SecretKeys::load(&config.secrets.key_files).context("secrets.key_files")?;
+    }
+    if let Some(file) = config.webhook.extra_ca_file() {
+        transport::check_trusted(&file).context("webhook.extra_ca_file")?;
+    }
+    if config.store.kind == StoreKind::Cql {
+        let cql = &config.store.cql;
+        for (key, file) in [
+            ("store.cql.password_file", &cql.password_file),
+            ("store.cql.ca_file", &cql.ca_file),
+            ("store.cql.certificate_file", &cql.certificate_file),
+            ("store.cql.key_file", &cql.key_file),
+        ] {
+            if !file.as_os_str().is_empty() {
+                std::fs::read(file)
+                    .with_context(|| format!("{key}: {} can't be read", file.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a folder without an embedded store, where a command reads what is there: it would make an empty one, and
+/// say that all went well.
+pub(super) fn is_store(folder: &Path) -> anyhow::Result<()> {
+    if EmbeddedStore::is_in(folder) {
+        return Ok(());
+    }
+    bail!("there is no store in {}", folder.display())
+}

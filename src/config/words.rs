@@ -1,0 +1,31 @@
+//! Values of the configuration that are words, read so that an error says what would be right.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Deserializer, de};
+
+use super::StoreKind;
+
+/// The word names no kind of store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be \"embedded\" or \"cql\"")]
+pub struct StoreKindError;
+
+impl TryFrom<String> for StoreKind {
+    type Error = StoreKindError;
+
+    fn try_from(word: String) -> Result<Self, StoreKindError> {
+        match word.as_str() {
+            "embedded" => Ok(Self::Embedded),
+            "cql" => Ok(Self::Cql),
+            _ => Err(StoreKindError),
+        }
+    }
+}
+
+/// An address to listen on. A name is none: it may lead to several.
+pub(super) fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse()
+        .map_err(|_| de::Error::custom("not an address and a port such as 127.0.0.1:8080"))
+}
