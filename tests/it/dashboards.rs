@@ -13,11 +13,15 @@ use crate::receiver::{Authority, OK, Receiver};
 use crate::server::{Folder, Server, block_on, http, porchlight, successful};
 
 /// Panels that may be empty, and why.
-const MAY_BE_EMPTY: [(&str, &str); 2] = [
+const MAY_BE_EMPTY: [(&str, &str); 3] = [
     ("Alerts", "no alert fires while all is well"),
     (
         "Time of a request between nodes",
         "a process that is alone asks nobody",
+    ),
+    (
+        "Time to take shards up",
+        "a process that is alone has all from the start",
     ),
 ];
 /// Metrics of Prometheus itself, and of the process, that the pages use.
