@@ -135,11 +135,21 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// The process's number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal, such as `-STOP`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
     /// SIGTERM; does not wait.
     pub(crate) fn terminate(&self) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
-        assert!(sent.success());
+        self.signal("-TERM");
     }
 
     /// Waits until the process has ended, at most so long.

@@ -28,6 +28,7 @@ struct Service {
     binary: PathBuf,
     folder: PathBuf,
     ops_address: SocketAddr,
+    variables: Vec<(String, String)>,
 }
 
 impl Service {
@@ -41,6 +42,7 @@ impl Service {
             .arg("serve")
             .arg("--config")
             .arg(self.config_path())
+            .envs(self.variables.iter().cloned())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
@@ -86,6 +88,18 @@ impl Server {
     ///
     /// Where it does not come up within a minute.
     pub async fn service(binary: &Path) -> anyhow::Result<Self> {
+        Self::service_with(binary, &[]).await
+    }
+
+    /// The same with these variables of its configuration, such as `PORCHLIGHT__STORE__KIND`.
+    ///
+    /// # Errors
+    ///
+    /// Where it does not come up within a minute.
+    pub async fn service_with(
+        binary: &Path,
+        variables: &[(String, String)],
+    ) -> anyhow::Result<Self> {
         let (address, ops_address) = (free_address()?, free_address()?);
         let folder = std::env::temp_dir().join(format!(
             "porchlight-load-{}-{}",
@@ -97,6 +111,7 @@ impl Server {
             binary: binary.to_path_buf(),
             folder,
             ops_address,
+            variables: variables.to_vec(),
         };
         let config = format!(
             "[server]\nlisten = \"{address}\"\nops_listen = \"{ops_address}\"\nrate_limit_per_second = 10000000\n[store]\npath = {:?}\n",
