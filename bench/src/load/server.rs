@@ -10,8 +10,8 @@ use anyhow::{Context, ensure};
 use super::http::Connection;
 use super::target::Target;
 
-/// How long a server may take to come up.
-const UP_WITHIN: Duration = Duration::from_secs(60);
+/// How long a server may take to come up. Generous, for a machine that is busy.
+const UP_WITHIN: Duration = Duration::from_secs(240);
 
 /// A process that ends with its handle, and the folder that it works in.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where it does not come up within a minute.
+    /// Where it does not come up within four minutes.
     pub async fn floor(binary: &Path) -> anyhow::Result<Self> {
         let address = free_address()?;
         let child = Command::new(binary)
@@ -86,7 +86,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where it does not come up within a minute.
+    /// Where it does not come up within four minutes.
     pub async fn service(binary: &Path) -> anyhow::Result<Self> {
         Self::service_with(binary, &[]).await
     }
@@ -95,7 +95,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where it does not come up within a minute.
+    /// Where it does not come up within four minutes.
     pub async fn service_with(
         binary: &Path,
         variables: &[(String, String)],
@@ -135,7 +135,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where it does not come up within a minute, or is no service.
+    /// Where it does not come up within four minutes, or is no service.
     pub async fn kill_and_start(&mut self) -> anyhow::Result<Duration> {
         let service = self.service.as_ref().context("it is no service")?;
         self.child.kill()?;
