@@ -23,7 +23,7 @@ use scylla::client::session_builder::SessionBuilder;
 /// The server's version, as in `pom.xml`.
 const FOLDER: &str = "cassandra-5.0.6";
 /// A start that takes longer has failed. Generous, for a machine that is busy.
-const START_WITHIN: Duration = Duration::from_secs(240);
+const START_WITHIN: Duration = Duration::from_secs(600);
 /// What Java 17 must be told so that Cassandra can use it: `--add-exports`, each of `=ALL-UNNAMED`.
 const EXPORTS: &str = "java.base/jdk.internal.misc java.base/jdk.internal.ref java.base/java.lang.ref \
     java.base/sun.nio.ch java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry \

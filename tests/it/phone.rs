@@ -1,7 +1,7 @@
 //! Phones that send simulated deliveries and never give up.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use porchlight_bench::sim::{Delivery, Kind, ParameterSet, Scenario};
@@ -62,8 +62,20 @@ pub(crate) struct Tally {
     pub(crate) unreachable: AtomicU64,
     /// Begun, and not answered.
     pub(crate) unanswered: AtomicU64,
+    /// Why not, of the first few.
+    pub(crate) reasons: Mutex<Vec<String>>,
     /// The longest that one took until it was answered, all tries together, in milliseconds.
     pub(crate) slowest_ms: AtomicU64,
+}
+
+impl Tally {
+    fn note(&self, path: &str, began: Instant, error: &reqwest::Error) {
+        const KEPT_MAX: usize = 8;
+        let mut reasons = self.reasons.lock().unwrap();
+        if reasons.len() < KEPT_MAX {
+            reasons.push(format!("{path} after {:?}: {error:?}", began.elapsed()));
+        }
+    }
 }
 
 /// Speaks to the service with a secret key.
@@ -141,14 +153,19 @@ impl Client {
         let (began, tally) = (Instant::now(), &self.tally);
         loop {
             let how = match self.try_once(path, body, idempotency_key).await {
-                Ok((status, _)) if status == 429 || status == 503 => &tally.refused,
+                Ok((status, _)) if status == 408 || status == 429 || status == 503 => {
+                    &tally.refused
+                }
                 Ok(answer) => {
                     let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap();
                     tally.slowest_ms.fetch_max(took_ms, Ordering::Relaxed);
                     return answer;
                 }
                 Err(error) if error.is_connect() => &tally.unreachable,
-                Err(_went_away) => &tally.unanswered,
+                Err(error) => {
+                    tally.note(path, began, &error);
+                    &tally.unanswered
+                }
             };
             how.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(50)).await;

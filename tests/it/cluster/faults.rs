@@ -198,7 +198,12 @@ impl Campaign {
             );
         }
         if fault == Fault::Rolling {
-            assert_eq!(count(&tally.unanswered), 0, "requests were lost");
+            let reasons = tally.reasons.lock().unwrap();
+            assert_eq!(
+                count(&tally.unanswered),
+                0,
+                "requests were lost: {reasons:#?}"
+            );
             assert!(moves <= MOVES_MAX, "a shard moved {moves} times");
         }
         self.sent.extend(sent);
