@@ -14,9 +14,10 @@ use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
-use porchlight_schema::limits::{ATTEMPT_MS_MAX, SCORING_ACTORS_MAX};
+use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
 use tokio::sync::oneshot;
 
+use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
 use crate::secrets::SecretVault;
@@ -110,6 +111,8 @@ struct App {
     bound: Bound,
     servers: Vec<actix_web::dev::ServerHandle>,
     arbiters: Vec<Arbiter>,
+    /// Where this process is one of several nodes.
+    node: Option<Node>,
 }
 
 impl App {
@@ -121,13 +124,17 @@ impl App {
             .collect();
         let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
         let secrets = SecretKeys::of(&config)?;
+        let mut node = Node::of(&config.cluster)?;
+        let actors = (&handles[..cores], &handles[cores..]);
         let (store, service, webhooks) =
-            build_service(&config, &handles[..cores], &handles[cores..], &secrets).await?;
-        let sessions = service
-            .recover()
-            .await
-            .context("what a former process left can't be read")?;
-        tracing::info!(sessions, "recovered");
+            build_service(&config, actors, &secrets, node.as_ref()).await?;
+        if node.is_none() {
+            let sessions = service
+                .recover()
+                .await
+                .context("what a former process left can't be read")?;
+            tracing::info!(sessions, "recovered");
+        }
         telemetry::watch(&handles, &config.store.path);
 
         let workers = if config.server.workers == 0 {
@@ -154,12 +161,20 @@ impl App {
             metrics,
             &secrets,
             Arc::new(move || api.auth.forget()),
+            node.as_ref().map(|node| Arc::clone(node.view())),
         )?;
         let bound = Bound {
             api: public.address,
             ops: operators.address,
         };
         let servers = vec![public.handle, operators.handle];
+        if let (Some(node), Some(store)) = (&mut node, store.cql()) {
+            let replaced = || {
+                tracing::error!("another process has this node's name");
+                std::process::exit(EXIT_OUTRUN);
+            };
+            node.join(store, &service, &webhooks, replaced).await?;
+        }
         Ok(Self {
             service,
             webhooks,
@@ -167,11 +182,20 @@ impl App {
             bound,
             servers,
             arbiters,
+            node,
         })
     }
 
     /// Refuses, finishes what is in flight, lets every session write its state, and closes the store.
-    async fn drain(self) -> anyhow::Result<()> {
+    async fn drain(mut self) -> anyhow::Result<()> {
+        if let Some(node) = &mut self.node {
+            self.service.refuse();
+            let leaving = node.leave(Duration::from_millis(DRAIN_MS_MAX));
+            let webhooks = self.webhooks.drain(Duration::from_millis(ATTEMPT_MS_MAX));
+            if !tokio::join!(leaving, webhooks).0 {
+                tracing::warn!("not all shards were given away in time: the others take them up");
+            }
+        }
         self.service.drain().await;
         self.webhooks
             .drain(Duration::from_millis(ATTEMPT_MS_MAX))
@@ -191,6 +215,7 @@ impl App {
 async fn open_store(
     config: &Config,
     receiver: &Arc<OnceLock<Service>>,
+    node: Option<&Node>,
 ) -> anyhow::Result<OpenStore> {
     let receiver = Arc::clone(receiver);
     let exit_code = match config.store.kind {
@@ -208,6 +233,7 @@ async fn open_store(
             tracing::error!(reason, "the store can't go on");
             std::process::exit(exit_code);
         }),
+        node.map(|node| Arc::clone(node.view()) as _),
     );
     match opened.await {
         // As itself: whoever starts the service looks at why.
@@ -218,12 +244,12 @@ async fn open_store(
 
 async fn build_service(
     config: &Config,
-    sessions: &[ArbiterHandle],
-    scoring: &[ArbiterHandle],
+    (sessions, scoring): (&[ArbiterHandle], &[ArbiterHandle]),
     secrets: &SecretKeys,
+    node: Option<&Node>,
 ) -> anyhow::Result<(OpenStore, Service, Webhooks)> {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
-    let store = open_store(config, &receiver).await?;
+    let store = open_store(config, &receiver, node).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let transport = HttpTransport::start(TransportSettings {
@@ -231,9 +257,8 @@ async fn build_service(
         extra_ca_file: config.webhook.extra_ca_file(),
         ..TransportSettings::default()
     })?;
-    let alone = Arc::new(Alone {
-        generation: store.generation(clock.now()),
-    });
+    let ownership = store.ownership(clock.now());
+    let peers = node.map_or_else(|| Arc::new(Alone { generation: 0 }) as _, Node::peers);
     let webhooks = Webhooks::start(
         sessions,
         WebhookParts {
@@ -242,8 +267,8 @@ async fn build_service(
             seal: Arc::new(SecretVault::new(secrets)),
             clock: Arc::clone(&clock),
             entropy: Arc::clone(&entropy),
-            ownership: Arc::clone(&alone) as _,
-            peers: Arc::clone(&alone) as _,
+            ownership: Arc::clone(&ownership),
+            peers: Arc::clone(&peers),
         },
     );
     let poked = webhooks.clone();
@@ -258,8 +283,8 @@ async fn build_service(
             idle_ms: config.session.idle_timeout.as_millis(),
             max_ms: config.session.max_duration.as_millis(),
         },
-        ownership: Arc::clone(&alone) as _,
-        peers: alone,
+        ownership,
+        peers,
         arbiters: sessions.to_vec(),
         scoring: ScoringPool::start(scoring, shared, clock, poke),
     });

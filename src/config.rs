@@ -1,6 +1,7 @@
 //! Configuration: defaults, then a TOML file, then the environment (`PORCHLIGHT__SECTION__KEY`), then flags. A key
 //! that is not known is an error, whoever says it. `porchlight print-config` shows what it came to.
 
+mod cluster;
 mod cql;
 mod duration;
 mod environment;
@@ -275,12 +276,7 @@ impl Config {
         if self.store.kind == StoreKind::Cql {
             cql::check(self)?;
         }
-        if !self.cluster.advertise.is_empty() {
-            return invalid(
-                "cluster.advertise",
-                "this version runs one process on a keyspace: leave it empty",
-            );
-        }
+        cluster::check(self)?;
         if self.session.idle_timeout.as_millis() == 0 {
             return invalid("session.idle_timeout", "must be longer than 0");
         }

@@ -38,6 +38,7 @@ use crate::api::edge::plain_edge;
 use crate::api::problem::Problem;
 use crate::api::route::{at, get};
 use crate::api::serve::Served;
+use crate::cluster::View;
 use crate::config::Config;
 use crate::keys::KeyDesk;
 use crate::secrets::SecretVault;
@@ -59,6 +60,7 @@ pub struct OpsState {
     on_revoked: OnRevoked,
     sealing: Option<Sealing>,
     about: Option<page::About>,
+    view: Option<Arc<View>>,
 }
 
 /// What seals customers' secrets, and where they are kept.
@@ -95,6 +97,7 @@ impl OpsState {
             on_revoked: Arc::new(|| {}),
             sealing: None,
             about: None,
+            view: None,
         }
     }
 
@@ -112,6 +115,13 @@ impl OpsState {
     #[must_use]
     pub fn sealing(mut self, vault: SecretVault, outbox: Arc<dyn Outbox>) -> Self {
         self.sealing = Some(Sealing { vault, outbox });
+        self
+    }
+
+    /// The same, as one of several nodes.
+    #[must_use]
+    pub fn among(mut self, view: Option<Arc<View>>) -> Self {
+        self.view = view;
         self
     }
 
@@ -135,6 +145,7 @@ pub fn serve(
     metrics: PrometheusHandle,
     secrets: &SecretKeys,
     on_revoked: OnRevoked,
+    view: Option<Arc<View>>,
 ) -> anyhow::Result<Served> {
     let listener = std::net::TcpListener::bind(config.server.ops_listen).with_context(|| {
         format!(
@@ -147,6 +158,7 @@ pub fn serve(
     let embedded = store.embedded().map(Arc::clone);
     let state = OpsState::new(service, embedded, metrics, token)
         .on_revoked(on_revoked)
+        .among(view)
         .sealing(SecretVault::new(secrets), store.outbox())
         .about(config)?;
     let state = Data::new(state);

@@ -386,5 +386,48 @@ def runtime():
     ])
 
 
+def nodes():
+    return board("porchlight-nodes", "Porchlight: nodes", "Who acts for which shard, and what passes between the nodes of a cluster. All of it stays at 0 where there is one.", [
+        ("Ownership", [
+            panel("Shards", "Shards that each node acts for. They are 256 together; fewer while some are moved or taken over.", "short",
+                  [("sum by (instance) (porchlight_cluster_shards_owned{$$})", "{{instance}}")], stack=True),
+            panel("Members", "Nodes that are not gone, as each one sees it.", "short",
+                  [("max by (instance) (porchlight_cluster_members{$$})", "{{instance}}")]),
+            panel("Age of the last good heartbeat", "At 12 s a node stops acting; at 20 s the others take its shards.", "s",
+                  [("max by (instance) (porchlight_cluster_heartbeat_age_seconds{$$})", "{{instance}}")]),
+            panel("Moves of shards", "Shards that came or went. Lost: the lease ended, or another node claimed it.", "ops",
+                  [(rate("porchlight_cluster_shard_moves_total", "move"), "{{move}}")], stack=True),
+            panel("Time to take shards up", "From the claim until the sessions run.", "s",
+                  quantiles("porchlight_cluster_take_over_seconds")),
+            panel("Sessions taken up", "Sessions that came with their shards.", "ops",
+                  [(rate("porchlight_cluster_sessions_taken_total", "instance"), "{{instance}}")]),
+            panel("Transactions of membership", "Lightweight transactions by kind and outcome. At rest there are heartbeats and nothing else.", "ops",
+                  [(rate("porchlight_cluster_changes_total", "change, outcome"), "{{change}} {{outcome}}")]),
+            panel("Not done for want of ownership", "What a node did not write or do because it no longer acts for the shard.", "ops",
+                  [(rate("porchlight_cluster_stale_refused_total", "what"), "{{what}}")]),
+            panel("Found in the store", "What an owner found that nobody had told it.", "ops",
+                  [(rate("porchlight_cluster_found_in_store_total", "what"), "{{what}}")]),
+        ]),
+        ("Between nodes (rate, errors, duration)", [
+            panel("Batches for other nodes", "Batches for sessions that another node acts for, by what became of the hand-over. What was not taken is found in the journal.", "ops",
+                  [(rate("porchlight_peer_hand_overs_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Batches found in the journal", "Batches that a live session found in the journal and that nobody had handed over.", "ops",
+                  [(rate("porchlight_peer_hand_overs_repaired_total", "instance"), "{{instance}}")]),
+            panel("Waiting to be handed over", "Batches in the queues for other nodes.", "short",
+                  [("sum by (instance) (porchlight_peer_waiting_batches{$$})", "{{instance}}")]),
+            panel("Nudges", "Other nodes told to look at the store; what is lost is found by their scans.", "ops",
+                  [(rate("porchlight_peer_nudges_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Questions about live sessions", "By what came of them: where a node can't be reached the last snapshot answers.", "ops",
+                  [(rate("porchlight_peer_live_reads_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Time of a request between nodes", "99th percentile of the time that a request to another node takes.", "s",
+                  [(quantile(0.99, "porchlight_peer_request_seconds", "route"), "{{route}}")]),
+            panel("Requests of other nodes", "By how they were answered. What is unauthorized knows another secret, or another name of this node.", "ops",
+                  [(rate("porchlight_peer_answers_total", "answer"), "{{answer}}")], stack=True, width=12),
+            panel("Sessions left to the next scan", "Sessions that another node said to look at, and for which there was no room.", "ops",
+                  [(rate("porchlight_peer_looks_lost_total", "instance"), "{{instance}}")], width=12),
+        ]),
+    ])
+
+
 def all_boards(slos):
-    return [overview(slos), actors(), ingest(), webhooks(), store(), runtime()]
+    return [overview(slos), actors(), ingest(), webhooks(), store(), nodes(), runtime()]

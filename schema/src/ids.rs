@@ -163,6 +163,73 @@ impl MessageId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shard(pub u8);
 
+/// Some of the shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ShardSet([u64; 4]);
+
+impl ShardSet {
+    /// All of them.
+    pub const ALL: Self = Self([u64::MAX; 4]);
+    /// None of them.
+    pub const NONE: Self = Self([0; 4]);
+
+    fn bit(shard: Shard) -> (usize, u64) {
+        (usize::from(shard.0 >> 6), 1 << (shard.0 & 63))
+    }
+
+    /// Whether `shard` is one of them.
+    #[must_use]
+    pub fn contains(&self, shard: Shard) -> bool {
+        let (word, bit) = Self::bit(shard);
+        self.0.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// With `shard`.
+    pub fn insert(&mut self, shard: Shard) {
+        let (word, bit) = Self::bit(shard);
+        if let Some(word) = self.0.get_mut(word) {
+            *word |= bit;
+        }
+    }
+
+    /// Without `shard`.
+    pub fn remove(&mut self, shard: Shard) {
+        let (word, bit) = Self::bit(shard);
+        if let Some(word) = self.0.get_mut(word) {
+            *word &= !bit;
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::NONE
+    }
+
+    /// Them, in order.
+    pub fn iter(self) -> impl Iterator<Item = Shard> {
+        (0..=u8::MAX)
+            .map(Shard)
+            .filter(move |&shard| self.contains(shard))
+    }
+}
+
+impl FromIterator<Shard> for ShardSet {
+    fn from_iter<I: IntoIterator<Item = Shard>>(shards: I) -> Self {
+        let mut set = Self::NONE;
+        for shard in shards {
+            set.insert(shard);
+        }
+        set
+    }
+}
+
 /// Multiplier of Fibonacci hashing (2^64 over the golden ratio): spreads ids that differ in few bits.
 const FIBONACCI: u64 = 0x9e37_79b9_7f4a_7c15;
 

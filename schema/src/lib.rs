@@ -3,6 +3,7 @@
 pub mod event;
 pub mod ids;
 pub mod insight;
+pub mod json;
 pub mod key;
 pub mod limits;
 pub mod message;

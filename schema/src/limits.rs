@@ -86,7 +86,7 @@ pub const NODE_SOCKETS_MAX: usize = 16_384;
 /// Open WebSockets of one session: a phone that reconnects leaves some behind that do not know it yet.
 pub const SESSION_SOCKETS_MAX: usize = 8;
 /// A WebSocket is asked whether it is there after this long, and its credential looked at again.
-pub const SOCKET_PING_MS: u64 = 25_000;
+pub const SOCKET_PING_MS: u64 = 20_000;
 /// A WebSocket of which nothing came for this long is closed.
 pub const SOCKET_SILENCE_MS_MAX: u64 = 75_000;
 /// How long the other side of a WebSocket has to answer its closing.
@@ -149,6 +149,9 @@ pub const FAULTS_MAX: usize = 20;
 pub const SNAPSHOT_BATCHES: u32 = 12;
 /// A snapshot is due after this long.
 pub const SNAPSHOT_MS: u64 = 60_000;
+/// So long after its end a session's insight is looked at once more where several nodes write: longer than a node may
+/// believe that a session still records (3 s), and one of its writes may then take.
+pub const END_SETTLES_MS: u64 = 10_000;
 /// State of one session's machine, as a snapshot.
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
 /// Restarts of one session's actor within [`RESTART_WINDOW_MS`] after which a batch is quarantined.
@@ -163,6 +166,35 @@ pub const SCORING_ACTORS_MAX: usize = 2;
 pub const DRAIN_MS_MAX: u64 = 20_000;
 /// Fixed slices of sessions and of endpoints (design).
 pub const SHARDS: usize = 256;
+
+// --- Several nodes (design) --------------------------------------------------------------------------------------
+
+/// A session that another node acts for is believed to record for this long after it was looked up.
+pub const EDGE_BELIEF_MS: u64 = 3_000;
+/// Sessions of other nodes of which one node believes so.
+pub const EDGE_SESSIONS_MAX: usize = 65_536;
+/// Whoever watches a session that another node acts for looks this often.
+pub const EDGE_POLL_MS: u64 = 1_000;
+/// Sessions that one node was told to look at and has not looked at yet.
+pub const LOOKS_WAITING_MAX: usize = 65_536;
+/// Sessions that one node looks at at once.
+pub const LOOKS_AT_ONCE_MAX: usize = 64;
+/// One request from node to node, from its sending to the last byte of its answer.
+pub const PEER_REQUEST_MS_MAX: u64 = 2_000;
+/// Bytes of one request, or of one answer, from node to node.
+pub const PEER_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Batches that wait to be handed over to one node; what is more is lost, and found in the journal.
+pub const PEER_QUEUE_BATCHES_MAX: usize = 8_192;
+/// Bytes of batches that wait to be handed over to one node.
+pub const PEER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Nudges that wait for one node.
+pub const PEER_QUEUE_NUDGES_MAX: usize = 65_536;
+/// Batches, or nudges, in one request from node to node.
+pub const PEER_REQUEST_ITEMS_MAX: usize = 512;
+/// Bytes of batches in one request, beyond the first batch; a batch that is larger is left to the journal.
+pub const PEER_REQUEST_BATCH_BYTES_MAX: usize = 1024 * 1024;
+/// Questions about live sessions to one node that wait for their answers.
+pub const PEER_ASKED_MAX: usize = 256;
 
 // --- Path images ------------------------------------------------------------------------------------------------
 
@@ -184,8 +216,11 @@ pub const CURSOR_CHARS_MAX: usize = 256;
 
 // --- Keys (contract 1) ------------------------------------------------------------------------------------------
 
-/// A revocation is known on every node after this long: the age of a remembered look-up (contract 1).
-pub const KEY_REMEMBERED_MS_MAX: u64 = 30_000;
+/// A revocation holds on every node after this long, on connections that stay, too (contract 1).
+pub const REVOKED_MS_MAX: u64 = 30_000;
+/// How old a remembered look-up of a key may be: so that a stream that looks at its credential again from time to time,
+/// and finds what was remembered, still ends within [`REVOKED_MS_MAX`].
+pub const KEY_REMEMBERED_MS_MAX: u64 = 4_000;
 /// Look-ups that found a key and are remembered on one node.
 pub const KEYS_REMEMBERED_MAX: usize = 16_384;
 /// Look-ups that found none and are remembered on one node.
@@ -232,6 +267,8 @@ const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);
 const _: () = assert!(BODY_SILENCE_MS_MAX <= BODY_WHOLE_MS_MAX);
 const _: () = assert!(TENANT_EVENT_STREAMS_MAX <= NODE_EVENT_STREAMS_MAX);
 const _: () = assert!(2 * SOCKET_PING_MS < SOCKET_SILENCE_MS_MAX);
+const _: () = assert!(KEY_REMEMBERED_MS_MAX + SOCKET_PING_MS < REVOKED_MS_MAX);
+const _: () = assert!(KEY_REMEMBERED_MS_MAX + EVENTS_COMMENT_MS < REVOKED_MS_MAX);
 const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);
 const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
 const _: () = assert!(INGEST_BATCHES_MIN <= INGEST_BATCHES_START);
@@ -260,4 +297,6 @@ const _: () = assert!(
     ATTEMPTS_MAX == 6,
     "X-Service-Attempt runs from 1 to 6 by contract"
 );
+const _: () = assert!(2 * PEER_REQUEST_BATCH_BYTES_MAX < PEER_BODY_BYTES_MAX);
+const _: () = assert!(PEER_REQUEST_ITEMS_MAX <= PEER_QUEUE_BATCHES_MAX);
 const _: () = assert!(SHARDS == 256, "a shard is a byte");

@@ -169,7 +169,7 @@ impl EventStream {
                 return Err(StreamEnd::Finished);
             }
             tokio::select! {
-                () = self.watch.changed() => {}
+                () = self.watch.changed_anywhere() => {}
                 _ = self.beat.tick() => {
                     self.check_credential().await?;
                     return Ok(COMMENT);

@@ -45,7 +45,7 @@ impl Faults {
 ///
 /// 400 where it is none.
 pub fn parse(body: &[u8]) -> Result<Value, Problem> {
-    serde_json::from_slice(body).map_err(|error| {
+    porchlight_schema::json::parse(body).map_err(|error| {
         Problem::new(
             Code::MalformedJson,
             format!("The body is not JSON: {error}."),

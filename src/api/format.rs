@@ -92,11 +92,15 @@ impl Format {
 
     /// What a body that is not of this form is told.
     pub(super) fn malformed(self, detail: &str) -> Problem {
-        let code = match self {
-            Self::Json => Code::MalformedJson,
-            Self::Protobuf => Code::MalformedProtobuf,
-        };
-        Problem::new(code, format!("The body is {detail}."))
+        match self {
+            Self::Json => Problem::new(
+                Code::MalformedJson,
+                format!("The body is not JSON: {detail}."),
+            ),
+            Self::Protobuf => {
+                Problem::new(Code::MalformedProtobuf, format!("The body is {detail}."))
+            }
+        }
     }
 
     /// An answer of this form.

@@ -2,7 +2,7 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
+    AGE, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
 };
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -38,11 +38,16 @@ pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
     let row = call.session(&caller, call.session_id()).await?;
     call.accepts_json()?;
     let state = call.state.service.insight(&row).await?;
+    let age_sec = match &state {
+        InsightState::Processing { age_sec, .. } => *age_sec,
+        InsightState::Scored(_) => None,
+    };
     let view = match &state {
         InsightState::Processing {
             events,
             pod,
             updated_at,
+            ..
         } => InsightView::processing(&row.start, events, pod.as_ref(), *updated_at),
         InsightState::Scored(stored) => {
             let image = path_image::link(&call, row.start.session_id);
@@ -64,6 +69,9 @@ pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
     response
         .insert_header((ETAG, tag))
         .insert_header((CACHE_CONTROL, PRIVATE));
+    if let Some(age_sec) = age_sec {
+        response.insert_header((AGE, age_sec));
+    }
     if is_known {
         return Ok(response.finish());
     }

@@ -171,7 +171,7 @@ impl Socket {
         let every = Duration::from_millis(SOCKET_PING_MS);
         let mut beat = interval_at(Instant::now() + every, every);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut closing = self.look_around();
+        let mut closing = self.look_around().await;
         loop {
             if let Some(closing) = closing {
                 return self.finish(closing).await;
@@ -186,8 +186,8 @@ impl Socket {
                             Some(Ok(chunk)) => self.receive(&chunk),
                             _ => return Closing::Gone,
                         },
-                        () = self.watch.changed() => self.look_around(),
-                        _ = beat.tick() => self.beat().await.err(),
+                        () = self.watch.changed() => self.look_around().await,
+                        _ = beat.tick() => self.beat().await,
                     }
                 }
                 closing => closing,
@@ -220,26 +220,31 @@ impl Socket {
         }
     }
 
-    fn look_around(&self) -> Option<Closing> {
+    async fn look_around(&self) -> Option<Closing> {
         let service = &self.state.service;
         if service.is_draining() {
             Some(Closing::Draining)
-        } else if self.was_live && !service.is_known_to_record(self.session_id) {
+        } else if self.was_live && !service.still_records(self.session_id).await {
             Some(Closing::Ended)
         } else {
             None
         }
     }
 
-    async fn beat(&mut self) -> Result<(), Closing> {
+    async fn beat(&mut self) -> Option<Closing> {
         if self.heard_at.elapsed() > Duration::from_millis(SOCKET_SILENCE_MS_MAX) {
-            return Err(Closing::Silent);
+            return Some(Closing::Silent);
         }
         let now = self.state.service.now();
         if self.state.auth.is_revoked(&self.presented, now).await {
-            return Err(Closing::Revoked);
+            return Some(Closing::Revoked);
         }
-        self.send([Message::Ping(Bytes::new())]).await
+        // Of an end on another node nobody here is woken.
+        let closing = self.look_around().await;
+        if closing.is_some() {
+            return closing;
+        }
+        self.send([Message::Ping(Bytes::new())]).await.err()
     }
 
     fn receive(&mut self, chunk: &[u8]) -> Option<Closing> {

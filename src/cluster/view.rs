@@ -79,6 +79,12 @@ impl View {
         self.known().living.clone()
     }
 
+    /// Whether this node acts for a shard now.
+    #[must_use]
+    pub fn owns(&self, shard: Shard) -> bool {
+        self.generation(shard).is_some()
+    }
+
     /// How many shards this node acts for now.
     #[must_use]
     pub fn owned(&self) -> usize {
@@ -99,7 +105,7 @@ impl View {
     }
 
     /// Waits for the next hint.
-    pub async fn hinted(&self) {
+    pub(super) async fn hinted(&self) {
         self.hinted.notified().await;
     }
 

@@ -19,7 +19,7 @@ const STORE_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Serialize)]
 struct Readiness {
     ready: bool,
-    checks: [Check; 2],
+    checks: Vec<Check>,
 }
 
 /// One thing that must hold.
@@ -62,7 +62,7 @@ pub(super) async fn lives() -> HttpResponse {
 }
 
 /// Everything that must hold.
-pub(super) async fn checks(state: &OpsState) -> [Check; 2] {
+pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
     // A key that nobody has: the cheapest read that goes all the way.
     let asked = tokio::time::timeout(STORE_WITHIN, state.service.store().find_key([0; 32])).await;
     let store = match asked {
@@ -78,7 +78,16 @@ pub(super) async fn checks(state: &OpsState) -> [Check; 2] {
     } else {
         Ok(())
     };
-    [Check::of("store", store), Check::of("accepting", draining)]
+    let mut checks = vec![Check::of("store", store), Check::of("accepting", draining)];
+    if let Some(view) = &state.view {
+        let leased = if view.may_act() {
+            Ok(())
+        } else {
+            Err("this node is no member: its heartbeats are not answered".to_owned())
+        };
+        checks.push(Check::of("member", leased));
+    }
+    checks
 }
 
 pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem> {

@@ -7,11 +7,14 @@ use actix_web::web::Data;
 use maud::{DOCTYPE, Markup, html};
 use porchlight_actors::observe::ActorKind;
 use porchlight_actors::observe::quarantine::{self, Quarantined};
+use porchlight_core::ownership::NodeName;
+use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::SHARDS;
 
 use super::OpsState;
 use super::health::{Check, checks};
 use super::scrape::Scrape;
+use crate::cluster::View;
 use crate::config::Config;
 
 /// Nothing from elsewhere, no script, no form.
@@ -22,8 +25,6 @@ const STYLE: &str = include_str!("page.css");
 pub(super) struct About {
     /// As `print-config` shows it: it names files, and holds no secret.
     text: String,
-    /// `cluster.advertise`.
-    advertise: String,
     /// Where the store is.
     store: String,
 }
@@ -32,7 +33,6 @@ impl About {
     pub(super) fn of(config: &Config) -> anyhow::Result<Self> {
         Ok(Self {
             text: toml::to_string(config)?,
-            advertise: config.cluster.advertise.clone(),
             store: config.store.path.display().to_string(),
         })
     }
@@ -80,7 +80,7 @@ fn render(state: &OpsState, checks: &[Check], now: &Scrape) -> Markup {
                 }
                 main {
                     (readiness(checks))
-                    (members(state.about.as_ref()))
+                    (members(state.view.as_deref()))
                     (process(now))
                     (actors(now))
                     (sessions(now))
@@ -122,16 +122,42 @@ fn readiness(checks: &[Check]) -> Markup {
     }
 }
 
-fn members(about: Option<&About>) -> Markup {
-    let advertise = about.map_or("", |about| about.advertise.as_str());
+/// Every member with the shards that it acts for, as far as this node knows.
+fn members(view: Option<&View>) -> Markup {
+    let Some(view) = view else {
+        return html! {
+            section {
+                h2 { "Members and shards" }
+                p { "This node is alone: it runs the sessions and the webhooks of all " (SHARDS) " shards." }
+            }
+        };
+    };
+    let owners: Vec<_> = ShardSet::ALL
+        .iter()
+        .map(|shard| view.owner_of(shard))
+        .collect();
+    let shards_of = |node: &NodeName| {
+        owners
+            .iter()
+            .flatten()
+            .filter(|&owner| owner == node)
+            .count()
+    };
+    let nobodys = owners.iter().filter(|owner| owner.is_none()).count();
     html! {
         section {
             h2 { "Members and shards" }
-            @if advertise.is_empty() {
-                p { "This node is alone: it runs the sessions and the webhooks of all " (SHARDS) " shards." }
-            } @else {
-                p { "This node tells the others to reach it at " (advertise) "." }
-            }
+            table { tbody {
+                @for node in view.living() {
+                    tr {
+                        th scope="row" { (node.0) @if node == *view.me() { " (this node)" } }
+                        td.number { (shards_of(&node)) }
+                    }
+                }
+                @if nobodys > 0 {
+                    tr { th scope="row" { "nobody" } td.number { (nobodys) } }
+                }
+            } }
         }
     }
 }

@@ -8,7 +8,10 @@
 //! db.rs            asking: a row, rows, a write, a lightweight transaction; what errors mean
 //! state.rs         a session's state: the one thing of a session that is decided, by one lightweight transaction
 //! relay.rs         what must also appear elsewhere: the message, its place in lists and outboxes
+//! living.rs        what an owner of shards takes up: sessions that live, insights that are behind
 //! journal.rs, sessions.rs, lists.rs, insights.rs, keys.rs, endpoints.rs, outbox.rs, deliveries.rs    the ports
+//! serving.rs       who serves from the keyspace: a process that is alone, or several nodes
+//! nodes.rs         the nodes and the shards' owners
 //! import.rs        taking over what the embedded store has
 //! slots.rs         which slices of time a table has rows in
 //! memory.rs        what this process remembers, all of it bounded
@@ -40,10 +43,13 @@
 //! **Time to live instead of sweeps.** Rows go by themselves after the retention and the longest session, and a day;
 //! what is rewritten lives longer. A session is gone once its first row is.
 //!
-//! **One process serves, the newest.** As long as the shards of a keyspace have one owner, that is whoever took the last
-//! generation. The one before finds that out within seconds and ends itself; until then what it writes is either a set's
-//! (journal, messages), decided by a transaction, or sorts below (cursors, snapshots). It may send a message twice, under
-//! the same id.
+//! **Whoever has the shard acts, and what an earlier owner still writes does no harm**: it is either a set's (journal,
+//! messages), decided by a transaction, or bears a lower generation and sorts below (cursors, snapshots). It may send a
+//! message twice, under the same id. A process that is alone has all shards, and is the newest of its kind; see
+//! [`serving`].
+//!
+//! **A cursor is remembered with the generation in which it was read.** In the next one another node may have written in
+//! between; whoever does not act for the tenant reads it each time.
 //!
 //! **Waiting is counted by walking**: how full outboxes are is read from their slots, and only up to a limit that keeps
 //! the walk short.
@@ -57,29 +63,33 @@ mod insights;
 mod journal;
 mod keys;
 mod lists;
+mod living;
 mod memory;
+mod nodes;
 mod outbox;
 mod relay;
 mod schema;
+mod serving;
 mod sessions;
 mod slots;
 mod state;
 mod statements;
 mod tls;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_actors::ports::{Alone, Ownership, StoreError, StoreResult};
 
 pub use connect::{CqlOpenError, CqlOptions, CqlTls};
 pub use import::{ImportedMessage, ImportedSession};
 pub use schema::is_keyspace;
+pub use serving::written_generation;
 
 use super::committer::{HandOver, OnFatal};
 use connect::Profiles;
-use db::{Db, Lwt};
+use db::Db;
 use memory::Memory;
 use statements::Statements;
 
@@ -95,10 +105,6 @@ const THREADS: usize = 2;
 const ANSWER_WITHIN: Duration = Duration::from_millis(4_500);
 /// A close waits this long for what is under way: as long as a statement may take, and a little.
 const CLOSE_WITHIN: Duration = Duration::from_secs(6);
-/// How often a process that serves asks whether it still does.
-const WATCH_EVERY: Duration = Duration::from_secs(3);
-/// The row under which a process that is alone takes its generation.
-const ALONE: &str = "alone";
 
 /// How long rows live, in seconds as the statements want it.
 #[derive(Debug, Clone, Copy)]
@@ -129,12 +135,21 @@ impl Lives {
 
 /// As what a process opens the store.
 pub enum Role {
-    /// It serves: it runs the sessions and sends the webhooks, and every process that served before ends itself.
+    /// It serves alone: it runs the sessions and sends the webhooks, and every process that served before ends itself.
     Serving {
         /// Called with each batch as soon as it is durable; it must never block.
         hand_over: HandOver,
         /// Called once when another process has taken over.
         on_fatal: OnFatal,
+    },
+    /// It is one of several nodes that share the work.
+    Node {
+        /// Called with each batch as soon as it is durable; it must never block.
+        hand_over: HandOver,
+        /// Called once when a process that is alone has taken over.
+        on_fatal: OnFatal,
+        /// Which shards it acts for.
+        ownership: Arc<dyn Ownership>,
     },
     /// It reads and writes beside those that serve, as commands do.
     Beside,
@@ -152,7 +167,9 @@ struct Inner {
     db: Db,
     lives: Lives,
     memory: Memory,
-    generation: u64,
+    /// How often a process has begun to serve alone; see [`serving`].
+    epoch: u64,
+    ownership: Arc<dyn Ownership>,
     /// Whoever asks for one session or message is answered within this time.
     answer_within: Duration,
     hand_over: HandOver,
@@ -179,13 +196,13 @@ impl Drop for UnderWay {
 impl std::fmt::Debug for CqlStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CqlStore")
-            .field("generation", &self.inner.generation)
+            .field("epoch", &self.inner.epoch)
             .finish_non_exhaustive()
     }
 }
 
 impl CqlStore {
-    /// Connects, brings the tables up to date, and, to serve, takes the next generation.
+    /// Connects, brings the tables up to date, and, to serve alone, begins the next epoch.
     ///
     /// # Errors
     ///
@@ -204,8 +221,8 @@ impl CqlStore {
         let opened = runtime.spawn(Inner::open(options, role)).await;
         let (inner, on_fatal) = opened.map_err(|_panic| CqlOpenError::Thread)??;
         let inner = Arc::new(inner);
-        if let Some(on_fatal) = on_fatal {
-            runtime.spawn(watch(Arc::downgrade(&inner), on_fatal));
+        if let Some((on_fatal, alone)) = on_fatal {
+            runtime.spawn(serving::watch(Arc::downgrade(&inner), on_fatal, alone));
         }
         Ok(Arc::new(Self {
             inner,
@@ -213,10 +230,17 @@ impl CqlStore {
         }))
     }
 
-    /// The number of this opening: higher than that of every earlier one.
+    /// The number of the last beginning of a process that is alone, as this one found or made it; see
+    /// [`written_generation`].
     #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.inner.generation
+    pub fn epoch(&self) -> u64 {
+        self.inner.epoch
+    }
+
+    /// Which shards this process acts for, and in which generation it writes.
+    #[must_use]
+    pub fn ownership(&self) -> Arc<dyn Ownership> {
+        Arc::clone(&self.inner.ownership)
     }
 
     /// Carries something out to its end, whether or not the caller still waits.
@@ -313,7 +337,7 @@ impl Inner {
     async fn open(
         options: CqlOptions,
         role: Role,
-    ) -> Result<(Self, Option<OnFatal>), CqlOpenError> {
+    ) -> Result<(Self, Option<(OnFatal, bool)>), CqlOpenError> {
         let session = connect::connect(&options).await?;
         schema::prepare(&session, &options).await?;
         let profiles = Profiles::new(options.ingest_within);
@@ -322,22 +346,37 @@ impl Inner {
             session,
             statements,
         };
-        let (generation, hand_over, on_fatal) = match role {
+        let (epoch, ownership, hand_over, on_fatal) = match role {
             Role::Serving {
                 hand_over,
                 on_fatal,
             } => {
-                let generation = next_generation(&db, ALONE).await?;
-                tracing::info!(generation, "this process serves from the CQL store");
-                (generation, hand_over, Some(on_fatal))
+                let epoch = serving::next(&db).await?;
+                tracing::info!(epoch, "this process serves alone from the CQL store");
+                let generation = written_generation(epoch, 0);
+                let alone = Arc::new(Alone { generation }) as Arc<dyn Ownership>;
+                (epoch, alone, hand_over, Some((on_fatal, true)))
             }
-            Role::Beside => (0, Arc::new(|_, _, _| {}) as HandOver, None),
+            Role::Node {
+                hand_over,
+                on_fatal,
+                ownership,
+            } => {
+                let epoch = serving::current(&db).await?;
+                tracing::info!(epoch, "this process is one of the nodes on the CQL store");
+                (epoch, ownership, hand_over, Some((on_fatal, false)))
+            }
+            Role::Beside => {
+                let nothing = Arc::new(|_, _, _| {}) as HandOver;
+                (0, Arc::new(Alone { generation: 0 }) as _, nothing, None)
+            }
         };
         let inner = Self {
             db,
             lives: Lives::of(&options),
             memory: Memory::default(),
-            generation,
+            epoch,
+            ownership,
             answer_within: ANSWER_WITHIN.max(2 * options.ingest_within),
             hand_over,
             closed: AtomicBool::new(false),
@@ -352,55 +391,4 @@ impl Inner {
         }
         Ok(())
     }
-}
-
-/// Asks from time to time whether another process has taken over. One that can't ask can't write either.
-async fn watch(inner: Weak<Inner>, on_fatal: OnFatal) {
-    loop {
-        tokio::time::sleep(WATCH_EVERY).await;
-        let Some(inner) = inner.upgrade().filter(|inner| inner.check_open().is_ok()) else {
-            return;
-        };
-        let statement = &inner.db.statements.generation_get;
-        match inner.db.row::<(i64,)>(statement, (ALONE,)).await {
-            Ok(Some((newest,))) if newest.unsigned_abs() > inner.generation => {
-                inner.closed.store(true, Ordering::Release);
-                return on_fatal("another process serves from this keyspace now");
-            }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "whether this process still serves can't be read"),
-        }
-    }
-}
-
-/// Raises the number of this name by one, and gives what it is then. A cluster that has just been started, or many that
-/// ask at once, may leave one without an answer for a while.
-async fn next_generation(db: &Db, name: &str) -> StoreResult<u64> {
-    let began = tokio::time::Instant::now();
-    loop {
-        let failed = match raise_generation(db, name).await {
-            Ok(Some(generation)) => return Ok(generation),
-            Ok(None) => StoreError::Overloaded,
-            Err(error) => error,
-        };
-        if began.elapsed() > schema::QUORUM_WITHIN {
-            return Err(failed);
-        }
-        state::pause().await;
-    }
-}
-
-/// One try; none where another was quicker, or nobody knows. A number that nobody uses harms nobody.
-async fn raise_generation(db: &Db, name: &str) -> StoreResult<Option<u64>> {
-    let statements = &db.statements;
-    let found: Option<(i64,)> = db.row(&statements.generation_serial, (name,)).await?;
-    let next = found.map_or(1, |(found,)| found + 1);
-    let raised = match found {
-        None => db.lightweight(&statements.generation_make, (name,)).await?,
-        Some((found,)) => {
-            let values = (next, name, found);
-            db.lightweight(&statements.generation_raise, values).await?
-        }
-    };
-    Ok(matches!(raised, Lwt::Applied).then(|| next.unsigned_abs()))
 }

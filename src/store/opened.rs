@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use porchlight_actors::ports::{Keys, Outbox, Store};
+use porchlight_actors::ports::{Alone, Keys, Outbox, Ownership, Store};
 use porchlight_schema::time::TimestampMs;
 
 use super::committer::{HandOver, OnFatal};
@@ -47,7 +47,7 @@ impl std::fmt::Debug for OpenStore {
 
 impl OpenStore {
     /// Opens the store to serve from it. What becomes durable is handed over; `on_fatal` is told when the store can't
-    /// go on.
+    /// go on. `node` says which shards this process acts for, where it is one of several.
     ///
     /// # Errors
     ///
@@ -56,6 +56,7 @@ impl OpenStore {
         config: &Config,
         hand_over: HandOver,
         on_fatal: OnFatal,
+        node: Option<Arc<dyn Ownership>>,
     ) -> Result<Self, StoreOpenError> {
         Ok(match config.store.kind {
             StoreKind::Embedded => Self::Embedded(EmbeddedStore::open(OpenOptions {
@@ -67,9 +68,16 @@ impl OpenStore {
                 let folder = &config.store.path;
                 std::fs::create_dir_all(folder)
                     .map_err(|error| StoreOpenError::Folder(folder.clone(), error))?;
-                let role = Role::Serving {
-                    hand_over,
-                    on_fatal,
+                let role = match node {
+                    Some(ownership) => Role::Node {
+                        hand_over,
+                        on_fatal,
+                        ownership,
+                    },
+                    None => Role::Serving {
+                        hand_over,
+                        on_fatal,
+                    },
                 };
                 Self::Cql(CqlStore::open(config.cql_options()?, role).await?)
             }
@@ -125,13 +133,24 @@ impl OpenStore {
         }
     }
 
-    /// The number of this process among those that have served from the store: higher than every earlier one's.
+    /// Which shards this process acts for, and in which generation it writes: higher than every earlier one's.
     /// `started_at` is that number where one machine's clock is all there is.
     #[must_use]
-    pub fn generation(&self, started_at: TimestampMs) -> u64 {
+    pub fn ownership(&self, started_at: TimestampMs) -> Arc<dyn Ownership> {
         match self {
-            Self::Embedded(_) => started_at.0.unsigned_abs(),
-            Self::Cql(store) => store.generation(),
+            Self::Embedded(_) => Arc::new(Alone {
+                generation: started_at.0.unsigned_abs(),
+            }),
+            Self::Cql(store) => store.ownership(),
+        }
+    }
+
+    /// The one on a CQL cluster.
+    #[must_use]
+    pub fn cql(&self) -> Option<&Arc<CqlStore>> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Cql(store) => Some(store),
         }
     }
 

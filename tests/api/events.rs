@@ -33,14 +33,14 @@ fn batch(seq: u32) -> Value {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Message {
+pub(crate) struct Message {
     id: u32,
-    event: String,
+    pub(crate) event: String,
     data: Value,
 }
 
 /// A connection to the stream.
-struct Client {
+pub(crate) struct Client {
     answer: reqwest::Response,
     received: String,
 }
@@ -57,7 +57,7 @@ impl Client {
         request.send().await.unwrap()
     }
 
-    async fn connect(server: &Server, id: &str, after: Option<u32>) -> Self {
+    pub(crate) async fn connect(server: &Server, id: &str, after: Option<u32>) -> Self {
         let answer = Self::ask(server, id, after).await;
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()["content-type"], "text/event-stream");
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    async fn rest(mut self) -> Vec<Message> {
+    pub(crate) async fn rest(mut self) -> Vec<Message> {
         let mut messages = Vec::new();
         while let Some(message) = self.next().await {
             messages.push(message);
@@ -109,7 +109,7 @@ impl Client {
     }
 }
 
-async fn send(server: &Server, session: &Started, seqs: impl IntoIterator<Item = u32>) {
+pub(crate) async fn send(server: &Server, session: &Started, seqs: impl IntoIterator<Item = u32>) {
     for seq in seqs {
         let answer = server
             .post(&telemetry(&session.id), &session.token, &batch(seq))
@@ -118,7 +118,7 @@ async fn send(server: &Server, session: &Started, seqs: impl IntoIterator<Item =
     }
 }
 
-async fn stop(server: &Server, session: &Started) {
+pub(crate) async fn stop(server: &Server, session: &Started) {
     let body = json!({ "sessionId": session.id });
     let answer = server
         .post("/v1/sessions/stop", &session.token, &body)
@@ -127,7 +127,7 @@ async fn stop(server: &Server, session: &Started) {
 }
 
 /// Comes anew for each message.
-async fn one_by_one(server: &Server, id: &str) -> Vec<Message> {
+pub(crate) async fn one_by_one(server: &Server, id: &str) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     loop {
         let after = messages.last().map(|message| message.id);

@@ -1,7 +1,9 @@
 //! Validation, field by field: what is wrong is named by its pointer, all of it at once.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::server::{Server, start_body, telemetry};
 
 fn with(pointer: &str, value: Value) -> Value {
@@ -236,6 +238,10 @@ async fn a_stop_and_a_pod_are_checked() {
             vec!["/url"],
         ),
         (json!({ "type": "photo", "url": "https://" }), vec!["/url"]),
+        (
+            json!({ "type": "photo", "url": "HTTPS:///a" }),
+            vec!["/url"],
+        ),
         (json!({ "type": "photo", "url": 1 }), vec!["/url"]),
         (
             json!({ "type": "photo", "url": format!("https://example.com/{}", "x".repeat(2_048)) }),
@@ -291,5 +297,42 @@ async fn a_stop_and_a_pod_are_checked() {
         read.json["status"], "recording",
         "an error means that nothing was done"
     );
+    server.stop().await;
+}
+
+/// Well-formed JSON that a double can't hold is content, not syntax: told where it is asked for, ignored elsewhere.
+#[actix::test]
+async fn a_number_beyond_the_doubles_is_out_of_range() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let post = async |path: &str, body: String| {
+        let request = server.ask(Method::POST, path);
+        let request = request.header("Service-Key", &server.keys.client);
+        let request = request.header("Content-Type", "application/json");
+        Answer::of(request.body(body)).await
+    };
+    let start = start_body().to_string();
+    let path = "/v1/sessions/start";
+    let ignored = start.replacen('{', r#"{"more":-1e999,"#, 1);
+    assert_eq!(post(path, ignored).await.status, 201);
+    let huge = with("/address/accuracyM", json!(123.25)).to_string();
+    let huge = huge.replace("123.25", "123.25e999");
+    let answer = post(path, huge).await;
+    let faults = answer.is_problem(422, "invalid_body").faults();
+    assert_eq!(faults, ["/address/accuracyM"]);
+    let path = telemetry(&session.id);
+    let batch = |t: &str| {
+        format!(
+            r#"{{"seq":0.0,"samples":[{{"kind":"pressure","t":{t},"hPa":1013,"more":1e999}}]}}"#
+        )
+    };
+    let answer = post(&path, batch("1e999")).await;
+    let faults = answer.is_problem(422, "invalid_body").faults();
+    assert_eq!(faults, ["/samples/0/t"]);
+    let answer = post(&path, batch("01e999")).await;
+    let problem = answer.is_problem(400, "malformed_json");
+    let detail = problem.json["detail"].as_str().unwrap();
+    assert!(detail.starts_with("The body is not JSON: "), "{detail}");
+    assert_eq!(post(&path, batch("1e0")).await.status, 202);
     server.stop().await;
 }

@@ -18,6 +18,7 @@ mod insights;
 mod lifecycle;
 mod lists;
 mod ndjson;
+mod nodes;
 mod operators;
 mod order;
 mod overload;

@@ -13,7 +13,7 @@ use porchlight::api::{ApiConfig, ApiState};
 use porchlight::keys::{KeyDesk, KeyOrder, SessionTokens};
 use porchlight::store::MemoryStore;
 use porchlight::world::{SystemClock, SystemEntropy};
-use porchlight_actors::ports::{Alone, Clock, Poke, Store};
+use porchlight_actors::ports::{Alone, Clock, Ownership, Peers, Poke, Store};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_core::session::lifetime::Lifetime;
@@ -90,11 +90,36 @@ pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Arc<MemoryStore>, Vec<
         }
     }))
     .unwrap();
-    let shared = Arc::clone(&store);
-    let store: Arc<dyn Store> = store;
+    let alone = Arc::new(Alone { generation: 1 });
+    let given = Given {
+        store: Arc::clone(&store) as _,
+        ownership: Arc::clone(&alone) as _,
+        peers: alone,
+        poke: Arc::new(|_| {}),
+    };
+    let (service, arbiters) = service_of(given, clock);
+    assert!(receiver.set(service.clone()).is_ok());
+    (service, store, arbiters)
+}
+
+/// What a service needs of the world beside its clock.
+pub(crate) struct Given {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ownership: Arc<dyn Ownership>,
+    pub(crate) peers: Arc<dyn Peers>,
+    pub(crate) poke: Poke,
+}
+
+/// A service, and what it runs on.
+pub(crate) fn service_of(given: Given, clock: Arc<TestClock>) -> (Service, Vec<Arbiter>) {
+    let Given {
+        store,
+        ownership,
+        peers,
+        poke,
+    } = given;
     let arbiters = vec![Arbiter::new(), Arbiter::new()];
     let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
-    let poke: Poke = Arc::new(|_| {});
     let clock: Arc<dyn Clock> = clock;
     let scoring = ScoringPool::start(
         &handles[1..],
@@ -111,13 +136,12 @@ pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Arc<MemoryStore>, Vec<
             idle_ms: 30 * 60_000,
             max_ms: 12 * 3_600_000,
         },
-        ownership: Arc::new(Alone { generation: 1 }),
-        peers: Arc::new(Alone { generation: 1 }),
+        ownership,
+        peers,
         arbiters: handles[..1].to_vec(),
         scoring,
     });
-    assert!(receiver.set(service.clone()).is_ok());
-    (service, shared, arbiters)
+    (service, arbiters)
 }
 
 impl Server {
@@ -128,6 +152,17 @@ impl Server {
     pub(crate) async fn with(config: ApiConfig) -> Self {
         let clock: Arc<TestClock> = Arc::default();
         let (service, store, arbiters) = service(Arc::clone(&clock));
+        Self::serve(service, store, clock, arbiters, config).await
+    }
+
+    /// Serves what was built.
+    pub(crate) async fn serve(
+        service: Service,
+        store: Arc<MemoryStore>,
+        clock: Arc<TestClock>,
+        arbiters: Vec<Arbiter>,
+        config: ApiConfig,
+    ) -> Self {
         let desk = KeyDesk::new(Arc::clone(service.store()) as _);
         let keys = TestKeys {
             secret: key(&desk, "acme", "sandbox", "secret").await,

@@ -16,14 +16,14 @@ use crate::protobuf::{acknowledgement, encode};
 use crate::server::{Server, Started, batch, telemetry};
 
 /// The other end of a socket.
-struct Phone {
+pub(crate) struct Phone {
     stream: TcpStream,
     codec: Codec,
     received: BytesMut,
 }
 
 impl Phone {
-    async fn connect(server: &Server, session: &Started, key: &str) -> Self {
+    pub(crate) async fn connect(server: &Server, session: &Started, key: &str) -> Self {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let head = format!(
             "GET {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
@@ -59,7 +59,7 @@ impl Phone {
         self.stream.write_all(&out).await.unwrap();
     }
 
-    async fn text(&mut self, batch: &Value) {
+    pub(crate) async fn text(&mut self, batch: &Value) {
         self.send(Message::Text(batch.to_string().into())).await;
     }
 
@@ -75,7 +75,7 @@ impl Phone {
         }
     }
 
-    async fn answer(&mut self) -> Value {
+    pub(crate) async fn answer(&mut self) -> Value {
         match self.frame().await {
             Some(Frame::Text(text)) => serde_json::from_slice(&text).unwrap(),
             Some(Frame::Binary(bytes)) => json!({ "binary": acknowledgement(&bytes) }),
@@ -84,7 +84,7 @@ impl Phone {
     }
 
     /// Waits for the close, and gives its code; the connection ends after it.
-    async fn closed(mut self) -> CloseCode {
+    pub(crate) async fn closed(mut self) -> CloseCode {
         match self.frame().await {
             Some(Frame::Close(Some(reason))) => {
                 self.send(Message::Close(None)).await;

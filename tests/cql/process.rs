@@ -1,5 +1,6 @@
 //! How the real process is told to keep everything on the CQL server of the tests.
 
+use std::net::TcpListener;
 use std::path::Path;
 
 use crate::cql_server::CqlServer;
@@ -33,6 +34,21 @@ pub(crate) fn variables_of(server: &CqlServer, folder: &Path) -> Vec<(&'static s
         ),
         ("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0".to_owned()),
     ]
+}
+
+/// The same for one of several nodes; `folder` is its own.
+pub(crate) fn node(
+    shared: &[(&'static str, String)],
+    folder: &Path,
+) -> Vec<(&'static str, String)> {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let secret = folder.join("cluster-secret");
+    std::fs::write(&secret, "ab".repeat(32)).unwrap();
+    let secret = secret.to_str().unwrap().to_owned();
+    let mut variables = shared.to_vec();
+    variables.push(("PORCHLIGHT__CLUSTER__ADVERTISE", free.unwrap().to_string()));
+    variables.push(("PORCHLIGHT__CLUSTER__SECRET_FILE", secret));
+    variables
 }
 
 /// As the command line of a test wants them.

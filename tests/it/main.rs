@@ -25,6 +25,8 @@ mod metrics;
 #[cfg(test)]
 mod migrating;
 #[cfg(test)]
+mod nodes;
+#[cfg(test)]
 mod overload;
 #[cfg(test)]
 mod phone;

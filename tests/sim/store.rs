@@ -18,7 +18,7 @@ use porchlight_actors::ports::{
     Organization, Page, PodRow, SessionFilter, SessionRow, Sessions, Snapshot, Snapshots,
     StartOutcome, StoreError, StoreResult, StoredInsight,
 };
-use porchlight_schema::ids::{KeyId, MessageId, OrganizationId, SessionId};
+use porchlight_schema::ids::{KeyId, MessageId, OrganizationId, SessionId, ShardSet};
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::limits::SNAPSHOT_BYTES_MAX;
 use porchlight_schema::message::Message;
@@ -257,13 +257,23 @@ impl Sessions for FaultyStore {
         self.call(Call::Other, None, real).await
     }
 
-    async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
-        self.call(Call::Live, None, self.real.live(after, limit))
+    async fn live(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionRow>> {
+        self.call(Call::Live, None, self.real.live(shards, after, limit))
             .await
     }
 
-    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
-        self.call(Call::Behind, None, self.real.behind(after, limit))
+    async fn behind(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>> {
+        self.call(Call::Behind, None, self.real.behind(shards, after, limit))
             .await
     }
 

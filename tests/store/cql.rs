@@ -1,5 +1,7 @@
 //! The store on a CQL cluster, and what it promises beside the suite.
 
+mod nodes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +82,7 @@ async fn nodes_that_start_at_once_make_the_tables_once() {
     let Some(stores) = stores else { return };
     let mut generations: Vec<_> = stores
         .into_iter()
-        .map(|store| store.unwrap().generation())
+        .map(|store| store.unwrap().epoch())
         .collect();
     // Of two tables one would be lost with its numbers, and a number given twice. One whose claim was in doubt is not
     // given at all.

@@ -6,7 +6,7 @@ use porchlight_actors::ports::{
     Covered, Insights, Journal, Keys, Note, Organization, Outbox, PodRow, Sessions, StoredInsight,
 };
 use porchlight_core::webhook::{Change, Report, State, Update};
-use porchlight_schema::ids::{EndpointId, KeyId, SessionId};
+use porchlight_schema::ids::{EndpointId, KeyId, SessionId, ShardSet};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::message::MessageEvent;
@@ -144,15 +144,18 @@ async fn everything_moves_once_and_the_sessions_go_on() {
     let revoked = to.find_key([4; 32]).await.unwrap().unwrap();
     assert_eq!(revoked.revoked_at, Some(T0));
     assert_eq!(to.recall([7; 32]).await.unwrap(), Some(b"place".to_vec()));
-    let live = to.live(None, 10).await.unwrap();
+    let live = to.live(ShardSet::ALL, None, 10).await.unwrap();
     let live: Vec<_> = live.iter().map(|row| row.start.session_id).collect();
     assert_eq!(live, ids[..2]);
-    assert_eq!(to.behind(None, 10).await.unwrap(), [ids[2]]);
+    assert_eq!(to.behind(ShardSet::ALL, None, 10).await.unwrap(), [ids[2]]);
     let endpoint_id = EndpointId::new(TimestampMs(1), 1);
     let waiting = to.lane(tenant, endpoint_id, ids[4], None).await.unwrap();
     assert_eq!(waiting.waiting, []);
     let beginning = Some((TimestampMs(i64::MIN), 100));
-    let listing = to.listing(endpoint_id, beginning, None, 0).await.unwrap();
+    let listing = to
+        .listing(tenant, endpoint_id, beginning, None, 0)
+        .await
+        .unwrap();
     assert_eq!(listing.ready.unwrap().len(), 10 - 3, "what waits is found");
 
     let body = message(MessageEvent::SessionStopped);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use porchlight::store::MemoryStore;
 use porchlight::store::engine::memory::MemoryEngine;
 use porchlight_actors::ports::{Appended, JournalEntry, Snapshot, StartOutcome, Store};
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::SessionEnd;
 use porchlight_schema::time::TimestampMs;
@@ -227,7 +227,7 @@ async fn compare(store: &dyn Store, model: &Model, ids: &[SessionId]) {
         let newest = newest.map(|snapshot| (snapshot.generation, snapshot.next_seq));
         assert_eq!(newest, model.snapshots[session]);
     }
-    let live: Vec<_> = store.live(None, 10).await.unwrap();
+    let live: Vec<_> = store.live(ShardSet::ALL, None, 10).await.unwrap();
     let expected = (0..ids.len()).filter(|n| model.started[*n] && model.ended[*n].is_none());
     assert_eq!(
         live.iter()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cql_process::{borrowed, variables};
+use crate::cql_process::{borrowed, node, variables};
 use crate::flow::header;
 use crate::receiver::{Authority, OK, Receiver};
 use crate::server::Folder;
@@ -26,6 +26,39 @@ async fn sessions(customer: &Customer) -> Vec<String> {
     ids
 }
 
+/// Waits until nothing waits for its first try and so many were sent.
+async fn until_sent(customer: &Customer, receiver: &Receiver, messages: usize) {
+    for _ in 0..1_200 {
+        let pending = customer
+            .get("/v1/webhooks/deliveries?status=pending")
+            .await
+            .1;
+        if pending["data"] == json!([]) && receiver.seen() >= messages {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Each session's three messages came in order, and what came twice had the same id.
+fn check_order(receiver: &Receiver, ids: &[String]) {
+    let mut of_sessions: BTreeMap<String, Vec<(u32, String)>> = BTreeMap::new();
+    for request in receiver.requests.lock().unwrap().iter() {
+        let head = |name: &str| header(request, name).unwrap().to_owned();
+        let number = head("x-service-sequence").parse().unwrap();
+        let seen = of_sessions.entry(head("x-service-delivery")).or_default();
+        seen.push((number, head("x-service-delivery-id")));
+    }
+    for id in ids {
+        let mut seen = of_sessions[id].clone();
+        assert!(seen.is_sorted(), "out of order: {seen:?}");
+        // One that the kill cut off is sent again, under its id.
+        seen.dedup();
+        let numbers: Vec<u32> = seen.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [0, 1, 2]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_on_cql_sends_everything_in_order_and_goes_on_after_a_kill() {
     let (folder, authority) = (Folder::new(), Authority::new());
@@ -43,31 +76,8 @@ async fn a_process_on_cql_sends_everything_in_order_and_goes_on_after_a_kill() {
     let server = serve_with(&folder, &authority, &borrowed(&variables));
     customer.api.clone_from(&server.api);
     ids.extend(sessions(&customer).await);
-    for _ in 0..1_200 {
-        let pending = customer
-            .get("/v1/webhooks/deliveries?status=pending")
-            .await
-            .1;
-        if pending["data"] == json!([]) && receiver.seen() >= 3 * ids.len() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let mut of_sessions: BTreeMap<String, Vec<(u32, String)>> = BTreeMap::new();
-    for request in receiver.requests.lock().unwrap().iter() {
-        let head = |name: &str| header(request, name).unwrap().to_owned();
-        let number = head("x-service-sequence").parse().unwrap();
-        let seen = of_sessions.entry(head("x-service-delivery")).or_default();
-        seen.push((number, head("x-service-delivery-id")));
-    }
-    for id in &ids {
-        let mut seen = of_sessions[id].clone();
-        assert!(seen.is_sorted(), "out of order: {seen:?}");
-        // One that the kill cut off is sent again, under its id.
-        seen.dedup();
-        let numbers: Vec<u32> = seen.iter().map(|(number, _)| *number).collect();
-        assert_eq!(numbers, [0, 1, 2]);
-    }
+    until_sent(&customer, &receiver, 3 * ids.len()).await;
+    check_order(&receiver, &ids);
     server.stop();
 }
 
@@ -106,4 +116,31 @@ async fn a_process_on_cql_keeps_what_failed_and_tries_it_by_hand() {
         .collect();
     assert_eq!(codes, [&json!(500), &json!(200)]);
     server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_takes_up_the_webhooks_of_one_that_is_killed() {
+    let (folder, second_folder, authority) = (Folder::new(), Folder::new(), Authority::new());
+    let Some(shared) = tokio::task::block_in_place(|| variables(folder.path())) else {
+        return;
+    };
+    let of_first = node(&shared, folder.path());
+    let of_second = node(&shared, second_folder.path());
+    let first = serve_with(&folder, &authority, &borrowed(&of_first));
+    let mut customer = customer(&first);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = receiver.local_url();
+    let registered = customer.post("/v1/webhooks", json!({"url": url})).await;
+    assert_eq!(registered.0, 201, "{}", registered.1);
+    let mut ids = sessions(&customer).await;
+    // It comes while the first sends, and is given a part of the shards: perhaps this customer's.
+    let second = serve_with(&second_folder, &authority, &borrowed(&of_second));
+    ids.extend(sessions(&customer).await);
+    customer.api.clone_from(&second.api);
+    ids.extend(sessions(&customer).await);
+    first.kill();
+    ids.extend(sessions(&customer).await);
+    until_sent(&customer, &receiver, 3 * ids.len()).await;
+    check_order(&receiver, &ids);
+    second.stop();
 }

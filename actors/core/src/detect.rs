@@ -1,6 +1,7 @@
 //! From windows to events: one family of detectors a file, and the arbiter between those that compete.
 
 mod backtracking;
+mod confidence;
 mod constants;
 mod decode;
 mod floors;

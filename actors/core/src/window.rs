@@ -52,6 +52,19 @@ pub struct BodyMotion {
     pub cadence_hz: Option<f32>,
     /// Turned about gravity, radians.
     pub yaw_rad: Option<f32>,
+    /// How the phone moves with a stride, over the last 4 s; only from `imu`, and only of a gait.
+    pub stride: Option<Stride>,
+}
+
+/// How a phone moves with a stride, two steps, over the last 4 s.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Stride {
+    /// Effective value of the acceleration along gravity at 0.5 to 1.25 Hz, m/s². A phone on a thigh swings with it.
+    pub swing_mps2: f32,
+    /// Standard deviation of the acceleration's norm, m/s².
+    pub spread_mps2: f32,
+    /// Share of that variance that is quicker than 100 ms, 0 to 1: the impacts of steps, which hands and bags soften.
+    pub impact_share: f32,
 }
 
 /// One second of a session.

@@ -12,6 +12,9 @@ mod gps;
 #[path = "timeline/fooled.rs"]
 mod fooled;
 
+#[path = "timeline/modes.rs"]
+mod modes;
+
 use porchlight_core::timeline::Timeline;
 use porchlight_schema::event::{Event, sort_events};
 use proptest::prelude::*;

@@ -7,6 +7,7 @@ pub mod registry;
 pub mod scoring;
 pub mod service;
 pub mod session;
+mod shards;
 pub mod supervision;
 pub mod timers;
 pub mod webhook;

@@ -27,8 +27,10 @@ macro_rules! label {
 }
 
 mod catalogue;
+pub mod cluster;
 mod fact;
 pub mod http;
+pub mod peer;
 pub mod quarantine;
 pub mod runtime;
 pub mod store;
@@ -310,6 +312,8 @@ impl Metrics {
 /// the recorder is installed.
 pub fn install() {
     describe();
+    cluster::ClusterMetrics::get().reset();
+    peer::PeerMetrics::get().reset();
     streams::StreamMetrics::get().reset();
     http::HttpMetrics::get().in_flight.set(0.0);
     let store = store::StoreMetrics::get();

@@ -5,10 +5,14 @@
 //! armed for handles, so a silent session ends in time without an actor.
 
 mod admission;
+mod edge;
 mod gate;
 mod handle;
+mod heard;
+mod looks;
 mod rest;
 mod send;
+mod shards;
 mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -25,19 +29,26 @@ use porchlight_schema::limits::SESSION_MAILBOX_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use crate::observe::{ActorKind, Fact, Metrics};
-use crate::ports::{Clock, Entropy, Note, Ownership, Peers, Poke, SessionRow, Store, StoreError};
+use crate::observe::{ActorKind, Fact, Metrics, StopReason};
+use crate::ports::{
+    Clock, Entropy, Note, Nudge, Ownership, Peers, Poke, SessionRow, Store, StoreError,
+};
 use crate::scoring::ScoringPool;
 use crate::session::{BatchDurable, ReadEvents, SessionActor};
+use crate::shards::LettingGo;
 use crate::supervision::Verdict;
 use crate::timers::Wheel;
 
+pub(crate) use admission::Counted;
 pub use admission::{AdmitError, Permit};
+pub(crate) use edge::Belief;
 pub use handle::Handle;
 pub use watch::Watch;
 
+use edge::Edges;
 use gate::Gate;
 use handle::Slot;
+use looks::Looks;
 use rest::FREEZE_AFTER_MS;
 use send::{admitted_send, tell_finish};
 
@@ -92,6 +103,10 @@ pub(crate) struct Inner {
     /// Batches in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
     watched: watch::Watched,
+    letting_go: LettingGo,
+    /// Sessions that other nodes act for.
+    edges: Edges,
+    looks: Looks,
 }
 
 impl std::fmt::Debug for Registry {
@@ -143,6 +158,9 @@ impl Registry {
             gate: Gate::default(),
             mailboxes: Arc::default(),
             watched: watch::Watched::default(),
+            letting_go: LettingGo::default(),
+            edges: Edges::default(),
+            looks: Looks::default(),
         });
         let registry = Self { inner };
         let lanes = parts.arbiters.into_iter().map(|arbiter| {
@@ -160,11 +178,19 @@ impl Registry {
         });
         let lanes: Vec<_> = lanes.collect();
         let weak = Arc::downgrade(&registry.inner);
-        registry.inner.scoring.tell_scored(move |session_id| {
-            if let Some(inner) = weak.upgrade() {
-                Self { inner }.on_scored(session_id);
-            }
-        });
+        let asked = weak.clone();
+        registry.inner.scoring.attend(
+            move |session_id| {
+                if let Some(inner) = weak.upgrade() {
+                    Self { inner }.on_scored(session_id);
+                }
+            },
+            move |session_id| {
+                asked
+                    .upgrade()
+                    .is_some_and(|inner| Self { inner }.acts_for(session_id))
+            },
+        );
         *registry
             .inner
             .lanes
@@ -194,16 +220,6 @@ impl Registry {
             .sessions
             .get(&session_id)
             .map(|entry| Arc::clone(&entry))
-    }
-
-    /// The generation in which this process acts for a session now; none: another does, or nobody.
-    pub(crate) fn generation(&self, session_id: SessionId) -> Option<u64> {
-        self.inner.ownership.generation(session_id.shard())
-    }
-
-    /// Whether this process acts for a session now.
-    pub(crate) fn acts_for(&self, session_id: SessionId) -> bool {
-        self.generation(session_id).is_some()
     }
 
     /// How many sessions record.
@@ -240,16 +256,18 @@ impl Registry {
     /// A batch is durable: called by the store, on its own thread, right after the commit. Never waits.
     pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
         let Some(handle) = self.handle(session_id) else {
-            // Not recording here any more: it came late, and the insight is made anew.
-            self.inner.scoring.request(session_id);
+            // It came late, and the insight is made anew; or the session was started on another node a moment ago.
+            self.look_at(session_id);
             return;
         };
         handle.hear(self.inner.clock.now());
+        handle.told(seq);
         self.tell(&handle, seq, batch);
     }
 
     fn tell(&self, handle: &Arc<Handle>, seq: u32, batch: PackedBatch) {
         let mut slot = handle.slot();
+        slot.heard.note(seq);
         if slot.restarting {
             return;
         }
@@ -282,6 +300,8 @@ impl Registry {
         if let Some(actor) = slot.actor.as_ref().filter(|actor| actor.connected()) {
             return Some(actor.clone());
         }
+        // Of a shard that was lost nothing is built any more; one that is let go may still have to write.
+        self.generation(handle.session_id)?;
         let lane = self.lane(handle.session_id)?;
         let frozen = slot.frozen.take();
         let actor = SessionActor::spawn(&lane.arbiter, self.clone(), Arc::clone(handle), frozen);
@@ -323,14 +343,30 @@ impl Registry {
             .map_err(|_elapsed| AskError)
     }
 
-    /// A session has ended: its insight is made, and then its actor goes.
+    /// A session has ended: its insight is made, and then its actor goes; by the node that acts for it.
     pub(crate) fn on_ended(&self, session_id: SessionId) {
+        if !self.acts_for(session_id) {
+            self.disbelieve(session_id);
+            self.inner.peers.nudge(Nudge::Session(session_id));
+            return;
+        }
         if let Some((_, handle)) = self.inner.sessions.remove(&session_id) {
             Metrics::get().sessions_live.decrement(1.0);
             self.inner.ending.insert(session_id, handle);
         }
         self.wake_watchers(session_id);
         self.inner.scoring.request(session_id);
+        self.look_again_at_end(session_id);
+    }
+
+    /// The insight of a session that was taken up with its shard.
+    pub(crate) fn score_taken(&self, session_id: SessionId) {
+        if self.handle(session_id).is_some() {
+            // Its end was not told of here.
+            return self.on_ended(session_id);
+        }
+        self.inner.scoring.request(session_id);
+        self.look_again_at_end(session_id);
     }
 
     /// A session that has ended and waits for its insight.
@@ -346,13 +382,17 @@ impl Registry {
         if let Some((_, handle)) = self.inner.ending.remove(&session_id)
             && let Some(actor) = handle.slot().actor.take()
         {
-            tell_finish(&actor);
+            tell_finish(&actor, StopReason::Finished);
         }
     }
 
-    /// Makes a session's insight, or makes it anew.
+    /// Has a session's insight made, or made anew, by the node that acts for it.
     pub fn request_score(&self, session_id: SessionId) {
-        self.inner.scoring.request(session_id);
+        if self.acts_for(session_id) {
+            self.inner.scoring.request(session_id);
+        } else {
+            self.inner.peers.nudge(Nudge::Session(session_id));
+        }
     }
 
     /// A session's actor panicked, at batch `seq` if at one.

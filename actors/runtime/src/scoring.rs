@@ -17,6 +17,7 @@ use actix_rt::ArbiterHandle;
 use futures_util::FutureExt;
 use porchlight_schema::ids::SessionId;
 
+use crate::observe::cluster::{ClusterMetrics, Stale};
 use crate::observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
 use crate::ports::{Clock, Poke, Store};
 
@@ -43,6 +44,8 @@ struct Inner {
     workers: Mutex<Vec<Addr<ScoringActor>>>,
     /// Told of each session whose insight stands.
     on_scored: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
+    /// Whether this process acts for a session.
+    acts_for: OnceLock<Box<dyn Fn(SessionId) -> bool + Send + Sync>>,
 }
 
 impl fmt::Debug for ScoringPool {
@@ -62,14 +65,15 @@ impl ScoringPool {
         clock: Arc<dyn Clock>,
         poke: Poke,
     ) -> Self {
-        let (asked, workers, on_scored) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let (asked, workers) = (Mutex::default(), Mutex::default());
         let inner = Arc::new(Inner {
             store,
             clock,
             poke,
             asked,
             workers,
-            on_scored,
+            on_scored: OnceLock::new(),
+            acts_for: OnceLock::new(),
         });
         let start = |arbiter| {
             let pool = Arc::downgrade(&inner);
@@ -93,10 +97,16 @@ impl ScoringPool {
         self.inner.tell(session_id, PAUSE_FIRST);
     }
 
-    /// Lets `told` know of each session whose insight stands; the first one who asks for it.
-    pub(crate) fn tell_scored(&self, told: impl Fn(SessionId) + Send + Sync + 'static) {
+    /// Lets `told` know of each session whose insight stands, and asks `acts_for` before each: whoever does not act for a
+    /// session leaves it to who does. The first one who asks for it.
+    pub(crate) fn attend(
+        &self,
+        told: impl Fn(SessionId) + Send + Sync + 'static,
+        acts_for: impl Fn(SessionId) -> bool + Send + Sync + 'static,
+    ) {
         // A pool belongs to one registry.
         let _first = self.inner.on_scored.set(Box::new(told));
+        let _first = self.inner.acts_for.set(Box::new(acts_for));
     }
 
     /// How many sessions wait or are being scored.
@@ -116,6 +126,21 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Inner {
+    /// Whether the session is another node's; then it is struck off.
+    fn leaves_to_others(&self, session_id: SessionId) -> bool {
+        let others = self
+            .acts_for
+            .get()
+            .is_some_and(|acts_for| !acts_for(session_id));
+        if others {
+            ClusterMetrics::get().on_stale(Stale::Scoring);
+            let mut asked = lock(&self.asked);
+            asked.remove(&session_id);
+            Metrics::get().scoring_waiting.set(asked.len() as f64);
+        }
+        others
+    }
+
     /// Tells the session's worker; after a failure `pause` is how long the next one waits.
     fn tell(&self, session_id: SessionId, pause: Duration) {
         let workers = lock(&self.workers);
@@ -203,6 +228,9 @@ impl Handler<Score> for ScoringActor {
         let pool = self.pool.clone();
         let scoring = async move {
             let Some(pool) = pool.upgrade() else { return };
+            if pool.leaves_to_others(session_id) {
+                return;
+            }
             let job = job::score(&*pool.store, &*pool.clock, session_id);
             // The pure part catches its own panics; what is caught here is a fault of the shell.
             let outcome = match AssertUnwindSafe(job).catch_unwind().await {

@@ -3,7 +3,9 @@
 
 mod feed;
 mod lifecycle;
+mod owner;
 mod path;
+mod shards;
 mod telemetry;
 
 use std::sync::Arc;
@@ -93,9 +95,21 @@ pub enum InsightState {
         pod: Option<Pod>,
         /// When any of it last changed.
         updated_at: TimestampMs,
+        /// Seconds since which the events may have changed, where the node that knows can't be reached.
+        age_sec: Option<u32>,
     },
     /// Scored, or failed.
     Scored(Box<StoredInsight>),
+}
+
+/// The events so far of a session that is not scored.
+struct Live {
+    /// In the order in which they were emitted.
+    events: Vec<Event>,
+    /// When they last changed, where that is known.
+    changed_at: Option<TimestampMs>,
+    /// See [`InsightState::Processing`].
+    age_sec: Option<u32>,
 }
 
 /// The service. Cloning shares it.
@@ -177,23 +191,21 @@ impl Service {
             return Ok(InsightState::Scored(Box::new(stored)));
         }
         let pod = self.store().pod(session_id).await?;
-        let handle = self.registry.handle(session_id);
-        let live = match handle.or_else(|| self.registry.ending(session_id)) {
-            Some(handle) => Some(
-                self.registry
-                    .events(&handle)
-                    .await
-                    .map_err(StoreError::unavailable)?,
-            ),
-            None => None,
-        };
-        let mut updated_at = row.end.map_or(row.start.created_at, |end| end.completed_at);
-        let mut events = Vec::new();
-        if let Some(live) = live {
-            updated_at = updated_at.max(live.changed_at.unwrap_or(updated_at));
-            events = live.events;
-            sort_events(&mut events);
+        let Live {
+            mut events,
+            changed_at,
+            age_sec,
+        } = self.live_anywhere(row).await?;
+        // Scored while it was asked for, and its actor gone with what it knew.
+        if row.end.is_some()
+            && events.is_empty()
+            && let Some(stored) = self.store().insight(session_id).await?
+        {
+            return Ok(InsightState::Scored(Box::new(stored)));
         }
+        sort_events(&mut events);
+        let mut updated_at = row.end.map_or(row.start.created_at, |end| end.completed_at);
+        updated_at = updated_at.max(changed_at.unwrap_or(updated_at));
         if let Some(pod) = &pod {
             updated_at = updated_at.max(pod.received_at);
         }
@@ -201,6 +213,7 @@ impl Service {
             events,
             pod: pod.map(|pod| pod.pod),
             updated_at,
+            age_sec,
         })
     }
 }

@@ -17,6 +17,7 @@ use porchlight_core::context::SessionContext;
 use porchlight_core::session::{SessionMachine, Step};
 use porchlight_schema::sample::packed::PackedBatch;
 
+use crate::observe::cluster::{ClusterMetrics, Stale};
 use crate::observe::{ActorKind, ActorMetrics, Fact, MessageKind, Metrics, Outcome, StopReason};
 use crate::ports::{JournalEntry, Note, Snapshot, StoreResult};
 use crate::registry::{Handle, LiveEvents, Registry};
@@ -49,10 +50,15 @@ pub(crate) struct ReadEvents;
 #[rtype(result = "()")]
 pub(crate) struct Drain;
 
-/// The session has ended: stop, nothing needs to be kept.
+/// The journal has more than was told: read on.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Finish;
+pub(crate) struct CatchUp;
+
+/// The session has ended, or lives elsewhere: stop, nothing needs to be kept.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Finish(pub(crate) StopReason);
 
 /// Leave what you know with the handle and stop.
 #[derive(Message)]
@@ -116,6 +122,7 @@ impl SessionActor {
                             seen,
                             changed_at: None,
                             unsnapshotted_since: None,
+                            is_caught_up: false,
                         };
                         actor.running = Some(Box::new(running));
                         actor.read(from_seq, ctx);
@@ -196,15 +203,21 @@ impl SessionActor {
     }
 
     fn on_page(&mut self, page: &[JournalEntry], ctx: &mut Context<Self>) {
+        if let Some(running) = &self.running {
+            let next_seq = running.machine.next_seq();
+            self.handle.note_read(page, next_seq, running.is_caught_up);
+        }
         for JournalEntry { seq, batch, .. } in page {
             // What the machine asks for meanwhile is what is being done: reading on.
             if self.arrive(*seq, batch, ctx).is_none() {
                 return;
             }
+            self.handle.told(*seq);
         }
         match (page.last(), self.running.as_mut()) {
             (Some(last), _) => self.read(last.seq.saturating_add(1), ctx),
             (None, Some(running)) => {
+                running.is_caught_up = true;
                 let step = running.machine.read_through();
                 self.act(step, ctx);
             }
@@ -288,7 +301,10 @@ impl SessionActor {
 
     /// None: there is nothing new to write, or another node acts for the session now.
     fn write_snapshot(&mut self) -> Option<impl Future<Output = StoreResult<()>> + use<>> {
-        let generation = self.registry.generation(self.handle.session_id)?;
+        let Some(generation) = self.registry.generation(self.handle.session_id) else {
+            ClusterMetrics::get().on_stale(Stale::Snapshot);
+            return None;
+        };
         let running = self
             .running
             .as_mut()
@@ -404,8 +420,10 @@ impl Handler<Drain> for SessionActor {
         let taken_up_at = Instant::now();
         self.stop_reason = if self.registry.is_draining() {
             StopReason::Shutdown
-        } else {
+        } else if self.registry.acts_for(self.handle.session_id) {
             StopReason::Idle
+        } else {
+            StopReason::LostOwnership
         };
         let writing = self.write_snapshot();
         // The context stops when the answer is given: what is spawned on it would end with it.
@@ -439,11 +457,22 @@ impl Handler<Drain> for SessionActor {
     }
 }
 
+impl Handler<CatchUp> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: CatchUp, ctx: &mut Context<Self>) {
+        // One that is being built reads all there is.
+        if let Some(running) = &self.running {
+            self.read(running.machine.next_seq(), ctx);
+        }
+    }
+}
+
 impl Handler<Finish> for SessionActor {
     type Result = ();
 
-    fn handle(&mut self, _message: Finish, ctx: &mut Context<Self>) {
-        self.stop_reason = StopReason::Finished;
+    fn handle(&mut self, Finish(reason): Finish, ctx: &mut Context<Self>) {
+        self.stop_reason = reason;
         ctx.stop();
     }
 }

@@ -6,6 +6,7 @@ mod actor;
 mod desk;
 mod request;
 mod sample;
+mod shards;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -28,6 +29,7 @@ use crate::ports::{
     Answer, Clock, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
     StoreError, Transport,
 };
+use crate::shards::LettingGo;
 use crate::timers::Wheel;
 
 use crate::observe::webhook::WebhookMetrics;
@@ -84,12 +86,15 @@ pub(crate) struct Inner {
     certificates: DashMap<Tenant, TimestampMs>,
     asked: DashMap<Tenant, usize>,
     draining: AtomicBool,
+    letting_go: LettingGo,
 }
 
 /// What is known of an actor without asking it.
 struct Presence {
     /// A poke is in its mailbox: another one would say the same.
     poked: AtomicBool,
+    /// So is word of a changed endpoint.
+    changed: AtomicBool,
     /// Since when its oldest message waits that could be sent.
     oldest: AtomicI64,
 }
@@ -160,6 +165,8 @@ enum Tell {
     Changed,
     /// Begin nothing more.
     Drain,
+    /// Stop at once: the tenant is another node's.
+    Drop,
 }
 
 /// How a test event went.
@@ -217,6 +224,7 @@ impl Webhooks {
             certificates: DashMap::new(),
             asked: DashMap::new(),
             draining: AtomicBool::new(false),
+            letting_go: LettingGo::default(),
         });
         let wheel = |arbiter| {
             let inner = Arc::downgrade(&inner);
@@ -255,6 +263,16 @@ impl Webhooks {
             self.inner.tell(tenant, Tell::Changed);
         }
         self.inner.tell(tenant, Tell::Poke);
+    }
+
+    /// Another node says that there is something new in this tenant's outbox, or that its endpoint was changed.
+    pub fn look_at(&self, tenant: Tenant) {
+        if self.inner.acts_for(tenant) {
+            if self.inner.actors.contains_key(&tenant) {
+                self.inner.tell(tenant, Tell::Changed);
+            }
+            self.inner.tell(tenant, Tell::Poke);
+        }
     }
 
     /// When the certificate of this tenant's receiver ends, as last seen by this process.
@@ -323,12 +341,6 @@ impl Inner {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Whether this process sends a tenant's messages.
-    fn acts_for(&self, tenant: Tenant) -> bool {
-        let shard = tenant.organization_id.shard();
-        self.ownership.generation(shard).is_some()
-    }
-
     fn place(&self, tenant: Tenant) -> usize {
         usize::from(tenant.organization_id.shard().0) % self.arbiters.len().max(1)
     }
@@ -338,8 +350,11 @@ impl Inner {
         match self.actors.entry(tenant) {
             Entry::Occupied(entry) if entry.get().1.connected() => {
                 let (presence, actor) = entry.get();
-                let repeats =
-                    matches!(what, Tell::Poke) && presence.poked.swap(true, Ordering::AcqRel);
+                let repeats = match what {
+                    Tell::Poke => presence.poked.swap(true, Ordering::AcqRel),
+                    Tell::Changed => presence.changed.swap(true, Ordering::AcqRel),
+                    Tell::Tick | Tell::Drain | Tell::Drop => false,
+                };
                 if !repeats {
                     admitted_send(actor, what);
                 }
@@ -360,11 +375,12 @@ impl Inner {
 
     fn spawn(self: &Arc<Self>, tenant: Tenant) -> Option<(Arc<Presence>, Addr<WebhookActor>)> {
         let arbiter = self.arbiters.get(self.place(tenant))?;
-        if self.is_draining() {
+        if self.is_ending(tenant) {
             return None;
         }
         let presence = Arc::new(Presence {
             poked: AtomicBool::new(false),
+            changed: AtomicBool::new(false),
             oldest: AtomicI64::new(NONE_WAITS),
         });
         let (inner, known) = (Arc::clone(self), Arc::clone(&presence));
@@ -412,11 +428,11 @@ impl Inner {
     }
 }
 
-/// Sends what was admitted: one poke at most waits in a mailbox, one tick for each time that was asked for, and as
-/// many changes of an endpoint as its customer's rate of requests lets through.
+/// Sends what was admitted: one poke and one change at most wait in a mailbox, and one tick for each time that was asked
+/// for.
 #[expect(
     clippy::disallowed_methods,
-    reason = "`poked` has admitted a poke; ticks and changes are few"
+    reason = "`poked` and `changed` have admitted it; ticks are few"
 )]
 fn admitted_send(actor: &Addr<WebhookActor>, what: Tell) {
     actor.do_send(Told::now(what));
@@ -430,7 +446,7 @@ async fn scan(inner: Weak<Inner>) {
                 return;
             }
             let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
-            match inner.outbox.work(until).await {
+            match inner.outbox.work(inner.own(), until).await {
                 Ok(work) => {
                     for work in work {
                         inner.tell(work.tenant, Tell::Poke);

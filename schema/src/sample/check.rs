@@ -65,6 +65,17 @@ impl Field {
         }
     }
 
+    /// Whether each of the values does; its pointer says which does not.
+    pub(super) fn check_values(&self, values: &[f32]) -> Result<(), FieldError> {
+        for (place, &value) in values.iter().enumerate() {
+            self.check(f64::from(value)).map_err(|error| FieldError {
+                pointer: format!("{}/{place}", error.pointer),
+                detail: error.detail,
+            })?;
+        }
+        Ok(())
+    }
+
     /// The value in whole parts, if it lies in the range.
     pub(super) fn parts_of(&self, value: f64) -> Result<i64, FieldError> {
         self.check(value)?;
@@ -121,6 +132,14 @@ pub(super) fn imu_lengths(
         return Err(ACCEL[0].error("must not last longer than 10 s at this hz"));
     }
     Ok(())
+}
+
+/// Checks an array of an `imu` sample that is not kept: as long as `ax`, and in its range.
+pub(super) fn imu_axis(field: &Field, axis: &[f32], values: usize) -> Result<(), FieldError> {
+    if axis.len() != values {
+        return Err(field.error("must be as long as ax"));
+    }
+    field.check_values(axis)
 }
 
 /// Checks the name of a mark.

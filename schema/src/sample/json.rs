@@ -96,7 +96,7 @@ pub fn decode_sample(text: &[u8], builder: &mut BatchBuilder) -> Result<bool, De
 }
 
 fn parse(text: &[u8]) -> Result<Value, DecodeError> {
-    serde_json::from_slice(text).map_err(|error| DecodeError::Syntax(error.to_string()))
+    crate::json::parse(text).map_err(|error| DecodeError::Syntax(error.to_string()))
 }
 
 /// A sample's fields as they came, before it is known which of them its kind needs.
@@ -250,23 +250,26 @@ fn imu<'b, F: Fields>(
     let hz = need(fields, &check::HZ)?;
     buffer.clear();
     let mut ends = [0_usize; 6];
-    let mut gyro_axes = 0;
+    let mut present = [false; 6];
     for (place, field) in check::ACCEL.iter().chain(&check::GYRO).enumerate() {
-        let present = fields.numbers(field.name, buffer)?;
-        if place < 3 && !present {
+        present[place] = fields.numbers(field.name, buffer)?;
+        if place < 3 && !present[place] {
             return Err(missing(field.name));
         }
-        gyro_axes += usize::from(place >= 3 && present);
         ends[place] = buffer.len();
     }
-    if gyro_axes != 0 && gyro_axes != 3 {
-        return Err(wrong("gx", "gx, gy and gz go together"));
-    }
     let lengths = |at: usize| ends[at] - if at == 0 { 0 } else { ends[at - 1] };
-    let gyro_lengths = (gyro_axes == 3).then(|| [lengths(3), lengths(4), lengths(5)]);
+    let has_gyro = present[3..].iter().all(|present| *present);
+    let gyro_lengths = has_gyro.then(|| [lengths(3), lengths(4), lengths(5)]);
     check::imu_lengths(hz, [lengths(0), lengths(1), lengths(2)], gyro_lengths)?;
     let axis = |at: usize| &buffer[ends[at] - lengths(at)..ends[at]];
     let gyro = gyro_lengths.map(|_| [axis(3), axis(4), axis(5)]);
+    if gyro.is_none() {
+        // Each axis may be left out. Fewer than three do not make a turn rate, but what is there is held to its form.
+        for (at, field) in (3..).zip(&check::GYRO).filter(|(at, _)| present[*at]) {
+            check::imu_axis(field, axis(at), lengths(0))?;
+        }
+    }
     Ok(Imu {
         t_ms,
         hz: hz as f32,

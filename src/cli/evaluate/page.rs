@@ -187,7 +187,7 @@ body{font:14px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--back)
 h1{font-size:1.3rem;margin:.2rem 0 .6rem}pre{font:12px/1.4 ui-monospace,monospace;overflow-x:auto;background:var(--card);padding:.6rem;border-radius:6px;margin:.4rem 0}\
 summary{cursor:pointer;font-weight:600}nav{position:sticky;top:0;background:var(--back);border-bottom:1px solid var(--line);padding:.2rem 0;z-index:1}\
 nav p{margin:.2rem 0}a{color:inherit}small{color:var(--soft)}i[id]{position:fixed;top:0}\
-figure{margin:1rem 0;padding:.6rem .8rem .3rem;background:var(--card);border:1px solid var(--line);border-radius:8px;scroll-margin-top:7rem}\
+figure{margin:1rem 0;padding:.6rem .8rem .3rem;background:var(--card);border:1px solid var(--line);border-radius:8px;scroll-margin-top:9rem}\
 figure:target{outline:2px solid var(--trace)}figcaption{margin-bottom:.3rem}figcaption a{font-weight:600;text-decoration:none}figcaption span{color:var(--soft);font-size:12px}\
 .ok{color:var(--good);font-weight:500}.no{color:var(--bad);font-weight:600}svg{display:block;width:100%;height:auto}\
 svg text{font:11px system-ui,sans-serif;fill:var(--soft)}svg text.on{fill:#fff;font-weight:600;pointer-events:none}\

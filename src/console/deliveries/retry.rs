@@ -111,7 +111,7 @@ pub(super) async fn progress(visit: Visit) -> Result<HttpResponse, Problem> {
     let endpoint = outbox.endpoint(visit.tenant()).await?;
     let waiting = match &endpoint {
         Some(endpoint) => outbox
-            .listing(endpoint.id, None, None, RETRY_BY_FILTER_MAX)
+            .listing(visit.tenant(), endpoint.id, None, None, RETRY_BY_FILTER_MAX)
             .await?
             .by_hand
             .len(),

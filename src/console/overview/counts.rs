@@ -7,6 +7,7 @@ use porchlight_actors::ports::{
     StoreResult,
 };
 use porchlight_core::webhook::Cause;
+use porchlight_schema::ids::ShardSet;
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -102,7 +103,7 @@ pub(super) async fn count(visit: &Visit) -> Result<Counted, Problem> {
 async fn live(store: &dyn Store, tenant: Tenant) -> StoreResult<(Vec<SessionRow>, bool)> {
     let (mut own, mut seen, mut after) = (Vec::new(), 0, None);
     let is_cut = loop {
-        let step = store.live(after, LIVE_STEP).await?;
+        let step = store.live(ShardSet::ALL, after, LIVE_STEP).await?;
         let is_last = step.len() < LIVE_STEP;
         seen += step.len();
         after = step.last().map(|row| row.start.session_id);

@@ -103,6 +103,25 @@ impl Db {
         rows.maybe_first_row().map_err(StoreError::unavailable)
     }
 
+    /// Reads all rows at once, where there are few.
+    pub(super) async fn few<R>(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> StoreResult<Vec<R>>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm>,
+    {
+        let answer = self.session.execute_unpaged(statement, values).await;
+        let rows = answer
+            .map_err(from_execution)?
+            .into_rows_result()
+            .map_err(StoreError::unavailable)?;
+        let rows = rows.rows().map_err(StoreError::unavailable)?;
+        rows.map(|row| row.map_err(StoreError::unavailable))
+            .collect()
+    }
+
     /// Reads rows, page by page, as they are asked for.
     pub(super) async fn stream<R>(
         &self,

@@ -72,7 +72,11 @@ impl Inner {
         let Some(head) = self.head(tenant, id).await? else {
             return Ok(None);
         };
-        Ok(Some(self.cursor(head.session_id).await?.row(&head)))
+        Ok(Some(
+            self.cursor(tenant.organization_id.shard(), head.session_id)
+                .await?
+                .row(&head),
+        ))
     }
 
     async fn head(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<Head>> {
@@ -110,6 +114,7 @@ impl Inner {
             }
             return Ok(None);
         }
+        let shard = walk.tenant.organization_id.shard();
         let slots = self.slots_of(walk).await?;
         let mut looked_at = 0;
         for slot in slots {
@@ -118,7 +123,7 @@ impl Inner {
                 let heads = self.heads_in(walk, slot, ids).await?;
                 let reading: Vec<_> = heads
                     .iter()
-                    .map(|head| self.cursor(head.session_id))
+                    .map(|head| self.cursor(shard, head.session_id))
                     .collect();
                 let cursors: Vec<_> = stream::iter(reading)
                     .buffered(AT_ONCE)
@@ -152,7 +157,9 @@ impl Inner {
         let record = self.record(session_id).await?;
         match record.filter(|record| record.start.tenant == tenant) {
             Some(_) => {
-                let mut rows = self.lane_rows(session_id).await?;
+                let mut rows = self
+                    .lane_rows(tenant.organization_id.shard(), session_id)
+                    .await?;
                 rows.sort_by_key(|row| row.queued.id);
                 Ok(rows)
             }

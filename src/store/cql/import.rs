@@ -14,9 +14,10 @@ use porchlight_schema::time::TimestampMs;
 
 use super::db::encode;
 use super::journal::note_bytes;
+use super::living::shard_and_day;
 use super::outbox::{Cursor, OutboxKind};
 use super::relay::number_cell;
-use super::sessions::{Remembered, shard_and_day};
+use super::sessions::Remembered;
 use super::slots::{AT_ONCE, Owner};
 use super::state::{Official, SessionRecord, State};
 use super::{CqlStore, Inner};
@@ -242,7 +243,9 @@ impl Inner {
             cursor.import(row);
         }
         if !session.messages.is_empty() {
-            self.put_cursor(session.start.session_id, cursor).await?;
+            let shard = session.start.tenant.organization_id.shard();
+            self.put_cursor(shard, session.start.session_id, cursor)
+                .await?;
         }
         Ok(queued)
     }

@@ -63,8 +63,12 @@ impl Inner {
         if committed {
             self.see_to("an insight's message", move |inner| {
                 let pending = state.pending.clone();
+                let end = state.end;
                 async move {
                     inner.relay(&pending).await?;
+                    if inner.may_be_joined_by_late(end) {
+                        return Ok(());
+                    }
                     inner.clear_behind(session_id, covered).await.map(drop)
                 }
             })

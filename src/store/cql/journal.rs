@@ -1,6 +1,7 @@
 //! The journal, notes and snapshots.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -8,11 +9,11 @@ use porchlight_actors::ports::{
     Appended, Covered, Journal, JournalEntry, Note, Snapshot, Snapshots, StoreError, StoreResult,
 };
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{BATCH_SEQ_MAX, JOURNAL_READ_BYTES_MAX};
+use porchlight_schema::limits::{BATCH_SEQ_MAX, EDGE_BELIEF_MS, JOURNAL_READ_BYTES_MAX};
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::sessions::shard_and_day;
+use super::living::shard_and_day;
 use super::slots::{Owner, Way};
 use super::{CqlStore, Inner};
 
@@ -31,6 +32,8 @@ pub(super) struct Tip {
     highest: Option<u32>,
     /// The session has ended: what comes now is late.
     pub(super) ended: bool,
+    /// When it was looked up; none: not yet.
+    read_at: Option<Instant>,
 }
 
 fn bucket_of(seq: u32) -> i32 {
@@ -118,7 +121,7 @@ impl Inner {
         let (key, hash) = (session_id.to_bytes(), batch.hash());
         let place = (key.as_slice(), bucket_of(seq), cell(seq));
         let is_above = tip.highest.is_none_or(|highest| seq > highest);
-        if !is_above || tip.ended {
+        if !is_above || tip.ended || self.may_be_behind(tip) {
             let statement = &self.db.statements.batch_hashes;
             let there: Vec<(Vec<u8>,)> = self.db.rows(statement, place, usize::MAX).await?;
             if !there.is_empty() {
@@ -174,6 +177,13 @@ impl Inner {
         self.db.write(&self.db.statements.batch_put, row).await
     }
 
+    /// Whether other nodes may have taken batches of the session of which this one does not know: then a number that is
+    /// new here may be another batch's.
+    fn may_be_behind(&self, tip: Tip) -> bool {
+        let believed = Duration::from_millis(EDGE_BELIEF_MS);
+        self.ownership.is_shared() && tip.read_at.is_none_or(|at| at.elapsed() >= believed)
+    }
+
     /// Marks a session that has ended: a batch has come late.
     async fn mark_late(&self, session_id: SessionId, tip: Tip, hash: &[u8]) -> StoreResult<()> {
         if tip.ended {
@@ -191,9 +201,11 @@ impl Inner {
         if let Some(tip) = self.memory.tips.get(&session_id) {
             return Ok(tip);
         }
+        let read_at = Some(Instant::now());
         let tip = Tip {
             highest: self.highest(session_id).await?,
             ended: false,
+            read_at,
         };
         self.memory.tips.put(session_id, tip);
         // Read when the tip is in place: an end that comes after this finds it there and notes itself.

@@ -97,8 +97,8 @@ impl Stripes {
 pub(super) struct Memory {
     /// What is known of sessions' journals.
     pub(super) tips: Recent<SessionId, Tip>,
-    /// Sessions' cursors: only the owner writes them.
-    pub(super) cursors: Recent<SessionId, Arc<Cursor>>,
+    /// Sessions' cursors, and the generation in which each was read or written: only the owner writes them.
+    pub(super) cursors: Recent<SessionId, (u64, Arc<Cursor>)>,
     /// Slots that are listed.
     pub(super) slots: Recent<(Vec<u8>, i64), ()>,
     /// Up to which slot outboxes have nothing left.

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use futures_util::future::{try_join, try_join_all};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_actors::ports::{Clock, Depth, StoreResult, Work};
+use porchlight_actors::ports::{Clock, Depth, Endpoint, StoreResult, Work};
 use porchlight_core::webhook::{HandRequest, Index, Listing, State};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::time::TimestampMs;
 
@@ -40,6 +40,23 @@ pub(super) enum OutboxKind {
     Ready = 1,
     /// A retry.
     Due = 2,
+}
+
+/// Whose outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OutboxOf {
+    /// The tenant's shard.
+    shard: Shard,
+    endpoint_id: EndpointId,
+}
+
+impl OutboxOf {
+    fn new(endpoint: &Endpoint) -> Self {
+        Self {
+            shard: endpoint.tenant.organization_id.shard(),
+            endpoint_id: endpoint.id,
+        }
+    }
 }
 
 /// A row of an outbox.
@@ -112,13 +129,13 @@ impl Inner {
     /// The hints of a slot that hold, at most `limit`, of which `takes` is true.
     async fn hints_in(
         &self,
-        endpoint_id: EndpointId,
+        outbox: OutboxOf,
         slot: i64,
         kind: OutboxKind,
         limit: usize,
         takes: impl Fn(&Hint) -> bool,
     ) -> StoreResult<Vec<Hint>> {
-        let endpoint = endpoint_id.to_bytes();
+        let endpoint = outbox.endpoint_id.to_bytes();
         let values = (endpoint.as_slice(), slot, kind as i8);
         let statement = &self.db.statements.outbox_get;
         let rows = self
@@ -134,8 +151,10 @@ impl Inner {
                 .map(|(at, id, data)| Hint::read(kind, *at, id, data));
             let hints: Vec<Hint> = read.collect::<StoreResult<_>>()?;
             let hints: Vec<Hint> = hints.into_iter().filter(|hint| takes(hint)).collect();
-            let cursors = try_join_all(hints.iter().map(|hint| self.cursor(hint.session_id)));
-            let cursors = cursors.await?;
+            let reading = hints
+                .iter()
+                .map(|hint| self.cursor(outbox.shard, hint.session_id));
+            let cursors = try_join_all(reading).await?;
             let held = hints.iter().zip(cursors);
             let held = held.filter(|(hint, cursor)| hint.holds(kind, cursor));
             found.extend(held.map(|(hint, _)| *hint));
@@ -150,7 +169,7 @@ impl Inner {
     /// Hints that hold, from the first slot on, at most so many.
     async fn hints(
         &self,
-        endpoint_id: EndpointId,
+        outbox: OutboxOf,
         wanted: Wanted,
         takes: impl Fn(&Hint) -> bool + Copy,
     ) -> StoreResult<Vec<Hint>> {
@@ -158,13 +177,13 @@ impl Inner {
         if wanted.limit == 0 {
             return Ok(found);
         }
-        let owner = Owner::Outbox(endpoint_id, wanted.kind);
+        let owner = Owner::Outbox(outbox.endpoint_id, wanted.kind);
         let slots = self
             .slots(owner, wanted.from_slot, wanted.to_slot, Way::Up)
             .await?;
         for slot in slots {
             let left = wanted.limit - found.len();
-            let some = self.hints_in(endpoint_id, slot, wanted.kind, left, takes);
+            let some = self.hints_in(outbox, slot, wanted.kind, left, takes);
             found.extend(some.await?);
             if found.len() >= wanted.limit {
                 break;
@@ -187,7 +206,8 @@ impl Inner {
     }
 
     /// Moves the mark behind slots that are over and have nothing left.
-    async fn advance(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
+    async fn advance(&self, outbox: OutboxOf) -> StoreResult<i64> {
+        let endpoint_id = outbox.endpoint_id;
         let mark = self.mark(endpoint_id).await?;
         let settled = slot_of(SystemClock.now().plus_ms(-SETTLED_MS), SLOT_MS);
         let mut advanced = mark;
@@ -196,7 +216,7 @@ impl Inner {
             let owner = Owner::Outbox(endpoint_id, kind);
             for slot in self.slots(owner, mark, first_left - 1, Way::Up).await? {
                 advanced = settled;
-                let left = self.hints_in(endpoint_id, slot, kind, 1, |_| true).await?;
+                let left = self.hints_in(outbox, slot, kind, 1, |_| true).await?;
                 if !left.is_empty() {
                     first_left = slot;
                     break;
@@ -219,15 +239,15 @@ impl Inner {
 
     async fn listing(
         &self,
-        endpoint_id: EndpointId,
+        outbox: OutboxOf,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> StoreResult<Listing> {
         // A complete listing is read rarely.
         let mark = match due {
-            Some(_) => self.advance(endpoint_id).await?,
-            None => self.mark(endpoint_id).await?,
+            Some(_) => self.advance(outbox).await?,
+            None => self.mark(outbox.endpoint_id).await?,
         };
         let wanted = |kind, limit| Wanted {
             kind,
@@ -242,7 +262,7 @@ impl Inner {
                 from_slot: mark.max(slot_of(from, SLOT_MS) - 1),
                 ..wanted(OutboxKind::Ready, limit)
             };
-            let hints = self.hints(endpoint_id, wanted, |hint| hint.id.made_at() >= from);
+            let hints = self.hints(outbox, wanted, |hint| hint.id.made_at() >= from);
             let hints = hints.await?.into_iter();
             let mut ready: Vec<_> = hints.map(|hint| (hint.id, hint.session_id)).collect();
             ready.sort_unstable();
@@ -256,29 +276,32 @@ impl Inner {
                 to_slot: last + 1,
                 ..wanted(OutboxKind::Due, limit)
             };
-            let hints = self.hints(endpoint_id, wanted, |hint| hint.at < until);
+            let hints = self.hints(outbox, wanted, |hint| hint.at < until);
             let hints = hints.await?.into_iter();
             let mut due: Vec<_> = hints.map(|hint| (hint.at, hint.session_id)).collect();
             due.sort_unstable();
             due.dedup();
             listing.due = Some(due);
         }
-        let hints = self.hints(endpoint_id, wanted(OutboxKind::ByHand, by_hand), |_| true);
+        let hints = self.hints(outbox, wanted(OutboxKind::ByHand, by_hand), |_| true);
         listing.by_hand = hints.await?.iter().map(Hint::request).collect();
         listing.by_hand.sort_unstable();
         listing.by_hand.dedup();
         Ok(listing)
     }
 
-    async fn work(self: Arc<Self>, until: TimestampMs) -> StoreResult<Vec<Work>> {
+    async fn work(self: Arc<Self>, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
         let endpoints = self.endpoints().await?.into_iter();
         let asking = endpoints
             .filter(|endpoint| endpoint.enabled)
+            .filter(|endpoint| shards.contains(endpoint.tenant.organization_id.shard()))
             .map(|endpoint| {
                 let inner = Arc::clone(&self);
                 async move {
                     let (first, all) = (TimestampMs(i64::MIN), Some((until, 1)));
-                    let listing = inner.listing(endpoint.id, Some((first, 1)), all, 1).await?;
+                    let listing = inner
+                        .listing(OutboxOf::new(&endpoint), Some((first, 1)), all, 1)
+                        .await?;
                     let at_once = !listing.by_hand.is_empty()
                         || listing.ready.is_some_and(|ready| !ready.is_empty());
                     let due = listing.due.and_then(|due| Some(due.first()?.0));
@@ -300,6 +323,11 @@ impl Inner {
     async fn depth(self: Arc<Self>, now: TimestampMs) -> StoreResult<Depth> {
         let mut depth = Depth::default();
         for endpoint in self.endpoints().await? {
+            let outbox = OutboxOf::new(&endpoint);
+            // Another node counts those of its own.
+            if self.ownership.generation(outbox.shard).is_none() {
+                continue;
+            }
             depth.overlaps += u64::from(endpoint.overlap(now).is_some());
             let mark = self.mark(endpoint.id).await?;
             let all = |kind| Wanted {
@@ -309,8 +337,8 @@ impl Inner {
                 limit: DEPTH_WALKED_MAX,
             };
             let (ready, due) = try_join(
-                self.hints(endpoint.id, all(OutboxKind::Ready), |_| true),
-                self.hints(endpoint.id, all(OutboxKind::Due), |_| true),
+                self.hints(outbox, all(OutboxKind::Ready), |_| true),
+                self.hints(outbox, all(OutboxKind::Due), |_| true),
             )
             .await?;
             let mut hinted = BTreeMap::<SessionId, BTreeSet<u32>>::new();
@@ -322,7 +350,7 @@ impl Inner {
             }
             let counting = hinted.into_iter().map(|(lane, hinted)| {
                 let inner = Arc::clone(&self);
-                async move { inner.waiting_in(endpoint.id, lane, &hinted).await }
+                async move { inner.waiting_in(outbox, lane, &hinted).await }
             });
             let counting: Vec<_> = counting.collect();
             let mut counting = stream::iter(counting).buffer_unordered(AT_ONCE);
@@ -343,13 +371,13 @@ impl Inner {
     /// behind a retry is listed nowhere, and what waited for an endpoint that is gone does not count.
     async fn waiting_in(
         &self,
-        endpoint_id: EndpointId,
+        OutboxOf { shard, endpoint_id }: OutboxOf,
         lane: SessionId,
         hinted: &BTreeSet<u32>,
     ) -> StoreResult<(u64, u64)> {
-        let cursor = self.cursor(lane).await?;
+        let cursor = self.cursor(shard, lane).await?;
         let tried: Vec<bool> = if cursor.waits_beside(hinted) {
-            let rows = self.lane_rows(lane).await?.into_iter();
+            let rows = self.lane_rows(shard, lane).await?.into_iter();
             let ours = rows
                 .filter(|row| row.queued.state == State::Waiting && row.endpoint_id == endpoint_id);
             ours.map(|row| row.queued.attempts > 0).collect()

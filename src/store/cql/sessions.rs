@@ -1,15 +1,14 @@
-//! Sessions: their start, their end, their PoD, and which of them live.
+//! Sessions: their start, their end, their PoD.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::try_join;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_actors::ports::{
     EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
     StartOutcome, StoreError, StoreResult,
 };
-use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::IDEMPOTENCY_MS;
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, Tenant};
@@ -17,9 +16,10 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::db::{Lwt, decode, encode, id_bytes};
+use super::db::{Lwt, decode, encode};
+use super::living::shard_and_day;
 use super::relay::Head;
-use super::slots::{AT_ONCE, DAY_MS, Owner, Way, slot_of, tenant_key};
+use super::slots::{Owner, tenant_key};
 use super::state::{Change, SessionRecord, State, TRIES_MAX, Verdict, message, pause};
 use super::{CqlStore, Inner};
 
@@ -41,12 +41,6 @@ impl Remembered {
             body: Arc::clone(&self.body),
         }
     }
-}
-
-/// Where a session lies among those that live, or are behind.
-pub(super) fn shard_and_day(session_id: SessionId) -> (i16, i64) {
-    let day = slot_of(session_id.made_at(), DAY_MS);
-    (i16::from(session_id.shard().0), day)
 }
 
 impl Inner {
@@ -207,7 +201,7 @@ impl Inner {
     }
 
     /// What follows from an end: the message, the mark that an insight is due, and that it lives no more, in this order.
-    async fn finish_end(&self, session_id: SessionId, state: &State) -> StoreResult<()> {
+    pub(super) async fn finish_end(&self, session_id: SessionId, state: &State) -> StoreResult<()> {
         self.relay(&state.pending).await?;
         if state.insight.is_none() {
             self.mark_behind(session_id, b"end").await?;
@@ -266,151 +260,15 @@ impl Inner {
 
     pub(super) async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
         let (record, state) = try_join(self.record(session_id), self.state(session_id)).await?;
+        let end = state.and_then(|state| state.end);
+        if end.is_some() {
+            // Perhaps another node ended it: what comes from here on is late.
+            self.memory.tips.change(&session_id, |tip| tip.ended = true);
+        }
         Ok(record.map(|record| SessionRow {
             start: record.start,
-            end: state.and_then(|state| state.end),
+            end,
         }))
-    }
-
-    /// Sessions, in order of id, after `after`, at most `limit`, that one of the two tables by day and shard has.
-    pub(super) async fn by_day_and_shard(
-        &self,
-        lives: bool,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> StoreResult<Vec<SessionId>> {
-        let statements = &self.db.statements;
-        let (days, statement) = if lives {
-            (Owner::LiveDays, &statements.live_after)
-        } else {
-            (Owner::BehindDays, &statements.behind_after)
-        };
-        let from = after.map_or(i64::MIN, |after| slot_of(after.made_at(), DAY_MS));
-        let after = after.map_or_else(Vec::new, |after| after.to_bytes().to_vec());
-        let mut found = Vec::new();
-        for day in self.slots(days, from, i64::MAX, Way::Up).await? {
-            let shards = if lives {
-                Owner::LiveShards(day)
-            } else {
-                Owner::BehindShards(day)
-            };
-            let shards = self.slots(shards, 0, i64::from(i16::MAX), Way::Up).await?;
-            let reading = shards.into_iter().map(|shard| {
-                let values = (
-                    i16::try_from(shard).unwrap_or(i16::MAX),
-                    day,
-                    after.as_slice(),
-                );
-                self.db.rows::<(Vec<u8>,)>(statement, values, limit)
-            });
-            let reading: Vec<_> = reading.collect();
-            let rows: Vec<_> = stream::iter(reading)
-                .buffer_unordered(AT_ONCE)
-                .try_collect()
-                .await?;
-            let ids = rows
-                .into_iter()
-                .flatten()
-                .map(|(id,)| id_bytes("sessions", &id));
-            let mut ids: Vec<_> = ids.collect::<StoreResult<_>>()?;
-            ids.sort_unstable();
-            ids.dedup();
-            found.extend(ids.into_iter().map(SessionId::from_bytes));
-            if found.len() >= limit {
-                break;
-            }
-        }
-        found.truncate(limit);
-        Ok(found)
-    }
-
-    /// Sessions that record. What a former process left half done is finished here: an end that was decided, and a
-    /// first message that nobody was told of.
-    async fn live(
-        self: Arc<Self>,
-        mut after: Option<SessionId>,
-        limit: usize,
-    ) -> StoreResult<Vec<SessionRow>> {
-        let mut live = Vec::new();
-        while live.len() < limit {
-            let wanted = limit - live.len();
-            let ids = self.by_day_and_shard(true, after, wanted).await?;
-            let whole = ids.len() < wanted;
-            after = ids.last().copied().or(after);
-            let looking = ids.into_iter().map(|id| self.look_at_live(id));
-            let looking: Vec<_> = looking.collect();
-            let rows: Vec<_> = stream::iter(looking)
-                .buffered(AT_ONCE)
-                .try_collect()
-                .await?;
-            live.extend(rows.into_iter().flatten());
-            if whole {
-                break;
-            }
-        }
-        Ok(live)
-    }
-
-    async fn look_at_live(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
-        let (record, state) = try_join(self.record(session_id), self.state(session_id)).await?;
-        let Some(record) = record else {
-            return Ok(None);
-        };
-        if let Some(state) = state.filter(|state| state.end.is_some()) {
-            self.finish_end(session_id, &state).await?;
-            return Ok(None);
-        }
-        if record.first.is_some()
-            && let Some((head, _)) = self.message_at(session_id, 0).await?
-        {
-            self.queue(&head).await?;
-        }
-        Ok(Some(SessionRow {
-            start: record.start,
-            end: None,
-        }))
-    }
-
-    /// The marked sessions; a mark whose insight covers all there is, is taken away.
-    async fn behind(
-        self: Arc<Self>,
-        mut after: Option<SessionId>,
-        limit: usize,
-    ) -> StoreResult<Vec<SessionId>> {
-        let mut behind = Vec::new();
-        while behind.len() < limit {
-            let wanted = limit - behind.len();
-            let ids = self.by_day_and_shard(false, after, wanted).await?;
-            let whole = ids.len() < wanted;
-            after = ids.last().copied().or(after);
-            let looking = ids.into_iter().map(|id| self.is_behind(id));
-            let looking: Vec<_> = looking.collect();
-            let ids: Vec<_> = stream::iter(looking)
-                .buffered(AT_ONCE)
-                .try_collect()
-                .await?;
-            behind.extend(ids.into_iter().flatten());
-            if whole {
-                break;
-            }
-        }
-        Ok(behind)
-    }
-
-    async fn is_behind(&self, session_id: SessionId) -> StoreResult<Option<SessionId>> {
-        let Some(state) = self.state(session_id).await? else {
-            return Ok(None);
-        };
-        if state.end.is_none() {
-            return Ok(None);
-        }
-        self.relay(&state.pending).await?;
-        let covered = state.insight.map(|official| official.covered);
-        let cleared = match covered {
-            Some(covered) => self.clear_behind(session_id, covered).await?,
-            None => false,
-        };
-        Ok((!cleared).then_some(session_id))
     }
 }
 
@@ -458,12 +316,24 @@ impl Sessions for CqlStore {
         self.inner.list(tenant, filter, limit as usize, after).await
     }
 
-    async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
-        self.carry_out_all(|inner| inner.live(after, limit)).await
+    async fn live(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionRow>> {
+        self.carry_out_all(|inner| inner.live(shards, after, limit))
+            .await
     }
 
-    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
-        self.carry_out_all(|inner| inner.behind(after, limit)).await
+    async fn behind(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>> {
+        self.carry_out_all(|inner| inner.behind(shards, after, limit))
+            .await
     }
 
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {

@@ -120,4 +120,18 @@ statements! {
     generation_raise: Lwt = "UPDATE generations SET generation = ? WHERE name = ? IF generation = ?";
     generation_get: Read = "SELECT generation FROM generations WHERE name = ?";
     generation_serial: Serial = "SELECT generation FROM generations WHERE name = ?";
+
+    // Several nodes.
+    member_make: Lwt = "INSERT INTO members (cluster, node, incarnation, beat, standing) VALUES (?, ?, ?, 0, 0) IF NOT EXISTS";
+    member_rejoin: Lwt = "UPDATE members SET incarnation = ?, beat = 0, standing = 0 WHERE cluster = ? AND node = ? IF incarnation = ?";
+    member_beat: Lwt = "UPDATE members SET beat = ?, standing = ? WHERE cluster = ? AND node = ? IF incarnation = ? AND standing != 2";
+    member_gone: Lwt = "UPDATE members SET standing = 2 WHERE cluster = ? AND node = ? IF incarnation = ? AND beat = ?";
+    member_leave: Lwt = "UPDATE members SET standing = 2 WHERE cluster = ? AND node = ? IF incarnation = ?";
+    members_get: Read = "SELECT node, incarnation, beat, standing FROM members WHERE cluster = ?";
+    members_serial: Serial = "SELECT node, incarnation, beat, standing FROM members WHERE cluster = ?";
+    owner_make: Lwt = "INSERT INTO shard_owner (shard, generation, node, incarnation) VALUES (?, 1, ?, ?) IF NOT EXISTS";
+    owner_claim: Lwt = "UPDATE shard_owner SET generation = ?, node = ?, incarnation = ? WHERE shard = ? IF generation = ?";
+    owner_release: Lwt = "UPDATE shard_owner SET node = '' WHERE shard = ? IF generation = ? AND node = ? AND incarnation = ?";
+    owners_get: Read = "SELECT shard, generation, node, incarnation FROM shard_owner";
+    owner_serial: Serial = "SELECT shard, generation, node, incarnation FROM shard_owner WHERE shard = ?";
 }

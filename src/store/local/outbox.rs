@@ -6,7 +6,7 @@ use porchlight_actors::ports::{
     Page, StoreResult, Work,
 };
 use porchlight_core::webhook::{Change, HandRequest, Lane, Listing, Queued};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -50,6 +50,7 @@ impl<E: Engine> Outbox for LocalStore<E> {
 
     async fn listing(
         &self,
+        _tenant: Tenant,
         endpoint_id: EndpointId,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
@@ -150,8 +151,9 @@ impl<E: Engine> Outbox for LocalStore<E> {
         self.read_rows(move |read| outbox::depth(read, now)).await
     }
 
-    async fn work(&self, until: TimestampMs) -> StoreResult<Vec<Work>> {
-        self.read_rows(move |read| outbox::work(read, until)).await
+    async fn work(&self, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
+        self.read_rows(move |read| outbox::work(read, shards, until))
+            .await
     }
 }
 

@@ -3,13 +3,41 @@ use porchlight_actors::ports::{
     EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
     StartOutcome, StoreResult,
 };
-use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, Tenant};
 
 use super::LocalStore;
 use crate::store::engine::Engine;
 use crate::store::tables::{behind, lists, messages, sessions};
+
+/// Pages of what lies in these shards, of a list of all of them.
+async fn of_shards<T, F>(
+    shards: ShardSet,
+    mut after: Option<SessionId>,
+    limit: usize,
+    id: impl Fn(&T) -> SessionId,
+    read: impl Fn(Option<SessionId>, usize) -> F,
+) -> StoreResult<Vec<T>>
+where
+    F: Future<Output = StoreResult<Vec<T>>>,
+{
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let wanted = limit - found.len();
+        let page = read(after, wanted).await?;
+        let is_last = page.len() < wanted;
+        after = page.last().map(&id).or(after);
+        found.extend(
+            page.into_iter()
+                .filter(|one| shards.contains(id(one).shard())),
+        );
+        if is_last {
+            break;
+        }
+    }
+    Ok(found)
+}
 
 #[async_trait]
 impl<E: Engine> Sessions for LocalStore<E> {
@@ -57,14 +85,31 @@ impl<E: Engine> Sessions for LocalStore<E> {
             .await
     }
 
-    async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>> {
-        self.read_rows(move |read| sessions::live(read, after, limit))
-            .await
+    async fn live(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionRow>> {
+        let read = |after, limit| self.read_rows(move |read| sessions::live(read, after, limit));
+        of_shards(
+            shards,
+            after,
+            limit,
+            |row: &SessionRow| row.start.session_id,
+            read,
+        )
+        .await
     }
 
-    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>> {
-        self.read_rows(move |read| behind::after(read, after, limit))
-            .await
+    async fn behind(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>> {
+        let read = |after, limit| self.read_rows(move |read| behind::after(read, after, limit));
+        of_shards(shards, after, limit, |id: &SessionId| *id, read).await
     }
 
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {

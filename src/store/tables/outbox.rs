@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use porchlight_actors::ports::{DeliveryRow, Depth, StoreResult, Work};
 use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, Report, State};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::message::Message;
 use porchlight_schema::session::Tenant;
@@ -287,10 +287,10 @@ pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Report)
 // --- What the node asks for ----------------------------------------------------------------------------------------
 
 /// See [`porchlight_actors::ports::Outbox::work`].
-pub fn work(read: &dyn Read, until: TimestampMs) -> StoreResult<Vec<Work>> {
+pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
     let mut work = Vec::new();
     for endpoint in endpoints::all(read)? {
-        if !endpoint.enabled {
+        if !endpoint.enabled || !shards.contains(endpoint.tenant.organization_id.shard()) {
             continue;
         }
         let first = |table| {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use porchlight_actors::ports::{Covered, PodRow, Snapshot, Store, StoredInsight};
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{Pod, PodType};
@@ -52,7 +52,7 @@ async fn behind(store: &dyn Store, of: &[SessionId]) -> Vec<SessionId> {
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let page = store.behind(after, 1).await.unwrap();
+        let page = store.behind(ShardSet::ALL, after, 1).await.unwrap();
         let Some(&last) = page.last() else { break };
         after = Some(last);
         found.extend(page);

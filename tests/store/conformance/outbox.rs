@@ -4,7 +4,7 @@ use porchlight_actors::ports::{
     AskOutcome, DeliveryFilter, DeliveryStatus, Endpoint, MessageBody, Outbox, SealedSecret,
 };
 use porchlight_core::webhook::{Cause, Change, HandRequest, Queued, Report, State, Update};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -116,9 +116,13 @@ impl Queue {
 
     async fn ready(&self, limit: usize) -> Vec<SessionId> {
         let beginning = TimestampMs(i64::MIN);
-        let listing = self
-            .outbox
-            .listing(self.endpoint_id, Some((beginning, limit)), None, 0);
+        let listing = self.outbox.listing(
+            self.tenant,
+            self.endpoint_id,
+            Some((beginning, limit)),
+            None,
+            0,
+        );
         let ready = listing.await.unwrap().ready.unwrap();
         assert!(ready.is_sorted());
         ready
@@ -128,9 +132,9 @@ impl Queue {
     }
 
     async fn due(&self, until: TimestampMs) -> Vec<(TimestampMs, SessionId)> {
-        let listing = self
-            .outbox
-            .listing(self.endpoint_id, None, Some((until, 10)), 0);
+        let listing =
+            self.outbox
+                .listing(self.tenant, self.endpoint_id, None, Some((until, 10)), 0);
         listing.await.unwrap().due.unwrap()
     }
 
@@ -140,7 +144,7 @@ impl Queue {
     }
 
     async fn has_work(&self, until: TimestampMs) -> Option<TimestampMs> {
-        let work = self.outbox.work(until).await.unwrap();
+        let work = self.outbox.work(ShardSet::ALL, until).await.unwrap();
         let ours = work.into_iter().find(|work| work.tenant == self.tenant);
         ours.map(|work| work.due_at)
     }
@@ -180,7 +184,13 @@ pub async fn what_waits_is_listed_until_it_is_done(subject: &dyn Subject) {
     assert_eq!(queue.has_work(T0).await, Some(TimestampMs(0)));
     let listing = queue
         .outbox
-        .listing(queue.endpoint_id, Some((T0.plus_ms(2), 9)), None, 0)
+        .listing(
+            queue.tenant,
+            queue.endpoint_id,
+            Some((T0.plus_ms(2), 9)),
+            None,
+            0,
+        )
         .await;
     let ready = listing.unwrap().ready.unwrap();
     assert_eq!(ready, [(queue.first_of(2), queue.sessions[2])]);
@@ -292,7 +302,9 @@ pub async fn tries_by_hand_are_asked_for_and_answered(subject: &dyn Subject) {
         again: false,
     };
     let asked = async || {
-        let listing = outbox.listing(queue.endpoint_id, None, None, 10).await;
+        let listing = outbox
+            .listing(queue.tenant, queue.endpoint_id, None, None, 10)
+            .await;
         listing.unwrap().by_hand
     };
     assert_eq!(asked().await, [request]);
@@ -368,10 +380,14 @@ pub async fn deliveries_are_listed_newest_first_by_what_became_of_them(subject: 
         asked.await.unwrap().count
     };
     assert_eq!(count(&failed, true).await, 2);
-    let listing = outbox.listing(queue.endpoint_id, None, None, 10).await;
+    let listing = outbox
+        .listing(queue.tenant, queue.endpoint_id, None, None, 10)
+        .await;
     assert_eq!(listing.unwrap().by_hand, []);
     assert_eq!(count(&failed, false).await, 2);
-    let listing = outbox.listing(queue.endpoint_id, None, None, 10).await;
+    let listing = outbox
+        .listing(queue.tenant, queue.endpoint_id, None, None, 10)
+        .await;
     let asked = listing.unwrap().by_hand;
     let mut asked: Vec<_> = asked.iter().map(|request| request.id).collect();
     asked.sort_unstable();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use porchlight_actors::ports::{
     Idempotency, NewSession, PodRow, SessionFilter, SessionRow, StartOutcome,
 };
-use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::IDEMPOTENCY_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{Env, Pod, PodType, SessionStatus, Tenant};
@@ -338,7 +338,7 @@ pub async fn live_sessions_are_found(subject: &dyn Subject) {
     let mut live = Vec::new();
     let mut after = None;
     loop {
-        let rows = store.live(after, 2).await.unwrap();
+        let rows = store.live(ShardSet::ALL, after, 2).await.unwrap();
         let Some(last) = rows.last() else { break };
         after = Some(last.start.session_id);
         assert!(rows.iter().all(|row| row.end.is_none()));
@@ -347,6 +347,13 @@ pub async fn live_sessions_are_found(subject: &dyn Subject) {
     assert!(live.is_sorted());
     live.retain(|id| starts.iter().any(|start| start.session_id == *id));
     assert_eq!(live, [0, 2, 5].map(|n: usize| starts[n].session_id));
+    // Each is found in its shard and in no other.
+    for id in live {
+        let shards = ShardSet::from_iter([id.shard()]);
+        let rows = store.live(shards, None, 1_000).await.unwrap();
+        let found: Vec<_> = rows.iter().map(|row| row.start.session_id).collect();
+        assert!(found.contains(&id) && found.iter().all(|found| found.shard() == id.shard()));
+    }
 }
 
 pub async fn messages_are_numbered_without_holes(subject: &dyn Subject) {

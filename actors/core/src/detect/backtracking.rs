@@ -12,7 +12,7 @@ use super::constants::{
     RETRACE_UNSEEN_M_MIN, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN, VISIT_MS_MIN,
     VISIT_NEAR_MS, VISIT_STRIDE_MS,
 };
-use super::{Detector, Observation, logistic};
+use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::timeline::EventLog;
@@ -217,7 +217,7 @@ impl BacktrackingDetector {
                     log.open(
                         EventType::Backtracking,
                         retrace.turn_ms,
-                        logistic(1.0),
+                        confidence::of_retraced(0.0),
                         retrace.metadata(),
                     );
                 }
@@ -266,11 +266,10 @@ impl BacktrackingDetector {
 
     fn end(&mut self, log: &mut EventLog) {
         if let Some(retrace) = self.retrace.take().filter(|retrace| retrace.is_open) {
-            let log_odds = 1.0 + 0.03 * (retrace.length_m - RETRACE_M_MIN).min(60.0);
             log.close(
                 EventType::Backtracking,
                 retrace.last_ms,
-                logistic(log_odds),
+                confidence::of_retraced(retrace.length_m - RETRACE_M_MIN),
                 retrace.metadata(),
             );
         }

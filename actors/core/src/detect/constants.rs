@@ -58,6 +58,22 @@ pub(super) const STEPS_WITHIN_MS: u32 = 4_000;
 pub(super) const STEPS_WITHIN_MS_MIN: u32 = 2_000;
 /// Seconds running without a rise by which a counter shows that it speaks each second.
 pub(super) const STEPS_IDLE_SEC_MIN: u8 = 3;
+/// Share of the variance of acceleration that is quicker than 100 ms, from which on a phone lies in a trouser pocket.
+/// Measured on the labelled walks (5 % to 95 %): front and back pockets 0.39 to 0.75, hand, arm, bag and neck 0.06 to
+/// 0.38 (and those swing little), a swinging hand below 0.1.
+pub(super) const POCKET_IMPACT_SHARE: f32 = 0.28;
+/// Weight of a new second in that share.
+pub(super) const IMPACT_NEW: f32 = 0.25;
+/// Swing of the acceleration along gravity with the stride, as a share of the spread, at which stairs and level ground
+/// are equally likely in a trouser pocket. Measured (medians of six and four people): going up 0.36 to 0.40, on the
+/// level 0.10 to 0.20.
+pub(super) const CLIMB_SWING_SHARE: f32 = 0.285;
+/// The same swing, m/s²: going up 1.4 to 1.7, on the level 0.5 to 1.0.
+pub(super) const CLIMB_SWING_MPS2: f32 = 1.1;
+/// Log-odds for each factor of e in either …
+pub(super) const CLIMB_SWING_SLOPE: f32 = 5.0;
+/// … of which one second says no more than this.
+pub(super) const CLIMB_SWING_MAX: f32 = 1.0;
 /// Log-odds of the phone's recogniser at full confidence. It lags by tens of seconds (research 2): a hint.
 pub(super) const ACTIVITY_WEIGHT: f32 = 0.3;
 
@@ -71,18 +87,26 @@ pub(super) const HEIGHT_LEAP_M: f32 = 6.0;
 pub(super) const HEIGHT_GAP_MS: u32 = 20_000;
 /// A second whose acceleration spreads less can be in a cabin, m/s².
 pub(super) const RIDE_QUIET_STD_MPS2: f32 = 0.40;
+/// A push under way may spread it up to this, m/s² (half of a change from 1.5 up to 1.5 down within a second) …
+pub(super) const RIDE_LOUD_STD_MPS2: f32 = 1.2;
+/// … for so many seconds running.
+pub(super) const RIDE_LOUD_SEC_MAX: u8 = 2;
 /// Less than this off the value at rest is noise, m/s² (elevators: 0.3 to 1.5, research 2.5).
 pub(super) const RIDE_DEAD_MPS2: f32 = 0.09;
 /// Weight of a quiet second in the value at rest.
 pub(super) const RIDE_BASE_NEW: f32 = 0.15;
 /// Quiet seconds after which the value at rest has settled.
 pub(super) const RIDE_SETTLE_SEC: u8 = 2;
+/// More than this off the value at rest in those seconds is a push, m/s²: twice what another grip changes it by.
+pub(super) const RIDE_SETTLE_MPS2: f32 = 0.3;
+/// No push is longer: at 1 m/s² (research 2.5) it would give 7 m/s.
+pub(super) const RIDE_PUSH_MS_MAX: u32 = 7_000;
 /// A ride has ended when its speed has fallen to this share of what the first push gave.
 pub(super) const RIDE_STOPPED_SHARE: f32 = 0.45;
 /// Beyond this share of the first push the other way it was no ride: an elevator stops where it stops.
 pub(super) const RIDE_OVERSHOOT: f32 = 0.8;
 /// A ride told by acceleration alone is no longer than this: the error of the speed grows.
-pub(super) const RIDE_ALONE_MS_MAX: u32 = 60_000;
+pub(super) const RIDE_ALONE_MS_MAX: u32 = 100_000;
 
 // --- Position ---------------------------------------------------------------------------------------------------
 
@@ -94,6 +118,12 @@ pub(super) const SPEED_ACCURACY_M_MAX: f32 = 40.0;
 pub(super) const FIX_BASELINE_MS_MIN: u32 = 4_000;
 /// Fixes further apart than this are not.
 pub(super) const FIX_BASELINE_MS_MAX: u32 = 40_000;
+/// No delivery vehicle is faster, m/s: 216 km/h.
+pub(super) const FIX_LEAP_MPS: f32 = 60.0;
+/// What a leap exceeds by, beside that speed: so many times the accuracy of both fixes.
+pub(super) const FIX_LEAP_ACCURACIES: f32 = 1.0;
+/// So many leaps running, and the place is another.
+pub(super) const FIX_LEAPS_MAX: u8 = 4;
 /// Share of the accuracy of both fixes that is taken off a displacement.
 pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
 /// Rest by positions is judged over this time.
@@ -167,8 +197,12 @@ pub(super) const WALK_MS_MIN: u32 = 3_000;
 pub(super) const PAUSE_MS_MAX: u32 = 5_000;
 /// Stairs are an event from here on …
 pub(super) const CLIMB_MS_MIN: u32 = 4_000;
+/// … from here on where only the stride tells: a flight of a dozen steps …
+pub(super) const CLIMB_BY_STRIDE_MS_MIN: u32 = 8_000;
 /// … and from this height on, metres: half a storey of a dwelling (research 2.4).
 pub(super) const CLIMB_HEIGHT_M_MIN: f32 = 1.5;
+/// Height from which on it shows which way a climb goes on, metres: four steps, or the noise of pressure.
+pub(super) const SAME_WAY_M_MIN: f32 = 0.7;
 /// Level walking between two flights that belongs to the stairs.
 pub(super) const LANDING_MS_MAX: u32 = 10_000;
 /// A ride is an event from this height on, metres: less than the lowest storey (2.7 m), more than a door's pressure
@@ -177,11 +211,23 @@ pub(super) const RIDE_HEIGHT_M_MIN: f32 = 1.8;
 /// The same where the body is measured and no push was felt, metres: phones that reduce their motion smooth it away,
 /// and only a storm moves the air of a building by as much as a storey (research 2.0: drift of 0.1 hPa in 10 min).
 pub(super) const RIDE_UNFELT_HEIGHT_M_MIN: f32 = 2.3;
+/// The same where no body is measured and the phone goes on seeing the sky, metres: in a cabin it does not (of 37 rides in
+/// New York the best fix in one was of 50 m), and wind moves the pressure by more than a storey.
+pub(super) const RIDE_UNDER_SKY_HEIGHT_M_MIN: f32 = 10.0;
+/// A fix this exact sees the sky, metres …
+pub(super) const SKY_ACCURACY_M: f32 = 12.0;
+/// … for so long.
+pub(super) const SKY_HOLDS_MS: u32 = 5_000;
 /// A ride told by acceleration alone is an event from here on.
 pub(super) const RIDE_ALONE_MS_MIN: u32 = 4_000;
+/// The same: somebody walked into the cabin, this long before at most. A vehicle goes over bumps for longer.
+pub(super) const CAME_ON_FOOT_MS_MAX: u32 = 120_000;
 /// A session that begins in a vehicle shows no speed until its first fix: time to it under open sky with some margin
 /// (research 2.0: 5 s for a warm receiver).
 pub(super) const FIRST_FIX_MS: u32 = 20_000;
+/// The same for a cold receiver, which the decoder waits for (GPS interface specification: the orbit data of a satellite
+/// are sent each 30 s).
+pub(super) const COLD_FIX_MS: u32 = 30_000;
 /// A stop at a floor between that belongs to the ride (research 2.5).
 pub(super) const DOOR_STOP_MS_MAX: u32 = 25_000;
 /// Driving is an event from here on.
@@ -200,6 +246,15 @@ pub(super) const ROLLING_MPS: f32 = 0.6;
 pub(super) const PARKED_MOVE_MS_MIN: u32 = 25_000;
 /// The same where the phone's own speed is good enough to tell walking.
 pub(super) const PARKED_SEEN_MS_MIN: u32 = 12_000;
+/// … with so many fixes in it, where they come seldom.
+pub(super) const PARKED_MOVE_FIXES: u16 = 4;
+/// Standard deviation of a walk's speed, as a share of its mean, at most: who walks does so at one speed (measured: 0.15
+/// to 0.35 for walks, 0.4 and more for queues).
+pub(super) const WALK_UNSTEADY_SHARE: f32 = 0.4;
+/// Mean speed of a walk to a door, m/s, at most: a faster one may as well be a queue's.
+pub(super) const WALK_USUAL_MPS_MAX: f32 = 1.6;
+/// A slow move that long has left the vehicle, however unsteady.
+pub(super) const PARKED_UNSTEADY_MS_MIN: u32 = 60_000;
 /// Walking this long says that the vehicle was left.
 pub(super) const PARKED_WALK_MS_MIN: u32 = 5_000;
 
@@ -341,18 +396,3 @@ pub(super) const VISIT_STRIDE_MS: u32 = 5_000;
 pub(super) const VISIT_NEAR_MS: u32 = 12000;
 /// A stay this near to the address, metres, may be the drop-off: the way after it is the way to the vehicle.
 pub(super) const RETURN_NEAR_M: f32 = 35.0;
-
-// --- Confidence of the movement track ---------------------------------------------------------------------------
-// Log-odds, by state: still, walk, climb, ride, drive. Fitted to the share of the detections on the recordings that match
-// a label, by state and by what was measured.
-
-/// Where the body was measured.
-pub(super) const CONFIDENCE_BY_BODY: [f32; 5] = [3.2, 2.6, 2.2, 3.4, 2.8];
-/// Where positions and pressure are all there is.
-pub(super) const CONFIDENCE_BY_POSITION: [f32; 5] = [0.2, 0.4, 0.3, 2.4, 1.2];
-/// For each unit of mean evidence a second over 0.8, of staying and walking.
-pub(super) const CONFIDENCE_EVIDENCE: f32 = 1.2;
-/// For each m/s of mean speed over [`CONFIDENCE_SPEED_MPS`], of driving.
-pub(super) const CONFIDENCE_SPEED: f32 = 0.15;
-/// Mean speed of a delivery drive between stops, m/s.
-pub(super) const CONFIDENCE_SPEED_MPS: f32 = 5.0;

@@ -15,6 +15,12 @@ pub(super) struct Frame {
     pub has_steps: bool,
     /// The body was pushed up or down, or shaken so that none can tell.
     pub has_push: bool,
+    /// The newest fix is so good and so new that the phone sees the sky.
+    pub sees_sky: bool,
+    /// A fix came.
+    pub has_fix: bool,
+    /// For climbing stairs where positive, for level ground where negative, by the stride alone.
+    pub climb: Option<f32>,
     /// Somebody who walks away from a vehicle would be seen to: the body is measured, or the phone's own speed is good.
     pub sees_walk: bool,
     /// Height over the session's reference, metres.
@@ -42,15 +48,19 @@ pub(super) struct KeptFrame {
     /// Parts of 1/64.
     gait: i8,
     vehicle: i8,
-    flags: u8,
+    climb: i8,
+    flags: u16,
 }
 
-const HAS_BODY: u8 = 1;
-const HAS_STEPS: u8 = 2;
-const SEES_WALK: u8 = 4;
-const HAS_HEIGHT: u8 = 8;
-const HAS_SPEED: u8 = 16;
-const HAS_PUSH: u8 = 32;
+const HAS_BODY: u16 = 1;
+const HAS_STEPS: u16 = 2;
+const SEES_WALK: u16 = 4;
+const HAS_HEIGHT: u16 = 8;
+const HAS_SPEED: u16 = 16;
+const HAS_PUSH: u16 = 32;
+const HAS_CLIMB: u16 = 64;
+const HAS_FIX: u16 = 128;
+const SEES_SKY: u16 = 256;
 
 /// The value that `as` cuts to the nearest whole number: `f32::round` is a call where the processor has no instruction
 /// for it, and five of them would be a fifth of a second's cost.
@@ -62,7 +72,7 @@ impl KeptFrame {
     /// Keeps a frame: evidence to 1/64, speeds to 1 mm/s and 1 cm/s.
     pub(super) fn of(frame: &Frame) -> Self {
         // `as` saturates: what is beyond these ranges says no more than their ends.
-        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         Self {
             t_ms: frame.t_ms,
             height_m: frame.height_m.unwrap_or(0.0),
@@ -71,9 +81,13 @@ impl KeptFrame {
             speed: rounded(frame.speed_mps.unwrap_or(0.0) * 100.0) as u16,
             gait: rounded(frame.gait * 64.0) as i8,
             vehicle: rounded(frame.vehicle * 64.0) as i8,
+            climb: rounded(frame.climb.unwrap_or(0.0) * 64.0) as i8,
             flags: flag(frame.has_body, HAS_BODY)
                 | flag(frame.has_steps, HAS_STEPS)
                 | flag(frame.has_push, HAS_PUSH)
+                | flag(frame.has_fix, HAS_FIX)
+                | flag(frame.sees_sky, SEES_SKY)
+                | flag(frame.climb.is_some(), HAS_CLIMB)
                 | flag(frame.sees_walk, SEES_WALK)
                 | flag(frame.height_m.is_some(), HAS_HEIGHT)
                 | flag(frame.speed_mps.is_some(), HAS_SPEED),
@@ -103,6 +117,9 @@ impl KeptFrame {
             has_body: self.flags & HAS_BODY != 0,
             has_steps: self.flags & HAS_STEPS != 0,
             has_push: self.flags & HAS_PUSH != 0,
+            sees_sky: self.flags & SEES_SKY != 0,
+            has_fix: self.flags & HAS_FIX != 0,
+            climb: (self.flags & HAS_CLIMB != 0).then(|| f32::from(self.climb) / 64.0),
             sees_walk: self.flags & SEES_WALK != 0,
             height_m: self.height_m(),
             rate_mps: f32::from(self.rate) / 1_000.0,

@@ -13,7 +13,7 @@ use super::constants::{
     GATE_RESUME_EVIDENCE, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS, GATE_SWING_M,
     GATE_SWING_NOISE, GATE_TO_CABIN_MS, GATE_TO_STAIRS_MS, GATE_WALK_SEC, STOPPED_MS_MIN,
 };
-use super::{Detector, Observation, logistic};
+use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::timeline::EventLog;
@@ -285,10 +285,15 @@ impl GateDetector {
             log.open(
                 EventType::Gate,
                 pause.start_ms,
-                logistic(log_odds),
+                confidence::of_passage(log_odds),
                 metadata,
             );
-            log.close(EventType::Gate, end_ms, logistic(log_odds), metadata);
+            log.close(
+                EventType::Gate,
+                end_ms,
+                confidence::of_passage(log_odds),
+                metadata,
+            );
         }
     }
 }

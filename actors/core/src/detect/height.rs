@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN,
-    RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN, RIDE_OVERSHOOT, RIDE_QUIET_STD_MPS2,
-    RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
+    RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN, RIDE_LOUD_SEC_MAX, RIDE_LOUD_STD_MPS2,
+    RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX, RIDE_QUIET_STD_MPS2, RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC,
+    RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
 };
-use crate::window::Window;
+use crate::window::{BodyMotion, Window};
 
 /// The height track.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -49,6 +50,27 @@ pub(super) struct LoneRide {
     pub rise_m: f32,
 }
 
+/// A push of a body that was at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Push {
+    start_ms: u32,
+    /// Speed that it gave so far, m/s.
+    speed_mps: f32,
+    /// Height that it gave so far, metres.
+    rise_m: f32,
+}
+
+impl Push {
+    /// After a second of so much acceleration more.
+    fn after(self, over_mps2: f32) -> Self {
+        Self {
+            rise_m: self.rise_m + self.speed_mps + over_mps2 / 2.0,
+            speed_mps: self.speed_mps + over_mps2,
+            ..self
+        }
+    }
+}
+
 /// Looks for the two pushes of an elevator.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct RideTrack {
@@ -56,8 +78,12 @@ pub(super) struct RideTrack {
     base_mps2: Option<f32>,
     /// Quiet seconds running.
     quiet_sec: u8,
-    /// The push that goes on: when it began, and the speed it gave.
-    push: Option<(u32, f32)>,
+    /// Seconds running that were not quiet and yet could be of a ride.
+    loud_sec: u8,
+    /// Whether the value at rest was ever seen to settle.
+    is_settled: bool,
+    /// The push that goes on.
+    push: Option<Push>,
     /// After the first push: the ride, the speed that push gave, the speed now.
     ride: Option<(LoneRide, f32, f32)>,
     /// Whether the newest second could be part of a ride's beginning or end: pushed, or shaken so that none can tell.
@@ -70,65 +96,105 @@ impl RideTrack {
         self.has_push
     }
 
+    /// When a ride that may be under way began, milliseconds since the session's start: with its first push.
+    pub(super) fn begun_ms(&self) -> Option<u32> {
+        let ride = self.ride.map(|(ride, _, _)| ride.start_ms);
+        ride.or(self.push.map(|push| push.start_ms))
+    }
+
+    /// A second more of a ride under way; the ride, if it ends with it.
+    fn ride_on(&mut self, window: &Window, over_mps2: f32) -> Option<LoneRide> {
+        let (ride, first_mps, speed_mps) = self.ride.as_mut()?;
+        // Less is noise, and would add up over a long ride.
+        let gained_mps = if over_mps2.abs() < RIDE_DEAD_MPS2 {
+            0.0
+        } else {
+            over_mps2
+        };
+        ride.rise_m += *speed_mps + gained_mps / 2.0;
+        *speed_mps += gained_mps;
+        let (ride, first_mps, speed_mps) = (*ride, *first_mps, *speed_mps);
+        let is_over = window.end_ms().saturating_sub(ride.start_ms) > RIDE_ALONE_MS_MAX;
+        if is_over || speed_mps * first_mps < -RIDE_OVERSHOOT * first_mps * first_mps {
+            self.ride = None;
+        } else if over_mps2.abs() < RIDE_DEAD_MPS2
+            && speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
+        {
+            self.ride = None;
+            let is_long = window.t_ms.saturating_sub(ride.start_ms) >= RIDE_ALONE_MS_MIN;
+            return (is_long && ride.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some(ride);
+        }
+        None
+    }
+
+    /// Whether a second can be of a ride: quiet, or one of the few in which a push under way begins or ends, which spreads
+    /// the acceleration by itself.
+    fn can_ride(&self, motion: &BodyMotion) -> bool {
+        motion.accel_std <= RIDE_QUIET_STD_MPS2
+            || (motion.accel_std <= RIDE_LOUD_STD_MPS2
+                && self.loud_sec < RIDE_LOUD_SEC_MAX
+                && (self.push.is_some() || self.ride.is_some()))
+    }
+
     /// The ride that ends with this second, if one does.
     pub(super) fn observe(&mut self, window: &Window) -> Option<LoneRide> {
         self.has_push = true;
-        let Some(motion) = window
-            .motion
-            .filter(|motion| motion.accel_std <= RIDE_QUIET_STD_MPS2)
-        else {
+        let Some(motion) = window.motion.filter(|motion| self.can_ride(motion)) else {
             self.quiet_sec = 0;
             self.push = None;
             self.ride = None;
             return None;
         };
-        self.quiet_sec = self.quiet_sec.saturating_add(1);
+        if motion.accel_std <= RIDE_QUIET_STD_MPS2 {
+            self.quiet_sec = self.quiet_sec.saturating_add(1);
+            self.loud_sec = 0;
+        } else {
+            self.loud_sec += 1;
+        }
         let base_before_mps2 = self.base_mps2.unwrap_or(motion.accel_mean);
         self.has_push = (motion.accel_mean - base_before_mps2).abs() >= RIDE_DEAD_MPS2;
         let base_mps2 = self.base_mps2.get_or_insert(motion.accel_mean);
         let over_mps2 = motion.accel_mean - *base_mps2;
-        if self.quiet_sec <= RIDE_SETTLE_SEC {
+        // What follows a walk is the hand coming to rest, unless it is as much as a cabin that starts at once.
+        if self.quiet_sec <= RIDE_SETTLE_SEC
+            && (!self.is_settled || over_mps2.abs() < RIDE_SETTLE_MPS2)
+        {
             *base_mps2 += over_mps2 * 0.5;
             return None;
         }
-        if let Some((ride, first_mps, speed_mps)) = &mut self.ride {
-            // Less is noise, and would add up over a long ride.
-            *speed_mps += if over_mps2.abs() < RIDE_DEAD_MPS2 {
-                0.0
-            } else {
-                over_mps2
-            };
-            ride.rise_m += *speed_mps;
-            let (ride, first_mps, speed_mps) = (*ride, *first_mps, *speed_mps);
-            let is_over = window.end_ms().saturating_sub(ride.start_ms) > RIDE_ALONE_MS_MAX;
-            if is_over || speed_mps * first_mps < -RIDE_OVERSHOOT * first_mps * first_mps {
-                self.ride = None;
-            } else if over_mps2.abs() < RIDE_DEAD_MPS2
-                && speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
-            {
-                self.ride = None;
-                let is_long = window.t_ms.saturating_sub(ride.start_ms) >= RIDE_ALONE_MS_MIN;
-                return (is_long && ride.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some(ride);
-            }
+        self.is_settled = true;
+        if let Some(push) = self.push
+            && window.t_ms.saturating_sub(push.start_ms) >= RIDE_PUSH_MS_MAX
+        {
+            // Nothing pushes for so long: the phone is held in another way, and shows another value at rest.
+            *base_mps2 = motion.accel_mean;
+            self.push = None;
             return None;
+        }
+        if self.ride.is_some() {
+            return self.ride_on(window, over_mps2);
         }
         // A push ends with the acceleration, or turns into the opposite one where there is no coasting between.
         let goes_on =
             |speed_mps: f32| over_mps2.abs() >= RIDE_DEAD_MPS2 && speed_mps * over_mps2 > 0.0;
         match self.push {
-            Some((start_ms, speed_mps)) if goes_on(speed_mps) => {
-                self.push = Some((start_ms, speed_mps + over_mps2))
-            }
-            Some((start_ms, speed_mps)) if speed_mps.abs() >= RIDE_ALONE_MPS => {
+            Some(push) if goes_on(push.speed_mps) => self.push = Some(push.after(over_mps2)),
+            Some(push) if push.speed_mps.abs() >= RIDE_ALONE_MPS => {
                 self.push = None;
-                let rise_m = speed_mps;
-                self.ride = Some((
-                    LoneRide { start_ms, rise_m },
-                    speed_mps,
-                    speed_mps + over_mps2,
-                ));
+                let after = push.after(over_mps2);
+                let ride = LoneRide {
+                    start_ms: push.start_ms,
+                    rise_m: after.rise_m,
+                };
+                self.ride = Some((ride, push.speed_mps, after.speed_mps));
             }
-            _ if over_mps2.abs() >= RIDE_DEAD_MPS2 => self.push = Some((window.t_ms, over_mps2)),
+            _ if over_mps2.abs() >= RIDE_DEAD_MPS2 => {
+                let push = Push {
+                    start_ms: window.t_ms,
+                    ..Push::default()
+                };
+                self.push = Some(push.after(over_mps2));
+            }
             _ => {
                 self.push = None;
                 *base_mps2 += RIDE_BASE_NEW * over_mps2;

@@ -4,12 +4,13 @@ use porchlight_schema::sample::ActivityType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, GAIT_LOG_ODDS_MAX,
-    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, NO_CADENCE_SHARE, SHAKE_STD_MPS2,
+    ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, CLIMB_SWING_MAX,
+    CLIMB_SWING_MPS2, CLIMB_SWING_SHARE, CLIMB_SWING_SLOPE, GAIT_LOG_ODDS_MAX, GAIT_LOG_ODDS_MIN,
+    GAIT_SLOPE, GAIT_STD_MPS2, IMPACT_NEW, NO_CADENCE_SHARE, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2,
     STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
     STEPS_WITHIN_MS_MIN,
 };
-use crate::window::Window;
+use crate::window::{Stride, Window};
 
 /// What is remembered of the body from second to second.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub(super) struct MotionState {
     idle_sec: u8,
     /// Milliseconds that usually lie between two rises on a walk; 0 before the first two.
     usual_ms: f32,
+    /// Share of the impacts in the acceleration of the last strides; 0 before the first.
+    impact_share: f32,
 }
 
 /// What one second says of the body.
@@ -33,6 +36,9 @@ pub(super) struct Gait {
     pub is_measured: bool,
     /// Steps were seen.
     pub has_steps: bool,
+    /// For climbing stairs where positive, for level ground where negative, by the stride alone, around the second before
+    /// this one; none where the phone is not on a thigh, or nobody walks.
+    pub climb: Option<f32>,
 }
 
 impl MotionState {
@@ -70,6 +76,25 @@ impl MotionState {
         since_ms.is_some_and(|since_ms| since_ms < within_ms)
     }
 
+    /// A thigh that lifts a body by a step is raised much higher than by a level walk, and a phone in the trouser pocket is
+    /// swung and tilted with it, once each stride. That it is there is told by the sharpness of the impacts.
+    fn climb_by_stride(&mut self, stride: &Stride) -> Option<f32> {
+        let new = if self.impact_share > 0.0 {
+            IMPACT_NEW
+        } else {
+            1.0
+        };
+        self.impact_share += new * (stride.impact_share - self.impact_share);
+        if self.impact_share < POCKET_IMPACT_SHARE {
+            return None;
+        }
+        let share = stride.swing_mps2 / stride.spread_mps2.max(0.1);
+        let by_share = libm::logf(share.max(0.01) / CLIMB_SWING_SHARE);
+        let by_swing = libm::logf(stride.swing_mps2.max(0.01) / CLIMB_SWING_MPS2);
+        let log_odds = CLIMB_SWING_SLOPE * by_share.min(by_swing);
+        Some(log_odds.clamp(-CLIMB_SWING_MAX, CLIMB_SWING_MAX))
+    }
+
     /// Looks at the next second.
     pub(super) fn observe(&mut self, window: &Window) -> Gait {
         let stepped = window.steps.is_some_and(|steps| steps > 0);
@@ -87,6 +112,7 @@ impl MotionState {
                 log_odds,
                 is_measured: self.counts_steps && window.alive,
                 has_steps: steps_lately,
+                climb: None,
             };
         };
         // Shaken hard: neither gait nor rest can be told.
@@ -95,6 +121,7 @@ impl MotionState {
                 log_odds: 0.0,
                 is_measured: true,
                 has_steps: false,
+                climb: None,
             };
         }
         let has_cadence = motion
@@ -109,12 +136,15 @@ impl MotionState {
                 None => {}
             }
         }
-        log_odds = (log_odds.clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX) + by_counter)
-            .clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX);
+        // A counter runs late: where acceleration is clear it is not asked.
+        log_odds = (log_odds + by_counter).clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX);
         Gait {
             log_odds,
             is_measured: true,
             has_steps: has_cadence == Some(true) || stepped,
+            climb: motion
+                .stride
+                .and_then(|stride| self.climb_by_stride(&stride)),
         }
     }
 }

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
-    CLIMB_SPREAD_MPS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS,
-    DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
-    REST_HOLDS_MS, RIDE_MPS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST,
+    CLIMB_SPREAD_MPS, COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE,
+    DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX,
+    RATE_ERROR_SHARE, REST_HOLDS_MS, RIDE_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPEED_HOLDS_MS,
+    UNMEASURED_RIDE_COST,
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::{Frame, KeptFrame};
@@ -33,6 +34,12 @@ pub(super) struct MovementDetector {
     /// How many of `frames` were decoded.
     done: u8,
     has_body: bool,
+    /// When the newest fix came, if it was good enough to be one under the sky; 0 if it was not.
+    sky_ms: u32,
+    /// The first second since the session's start, or since a silence.
+    begun_ms: Option<u32>,
+    /// Whether a fix has told of a speed since then.
+    has_leg: bool,
     /// The newest second with a speed over ground, and that speed.
     lately: (u32, f32),
     /// Without a barometer: a ride, and the second with which it ended, until that second is settled.
@@ -54,7 +61,12 @@ impl Detector for MovementDetector {
             height_m,
             ..
         } = *observation;
+        self.begun_ms.get_or_insert(window.t_ms);
         self.has_body |= gait.is_measured;
+        if let Some(fix) = window.last_fix() {
+            let is_good = fix.accuracy_known && fix.accuracy_m <= SKY_ACCURACY_M;
+            self.sky_ms = if is_good { fix.t_ms.max(1) } else { 0 };
+        }
         let ride = self.ride.observe(window);
         let frame = Frame {
             t_ms: window.t_ms,
@@ -62,6 +74,12 @@ impl Detector for MovementDetector {
             has_body: gait.is_measured,
             has_steps: gait.has_steps,
             has_push: self.ride.has_push(),
+            has_fix: window.last_fix().is_some(),
+            sees_sky: window
+                .end_ms()
+                .checked_sub(self.sky_ms)
+                .is_some_and(|since_ms| self.sky_ms > 0 && since_ms <= SKY_HOLDS_MS),
+            climb: None,
             sees_walk: gait.is_measured,
             height_m,
             rate_mps: 0.0,
@@ -74,6 +92,7 @@ impl Detector for MovementDetector {
             self.lone_ride = Some((window.t_ms, ride));
         }
         self.append(&frame);
+        self.put_climb(gait.climb);
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
@@ -92,10 +111,12 @@ impl Detector for MovementDetector {
             lone_ride,
             ..
         } = self;
-        decoder.flush(|frame, state| arbiter.observe(context, frame, state, lone_ride, log));
+        decoder.flush(|frame, state| arbiter.observe(context, frame, state, lone_ride, None, log));
         arbiter.finish(context, t_ms, log);
         self.filled = 0;
         self.done = 0;
+        self.begun_ms = None;
+        self.has_leg = false;
         // What was before a silence says nothing of the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
@@ -105,7 +126,15 @@ impl Detector for MovementDetector {
 impl MovementDetector {
     /// Seconds that wait: longer where positions are all there is, and come seldom.
     fn delay(&self) -> usize {
-        if self.has_body {
+        let newest_ms = usize::from(self.filled)
+            .checked_sub(1)
+            .and_then(|newest| self.frames.get(newest))
+            .map_or(0, KeptFrame::t_ms);
+        let is_early = newest_ms.saturating_sub(self.begun_ms.unwrap_or(newest_ms)) < COLD_FIX_MS;
+        if is_early && self.position.is_empty() {
+            // Whether it began in a vehicle shows with the first fix.
+            DELAY_MAX
+        } else if self.has_body {
             DELAY_MIN
         } else {
             let interval = (self.position.usual_interval_ms() / WINDOW_MS as f32) as usize;
@@ -125,8 +154,25 @@ impl MovementDetector {
         }
     }
 
+    /// Writes what the stride of the last 4 s says where its middle lies: to the second before the newest.
+    fn put_climb(&mut self, climb: Option<f32>) {
+        let place = usize::from(self.filled).checked_sub(2);
+        let Some(place) = place.filter(|&place| place >= usize::from(self.done)) else {
+            return;
+        };
+        if let Some(kept) = self.frames.get_mut(place) {
+            *kept = KeptFrame::of(&Frame {
+                climb,
+                ..kept.frame()
+            });
+        }
+    }
+
     /// Writes what a fix says of the seconds before it that wait.
     fn fill(&mut self, leg: &Leg) {
+        // A vehicle that the first speed shows was under way before it.
+        let is_first = !self.has_leg && leg.speed_mps >= DRIVE_SPEED_MPS;
+        self.has_leg = true;
         let waiting = self
             .frames
             .get_mut(usize::from(self.done)..usize::from(self.filled));
@@ -134,7 +180,7 @@ impl MovementDetector {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
             // A phone's own speed is that of the moment: it holds since the fix before.
             let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
-            let is_within = middle_ms > leg.from_ms.saturating_sub(early_ms)
+            let is_within = (is_first || middle_ms > leg.from_ms.saturating_sub(early_ms))
                 && middle_ms <= leg.to_ms + WINDOW_MS;
             // A speed holds for its own seconds, a displacement for the middle of its time.
             let holds = if leg.sees_walk {
@@ -170,12 +216,15 @@ impl MovementDetector {
             }
             None => {}
         }
+        let begun_ms = self.begun_ms.unwrap_or(frame.t_ms);
+        let before_fix = !self.has_leg && frame.t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
         let rate = self.rate_mps(place);
-        let evidence = evidence_of(&frame, rate, self.lately.1);
+        let evidence = evidence_of(&frame, rate, self.lately.1, before_fix);
         (frame.rate_mps, frame.rate_error_mps) = rate.unwrap_or_default();
         frame.height_m = frame
             .height_m
             .map(|height_m| self.smooth_m(place, height_m));
+        let maybe_ms = self.ride.begun_ms().filter(|_| frame.height_m.is_none());
         let Self {
             decoder,
             arbiter,
@@ -183,7 +232,7 @@ impl MovementDetector {
             ..
         } = self;
         decoder.observe(&frame, &evidence, |frame, state| {
-            arbiter.observe(context, frame, state, lone_ride, log)
+            arbiter.observe(context, frame, state, lone_ride, maybe_ms, log)
         });
         self.done += 1;
     }
@@ -242,7 +291,12 @@ fn cost(off: f32, spread: f32) -> f32 {
 }
 
 /// What one second says for each state.
-fn evidence_of(frame: &Frame, rate: Option<(f32, f32)>, lately_mps: f32) -> Evidence {
+fn evidence_of(
+    frame: &Frame,
+    rate: Option<(f32, f32)>,
+    lately_mps: f32,
+    before_fix: bool,
+) -> Evidence {
     let drive = match frame.speed_mps {
         Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
             .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
@@ -261,14 +315,21 @@ fn evidence_of(frame: &Frame, rate: Option<(f32, f32)>, lately_mps: f32) -> Evid
                 cost(RIDE_MPS - rate_mps, climb),
             )
         }
-        None => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
+        None => match frame.climb {
+            Some(climb) if climb > 0.0 => (climb, 0.0, UNMEASURED_RIDE_COST),
+            _ => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
+        },
     };
     let on_foot = -drive.max(0.0);
     let over_ground =
         (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
     let driving = match frame.speed_mps {
+        // That the place changes speaks for a vehicle as much as for a walk.
+        Some(_) if !frame.has_body => drive + frame.gait.max(0.0) + frame.vehicle,
         Some(_) => drive + frame.vehicle,
+        // Who sits in a vehicle is at rest: until the first fix a session may have begun in one.
+        None if before_fix => DRIVE_UNSEEN_LOG_ODDS - frame.gait + frame.vehicle,
         None => DRIVE_UNSEEN_LOG_ODDS - frame.gait.max(0.0) + frame.vehicle,
     };
     [

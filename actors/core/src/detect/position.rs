@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_NOISE_SHARE,
-    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, REST_BASELINE_MS, REST_RADIUS_M,
-    REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES,
+    FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE, GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS,
+    GAIT_BY_SPEED_SLOPE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX,
+    WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
@@ -28,6 +29,8 @@ pub(super) struct PositionTrack {
     crumbs: [Option<Crumb>; KEPT],
     usual_interval_ms: f32,
     last_ms: Option<u32>,
+    /// Fixes running that nothing on wheels could have reached from the newest crumb.
+    leaps: u8,
 }
 
 /// What a fix says of the time before it.
@@ -54,6 +57,11 @@ impl PositionTrack {
         self.usual_interval_ms
     }
 
+    /// Whether no fix has come yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.last_ms.is_none()
+    }
+
     /// Looks at the next second.
     pub(super) fn observe(&mut self, window: &Window) -> Option<Leg> {
         let mut leg = None;
@@ -78,10 +86,14 @@ impl PositionTrack {
             place: fix.place,
             accuracy_m: fix.accuracy_m,
         };
+        if self.is_leap(fix) {
+            return None;
+        }
         let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN);
         let by_displacement = before.map(|before| {
             let noise_m = if fix.accuracy_known {
-                FIX_NOISE_SHARE * (fix.accuracy_m + before.accuracy_m)
+                let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
+                FIX_NOISE_SHARE * (a_m * a_m + b_m * b_m).sqrt()
             } else {
                 0.0
             };
@@ -127,6 +139,28 @@ impl PositionTrack {
             }),
             _ => None,
         }
+    }
+
+    /// Whether a fix lies where no vehicle gets to: it jumped, as those of stations do that are set down wrongly. When
+    /// several in a row say so it was the crumbs that were wrong.
+    fn is_leap(&mut self, fix: &Fix) -> bool {
+        let Some(last) = self.crumbs[KEPT - 1] else {
+            return false;
+        };
+        let apart_m = fix.place.distance_m(last.place)
+            - FIX_LEAP_ACCURACIES * (fix.accuracy_m + last.accuracy_m);
+        let apart_sec = (fix.t_ms.saturating_sub(last.t_ms) as f32 / 1_000.0).max(1.0);
+        if apart_m <= FIX_LEAP_MPS * apart_sec {
+            self.leaps = 0;
+            return false;
+        }
+        self.leaps += 1;
+        if self.leaps < FIX_LEAPS_MAX {
+            return true;
+        }
+        self.leaps = 0;
+        self.crumbs = [None; KEPT];
+        false
     }
 
     /// The newest crumb that is at least `apart_ms` old.

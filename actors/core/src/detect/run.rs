@@ -3,18 +3,18 @@
 use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
+use super::confidence::{self, Seen};
 use super::constants::{
-    CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN, CONFIDENCE_BY_BODY,
-    CONFIDENCE_BY_POSITION, CONFIDENCE_EVIDENCE, CONFIDENCE_SPEED, CONFIDENCE_SPEED_MPS,
+    CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN,
     DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
-    PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN,
+    PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_UNSTEADY_MS_MIN,
+    PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN, RIDE_UNDER_SKY_HEIGHT_M_MIN,
     RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
-    WALK_SPEED_MPS_MAX,
+    WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
 };
 use super::decode::State;
 use super::floors::floors_of;
 use super::frame::Frame;
-use super::logistic;
 use crate::context::SessionContext;
 use crate::window::WINDOW_MS;
 
@@ -38,6 +38,15 @@ pub(super) struct Run {
     pub(super) seen_sec: u16,
     /// Seconds faster than anybody walks.
     pub(super) fast_sec: u16,
+    /// Seconds in which the sky was seen: the newest fix was a good one.
+    pub(super) sky_sec: u16,
+    /// Seconds with a fix.
+    pub(super) fix_sec: u16,
+    /// Seconds in which the stride was one of stairs.
+    pub(super) stride_sec: u16,
+    /// Seconds with a speed over ground, and the sum of its squares, m²/s².
+    pub(super) speed_sec: u16,
+    pub(super) speed_squared: f32,
     /// Height before it, at its end, and a little later.
     pub(super) from_m: Option<f32>,
     pub(super) to_m: Option<f32>,
@@ -84,6 +93,13 @@ impl Run {
             push_sec: u16::from(frame.has_push || !frame.has_body),
             seen_sec: u16::from(frame.sees_walk),
             fast_sec: u16::from(is_fast),
+            sky_sec: u16::from(frame.sees_sky),
+            fix_sec: u16::from(frame.has_fix),
+            stride_sec: u16::from(frame.climb.is_some_and(|climb| climb > 0.0)),
+            speed_sec: u16::from(frame.speed_mps.is_some()),
+            speed_squared: frame
+                .speed_mps
+                .map_or(0.0, |speed_mps| speed_mps * speed_mps),
             from_m: before_m.or(frame.height_m),
             to_m: frame.height_m,
             path_m: frame.rate_mps.abs(),
@@ -105,18 +121,38 @@ impl Run {
     /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
     pub(super) fn is_walk_away(&self) -> bool {
         if self.is_by_body() {
-            self.duration_ms() >= PARKED_WALK_MS_MIN
-                && u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
+            self.duration_ms() >= PARKED_WALK_MS_MIN && self.has_gait()
         } else {
             let is_seen = u32::from(self.seen_sec) * 2 * WINDOW_MS >= self.duration_ms();
-            self.duration_ms()
-                >= if is_seen {
-                    PARKED_SEEN_MS_MIN
-                } else {
-                    PARKED_MOVE_MS_MIN
-                }
+            let mean_mps = self.ground_m / f32::from(self.speed_sec).max(1.0);
+            let is_long = if is_seen && self.is_steady() && mean_mps <= WALK_USUAL_MPS_MAX {
+                self.duration_ms() >= PARKED_SEEN_MS_MIN
+            } else if is_seen {
+                self.duration_ms() >= PARKED_UNSTEADY_MS_MIN
+            } else {
+                self.is_long_move()
+            };
+            is_long
                 && u32::from(self.fast_sec) * FAST_SECONDS_SHARE * WINDOW_MS < self.duration_ms()
         }
+    }
+
+    /// Whether steps were seen in most of it.
+    pub(super) fn has_gait(&self) -> bool {
+        u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
+    }
+
+    /// Whether a slow move by positions is too long for a manoeuvre: by time, and by fixes where those are rare.
+    pub(super) fn is_long_move(&self) -> bool {
+        self.duration_ms() >= PARKED_MOVE_MS_MIN && self.fix_sec >= PARKED_MOVE_FIXES
+    }
+
+    /// Whether its speed is as steady as a walk's.
+    fn is_steady(&self) -> bool {
+        let seconds = f32::from(self.speed_sec).max(1.0);
+        let mean_mps = self.ground_m / seconds;
+        let variance = (self.speed_squared / seconds - mean_mps * mean_mps).max(0.0);
+        variance.sqrt() <= WALK_UNSTEADY_SHARE * mean_mps
     }
 
     pub(super) fn height_m(&self) -> Option<f32> {
@@ -154,10 +190,18 @@ impl Run {
                 duration_ms >= WALK_MS_MIN
                     && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
+            State::Climb if self.to_m.is_none() => {
+                duration_ms >= CLIMB_BY_STRIDE_MS_MIN
+                    && u32::from(self.stride_sec) * 2 * WINDOW_MS >= duration_ms
+            }
             State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
             // A cabin pushes; where it did not, the air did, unless the way is long.
             State::Ride => {
-                let min_m = if self.push_sec > 0 {
+                let min_m = if !self.is_by_body()
+                    && u32::from(self.sky_sec) * 2 * WINDOW_MS >= duration_ms
+                {
+                    RIDE_UNDER_SKY_HEIGHT_M_MIN
+                } else if self.push_sec > 0 {
                     RIDE_HEIGHT_M_MIN
                 } else {
                     RIDE_UNFELT_HEIGHT_M_MIN
@@ -181,14 +225,46 @@ impl Run {
             (State::Drive, State::Walk) => !run.is_walk_away(),
             (State::Drive, _) => true,
             (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
+            // Where no body is measured nobody knows that it is a walk.
+            (State::Ride, State::Walk) => !run.is_by_body() && duration_ms < DOOR_STOP_MS_MAX,
+            (State::Ride, State::Climb) => self.is_continued_by(run),
             (State::Climb, State::Walk | State::Still) => duration_ms < LANDING_MS_MAX,
             (State::Walk, State::Still) => duration_ms < PAUSE_MS_MAX,
             _ => false,
         }
     }
 
+    /// Whether `run` is more of this ride though it looks like stairs: the cabin goes on slowly to the next floor, and no
+    /// body is measured that could tell.
+    pub(super) fn is_continued_by(&self, run: &Self) -> bool {
+        let is_same_way = run.rises() * self.rises() > 0.0;
+        (self.state, run.state) == (State::Ride, State::Climb) && !run.is_by_body() && is_same_way
+    }
+
+    /// This and the next as one, of the longer one's state, with what was measured in both.
+    pub(super) fn joined(&self, next: &Self) -> Self {
+        let (longer, shorter) = if self.duration_ms() >= next.duration_ms() {
+            (self, next)
+        } else {
+            (next, self)
+        };
+        Self {
+            start_ms: self.start_ms,
+            end_ms: next.end_ms,
+            seen_sec: longer.seen_sec.saturating_add(shorter.seen_sec),
+            fast_sec: longer.fast_sec.saturating_add(shorter.fast_sec),
+            fix_sec: longer.fix_sec.saturating_add(shorter.fix_sec),
+            sky_sec: longer.sky_sec.saturating_add(shorter.sky_sec),
+            speed_sec: longer.speed_sec.saturating_add(shorter.speed_sec),
+            speed_squared: longer.speed_squared + shorter.speed_squared,
+            ground_m: longer.ground_m + shorter.ground_m,
+            ..*longer
+        }
+    }
+
     pub(super) fn absorb(&mut self, later: &Self) {
         self.end_ms = later.end_ms;
+        self.from_m = self.from_m.or(later.from_m);
         self.to_m = later.to_m.or(self.to_m);
         if later.state == self.state {
             self.own_end_ms = later.own_end_ms;
@@ -196,7 +272,12 @@ impl Run {
             self.body_sec = self.body_sec.saturating_add(later.body_sec);
             self.steps_sec = self.steps_sec.saturating_add(later.steps_sec);
             self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
+            self.stride_sec = self.stride_sec.saturating_add(later.stride_sec);
         }
+        self.sky_sec = self.sky_sec.saturating_add(later.sky_sec);
+        self.fix_sec = self.fix_sec.saturating_add(later.fix_sec);
+        self.speed_sec = self.speed_sec.saturating_add(later.speed_sec);
+        self.speed_squared += later.speed_squared;
         self.push_sec = self.push_sec.saturating_add(later.push_sec);
         self.seen_sec = self.seen_sec.saturating_add(later.seen_sec);
         self.path_m += later.path_m;
@@ -222,25 +303,16 @@ impl Run {
         }
     }
 
-    /// How sure it is: by what was measured, and how clearly it spoke for the state.
+    /// How sure it is.
     pub(super) fn confidence(&self) -> Confidence {
-        let state = self.state as usize;
         let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
-        let by = if self.is_by_body() {
-            CONFIDENCE_BY_BODY
-        } else {
-            CONFIDENCE_BY_POSITION
-        };
-        let clear = (self.evidence / seconds).clamp(0.0, 1.2) - 0.8;
-        let mut log_odds = by.get(state).copied().unwrap_or(0.0);
-        match self.state {
-            State::Drive => {
-                log_odds += CONFIDENCE_SPEED
-                    * (self.ground_m / seconds - CONFIDENCE_SPEED_MPS).clamp(-3.0, 6.0)
-            }
-            State::Ride | State::Climb => {}
-            State::Still | State::Walk => log_odds += CONFIDENCE_EVIDENCE * clear,
-        }
-        logistic(log_odds)
+        confidence::of(&Seen {
+            state: self.state,
+            seconds,
+            evidence: self.evidence / seconds,
+            fix_sec: self.fix_sec,
+            by_body: self.is_by_body(),
+            has_height: self.to_m.is_some(),
+        })
     }
 }

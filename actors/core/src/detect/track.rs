@@ -8,8 +8,8 @@ use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    DOOR_STOP_MS_MAX, FIRST_FIX_MS, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN,
-    ROLLING_MPS,
+    CAME_ON_FOOT_MS_MAX, DOOR_STOP_MS_MAX, FIRST_FIX_MS, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX,
+    HEIGHT_GAP_MS, PARKED_MOVE_MS_MIN, ROLLING_MPS, SAME_WAY_M_MIN, STOPPED_MS_MIN,
 };
 use super::decode::State;
 use super::frame::Frame;
@@ -30,30 +30,49 @@ pub(super) struct Arbiter {
     waiting: u8,
     /// The newest heights, for the ends of climbs; the newest last.
     heights: [Option<f32>; 3],
+    /// When the newest of them was measured.
+    height_ms: u32,
     /// In a vehicle, or not seen to have left it on foot.
     in_vehicle: bool,
     /// Was seen to stay or to walk: before that nobody knows that it is no vehicle on a hill whose first fix is to come.
     has_stood: bool,
     /// When the first second was.
     first_ms: Option<u32>,
+    /// The newest second of walking, or of a ride that pressure showed.
+    walked_ms: Option<u32>,
+    /// When a ride may have begun that only acceleration shows, and that has not ended: a stay that it would leave too
+    /// short is not told before that is known.
+    ride_maybe_ms: Option<u32>,
 }
 
 impl Arbiter {
-    /// Takes the next settled second, and the ride that acceleration alone showed, if it ended with it.
+    /// Takes the next settled second, the ride that acceleration alone showed, if it ended with it, and when one began
+    /// that may be under way.
     pub(super) fn observe(
         &mut self,
         context: &SessionContext,
         frame: &Frame,
         state: State,
         lone_ride: &mut Option<(u32, LoneRide)>,
+        ride_maybe_ms: Option<u32>,
         log: &mut EventLog,
     ) {
         self.first_ms.get_or_insert(frame.t_ms);
+        self.ride_maybe_ms = ride_maybe_ms.or(lone_ride.map(|(_, ride)| ride.start_ms));
+        if frame.t_ms.saturating_sub(self.height_ms) > HEIGHT_GAP_MS {
+            self.heights = [None; 3];
+        }
         let before_m = self.height_before();
-        self.heights.rotate_left(1);
-        self.heights[2] = frame.height_m;
+        if frame.height_m.is_some() {
+            self.heights.rotate_left(1);
+            self.heights[2] = frame.height_m;
+            self.height_ms = frame.t_ms;
+        }
         self.settle_height(frame);
         // A vehicle that rolls out is not parked yet.
+        if state == State::Walk || state == State::Ride {
+            self.walked_ms = Some(frame.t_ms);
+        }
         let rolls = frame
             .speed_mps
             .is_some_and(|speed_mps| speed_mps >= ROLLING_MPS);
@@ -79,7 +98,10 @@ impl Arbiter {
         ride: &LoneRide,
         log: &mut EventLog,
     ) {
-        if self.in_vehicle {
+        let came_on_foot = self
+            .walked_ms
+            .is_some_and(|ms| ride.start_ms.saturating_sub(ms) <= CAME_ON_FOOT_MS_MAX);
+        if self.in_vehicle || !came_on_foot {
             return;
         }
         // It lies within the newest stay, be that an event or not yet one.
@@ -146,6 +168,7 @@ impl Arbiter {
         *self = Self {
             in_vehicle: self.in_vehicle,
             has_stood: self.has_stood,
+            walked_ms: self.walked_ms,
             first_ms: self.first_ms,
             ..Self::default()
         };
@@ -196,12 +219,7 @@ impl Arbiter {
         if waiting == PENDING {
             // More changes than are kept: the oldest two become one, of the longer one's state.
             if let [Some(first), Some(next), ..] = &mut self.pending {
-                let mut joined = if first.duration_ms() >= next.duration_ms() {
-                    *first
-                } else {
-                    *next
-                };
-                (joined.start_ms, joined.end_ms) = (first.start_ms, next.end_ms);
+                let joined = first.joined(next);
                 self.pending.rotate_left(1);
                 self.pending[0] = Some(joined);
                 self.pending[PENDING - 1] = None;
@@ -224,10 +242,7 @@ impl Arbiter {
         let Some(manoeuvre) = self.pending.get(place).copied().flatten() else {
             return false;
         };
-        if manoeuvre.state != State::Walk
-            || manoeuvre.is_by_body()
-            || manoeuvre.duration_ms() >= PARKED_MOVE_MS_MIN
-        {
+        if manoeuvre.state != State::Walk || manoeuvre.is_by_body() || manoeuvre.is_long_move() {
             return false;
         }
         let before = match place.checked_sub(1) {
@@ -299,7 +314,7 @@ impl Arbiter {
             return;
         };
         let between = usize::from(self.waiting) - 1;
-        if newest.state != event.state {
+        if newest.state != event.state && !event.is_continued_by(&newest) {
             return;
         }
         let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
@@ -307,9 +322,10 @@ impl Arbiter {
             && self.waiting_runs().take(between).all(|run| {
                 event.tolerates(run) || !(self.is_event(run) || event.is_parted_by(run))
             });
+        // A climb or ride goes on in its own direction; before that shows it may be the way back.
         let same_way = newest.state != State::Ride && newest.state != State::Climb
-            || !newest.qualifies()
-            || newest.rises() * event.rises() > 0.0;
+            || newest.height_m().is_none()
+            || (newest.rises() * event.rises() > 0.0 && newest.rises().abs() >= SAME_WAY_M_MIN);
         if tolerable && same_way {
             let runs = self.pending;
             if let Some(event) = &mut self.event {
@@ -339,7 +355,22 @@ impl Arbiter {
     /// Whether a run that waits can be an event: what looks like stairs or an elevator in a vehicle is a hill.
     fn is_event(&self, run: &Run) -> bool {
         let begun_ms = run.start_ms.saturating_sub(self.first_ms.unwrap_or(0));
-        let may_climb = !self.in_vehicle && (self.has_stood || begun_ms >= FIRST_FIX_MS);
+        let may_climb =
+            !self.in_vehicle && (self.has_stood || run.has_gait() || begun_ms >= FIRST_FIX_MS);
+        if run.state == State::Still
+            && run.is_by_body()
+            && self.ride_maybe_ms.is_some_and(|ride_ms| {
+                let is_riding = self.event.is_some_and(|event| event.state == State::Ride);
+                let short_ms = if is_riding {
+                    DOOR_STOP_MS_MAX
+                } else {
+                    STOPPED_MS_MIN
+                };
+                ride_ms >= run.start_ms && ride_ms < run.start_ms + short_ms
+            })
+        {
+            return false;
+        }
         run.qualifies() && (may_climb || !matches!(run.state, State::Climb | State::Ride))
     }
 

@@ -1,9 +1,10 @@
-//! Raw acceleration and turn rate, second by second: spread, gravity, vertical acceleration, turn, cadence.
+//! Raw acceleration and turn rate, second by second: spread, gravity, vertical acceleration, turn, cadence, and how far
+//! the phone swings with a stride.
 
 use porchlight_schema::sample::Imu;
 use serde::{Deserialize, Serialize};
 
-use crate::window::{BodyMotion, WINDOW_MS};
+use crate::window::{BodyMotion, Stride, WINDOW_MS};
 
 /// Standard gravity, m/s² (ISO 80000-3): where nothing was measured yet.
 const GRAVITY: f32 = 9.806_65;
@@ -21,6 +22,13 @@ const LAG_STEP_MAX: f32 = 8.0;
 const GAIT_STD_MIN: f32 = 0.45;
 /// Share of the variance that must come back after one step.
 const GAIT_CORRELATION_MIN: f32 = 0.35;
+/// Two bins of vertical acceleration are taken as one for the stride: it is slow.
+const STRIDE_BINS: usize = BINS / 2;
+/// Twice the cosine of the angle by which each of the stride's frequencies advances from one of those to the next:
+/// 2 to 5 cycles in the 4 s that are kept, 0.5 to 1.25 Hz, half the cadence of any walk.
+const STRIDE_TURNS: [f32; 4] = [1.618_034, 1.175_571, 0.618_034, 0.0];
+/// Weight of a new second in the spread that the stride is compared with: about 4 s, like the bins.
+const SPREAD_NEW: f32 = 0.35;
 /// Weight of a new second in the direction of gravity.
 const GRAVITY_NEW: f32 = 0.4;
 /// Weight of a new quiet second in the length of gravity, which is the accelerometer's own: sensors are off by up to
@@ -55,8 +63,29 @@ pub(super) struct AccelReducer {
     /// The norm less gravity in bins, mm/s²; the newest at the end.
     #[serde(with = "bins")]
     bins: [i16; BINS],
+    /// The acceleration along gravity, less gravity, in the same bins.
+    #[serde(with = "bins")]
+    rises: [i16; BINS],
     filled: u8,
-    bin: (u32, f32, u16),
+    bin: Bin,
+    /// Mean square of the norm's spread over the last seconds, m²/s⁴.
+    spread_squared: f32,
+}
+
+/// The bin that is still being filled.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Bin {
+    number: u32,
+    norm: f32,
+    rise: f32,
+    count: u16,
+}
+
+impl Bin {
+    /// Mean of a sum over it, mm/s².
+    fn mean(&self, sum: f32) -> i16 {
+        (sum / f32::from(self.count) * 1_000.0).clamp(-32_000.0, 32_000.0) as i16
+    }
 }
 
 /// serde's derive reads arrays up to 32 only.
@@ -89,8 +118,10 @@ impl Default for AccelReducer {
             gravity: None,
             length: None,
             bins: [0; BINS],
+            rises: [0; BINS],
             filled: 0,
-            bin: (0, 0.0, 0),
+            bin: Bin::default(),
+            spread_squared: 0.0,
         }
     }
 }
@@ -121,6 +152,7 @@ impl AccelReducer {
         let step_ms = 1_000.0 / imu.hz;
         let from_ms = from_ms.max(self.passed_ms);
         let [x, y, z] = imu.accel;
+        let mut up = self.up();
         for (place, ((&x, &y), &z)) in x.iter().zip(y).zip(z).enumerate() {
             let t_ms = imu.t_ms.saturating_add((place as f32 * step_ms) as u32);
             if t_ms < from_ms {
@@ -131,6 +163,7 @@ impl AccelReducer {
                 && let Some(motion) = self.close(second.t_ms)
             {
                 done(second.t_ms, motion);
+                up = self.up();
             }
             let second = self.second.get_or_insert(Second {
                 t_ms: start_ms,
@@ -156,35 +189,47 @@ impl AccelReducer {
                     second.gyro[2] + gz,
                 ];
             }
-            self.put_in_bin(t_ms / BIN_MS, norm);
+            let rise = up.map_or(norm, |up| dot([x, y, z], up) - GRAVITY);
+            self.put_in_bin(t_ms / BIN_MS, norm, rise);
         }
         let end_ms = imu.t_ms.saturating_add((x.len() as f32 * step_ms) as u32);
         self.begun_ms = imu.t_ms;
         self.passed_ms = self.passed_ms.max(end_ms);
     }
 
-    fn put_in_bin(&mut self, bin: u32, norm: f32) {
-        if bin != self.bin.0 {
+    /// The direction of gravity; none before the first second is whole.
+    fn up(&self) -> Option<[f32; 3]> {
+        let gravity = self.gravity?;
+        let length = dot(gravity, gravity).sqrt();
+        (length > 1.0).then(|| gravity.map(|along| along / length))
+    }
+
+    fn put_in_bin(&mut self, bin: u32, norm: f32, rise: f32) {
+        if bin != self.bin.number {
             self.close_bins(bin);
         }
-        self.bin.1 += norm;
-        self.bin.2 = self.bin.2.saturating_add(1);
+        self.bin.norm += norm;
+        self.bin.rise += rise;
+        self.bin.count = self.bin.count.saturating_add(1);
     }
 
     /// Shifts the bins so that `bin` is the open one; bins that got nothing repeat the one before.
     fn close_bins(&mut self, bin: u32) {
-        let behind = bin.saturating_sub(self.bin.0);
-        if behind as usize > BINS / 2 || self.bin.2 == 0 {
+        let behind = bin.saturating_sub(self.bin.number) as usize;
+        if behind > BINS / 2 || self.bin.count == 0 {
             self.filled = 0;
         } else {
-            let value =
-                (self.bin.1 / f32::from(self.bin.2) * 1_000.0).clamp(-32_000.0, 32_000.0) as i16;
-            let behind = behind as usize;
-            self.bins.copy_within(behind.., 0);
-            self.bins[BINS - behind..].fill(value);
+            let means = (self.bin.mean(self.bin.norm), self.bin.mean(self.bin.rise));
+            for (bins, mean) in [(&mut self.bins, means.0), (&mut self.rises, means.1)] {
+                bins.copy_within(behind.., 0);
+                bins[BINS - behind..].fill(mean);
+            }
             self.filled = (usize::from(self.filled) + behind).min(BINS) as u8;
         }
-        self.bin = (bin, 0.0, 0);
+        self.bin = Bin {
+            number: bin,
+            ..Bin::default()
+        };
     }
 
     /// Finishes the second that begins at `t_ms`, if it is the open one.
@@ -207,6 +252,9 @@ impl AccelReducer {
         self.gravity = Some(gravity);
         let unit = dot(gravity, gravity).sqrt();
         let accel_mean = norm + GRAVITY;
+        let is_first = self.spread_squared <= 0.0;
+        self.spread_squared +=
+            if is_first { 1.0 } else { SPREAD_NEW } * (accel_std * accel_std - self.spread_squared);
         if accel_std < QUIET_STD && LENGTH_RANGE.contains(&accel_mean) {
             let length = self.length.get_or_insert(accel_mean);
             *length += LENGTH_NEW * (accel_mean - *length);
@@ -227,6 +275,40 @@ impl AccelReducer {
             vertical_mean,
             cadence_hz: Some(self.cadence_hz()),
             yaw_rad,
+            stride: self.stride(),
+        })
+    }
+
+    /// What the last 4 s say of the stride; none before there are so many, and where nobody walks.
+    fn stride(&self) -> Option<Stride> {
+        let spread_squared = self.spread_squared;
+        if usize::from(self.filled) < BINS || spread_squared < GAIT_STD_MIN * GAIT_STD_MIN {
+            return None;
+        }
+        let mean = self.bins.iter().map(|&bin| f32::from(bin)).sum::<f32>() / BINS as f32;
+        let smooth = self
+            .bins
+            .iter()
+            .map(|&bin| (f32::from(bin) - mean) * (f32::from(bin) - mean))
+            .sum::<f32>()
+            / (BINS as f32 * 1e6);
+        let mut pairs = [0.0_f32; STRIDE_BINS];
+        for (pair, bins) in pairs.iter_mut().zip(self.rises.chunks_exact(2)) {
+            *pair = bins.iter().map(|&bin| f32::from(bin)).sum::<f32>() / 2_000.0;
+        }
+        // Goertzel's algorithm at each of the stride's frequencies; whole cycles, so that a constant counts nothing.
+        let power = STRIDE_TURNS.iter().map(|turn| {
+            let (mut newest, mut before) = (0.0_f32, 0.0_f32);
+            for &value in &pairs {
+                (newest, before) = (value + turn * newest - before, newest);
+            }
+            newest * newest + before * before - turn * newest * before
+        });
+        let bins = STRIDE_BINS as f32;
+        Some(Stride {
+            swing_mps2: (2.0 * power.sum::<f32>()).max(0.0).sqrt() / bins,
+            spread_mps2: spread_squared.sqrt(),
+            impact_share: (1.0 - smooth / spread_squared).clamp(0.0, 1.0),
         })
     }
 

@@ -72,6 +72,7 @@ impl Slot {
                 vertical_mean: motion.vertical_mean,
                 cadence_hz: motion.cadence_hz,
                 yaw_rad: motion.yaw_rad,
+                stride: None,
             });
         }
     }

@@ -118,6 +118,20 @@ impl OwnershipMachine {
         self.members.living()
     }
 
+    /// The members that are not gone, as last read; this node among them.
+    pub fn members(&self) -> impl Iterator<Item = &NodeName> {
+        self.members.names()
+    }
+
+    /// When this node must stop acting, as far as its heartbeats are answered by now; none while it is not a member.
+    #[must_use]
+    pub fn acts_until(&self) -> Option<MonotonicMs> {
+        match &self.seat {
+            Seat::In(lease) => Some(lease.good.plus_ms(FENCE_MS)),
+            _ => None,
+        }
+    }
+
     /// Milliseconds since the start of the last good heartbeat; none while the node is not a member.
     #[must_use]
     pub fn heartbeat_age_ms(&self, now: MonotonicMs) -> Option<u64> {

@@ -128,8 +128,13 @@ impl Membership {
 
     /// Members that are not gone.
     pub(super) fn living(&self) -> usize {
-        let is_living = |seen: &&Seen| seen.row.standing != Standing::Gone;
-        self.seen.values().filter(is_living).count()
+        self.names().count()
+    }
+
+    /// Their names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &NodeName> {
+        let living = |(_, seen): &(&NodeName, &Seen)| seen.row.standing != Standing::Gone;
+        self.seen.iter().filter(living).map(|(node, _)| node)
     }
 }
 

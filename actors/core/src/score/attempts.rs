@@ -13,6 +13,8 @@ const LEFT_M: f32 = 15.0;
 const LEFT_HEIGHT_M: f32 = 2.2;
 /// Leaving and coming back on foot takes this many metres at least.
 const LEFT_WALK_M: f32 = 2.0 * LEFT_M;
+/// Steps aside at a door lead no farther than this, metres; the next door, or a gate before it, is farther.
+const ASIDE_M: f32 = 4.5;
 /// Seconds away on another level before it counts: doors and gusts move the pressure for a moment.
 const LEFT_SECONDS: usize = 3;
 
@@ -60,6 +62,7 @@ pub(crate) fn count(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> 
         ..Attempts::default()
     };
     for (index, visit) in visits.iter().enumerate() {
+        let visit = at_the_door(scene, door, visit);
         let (Some(first), Some(last)) = (visit.first(), visit.last()) else {
             continue;
         };
@@ -83,6 +86,30 @@ pub(crate) fn count(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> 
         }
     }
     handed
+}
+
+/// Of a visit's stays those at the very door: what lies steps before or after it, within the same visit, was a pause on
+/// the way, for a gate or for a call, unless the app said something there.
+fn at_the_door<'v, 's>(scene: &Scene<'_>, door: &Stay, visit: &'v [&'s Stay]) -> &'v [&'s Stay] {
+    let Some(place) = visit.iter().position(|stay| stay.from_ms == door.from_ms) else {
+        return visit;
+    };
+    let is_one = |a: &Stay, b: &Stay, other: &Stay| {
+        other.marked
+            || other.arrived
+            || scene
+                .walked_m(a.to_ms, b.from_ms)
+                .is_some_and(|walked_m| walked_m <= ASIDE_M)
+    };
+    let pairs = |range: core::ops::Range<usize>| visit.get(range).unwrap_or_default().windows(2);
+    let before = pairs(0..place + 1)
+        .rev()
+        .take_while(|pair| matches!(pair, [a, b] if is_one(a, b, a)))
+        .count();
+    let after = pairs(place..visit.len())
+        .take_while(|pair| matches!(pair, [a, b] if is_one(a, b, b)))
+        .count();
+    visit.get(place - before..=place + after).unwrap_or(visit)
 }
 
 /// Whether `stay` was at the same door: same place as far as positions tell, same floor, and not at the vehicle.

@@ -70,10 +70,10 @@ impl Group {
     }
 
     fn cap(self) -> f64 {
-        if self.is_fact() {
-            weights::FACT_CAP
-        } else {
-            weights::GROUP_CAP
+        match self {
+            _ if self.is_fact() => weights::FACT_CAP,
+            Self::Body => weights::BODY_CAP,
+            _ => weights::GROUP_CAP,
         }
     }
 }

@@ -87,13 +87,14 @@ pub(crate) fn score(
 
 fn waits(scene: &Scene<'_>, attempts: &Attempts, account: &mut Account<'_>) {
     let gates: Vec<_> = scene.events(EventType::Gate).collect();
-    let gate_sec: f64 = gates
+    let gate_sec = gates
         .iter()
         .map(|event| match event.metadata {
             Metadata::Gate { wait_sec } => f64::from(wait_sec),
             _ => seconds(end_of(event, scene.end_ms).saturating_sub(event.t_start_ms)),
         })
-        .sum();
+        // The sum of nothing is −0, and would be written so.
+        .fold(0.0, |sum, waited_sec| sum + waited_sec);
     let door_sec = (seconds(attempts.at_door_ms) - weights::WAIT_FREE_SEC).max(0.0);
     let points = weights::WAIT * saturating(gate_sec + door_sec, weights::WAIT_SCALE_SEC);
     let text = format!(

@@ -1,6 +1,7 @@
 //! Jumps: positions farther apart than their accuracies and any vehicle explain.
 
-use crate::window::Fix;
+use crate::geo::Place;
+use crate::window::{Fix, WINDOW_MS, Window};
 
 /// Stale fixes at the start jump: nothing counts before (40 false alarms over 63 honest traces without it).
 const SETTLING_MS: u32 = 20_000;
@@ -16,6 +17,10 @@ const UNKNOWN_ACCURACY_M: f32 = 60.0;
 /// Reached by a jump, positions are believed again this near to the last that were believed, with a walk between.
 const RETURN_M: f32 = 100.0;
 const RETURN_MPS: f32 = 3.0;
+
+/// Nine tenths of the seconds are below this spread of acceleration (m/s²) where a phone lies, or its bearer sits: the
+/// softest recorded car has 0.17 and more.
+const REST_ACCEL_STD: f32 = 0.085;
 
 /// A jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,27 +60,44 @@ fn is_jump(from: &Fix, to: &Fix) -> bool {
 }
 
 /// All jumps, in order.
-pub(crate) fn find(fixes: &[Fix]) -> Vec<Jump> {
-    let fixes = distinct(fixes);
+pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
+    let fixes = distinct(all);
     let settled_ms = fixes
         .first()
         .map_or(0, |fix| fix.t_ms.saturating_add(SETTLING_MS));
     let mut jumps = Vec::new();
     for (index, pair) in fixes.windows(2).enumerate() {
         let [from, to] = pair else { continue };
-        if from.t_ms < settled_ms || !is_jump(from, to) {
+        // The last time at which the place was repeated.
+        let next = all.partition_point(|fix| fix.t_ms < to.t_ms);
+        let held_ms = next
+            .checked_sub(1)
+            .and_then(|last| all.get(last))
+            .map_or(from.t_ms, |fix| fix.t_ms);
+        let from_rest = is_jump_from_rest(from, held_ms, to, windows);
+        if from.t_ms < settled_ms || !(from_rest || is_jump(from, to)) {
             continue;
         }
         let until_ms = to.t_ms.saturating_add(STAYS_MS);
-        let next = fixes
+        // A place that is repeated says nothing new, unless the body lies still and the phone has nothing new to say.
+        let repeated = all
+            .iter()
+            .skip(next)
+            .take_while(|fix| fix.place == to.place && fix.t_ms <= until_ms)
+            .count();
+        let repeated = if from_rest { repeated } else { 1 };
+        let after = fixes
             .iter()
             .skip(index + 2)
             .take(STAYS_FIXES)
             .take_while(|fix| fix.t_ms <= until_ms);
-        let there = next.filter(|fix| {
+        let there = after.filter(|fix| {
             !is_jump(to, fix)
                 && is_jump(
-                    from,
+                    &Fix {
+                        t_ms: if from_rest { held_ms } else { from.t_ms },
+                        ..*from
+                    },
                     &Fix {
                         t_ms: to.t_ms,
                         ..**fix
@@ -84,10 +106,43 @@ pub(crate) fn find(fixes: &[Fix]) -> Vec<Jump> {
         });
         jumps.push(Jump {
             t_ms: to.t_ms,
-            stays: there.count() + 1 >= STAYS_FIXES,
+            stays: there.count() + repeated >= STAYS_FIXES,
         });
     }
     jumps
+}
+
+/// A fix that was repeated while the body lay at rest was no stale one of a phone on the way: then its last time counts,
+/// and the way must only be farther than anybody walks in all that time.
+fn is_jump_from_rest(from: &Fix, held_ms: u32, to: &Fix, windows: &[Window]) -> bool {
+    let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
+    let held = Fix {
+        t_ms: held_ms,
+        ..*from
+    };
+    held_ms > from.t_ms
+        && from.place.distance_m(to.place) > RETURN_M + RETURN_MPS * seconds
+        && is_jump(&held, to)
+        && is_at_rest(windows, (from.t_ms, to.t_ms))
+}
+
+/// Whether the body was heard nearly all the time, and lay or sat still.
+fn is_at_rest(windows: &[Window], (from_ms, to_ms): (u32, u32)) -> bool {
+    let first = windows.partition_point(|window| window.t_ms < from_ms);
+    let last = windows.partition_point(|window| window.t_ms < to_ms);
+    let windows = windows.get(first..last).unwrap_or_default();
+    let mut spreads: Vec<f32> = windows
+        .iter()
+        .filter(|window| window.steps.is_none_or(|steps| steps == 0))
+        .filter_map(|window| window.motion.map(|motion| motion.accel_std))
+        .collect();
+    spreads.sort_by(f32::total_cmp);
+    let seconds = (to_ms.saturating_sub(from_ms) / WINDOW_MS) as usize;
+    spreads.len() >= 3
+        && spreads.len() * 5 >= seconds * 4
+        && spreads
+            .get(spreads.len() * 9 / 10)
+            .is_some_and(|&spread| spread < REST_ACCEL_STD)
 }
 
 /// Takes out the fixes that were reached by a jump, until they are where they were before it, give or take a walk:
@@ -98,7 +153,15 @@ pub(crate) fn take_out(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
         .filter(|jump| !jump.stays)
         .map(|jump| jump.t_ms)
         .collect();
-    fixes.retain(|fix| outliers.binary_search(&fix.t_ms).is_err());
+    let mut outlier: Option<Place> = None;
+    fixes.retain(|fix| {
+        if outliers.binary_search(&fix.t_ms).is_ok() {
+            outlier = Some(fix.place);
+        }
+        // What is said of it again is as little evidence.
+        outlier = outlier.filter(|place| *place == fix.place);
+        outlier.is_none()
+    });
     let mut jumps = jumps
         .iter()
         .filter(|jump| jump.stays)

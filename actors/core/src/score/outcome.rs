@@ -349,7 +349,7 @@ fn wrong_address(
     let door = findings.places.door()?;
     let (distance_m, sigma_m) = scene.offset_from_address(door.estimate?);
     let looks_like_door = DOOR_STAY_MS.contains(&door.length_ms()) && distance_m <= DOOR_STAY_M;
-    let marked = drop_off.sign == DropOffSign::Mark;
+    let marked = drop_off.sign != DropOffSign::Stay;
     if findings.doorstep.across != Across::Elsewhere || !(marked || looks_like_door) {
         return None;
     }
@@ -412,10 +412,17 @@ fn silences(scene: &Scene<'_>) -> Vec<(u32, u32)> {
     let mut silences = Vec::new();
     let mut heard_ms = 0;
     for window in scene.input.windows.iter().filter(|window| window.alive) {
-        if window.t_ms > heard_ms {
-            silences.push((heard_ms, window.t_ms));
+        match window.silent_since_ms {
+            // Measured from sample to sample.
+            Some(since_ms) => silences.push((
+                since_ms,
+                window.t_ms.max(since_ms.saturating_add(SILENCE_MS)),
+            )),
+            None if window.t_ms > heard_ms => silences.push((heard_ms, window.t_ms)),
+            None => {}
         }
-        heard_ms = heard_ms.max(window.end_ms());
+        // To the sample, not to the end of its second: 30 s are 30 s.
+        heard_ms = heard_ms.max(window.t_ms).max(window.last_sample_ms);
     }
     if scene.end_ms > heard_ms {
         silences.push((heard_ms, scene.end_ms));

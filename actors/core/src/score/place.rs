@@ -12,6 +12,13 @@ use stays::Stay;
 
 /// A mark this far from a stay still belongs to it (research: 20 s).
 const MARK_NEAR_MS: u32 = 20_000;
+/// The phone's clock and the service's may be this far apart at the end: what was under way.
+const CLOCKS_APART_MS: u32 = 60_000;
+/// A stay at the address this long before explains a hand-over that is tapped on the way on (research 4: 5 min).
+const LATE_TAP_MS: u32 = 300_000;
+/// At the address: within this many uncertainties of it, or these metres.
+const LATE_TAP_SIGMAS: f32 = 2.0;
+const LATE_TAP_M: f32 = 20.0;
 /// Around an instant, what its position is taken from.
 const INSTANT_MS: u32 = 3_000;
 
@@ -101,7 +108,10 @@ fn marked_at(scene: &Scene<'_>) -> Option<(u32, DropOffSign)> {
         return Some((at_ms, DropOffSign::Mark));
     }
     let pod_ms = scene.input.pod.and_then(|pod| pod.t_ms)?;
-    (pod_ms <= scene.end_ms && foot_at(scene, pod_ms).is_some())
+    // The proof's time is the service's, a sample's the phone's. Telemetry that goes on long after the end was sent at
+    // another pace than it was recorded, and the two cannot be compared.
+    let comparable = scene.end_ms.saturating_sub(scene.input.duration_ms) <= CLOCKS_APART_MS;
+    (comparable && pod_ms <= scene.end_ms && foot_at(scene, pod_ms).is_some())
         .then_some((pod_ms, DropOffSign::Pod))
 }
 
@@ -111,6 +121,9 @@ fn drop_off(
     marked: Option<(u32, DropOffSign)>,
 ) -> Option<DropOff> {
     if let Some((at_ms, sign)) = marked {
+        if let Some(late) = late_tap(scene, stays, at_ms) {
+            return Some(DropOff { sign, ..late });
+        }
         let stay = stays::at(scene, stays, at_ms, MARK_NEAR_MS);
         let span = stay
             .and_then(|index| stays.get(index))
@@ -134,6 +147,33 @@ fn drop_off(
         at_ms: stay.from_ms / 2 + stay.to_ms / 2,
         sign: DropOffSign::Stay,
         stay: Some(best),
+        estimate: stay.estimate,
+        on_foot: true,
+    })
+}
+
+/// Said to be handed over while driving, minutes after a stay at the address: the app was tapped late, and the stay is
+/// the hand-over.
+fn late_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+    scene.driving_at(at_ms)?;
+    let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
+    let at_address = |stay: &Stay| {
+        stay.estimate.is_some_and(|estimate| {
+            let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+            distance_m <= (LATE_TAP_SIGMAS * sigma_m).max(LATE_TAP_M)
+        })
+    };
+    let before = stays
+        .iter()
+        .enumerate()
+        .filter(|(_, stay)| stay.to_ms >= since_ms && stay.to_ms <= at_ms && !stay.passage);
+    let (index, stay) = before
+        .filter(|(_, stay)| at_address(stay))
+        .max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))?;
+    Some(DropOff {
+        at_ms: stay.from_ms / 2 + stay.to_ms / 2,
+        sign: DropOffSign::Mark,
+        stay: Some(index),
         estimate: stay.estimate,
         on_foot: true,
     })

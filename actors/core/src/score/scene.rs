@@ -107,7 +107,7 @@ impl<'a> Scene<'a> {
         let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
         let timeline = timeline(input, end_ms);
         let mut fixes = usable_fixes(input.windows);
-        let jumps = jumps::find(&fixes);
+        let jumps = jumps::find(&fixes, input.windows);
         jumps::take_out(&mut fixes, &jumps);
         Self {
             input,

@@ -1,12 +1,18 @@
 //! Scripted sessions and what scoring must say of them.
 
 mod acts;
+mod contract;
 mod coverage;
+mod errands;
+mod fields;
+mod frauds;
 mod hostile;
 mod knowledge;
+mod phone;
 mod scenarios;
 mod script;
 mod spoofs;
+mod streams;
 
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 

@@ -5,14 +5,16 @@
 //! truth exist; until then `fraudScore` is a risk index and not a calibrated probability.
 
 /// Version of this table, as stored with each insight and answered by `/evidence`.
-pub const VERSION: &str = "2026-11.4";
+pub const VERSION: &str = "2026-11.5";
 
 /// Fraud: log-odds.
 pub mod fraud {
     /// Before anything is seen: about 1 % of couriers spoof (Incognia, food delivery report 2022).
     pub const PRIOR: f64 = -4.6;
-    /// Most that a group of correlated signals may add. Judgement: no statistical ground alone reaches 0.5.
+    /// Most that a group of correlated signals may add. Judgement: no statistical ground alone reaches 0.5 …
     pub const GROUP_CAP: f64 = 4.5;
+    /// … but the body's: two sensors of it, or one over walks and drives alike, tell that it never moved.
+    pub const BODY_CAP: f64 = 5.2;
     /// Most that flags of the platform, and an exact replay, may add: these are statements of fact, not inferences,
     /// and one that persists must be able to convict alone (contract 5).
     pub const FACT_CAP: f64 = 6.0;
@@ -46,6 +48,9 @@ pub mod fraud {
     pub const GPS_WALKS: f64 = 3.5;
     /// The same over 150 m.
     pub const GPS_WALKS_FAR: f64 = 4.0;
+    /// The same over 150 m while the phone lies as on a table: no cart rolls that smoothly, and no step is counted.
+    /// Judgement: more likely untrue than true, which is all that one ground can say.
+    pub const GPS_WALKS_LYING: f64 = 5.0;
     /// The position walks and no step is counted, by a phone that tells nothing else of its motion. Judgement: less,
     /// because a cart, a scooter and a sleeping counter do it.
     pub const GPS_WALKS_UNCOUNTED: f64 = 2.5;

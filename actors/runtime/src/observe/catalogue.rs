@@ -3,7 +3,9 @@
 
 use metrics::Unit;
 
+use super::cluster::{ChangeOutcome, Found, NodesChange, ShardMove, Stale};
 use super::http::{Method, Route, StatusClass};
+use super::peer::{HandOver, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
 use super::store::{LightweightOutcome, StoreOutcome};
 use super::streams::{MessageOutcome, StreamEnd, StreamKind};
 use super::webhook::{AttemptOutcome, Finished, Kept};
@@ -196,6 +198,44 @@ catalogue! {
             [], "What the embedded store takes on its disk; looked at each minute.";
         STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
             [], "What is free on the disk of the embedded store; 0 where it can't be told.";
+    }
+    "Nodes" {
+        CLUSTER_SHARDS_OWNED = Gauge, Count, "porchlight_cluster_shards_owned"
+            [], "Shards for which this process acts, as one of several nodes.";
+        CLUSTER_MEMBERS = Gauge, Count, "porchlight_cluster_members"
+            [], "Nodes that are not gone, as this one sees it, itself included.";
+        CLUSTER_HEARTBEAT_AGE_SECONDS = Gauge, Seconds, "porchlight_cluster_heartbeat_age_seconds"
+            [], "Since the start of this node's last good heartbeat; it stops acting at 12.";
+        CLUSTER_SHARD_MOVES_TOTAL = Counter, Count, "porchlight_cluster_shard_moves_total"
+            ["move": ShardMove::VALUES], "Shards that came to this node or went.";
+        CLUSTER_TAKE_OVER_SECONDS = Histogram, Seconds, "porchlight_cluster_take_over_seconds"
+            [], "From the claim of shards until the sessions that live in them run.";
+        CLUSTER_SESSIONS_TAKEN_TOTAL = Counter, Count, "porchlight_cluster_sessions_taken_total"
+            [], "Sessions that were taken up with their shards.";
+        CLUSTER_CHANGES_TOTAL = Counter, Count, "porchlight_cluster_changes_total"
+            ["change": NodesChange::VALUES, "outcome": ChangeOutcome::VALUES], "Lightweight transactions of membership and ownership, by kind and outcome.";
+        CLUSTER_STALE_REFUSED_TOTAL = Counter, Count, "porchlight_cluster_stale_refused_total"
+            ["what": Stale::VALUES], "What this node did not write or do because it no longer acts for the shard.";
+        CLUSTER_FOUND_IN_STORE_TOTAL = Counter, Count, "porchlight_cluster_found_in_store_total"
+            ["what": Found::VALUES], "What an owner found in the store that nobody had told it.";
+    }
+    "Peers" {
+        PEER_HAND_OVERS_TOTAL = Counter, Count, "porchlight_peer_hand_overs_total"
+            ["outcome": HandOver::VALUES], "Batches for sessions that another node acts for; what it did not take it finds in the journal.";
+        PEER_HAND_OVERS_REPAIRED_TOTAL = Counter, Count, "porchlight_peer_hand_overs_repaired_total"
+            [], "Batches that a live session found in the journal and that nobody had handed over.";
+        PEER_NUDGES_TOTAL = Counter, Count, "porchlight_peer_nudges_total"
+            ["outcome": Nudged::VALUES], "Other nodes told to look at the store.";
+        PEER_LOOKS_LOST_TOTAL = Counter, Count, "porchlight_peer_looks_lost_total"
+            [], "Sessions that another node said to look at, and that were left to the next scan for want of room.";
+        PEER_LIVE_READS_TOTAL = Counter, Count, "porchlight_peer_live_reads_total"
+            ["outcome": LiveOutcome::VALUES], "Questions about live sessions to the nodes that act for them.";
+        PEER_WAITING_BATCHES = Gauge, Count, "porchlight_peer_waiting_batches"
+            [], "Batches that wait to be handed over.";
+        PEER_REQUEST_SECONDS = Histogram, Seconds, "porchlight_peer_request_seconds"
+            ["route": PeerRoute::VALUES], "Time that a request to another node takes, whatever comes of it.";
+        PEER_ANSWERS_TOTAL = Counter, Count, "porchlight_peer_answers_total"
+            ["answer": PeerAnswer::VALUES], "Requests of other nodes, by how they were answered.";
     }
     "Runtime" {
         BUILD_INFO = Gauge, Count, "porchlight_build_info"

@@ -13,6 +13,11 @@ pub trait Ownership: Send + Sync {
     /// The generation in which this process acts for `shard` at this moment; none: another does, or nobody. What is
     /// written under it sorts above what every earlier owner wrote, or still writes.
     fn generation(&self, shard: Shard) -> Option<u64>;
+
+    /// Whether there may be others, which write to the same store and to whom shards may go.
+    fn is_shared(&self) -> bool {
+        true
+    }
 }
 
 /// A process that is alone acts for everything.
@@ -25,6 +30,10 @@ pub struct Alone {
 impl Ownership for Alone {
     fn generation(&self, _shard: Shard) -> Option<u64> {
         Some(self.generation)
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use porchlight_core::webhook::{Cause, Change, HandRequest, Lane, Listing, Queued, Report, State};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -272,9 +272,10 @@ pub trait Outbox: Send + Sync {
     /// All endpoints.
     async fn endpoints(&self) -> StoreResult<Vec<Endpoint>>;
 
-    /// Lists parts of an outbox; see [`porchlight_core::webhook::Effect::Load`].
+    /// Lists parts of the outbox of a tenant's endpoint; see [`porchlight_core::webhook::Effect::Load`].
     async fn listing(
         &self,
+        tenant: Tenant,
         endpoint_id: EndpointId,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
@@ -337,8 +338,8 @@ pub trait Outbox: Send + Sync {
     /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], and that where it is more.
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth>;
 
-    /// Tenants whose endpoint is enabled and has something to send before `until`.
-    async fn work(&self, until: TimestampMs) -> StoreResult<Vec<Work>>;
+    /// Tenants of these shards whose endpoint is enabled and has something to send before `until`.
+    async fn work(&self, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>>;
 }
 
 /// Encrypts endpoints' secrets for the store, and decrypts them.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{Pod, SessionEnd, SessionStart, SessionStatus, Tenant};
@@ -171,13 +171,23 @@ pub trait Sessions: Send + Sync {
         after: Option<SessionId>,
     ) -> StoreResult<Page<SessionRow, SessionId>>;
 
-    /// Sessions that record, in order of id, after `after`, at most `limit`.
-    async fn live(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionRow>>;
+    /// Sessions of these shards that record, in order of id, after `after`, at most `limit`.
+    async fn live(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionRow>>;
 
-    /// Sessions that have ended and whose insight may not cover all there is, in order of id, after `after`, at most
-    /// `limit`. The end, a late batch and a PoD mark a session in the step that stores them; the insight that covers
+    /// Sessions of these shards that have ended and whose insight may not cover all there is, in order of id, after
+    /// `after`, at most `limit`. The end, a late batch and a PoD mark a session in the step that stores them; the insight that covers
     /// them takes the mark away.
-    async fn behind(&self, after: Option<SessionId>, limit: usize) -> StoreResult<Vec<SessionId>>;
+    async fn behind(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>>;
 
     /// The messages of a session, in order.
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>>;

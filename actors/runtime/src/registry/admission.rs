@@ -1,12 +1,13 @@
 //! Admission: counted before a body is read, given back when it is acknowledged or refused.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use porchlight_schema::limits::{
     NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
 };
 
+use super::edge::Edge;
 use super::gate::UnderWay;
 use super::{Handle, Registry};
 use crate::observe::{BatchOutcome, Metrics};
@@ -30,13 +31,35 @@ pub enum AdmitError {
 #[derive(Debug)]
 pub struct Permit {
     registry: Registry,
-    handle: Option<Arc<Handle>>,
+    counted: Option<Counted>,
     bytes: usize,
 }
 
+/// Where the batches of a session that records are counted.
+#[derive(Debug, Clone)]
+pub(crate) enum Counted {
+    /// This node acts for it.
+    Here(Arc<Handle>),
+    /// Another one does.
+    Elsewhere(Arc<Edge>),
+}
+
+impl Counted {
+    fn in_flight(&self) -> &AtomicU32 {
+        match self {
+            Self::Here(handle) => &handle.in_flight,
+            Self::Elsewhere(edge) => &edge.in_flight,
+        }
+    }
+}
+
 impl Registry {
-    /// Admits one batch of `bytes` bytes, of a session that records (`handle`) or that has ended (none).
-    pub fn admit(&self, handle: Option<&Arc<Handle>>, bytes: usize) -> Result<Permit, AdmitError> {
+    /// Admits one batch of `bytes` bytes, of a session that records (`counted`) or that has ended (none).
+    pub(crate) fn admit(
+        &self,
+        counted: Option<Counted>,
+        bytes: usize,
+    ) -> Result<Permit, AdmitError> {
         if self.is_draining() {
             return Err(AdmitError::Draining);
         }
@@ -48,22 +71,22 @@ impl Registry {
         }
         let mut permit = Permit {
             registry: self.clone(),
-            handle: None,
+            counted: None,
             bytes: 0,
         };
         permit.grow(bytes)?;
-        if let Some(handle) = handle {
+        if let Some(counted) = counted {
             let free =
                 |in_flight: u32| (in_flight < SESSION_IN_FLIGHT_MAX).then_some(in_flight + 1);
-            if handle
-                .in_flight
+            if counted
+                .in_flight()
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, free)
                 .is_err()
             {
                 Metrics::get().on_batch(BatchOutcome::SessionFull);
                 return Err(AdmitError::SessionFull);
             }
-            permit.handle = Some(Arc::clone(handle));
+            permit.counted = Some(counted);
         }
         Ok(permit)
     }
@@ -96,8 +119,8 @@ impl Drop for Permit {
             .in_flight_bytes
             .fetch_sub(self.bytes, Ordering::Relaxed);
         Metrics::get().in_flight_bytes.decrement(self.bytes as f64);
-        if let Some(handle) = &self.handle {
-            handle.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if let Some(counted) = &self.counted {
+            counted.in_flight().fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -8,6 +8,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
+use super::heard::Heard;
 use crate::observe::{ActorKind, Metrics};
 use crate::session::{Frozen, SessionActor};
 use crate::supervision::Budget;
@@ -29,6 +30,8 @@ pub struct Handle {
     /// What waits in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
     behind: AtomicBool,
+    /// The number after the highest batch that this node was told of or has read.
+    told: AtomicU32,
     slot: Mutex<Slot>,
 }
 
@@ -41,6 +44,7 @@ pub(crate) struct Slot {
     /// What its last actor knew when it was put to rest; never beside an actor.
     pub(crate) frozen: Option<Box<Frozen>>,
     pub(crate) budget: Budget,
+    pub(super) heard: Heard,
 }
 
 impl Handle {
@@ -59,6 +63,7 @@ impl Handle {
             queued: AtomicU32::new(0),
             mailboxes,
             behind: AtomicBool::new(false),
+            told: AtomicU32::new(0),
             slot: Mutex::default(),
         }
     }
@@ -133,6 +138,17 @@ impl Handle {
             .actor(ActorKind::Session)
             .mailbox
             .decrement(f64::from(left));
+    }
+
+    /// The session's actor has, or will have, the batch of this number.
+    pub(crate) fn told(&self, seq: u32) {
+        self.told
+            .fetch_max(seq.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether this node knows of the batch of this number.
+    pub(super) fn has_told(&self, seq: u32) -> bool {
+        self.told.load(Ordering::Relaxed) > seq
     }
 
     pub(super) fn fall_behind(&self) {

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::WHEEL_AHEAD_MS;
+use porchlight_schema::limits::{SNAPSHOT_MS, WHEEL_AHEAD_MS};
 
 use super::send::{tell_drain, tell_freeze};
 use super::{Handle, OnDue, Registry};
+use crate::observe::cluster::{ClusterMetrics, Stale};
 use crate::ports::SessionRow;
-use crate::session::{Drain, Frozen};
+use crate::session::Frozen;
 
 /// An actor that heard nothing for this long is put to rest; its state stays in memory, as bytes.
 pub(super) const FREEZE_AFTER_MS: i64 = 15 * 1000;
 /// A session that heard nothing for this long has its state in the store only.
-const PASSIVATE_AFTER_MS: i64 = 5 * 60 * 1000;
+pub(super) const PASSIVATE_AFTER_MS: i64 = 5 * 60 * 1000;
 
 impl Registry {
     /// Arms the deadline of a session: when it is over, if nothing more comes, or when it is time to look again.
@@ -33,24 +34,28 @@ impl Registry {
         } else if is_frozen {
             due = due.min(handle.heard_at().plus_ms(PASSIVATE_AFTER_MS));
         }
+        if let Some(tail_due) = self.tail_due(handle) {
+            due = due.min(now.plus_ms(tail_due.as_millis() as i64));
+        }
         self.arm_for(handle.session_id, due.since_ms(now));
     }
 
     /// Takes on a session that records and of which it is not known when it was last heard. Those that would be over if
     /// it was never heard are looked at one after the other within a thirtieth of the idle time-out: before a session
     /// ends its journal is asked, and thousands must not do so at once.
-    pub(crate) fn adopt_unheard(&self, row: &SessionRow) {
+    pub(crate) fn adopt_unheard(&self, row: &SessionRow) -> Arc<Handle> {
         let handle = self.enter(row, row.start.created_at);
         let lifetime = &self.inner.lifetime;
         let over_at = lifetime.deadline(handle.created_at, handle.created_at);
         if over_at > self.inner.clock.now() {
             self.arm(&handle);
-            return;
+            return handle;
         }
         let [.., high, low] = handle.session_id.to_bytes();
         let turn = i64::from(u16::from_be_bytes([high, low]));
         let ahead_ms = lifetime.idle_ms / 30 * turn / i64::from(u16::MAX);
         self.arm_for(handle.session_id, ahead_ms);
+        handle
     }
 
     pub(super) fn arm_for(&self, session_id: SessionId, ahead_ms: i64) {
@@ -62,6 +67,11 @@ impl Registry {
     }
 
     pub(super) fn on_deadline(&self, handle: Arc<Handle>, on_due: &OnDue) {
+        if !self.acts_for(handle.session_id) {
+            ClusterMetrics::get().on_stale(Stale::Deadline);
+            self.forget(&handle);
+            return;
+        }
         let now = self.inner.clock.now();
         if now
             >= self
@@ -79,6 +89,9 @@ impl Registry {
             && let Some(actor) = handle.take_idle_actor()
         {
             tell_freeze(&actor);
+        }
+        if self.is_shared() && silent_ms >= SNAPSHOT_MS as i64 {
+            self.look_at_tail(Arc::clone(&handle));
         }
         self.arm(&handle);
     }
@@ -115,25 +128,7 @@ impl Registry {
             .iter()
             .map(|entry| Arc::clone(&entry))
             .collect();
-        let mut drained = 0;
-        for handles in handles.chunks(256) {
-            let told = handles
-                .iter()
-                .filter_map(|handle| {
-                    let mut slot = handle.slot();
-                    if slot.frozen.is_some() {
-                        self.actor_in(&mut slot, handle);
-                    }
-                    slot.actor.take()
-                })
-                .map(|actor| actor.send(Drain));
-            let told: Vec<_> = told.collect();
-            drained += futures_util::future::join_all(told)
-                .await
-                .into_iter()
-                .filter(Result::is_ok)
-                .count();
-        }
+        let drained = self.drain_handles(&handles).await;
         self.inner
             .lanes
             .lock()

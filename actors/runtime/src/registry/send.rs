@@ -2,7 +2,8 @@
 
 use actix::Addr;
 
-use crate::session::{BatchDurable, Drain, Finish, Freeze, SessionActor};
+use crate::observe::StopReason;
+use crate::session::{BatchDurable, CatchUp, Drain, Finish, Freeze, SessionActor};
 
 /// Sends what was admitted: the handle's count bounds the mailbox, which actix does not.
 #[expect(
@@ -22,10 +23,19 @@ pub(super) fn tell_drain(actor: &Addr<SessionActor>) {
     actor.do_send(Drain);
 }
 
-/// Tells the actor of a session that is scored to stop.
+/// Tells an actor that the journal has more than it was told of.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "at most one in each interval between two looks at a session's tail"
+)]
+pub(super) fn tell_catch_up(actor: &Addr<SessionActor>) {
+    actor.do_send(CatchUp);
+}
+
+/// Tells the actor of a session that is scored, or lives elsewhere, to stop.
 #[expect(clippy::disallowed_methods, reason = "one for each actor, its last")]
-pub(super) fn tell_finish(actor: &Addr<SessionActor>) {
-    actor.do_send(Finish);
+pub(super) fn tell_finish(actor: &Addr<SessionActor>, reason: StopReason) {
+    actor.do_send(Finish(reason));
 }
 
 /// Tells an actor that nobody can reach any more to leave what it knows with its handle and stop.

@@ -4,11 +4,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use actix::Addr;
 use dashmap::DashMap;
 use porchlight_core::timeline::Told;
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::EDGE_POLL_MS;
 use tokio::sync::watch;
 
 use super::{ASK, AskError, Handle, Registry};
@@ -36,6 +38,18 @@ impl Watch {
         // The sender lives as long as there is a watcher: this one.
         if self.receiver.changed().await.is_err() {
             std::future::pending::<()>().await;
+        }
+    }
+
+    /// The same for who watches closely: of a session that another node acts for nobody is woken here, and it is looked
+    /// each second.
+    pub async fn changed_anywhere(&mut self) {
+        if self.registry.acts_for(self.session_id) {
+            self.changed().await;
+        } else {
+            let patience = Duration::from_millis(EDGE_POLL_MS);
+            // Whichever comes first: it is looked then.
+            let _changed = tokio::time::timeout(patience, self.changed()).await;
         }
     }
 }
@@ -83,7 +97,7 @@ impl Registry {
         }
     }
 
-    fn actor_of(&self, handle: &Arc<Handle>) -> Option<Addr<SessionActor>> {
+    pub(super) fn actor_of(&self, handle: &Arc<Handle>) -> Option<Addr<SessionActor>> {
         let mut slot = handle.slot();
         if slot.restarting {
             return None;
@@ -105,7 +119,7 @@ impl Registry {
                 {
                     return told;
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         tokio::time::timeout(ASK, asked)

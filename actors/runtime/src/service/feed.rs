@@ -34,10 +34,16 @@ impl Service {
         self.registry().watch(session_id)
     }
 
-    /// Whether a session records, as far as this node knows without asking the store.
-    #[must_use]
-    pub fn is_known_to_record(&self, session_id: SessionId) -> bool {
-        self.registry().handle(session_id).is_some()
+    /// Whether a session records, as far as is known here. Asks the store only where another node acts for it.
+    pub async fn still_records(&self, session_id: SessionId) -> bool {
+        if self.registry().acts_for(session_id) {
+            return self.registry().handle(session_id).is_some();
+        }
+        let target = self.target(session_id).await;
+        // Nobody is sent away because the store does not answer.
+        target.map_or(true, |target| {
+            target.is_some_and(|target| target.end.is_none())
+        })
     }
 
     /// The changes numbered `number` and up, at most `limit` of them; none where there is no such session.
@@ -53,11 +59,19 @@ impl Service {
         if let Some(end) = target.end {
             return Ok(Some(FeedState::Ended(end)));
         }
-        let handle = self.registry().handle(session_id);
-        let Some(handle) = handle else {
-            // It ended just now: the store knows how.
+        let registry = self.registry();
+        if !registry.acts_for(session_id) {
+            let told = registry.inner().peers.told(session_id, number, limit).await;
+            // Who can't be asked now is asked again.
+            return Ok(Some(FeedState::Live(told.unwrap_or_default())));
+        }
+        let Some(handle) = registry.handle(session_id) else {
+            // It ended just now: the store knows how. Or it was taken over just now, and is looked for again.
             let row = self.find(session_id).await?;
-            return Ok(row.and_then(|row| row.end).map(FeedState::Ended));
+            return Ok(row.map(|row| {
+                row.end
+                    .map_or_else(|| FeedState::Live(Vec::new()), FeedState::Ended)
+            }));
         };
         let told = self.registry().told_since(&handle, number, limit).await;
         told.map(|told| Some(FeedState::Live(told)))

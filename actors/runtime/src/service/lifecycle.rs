@@ -5,22 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::{
     CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC, STARTED_AT_BACK_MS_MAX,
 };
 use porchlight_schema::session::{EndReason, Pod, SessionEnd, SessionStart};
+use tokio::time::Instant;
 
 use super::{Service, StartCommand, StartError, StopCommand, StopError};
 use crate::messages;
 use crate::observe::Fact;
 use crate::ports::{
-    EndOutcome, NewSession, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
+    EndOutcome, NewSession, Nudge, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
 };
 use crate::registry::{Handle, Registry};
-
-/// Sessions taken up at once after a restart.
-const RECOVER_PAGE: usize = 1_000;
 
 impl Service {
     /// Starts a session; a repeat by `Idempotency-Key` gives the first one's start.
@@ -55,7 +53,12 @@ impl Service {
         match self.store().start(new).await? {
             StartOutcome::Created => {
                 let row = SessionRow { start, end: None };
-                self.registry().adopt(&row, created_at);
+                if self.registry().acts_for(session_id) {
+                    self.registry().adopt(&row, created_at);
+                } else {
+                    self.registry().believe(&row, Instant::now());
+                    self.tell_owner(session_id);
+                }
                 Fact::SessionStarted { session_id }.tell();
                 (self.registry().inner().poke)(row.start.tenant);
                 Ok(row.start)
@@ -64,7 +67,9 @@ impl Service {
                 // Whoever made it may have been told of a failure before the registry knew. Looked up anew, for it
                 // may have ended since.
                 let session_id = first.session_id;
-                if self.registry().handle(session_id).is_none() {
+                if !self.registry().acts_for(session_id) {
+                    self.tell_owner(session_id);
+                } else if self.registry().handle(session_id).is_none() {
                     self.target(session_id).await?;
                 }
                 Ok(*first)
@@ -82,8 +87,9 @@ impl Service {
         let now = self.now();
         if row.end.is_some() {
             // Whoever ended it may have died, or been told of a failure, before the registry knew.
-            if self.registry().handle(row.start.session_id).is_some() {
-                self.registry().on_ended(row.start.session_id);
+            let (registry, session_id) = (self.registry(), row.start.session_id);
+            if registry.handle(session_id).is_some() || !registry.acts_for(session_id) {
+                registry.on_ended(session_id);
             }
             if let Some(pod) = command.pod {
                 self.attach_pod(row, pod).await?;
@@ -132,36 +138,26 @@ impl Service {
             .await?;
         // Asked for even when nothing changed, for the answer to the first request may have been lost: an insight that
         // covers the PoD is not made anew. The handle is looked for now, for the end may have come in between.
-        if self.registry().handle(session_id).is_none() {
-            self.registry().request_score(session_id);
+        let registry = self.registry();
+        if registry.handle(session_id).is_none() || !registry.acts_for(session_id) {
+            registry.request_score(session_id);
         }
         Ok(pod)
     }
 
-    /// Takes up what a former process left: sessions that record, and insights that are behind. When each session was
-    /// last heard is looked up later, so that a start with many of them is soon over.
+    /// Tells who acts for a session to look at it.
+    fn tell_owner(&self, session_id: SessionId) {
+        let peers = &self.registry().inner().peers;
+        peers.nudge(Nudge::Session(session_id));
+    }
+
+    /// Takes up what a former process left; see [`Service::take_shards`].
+    ///
+    /// # Errors
+    ///
+    /// The store can't be read.
     pub async fn recover(&self) -> StoreResult<usize> {
-        let mut after = None;
-        let mut adopted = 0;
-        loop {
-            let page = self.store().live(after, RECOVER_PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.start.session_id);
-            for row in &page {
-                self.registry().adopt_unheard(row);
-            }
-            adopted += page.len();
-        }
-        let mut after = None;
-        loop {
-            let page = self.store().behind(after, RECOVER_PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(*last);
-            for session_id in page {
-                self.registry().request_score(session_id);
-            }
-        }
-        Ok(adopted)
+        self.take_shards(ShardSet::ALL).await
     }
 
     /// Refuses new work, waits for what is in flight, lets every session write its state; within the deadline.

@@ -6,11 +6,12 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LATE_WINDOW_MS;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::{SessionEnd, Tenant};
+use tokio::time::Instant;
 
 use super::Service;
 use crate::observe::{BatchOutcome, Metrics};
-use crate::ports::{Appended, StoreError, StoreResult};
-use crate::registry::{AdmitError, Handle, Permit};
+use crate::ports::{Appended, SessionRow, StoreError, StoreResult};
+use crate::registry::{AdmitError, Belief, Counted, Handle, Permit};
 
 /// A session that telemetry is for.
 #[derive(Debug, Clone)]
@@ -21,7 +22,18 @@ pub struct Target {
     pub tenant: Tenant,
     /// How it ended, if it has.
     pub end: Option<SessionEnd>,
-    handle: Option<Arc<Handle>>,
+    at: At,
+}
+
+/// Where the session is acted for.
+#[derive(Debug, Clone)]
+pub(super) enum At {
+    /// Here, and it records.
+    Here(Arc<Handle>),
+    /// On another node, and it recorded a moment ago.
+    Elsewhere(Belief),
+    /// It has ended.
+    Over,
 }
 
 /// Why a batch was not taken.
@@ -42,39 +54,59 @@ impl Service {
     /// The session that telemetry is for; none: there is no such session. Reads the store only for a session that is
     /// not known to record.
     pub async fn target(&self, session_id: SessionId) -> StoreResult<Option<Target>> {
-        if let Some(handle) = self.registry().handle(session_id) {
+        let registry = self.registry();
+        let is_ours = registry.acts_for(session_id);
+        let known = if is_ours {
+            let handle = registry.handle(session_id);
+            handle.map(|handle| (handle.tenant, At::Here(handle)))
+        } else {
+            let belief = registry.belief(session_id);
+            belief.map(|belief| (belief.edge.tenant, At::Elsewhere(belief)))
+        };
+        if let Some((tenant, at)) = known {
             return Ok(Some(Target {
                 session_id,
-                tenant: handle.tenant,
+                tenant,
                 end: None,
-                handle: Some(handle),
+                at,
             }));
         }
+        let looked_up_at = Instant::now();
         let Some(row) = self.find(session_id).await? else {
             return Ok(None);
         };
-        let handle = match row.end {
-            Some(_) => None,
-            None => {
-                let newest = self.store().newest(session_id).await?;
-                let heard_at = newest.map_or(row.start.created_at, |(_, received_at)| received_at);
-                Some(
-                    self.registry()
-                        .adopt(&row, heard_at.max(row.start.created_at)),
-                )
-            }
+        let at = if !is_ours {
+            let belief = registry.believe(&row, looked_up_at);
+            belief.map_or(At::Over, At::Elsewhere)
+        } else if row.end.is_some() {
+            At::Over
+        } else {
+            At::Here(self.take_on(&row).await?)
         };
         Ok(Some(Target {
             session_id,
             tenant: row.start.tenant,
             end: row.end,
-            handle,
+            at,
         }))
+    }
+
+    /// Takes on a session that records, of a shard that this node acts for.
+    pub(super) async fn take_on(&self, row: &SessionRow) -> StoreResult<Arc<Handle>> {
+        let (session_id, created_at) = (row.start.session_id, row.start.created_at);
+        let newest = self.store().newest(session_id).await?;
+        let heard_at = newest.map_or(created_at, |(_, received_at)| received_at);
+        Ok(self.registry().adopt(row, heard_at.max(created_at)))
     }
 
     /// Admits one batch of `bytes` bytes, before its body is read.
     pub fn admit(&self, target: &Target, bytes: usize) -> Result<Permit, AdmitError> {
-        self.registry().admit(target.handle.as_ref(), bytes)
+        let counted = match &target.at {
+            At::Here(handle) => Some(Counted::Here(Arc::clone(handle))),
+            At::Elsewhere(belief) => Some(Counted::Elsewhere(Arc::clone(&belief.edge))),
+            At::Over => None,
+        };
+        self.registry().admit(counted, bytes)
     }
 
     /// Admits `bytes` bytes that a connection holds before it is known what they are of.
@@ -92,10 +124,8 @@ impl Service {
     ) -> Result<(), IngestError> {
         let metrics = Metrics::get();
         let now = self.now();
-        if target
-            .end
-            .is_some_and(|end| now.since_ms(end.completed_at) > LATE_WINDOW_MS)
-        {
+        let end = self.end_by_now(target).await?;
+        if end.is_some_and(|end| now.since_ms(end.completed_at) > LATE_WINDOW_MS) {
             metrics.on_batch(BatchOutcome::Closed);
             return Err(IngestError::Closed);
         }
@@ -112,15 +142,20 @@ impl Service {
         drop(permit);
         // Of a session that has ended, or ended meanwhile, no actor would miss the batch. It is not left to the
         // hand-over alone, nor to the first of two answers of which one was lost.
-        if appended != Appended::Conflict && self.registry().handle(target.session_id).is_none() {
-            self.registry().request_score(target.session_id);
+        let registry = self.registry();
+        let is_over = if registry.acts_for(target.session_id) {
+            registry.handle(target.session_id).is_none()
+        } else {
+            end.is_some()
+        };
+        if appended != Appended::Conflict && is_over {
+            registry.request_score(target.session_id);
         }
         match appended {
             Appended::New => {
                 metrics.samples.increment(u64::from(samples));
                 metrics.bytes.increment(bytes as u64);
-                let late = target.end.is_some();
-                metrics.on_batch(if late {
+                metrics.on_batch(if end.is_some() {
                     BatchOutcome::Late
                 } else {
                     BatchOutcome::New
@@ -135,6 +170,18 @@ impl Service {
                 metrics.on_batch(BatchOutcome::Conflict);
                 Err(IngestError::Conflict)
             }
+        }
+    }
+
+    /// How a session has ended, if it has: what was believed when the batch's head came may be too old when its body is
+    /// there.
+    async fn end_by_now(&self, target: &Target) -> StoreResult<Option<SessionEnd>> {
+        match &target.at {
+            At::Elsewhere(belief) if !belief.is_good() => {
+                let anew = self.target(target.session_id).await?;
+                Ok(anew.and_then(|anew| anew.end))
+            }
+            _ => Ok(target.end),
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Running {
     pub(super) seen: u32,
     pub(super) changed_at: Option<TimestampMs>,
     pub(super) unsnapshotted_since: Option<Instant>,
+    /// The journal was read to its end once.
+    pub(super) is_caught_up: bool,
 }
 
 impl Running {
@@ -48,6 +50,7 @@ impl Running {
             seen,
             changed_at: frozen.changed_at,
             unsnapshotted_since: frozen.unsnapshotted_since,
+            is_caught_up: true,
         }))
     }
 

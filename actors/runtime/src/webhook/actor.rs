@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
@@ -114,7 +115,10 @@ impl WebhookActor {
             at_work.read_at = now;
             return true;
         }
-        let (id, enabled) = (endpoint.id, endpoint.enabled && !self.inner.is_draining());
+        let (id, enabled) = (
+            endpoint.id,
+            endpoint.enabled && !self.inner.is_ending(self.tenant),
+        );
         let Some(armed) = Armed::new(endpoint, self.inner.seal.as_ref()) else {
             tracing::error!(organization = %self.tenant.organization_id, endpoint = %id,
                 "a webhook secret cannot be opened with the keys that are configured");
@@ -220,7 +224,7 @@ impl WebhookActor {
         let left_ms = LINGER.as_millis() as i64 - now.since_ms(since);
         // A clock that was set back must not keep it for ever.
         let may_stay = (1..=LINGER.as_millis() as i64).contains(&left_ms);
-        if may_stay && !self.inner.is_draining() {
+        if may_stay && !self.inner.is_ending(self.tenant) {
             let wait = Duration::from_millis(left_ms.unsigned_abs());
             self.inner.arm(self.tenant, wait);
         } else if self.inner.retire(self.tenant, &self.presence) {
@@ -247,7 +251,9 @@ impl WebhookActor {
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
         let loading = async move {
             let endpoint = inner.outbox.endpoint(tenant).await;
-            let listing = inner.outbox.listing(endpoint_id, ready, due, by_hand);
+            let listing = inner
+                .outbox
+                .listing(tenant, endpoint_id, ready, due, by_hand);
             (endpoint, listing.await)
         };
         let loading = loading
@@ -370,6 +376,7 @@ async fn attempt_once(
     let (Some(armed), Ok(Some(body))) = (armed, body) else {
         return (ours(), None);
     };
+    let tenant = armed.endpoint.tenant;
     let saying = Saying {
         event: message.event,
         session: message.session_id.to_string(),
@@ -382,6 +389,10 @@ async fn attempt_once(
     let Ok(request) = armed.sign(&saying, at) else {
         return (ours(), None);
     };
+    // A process that was stopped and goes on here may have lost the tenant long ago.
+    if !inner.may_send(tenant) {
+        return (ours(), None);
+    }
     let answer = inner.transport.send(request).await;
     let report = Report {
         at,
@@ -425,8 +436,13 @@ impl Handler<Told> for WebhookActor {
                 self.feed(ctx, None, Input::Poked);
             }
             Tell::Tick => self.feed(ctx, None, Input::Tick),
-            Tell::Changed => self.read_endpoint(ctx),
+            Tell::Changed => {
+                self.presence.changed.store(false, Ordering::Release);
+                self.read_endpoint(ctx);
+            }
+            Tell::Drain if self.at_work.is_none() => self.stop(ctx, StopReason::LostOwnership),
             Tell::Drain => self.feed(ctx, None, Input::Enabled(false)),
+            Tell::Drop => self.stop(ctx, StopReason::LostOwnership),
         }
     }
 }

@@ -65,9 +65,10 @@ pub(super) fn read_seq(object: &Map<String, Value>) -> Result<u32, DecodeError> 
         .get("seq")
         .ok_or_else(|| invalid("/seq", "is required"))?;
     let detail = format!("must be a whole number between 0 and {BATCH_SEQ_MAX}");
-    seq.as_u64()
-        .and_then(|seq| u32::try_from(seq).ok())
-        .filter(|&seq| seq <= BATCH_SEQ_MAX)
+    // A whole number is one, also as `5.0` and `5e0`.
+    seq.as_f64()
+        .filter(|seq| seq.fract() == 0.0 && (0.0..=f64::from(BATCH_SEQ_MAX)).contains(seq))
+        .map(|seq| seq as u32)
         .ok_or_else(|| invalid("/seq", &detail))
 }
 

@@ -102,8 +102,16 @@ fn a_bad_sample_is_pointed_at() {
             "/samples/0/ax/1",
         ),
         (
-            r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1],"az":[1],"gx":[1]}"#,
-            "/samples/0/gx",
+            r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1],"az":[1],"gy":[1,2]}"#,
+            "/samples/0/gy",
+        ),
+        (
+            r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1],"az":[1],"gx":[1],"gz":[101]}"#,
+            "/samples/0/gz/0",
+        ),
+        (
+            r#"{"t":1,"kind":"location","lat":1e400,"lng":1}"#,
+            "/samples/0/lat",
         ),
         (
             r#"{"t":1,"kind":"activity","type":"flying","confidence":1}"#,
@@ -128,6 +136,8 @@ fn the_batch_itself_is_checked() {
         (r#"{"samples":[]}"#, "/seq"),
         (r#"{"seq":-1,"samples":[]}"#, "/seq"),
         (r#"{"seq":1000001,"samples":[]}"#, "/seq"),
+        (r#"{"seq":1.5,"samples":[]}"#, "/seq"),
+        (r#"{"seq":1e400,"samples":[]}"#, "/seq"),
         (r#"{"seq":0}"#, "/samples"),
         (r#"{"seq":0,"samples":{}}"#, "/samples"),
     ] {
@@ -160,6 +170,30 @@ fn the_batch_itself_is_checked() {
             .samples(),
         0
     );
+}
+
+#[test]
+fn a_turn_rate_may_lack_axes_and_is_then_none() {
+    let plain = r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1],"az":[1]"#;
+    let without = decode_batch(batch(&format!("{plain}}}")).as_bytes()).unwrap();
+    for axes in [
+        r#""gx":[1]"#,
+        r#""gz":[1],"gy":null"#,
+        r#""gx":[1],"gz":[-100]"#,
+    ] {
+        let decoded = decode_batch(batch(&format!("{plain},{axes}}}")).as_bytes()).unwrap();
+        assert_eq!(decoded.batch.as_bytes(), without.batch.as_bytes(), "{axes}");
+    }
+}
+
+#[test]
+fn a_whole_number_may_be_written_as_any_number() {
+    for (seq, read) in [("5.0", 5), ("5e0", 5), ("1e6", 1_000_000), ("-0", 0)] {
+        let text = format!(r#"{{"seq":{seq},"samples":[]}}"#);
+        assert_eq!(decode_batch(text.as_bytes()).unwrap().seq, read, "{seq}");
+        let line = decode_line(text.as_bytes()).unwrap();
+        assert_eq!(line.seq, Some(read), "{seq}");
+    }
 }
 
 #[test]

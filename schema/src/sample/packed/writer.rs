@@ -309,12 +309,7 @@ impl ImuColumns {
             .zip(imu.accel)
             .chain(check::GYRO.iter().zip(imu.gyro.into_iter().flatten()));
         for (field, axis) in axes.clone() {
-            for (place, &value) in axis.iter().enumerate() {
-                field.check(f64::from(value)).map_err(|error| FieldError {
-                    pointer: format!("{}/{place}", error.pointer),
-                    detail: error.detail,
-                })?;
-            }
+            field.check_values(axis)?;
         }
         self.hz.push(hz);
         self.values.push(imu.accel[0].len() as i64);

@@ -181,7 +181,7 @@ fn imu() -> Parts {
     });
     (
         "Raw acceleration and turn rate, in windows of 1 s at 20 to 100 Hz. `t` is the first value's. All arrays are of the same \
-         length, at most 10 s long at this `hz`; the turn rate is there on all three axes or on none.",
+         length, at most 10 s long at this `hz`; a turn rate is of use on all three axes only.",
         vec!["hz", "ax", "ay", "az"],
         properties,
     )

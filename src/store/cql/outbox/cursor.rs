@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use porchlight_actors::ports::{DeliveryRow, StoreResult};
+use porchlight_actors::ports::{DeliveryRow, StoreError, StoreResult};
 use porchlight_core::webhook::{Cause, Index, Queued, Report, State};
-use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::ids::{MessageId, SessionId, Shard};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
@@ -144,21 +144,42 @@ impl Cursor {
     }
 }
 
+fn not_acting() -> StoreError {
+    StoreError::unavailable("another node acts for this tenant's shard now")
+}
+
 impl Inner {
-    /// A session's cursor.
-    pub(crate) async fn cursor(&self, session_id: SessionId) -> StoreResult<Arc<Cursor>> {
-        if let Some(cursor) = self.memory.cursors.get(&session_id) {
+    /// A session's cursor. `shard` is its tenant's.
+    pub(crate) async fn cursor(
+        &self,
+        shard: Shard,
+        session_id: SessionId,
+    ) -> StoreResult<Arc<Cursor>> {
+        if let Some(cursor) = self.known_cursor(shard, session_id) {
             return Ok(cursor);
         }
         let _turn = self.memory.lanes.lock(&session_id).await;
-        self.load_cursor(session_id).await
+        self.load_cursor(shard, session_id).await
+    }
+
+    /// What is remembered of a session's cursor. It holds only while this process acts for the shard, in the generation
+    /// in which it was read or written: in between another one may have written.
+    fn known_cursor(&self, shard: Shard, session_id: SessionId) -> Option<Arc<Cursor>> {
+        let acting = self.ownership.generation(shard)?;
+        let (generation, cursor) = self.memory.cursors.get(&session_id)?;
+        (generation == acting).then_some(cursor)
     }
 
     /// The same, for who has the lane's turn.
-    pub(super) async fn load_cursor(&self, session_id: SessionId) -> StoreResult<Arc<Cursor>> {
-        if let Some(cursor) = self.memory.cursors.get(&session_id) {
+    pub(super) async fn load_cursor(
+        &self,
+        shard: Shard,
+        session_id: SessionId,
+    ) -> StoreResult<Arc<Cursor>> {
+        if let Some(cursor) = self.known_cursor(shard, session_id) {
             return Ok(cursor);
         }
+        let acting = self.ownership.generation(shard);
         let key = session_id.to_bytes();
         let statement = &self.db.statements.cursor_get;
         let row: Option<(Vec<u8>,)> = self.db.row(statement, (key.as_slice(),)).await?;
@@ -167,17 +188,24 @@ impl Inner {
             None => Cursor::default(),
         };
         let cursor = Arc::new(cursor);
-        self.memory.cursors.put(session_id, Arc::clone(&cursor));
+        if let Some(acting) = acting {
+            let known = (acting, Arc::clone(&cursor));
+            self.memory.cursors.put(session_id, known);
+        }
         Ok(cursor)
     }
 
+    /// Writes a session's cursor, under the generation in which this process acts for `shard`, its tenant's. One that
+    /// does not act writes nothing: it would sort below, or be read as true while another is at it.
     pub(crate) async fn put_cursor(
         &self,
+        shard: Shard,
         session_id: SessionId,
         cursor: Cursor,
     ) -> StoreResult<()> {
         let (key, data) = (session_id.to_bytes(), encode(&cursor)?);
-        let generation = i64::try_from(self.generation).unwrap_or(i64::MAX);
+        let acting = self.ownership.generation(shard).ok_or_else(not_acting)?;
+        let generation = i64::try_from(acting).unwrap_or(i64::MAX);
         let values = (
             key.as_slice(),
             generation,
@@ -187,7 +215,9 @@ impl Inner {
         self.db
             .write(&self.db.statements.cursor_put, values)
             .await?;
-        self.memory.cursors.put(session_id, Arc::new(cursor));
+        self.memory
+            .cursors
+            .put(session_id, (acting, Arc::new(cursor)));
         Ok(())
     }
 }

@@ -9,14 +9,14 @@ use porchlight_actors::ports::{
     Page, StoreResult, Work,
 };
 use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, State, Update};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::db::{decode, encode};
 use super::super::relay::{Head, number_cell};
 use super::super::{CqlStore, Inner};
-use super::OutboxKind;
+use super::{OutboxKind, OutboxOf};
 
 /// Messages of one lane that are looked at together.
 const LANE_READ_MAX: usize = 256;
@@ -24,14 +24,18 @@ const LANE_READ_MAX: usize = 256;
 const SESSION_MESSAGES_MAX: usize = 65_536;
 
 impl Inner {
-    /// All messages of a session, as they are now, in order.
-    pub(crate) async fn lane_rows(&self, session_id: SessionId) -> StoreResult<Vec<DeliveryRow>> {
+    /// All messages of a session, as they are now, in order. `shard` is its tenant's.
+    pub(crate) async fn lane_rows(
+        &self,
+        shard: Shard,
+        session_id: SessionId,
+    ) -> StoreResult<Vec<DeliveryRow>> {
         let key = session_id.to_bytes();
         let statement = &self.db.statements.message_heads;
         let heads = self
             .db
             .rows::<(Vec<u8>,)>(statement, (key.as_slice(),), SESSION_MESSAGES_MAX);
-        let (heads, cursor) = try_join(heads, self.cursor(session_id)).await?;
+        let (heads, cursor) = try_join(heads, self.cursor(shard, session_id)).await?;
         heads
             .iter()
             .map(|(head,)| Ok(cursor.row(&decode::<Head>("messages", head)?)))
@@ -41,10 +45,11 @@ impl Inner {
     /// The messages of a lane that wait, in order.
     async fn waiting(
         &self,
+        shard: Shard,
         endpoint_id: EndpointId,
         session_id: SessionId,
     ) -> StoreResult<Vec<Queued>> {
-        let rows = self.lane_rows(session_id).await?.into_iter();
+        let rows = self.lane_rows(shard, session_id).await?.into_iter();
         let ours = rows.filter(|row| row.endpoint_id == endpoint_id);
         let waiting = ours.map(|row| row.queued);
         let waiting = waiting.filter(|queued| queued.state == State::Waiting);
@@ -58,13 +63,14 @@ impl Inner {
         session_id: SessionId,
         hand: Option<HandRequest>,
     ) -> StoreResult<Lane> {
-        let waiting = self.waiting(endpoint_id, session_id).await?;
+        let shard = tenant.organization_id.shard();
+        let waiting = self.waiting(shard, endpoint_id, session_id).await?;
         let mut lane = Lane {
             waiting,
             by_hand: None,
         };
         if let Some(request) = hand {
-            let cursor = self.cursor(session_id).await?;
+            let cursor = self.cursor(shard, session_id).await?;
             let row = self.delivery_row(tenant, request.id).await?;
             // What waited for an endpoint that is gone is cancelled.
             let row = row
@@ -83,9 +89,10 @@ impl Inner {
         session_id: SessionId,
         change: Change,
     ) -> StoreResult<Vec<Queued>> {
+        let shard = tenant.organization_id.shard();
         {
             let _turn = self.memory.lanes.lock(&session_id).await;
-            let mut cursor = self.load_cursor(session_id).await?.as_ref().clone();
+            let mut cursor = self.load_cursor(shard, session_id).await?.as_ref().clone();
             if let Some(request) = &change.hand_done {
                 cursor.done_by_hand(request.id, request.asked_at);
             }
@@ -99,9 +106,9 @@ impl Inner {
             let placing = taken.iter().map(|update| self.place(endpoint_id, update));
             let telling = taken.iter().map(|update| self.tell(tenant, update));
             try_join(try_join_all(placing), try_join_all(telling)).await?;
-            self.put_cursor(session_id, cursor).await?;
+            self.put_cursor(shard, session_id, cursor).await?;
         }
-        self.waiting(endpoint_id, session_id).await
+        self.waiting(shard, endpoint_id, session_id).await
     }
 
     /// Puts a message that is listed elsewhere than before where it is found.
@@ -169,15 +176,18 @@ impl Outbox for CqlStore {
 
     async fn listing(
         &self,
+        tenant: Tenant,
         endpoint_id: EndpointId,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> StoreResult<Listing> {
-        self.carry_out_all(
-            |inner| async move { inner.listing(endpoint_id, ready, due, by_hand).await },
-        )
-        .await
+        let outbox = OutboxOf {
+            shard: tenant.organization_id.shard(),
+            endpoint_id,
+        };
+        self.carry_out_all(|inner| async move { inner.listing(outbox, ready, due, by_hand).await })
+            .await
     }
 
     async fn lane(
@@ -256,7 +266,7 @@ impl Outbox for CqlStore {
         self.carry_out_all(|inner| inner.depth(now)).await
     }
 
-    async fn work(&self, until: TimestampMs) -> StoreResult<Vec<Work>> {
-        self.carry_out_all(|inner| inner.work(until)).await
+    async fn work(&self, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
+        self.carry_out_all(|inner| inner.work(shards, until)).await
     }
 }

@@ -50,6 +50,10 @@ const STEPS_MOST: u32 = 4;
 const WALKS_M: f32 = 40.0;
 const WALKS_FAR_M: f32 = 150.0;
 const WALKS_UNCOUNTED_M: f32 = 60.0;
+/// Way on foot on which body and position go together, from which they are believed to do so, and seconds of gait that
+/// a piece of it has.
+const AGREES_M: f32 = 50.0;
+const GAIT_LEAST: usize = 12;
 /// Time in a vehicle without any shaking.
 const DRIVES_MS: u32 = 40_000;
 /// Steps outdoors under a frozen position.
@@ -64,7 +68,7 @@ pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let pieces = pieces(scene);
     [
         walks(scene, &pieces),
-        drives(&pieces),
+        drives(&pieces, walked_along_m(scene) >= AGREES_M),
         frozen(scene),
         altitude(scene),
     ]
@@ -256,7 +260,16 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
     let way = |pieces: &[&Piece]| pieces.iter().map(|piece| piece.way_m).sum::<f32>();
     let surest: Vec<&Piece> = pieces.iter().filter(still).collect();
     let (walks, points, what) = match way(&surest) {
-        way_m if way_m >= WALKS_FAR_M => (surest, weights::GPS_WALKS_FAR, "the phone lay still"),
+        way_m if way_m >= WALKS_FAR_M => {
+            let lies = |piece: &&&Piece| piece.spread < AT_REST_ACCEL_STD;
+            let lying: Vec<&Piece> = surest.iter().filter(lies).copied().collect();
+            let points = if way(&lying) >= WALKS_FAR_M {
+                weights::GPS_WALKS_LYING
+            } else {
+                weights::GPS_WALKS_FAR
+            };
+            (surest, points, "the phone lay still")
+        }
         way_m if way_m >= WALKS_M => (surest, weights::GPS_WALKS, "the phone lay still"),
         _ => {
             let walks: Vec<&Piece> = pieces.iter().filter(uncounted).collect();
@@ -284,7 +297,32 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
     })
 }
 
-fn drives(pieces: &[Piece]) -> Option<Signal> {
+/// The way that body and position walked together, metres: a phone that is carried through the streets is where its
+/// owner is, and one that lies at home never walks in step with its positions.
+fn walked_along_m(scene: &Scene<'_>) -> f32 {
+    let mut sum_m = 0.0;
+    let mut from_ms = 0;
+    while from_ms < scene.end_ms {
+        let to_ms = from_ms.saturating_add(PIECE_MS);
+        let gait = scene.windows(from_ms, to_ms).iter().filter(has_gait);
+        let fixes = scene.fixes(from_ms, to_ms);
+        if let (Some(first), Some(last)) = (fixes.first(), fixes.last())
+            && gait.count() >= GAIT_LEAST
+        {
+            let way_m = first.place.distance_m(last.place);
+            let seconds = last.t_ms.saturating_sub(first.t_ms) as f32 / 1000.0;
+            let is_exact = first.accuracy_m.max(last.accuracy_m) <= GOOD_ACCURACY_M;
+            if is_exact && seconds >= 10.0 && FOOT_MPS.contains(&(way_m / seconds)) {
+                sum_m += way_m;
+            }
+        }
+        from_ms = to_ms;
+    }
+    sum_m
+}
+
+/// The position drives, and the phone lies still. `agrees`: on foot the two went together.
+fn drives(pieces: &[Piece], agrees: bool) -> Option<Signal> {
     let calmer_than = |most: f32| -> Option<(u32, u32, u32)> {
         let calm = |piece: &&Piece| {
             piece.body == Rest::Still && piece.spread < most && piece.speed_mps >= ROAD_MPS
@@ -303,6 +341,12 @@ fn drives(pieces: &[Piece]) -> Option<Signal> {
             .map(|span| (weights::GPS_DRIVES_NEARLY, "nearly", span))
     };
     let (points, how, (from_ms, to_ms, time_ms)) = still.or_else(nearly)?;
+    // Who then walks in step with the positions was driven in something very soft.
+    let points = if agrees {
+        points.min(weights::GPS_DRIVES_NEARLY)
+    } else {
+        points
+    };
     let text = format!(
         "The position drove for {} s while the phone lay {how} still.",
         time_ms / 1000

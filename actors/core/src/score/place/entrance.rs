@@ -9,11 +9,21 @@ use crate::window::Fix;
 
 /// An accuracy worse than this on the way in is a sign of walls (research 8: chosen on the recordings).
 const WORSENED_M: f32 = 35.0;
+/// So many times the usual accuracy is worse, too, on phones that are usually exact, but not below this.
+const WORSENED_TIMES: f32 = 2.5;
+const WORSENED_LEAST_M: f32 = 25.0;
+/// The usual is that of this time before.
+const USUAL_MS: u32 = 60_000;
+/// A phone that stands sends nothing new, and begins again where it ended.
+const STOOD_M: f32 = 20.0;
 /// From the door to the first worsened fix (median over 62 entries).
 const LAG_MS: u32 = 7_000;
 /// How long before the event the first worsened fix may lie.
 const DECAY_LOOK_BACK_MS: u32 = 20_000;
-/// A passage ends this near the decay when it is the door (research 2.6: 20 s).
+/// A passage ends this near the time that the decay gives for the door when it is the door: that time is right to 5 s
+/// mostly, and a gate of the street lies farther before it.
+const GATE_AT_DECAY_MS: u32 = 8_000;
+/// Where only a climb tells, a passage ends this near its beginning (research 2.6: 20 s).
 const GATE_NEAR_MS: u32 = 20_000;
 /// A known entrance counts as passed within this, plus half the fix's accuracy.
 const PASSED_M: f32 = 12.0;
@@ -68,7 +78,11 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
     let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
     let decay_ms = decay(scene, from_ms, until_ms).filter(|&decay_ms| decay_ms <= before_ms);
     let known_ms = passed_known(scene, from_ms, before_ms);
-    if let Some(gate_ms) = gate_before(scene, decay_ms.or(climb_ms), (from_ms, before_ms)) {
+    let sign = match decay_ms {
+        Some(decay_ms) => Some((decay_ms, GATE_AT_DECAY_MS)),
+        None => climb_ms.map(|climb_ms| (climb_ms, GATE_NEAR_MS)),
+    };
+    if let Some(gate_ms) = gate_before(scene, sign, (from_ms, before_ms)) {
         return Some(Entrance {
             at_ms: gate_ms,
             sign: EntranceSign::Gate,
@@ -100,17 +114,21 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
 /// reception takes to notice a doorway taken off.
 fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     let since_ms = came_in_after(scene, from_ms, until_ms);
-    let bad = bad_spans(scene).into_iter().map(|span| span.0);
+    let bad = bad_spans(scene)
+        .into_iter()
+        .filter(|span| !stood_outside(scene, *span, until_ms))
+        .map(|span| span.0);
     let latest_ms = until_ms.saturating_add(LAG_MS * 2);
     let began_ms = bad
         .filter(|&t_ms| t_ms >= since_ms && (from_ms..=latest_ms).contains(&t_ms))
         .min()?;
     let look_from_ms = began_ms.saturating_sub(DECAY_LOOK_BACK_MS).max(since_ms);
     let fixes = distinct(scene, look_from_ms, began_ms.saturating_add(LAG_MS));
+    let worsened_m = worsened_m(scene, look_from_ms);
     let worsened = fixes
         .iter()
         .rev()
-        .take_while(|fix| fix.accuracy_m > WORSENED_M)
+        .take_while(|fix| fix.accuracy_m > worsened_m)
         .last();
     let at_ms = match worsened {
         Some(fix) => fix.t_ms.saturating_sub(LAG_MS),
@@ -120,6 +138,43 @@ fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
             .map_or(began_ms, |fix| fix.t_ms.saturating_add(1_000).min(began_ms)),
     };
     Some(at_ms.clamp(from_ms, until_ms))
+}
+
+/// What is worse than usual before `t_ms`, and [`WORSENED_M`] at most.
+fn worsened_m(scene: &Scene<'_>, t_ms: u32) -> f32 {
+    let before = scene.fixes(t_ms.saturating_sub(USUAL_MS), t_ms);
+    let mut claims: Vec<f32> = before.iter().map(|fix| fix.accuracy_m).collect();
+    claims.sort_by(f32::total_cmp);
+    claims.get(claims.len() / 2).map_or(WORSENED_M, |usual_m| {
+        (WORSENED_TIMES * usual_m).clamp(WORSENED_LEAST_M, WORSENED_M)
+    })
+}
+
+/// Whether a span without fixes was that of a phone that stood outside and had nothing new to say: it ends on the way
+/// in with a good fix of the same place, and nobody went or climbed far meanwhile.
+fn stood_outside(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32) -> bool {
+    let last = scene
+        .fixes(0, from_ms.saturating_add(1))
+        .last()
+        .filter(|fix| fix.accuracy_m <= WORSENED_M);
+    let next = scene
+        .fixes(to_ms, until_ms)
+        .first()
+        .filter(|fix| fix.accuracy_m <= WORSENED_M);
+    let (Some(last), Some(next)) = (last, next) else {
+        return false;
+    };
+    let climbed = scene
+        .events(EventType::Stairs)
+        .chain(scene.events(EventType::Elevator))
+        .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
+    let silent = scene.fixes(last.t_ms + 1, next.t_ms).is_empty();
+    silent
+        && !climbed
+        && last.place.distance_m(next.place) <= STOOD_M
+        && scene
+            .walked_m(last.t_ms, next.t_ms)
+            .is_some_and(|walked_m| walked_m <= STOOD_M)
 }
 
 /// Spans of bad reception, in order.
@@ -214,17 +269,15 @@ fn before_climb(
 /// The passage through which one went in, if one was seen shortly before the other sign.
 fn gate_before(
     scene: &Scene<'_>,
-    sign_ms: Option<u32>,
+    sign: Option<(u32, u32)>,
     (from_ms, until_ms): (u32, u32),
 ) -> Option<u32> {
-    let sign_ms = sign_ms?;
+    let (sign_ms, near_ms) = sign?;
     let ends = scene
         .events(EventType::Gate)
         .map(|event| end_of(event, scene.end_ms));
-    ends.filter(|&t_ms| {
-        (from_ms..=until_ms).contains(&t_ms) && t_ms.abs_diff(sign_ms) <= GATE_NEAR_MS
-    })
-    .min_by_key(|t_ms| t_ms.abs_diff(sign_ms))
+    ends.filter(|&t_ms| (from_ms..=until_ms).contains(&t_ms) && t_ms.abs_diff(sign_ms) <= near_ms)
+        .min_by_key(|t_ms| t_ms.abs_diff(sign_ms))
 }
 
 /// When the entrance that the address names, or earlier sessions found, was passed.

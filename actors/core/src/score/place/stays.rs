@@ -17,6 +17,8 @@ const MERGED_WALK_M: f32 = 3.5;
 const MARKED_LEAST_MS: u32 = 3_000;
 /// How far a stay around a mark is looked for.
 const MARKED_SPAN_MS: u32 = 120_000;
+/// Steps for this long lead away from a door.
+const STEPS_AWAY_MS: u32 = 2_000;
 /// A step more within a stay does not end it.
 const FIDGET_MS: u32 = 2_000;
 /// Levels closer than this are the same floor.
@@ -78,8 +80,42 @@ pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
     }
     spans
         .into_iter()
+        .flat_map(|span| before_the_wait(scene, span))
         .map(|(from_ms, to_ms)| stay(scene, from_ms, to_ms))
         .collect()
+}
+
+/// A stop that ends in a ride, cut at its longest gait: the few steps from a door to the elevator beside it make no
+/// walk, but the wait there is no stay at the door.
+fn before_the_wait(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> Vec<(u32, u32)> {
+    let whole = vec![(from_ms, to_ms)];
+    if !ends_in_ride(scene, to_ms) {
+        return whole;
+    }
+    let mut longest: (u32, u32) = (0, 0);
+    let mut gait = (0, 0);
+    for window in scene.windows(from_ms, to_ms) {
+        if body(window) != Body::Moving {
+            continue;
+        }
+        gait = if gait.1 == window.t_ms {
+            (gait.0, window.end_ms())
+        } else {
+            (window.t_ms, window.end_ms())
+        };
+        if gait.1 - gait.0 > longest.1 - longest.0 {
+            longest = gait;
+        }
+    }
+    let parts = [(from_ms, longest.0), (longest.1, to_ms)];
+    let both = parts
+        .iter()
+        .all(|part| part.1.saturating_sub(part.0) >= MARKED_LEAST_MS);
+    if both && longest.1 - longest.0 >= STEPS_AWAY_MS {
+        parts.to_vec()
+    } else {
+        whole
+    }
 }
 
 fn same_floor(scene: &Scene<'_>, a: (u32, u32), b: (u32, u32)) -> bool {
@@ -109,9 +145,7 @@ fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
 /// A mark of a hand-over where no stop was detected: the stop may have been shorter than a stop must be. The
 /// seconds around the mark in which the body stood still are the stay.
 pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
-    if at(scene, stays, at_ms, super::MARK_NEAR_MS).is_some()
-        || super::foot_at(scene, at_ms).is_none()
-    {
+    if at(scene, stays, at_ms, 0).is_some() || super::foot_at(scene, at_ms).is_none() {
         return;
     }
     let still = |from_ms: u32, to_ms: u32| {
@@ -140,7 +174,10 @@ pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
             break;
         }
     }
-    if to_ms.saturating_sub(from_ms) >= MARKED_LEAST_MS {
+    let is_known = stays
+        .iter()
+        .any(|stay| overlap_ms((stay.from_ms, stay.to_ms), (from_ms, to_ms)) > 0);
+    if !is_known && to_ms.saturating_sub(from_ms) >= MARKED_LEAST_MS {
         stays.push(stay(scene, from_ms, to_ms));
         stays.sort_by_key(|stay| (stay.from_ms, stay.to_ms));
     }

@@ -50,6 +50,7 @@ fn window(t_ms: u32) -> impl Strategy<Value = Window> {
         vertical_mean: None,
         cadence_hz: Some(cadence_hz),
         yaw_rad: Some(cadence_hz),
+        stride: None,
     });
     (
         proptest::option::of(fix(t_ms)),

@@ -161,6 +161,7 @@ impl Script {
             vertical_mean: Some(0.0),
             cadence_hz: Some(f32::from(steps)),
             yaw_rad: None,
+            stride: None,
         };
         self.windows.push(Window {
             t_ms: self.now_ms,

@@ -1,0 +1,296 @@
+//! A plain phone: what an outsider would write who knows the contract and nothing of the detectors. Samples are JSON lines,
+//! read and replayed as a service would; every sensor is as simple as it can be.
+
+use std::fmt::Write as _;
+
+use porchlight_schema::insight::Score;
+use serde_json::{Value, json};
+
+use crate::evaluate::Recording;
+use crate::score::Scored;
+
+/// Metres for a degree of latitude, on the sphere.
+const DEGREE_M: f64 = 111_195.0;
+const LAT: f64 = 48.2;
+const LNG: f64 = 11.6;
+
+/// How positions err.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Error {
+    /// Not at all.
+    None,
+    /// Anew with each fix, 2 m.
+    Dice,
+    /// As a receiver does: it wanders.
+    Wander,
+}
+
+/// What a body does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Gait {
+    Rests,
+    Walks,
+    Climbs,
+    Rides { pushes: f64 },
+    Drives,
+}
+
+/// A phone that records.
+#[derive(Debug, Clone)]
+pub(super) struct Phone {
+    error: Error,
+    seed: u64,
+    t: f64,
+    at: (f64, f64),
+    height_m: f64,
+    wander: (f64, f64),
+    steps: f64,
+    indoors_since: Option<f64>,
+    silent: bool,
+    lines: String,
+    without: Vec<&'static str>,
+    start: Value,
+    /// The platform says that fixes are simulated.
+    pub(super) mock: bool,
+    /// The body lies on a table, whatever the positions do.
+    pub(super) lies: bool,
+    /// The car is so soft that nothing is felt in it.
+    pub(super) soft: bool,
+    /// Sends no fix while it stays where it is.
+    pub(super) frugal: bool,
+    /// Seconds after the last sample at which the session ends.
+    pub(super) ends_after: f64,
+    pub(super) timed_out: bool,
+    pub(super) pod: bool,
+}
+
+impl Phone {
+    /// In the street, 800 m west of the address, which is the origin.
+    pub(super) fn new(error: Error, seed: u64) -> Self {
+        Self {
+            error,
+            seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            t: 0.0,
+            at: (-800.0, -30.0),
+            height_m: 0.0,
+            wander: (0.0, 0.0),
+            steps: 1_000.0,
+            indoors_since: None,
+            silent: false,
+            lines: String::new(),
+            without: Vec::new(),
+            start: json!({ "address": { "line1": "1 Street", "city": "Town", "country": "DE", "lat": LAT, "lng": LNG } }),
+            mock: false,
+            lies: false,
+            soft: false,
+            frugal: false,
+            ends_after: 0.0,
+            timed_out: false,
+            pod: false,
+        }
+    }
+
+    /// The address says so, too.
+    pub(super) fn address(mut self, name: &str, value: Value) -> Self {
+        self.start["address"][name] = value;
+        self
+    }
+
+    /// A place by metres east and north of the address, as the API takes it.
+    pub(super) fn point(east: f64, north: f64) -> Value {
+        json!({ "lat": LAT + north / DEGREE_M, "lng": LNG + east / (DEGREE_M * libm::cos(LAT.to_radians())) })
+    }
+
+    /// The phone does not have these kinds.
+    pub(super) fn without(mut self, kinds: &[&'static str]) -> Self {
+        self.without.extend(kinds);
+        self
+    }
+
+    /// Evenly in −1 to 1 (xorshift, Marsaglia 2003).
+    fn chance(&mut self) -> f64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        (self.seed >> 40) as f64 / f64::from(1_u32 << 23) - 1.0
+    }
+
+    /// About normal, of spread 1.
+    fn noise(&mut self) -> f64 {
+        (self.chance() + self.chance() + self.chance()) * 1.0
+    }
+
+    fn say(&mut self, kind: &str, mut sample: Value) {
+        if self.silent || self.without.contains(&kind) {
+            return;
+        }
+        sample["t"] = json!(self.t);
+        sample["kind"] = json!(kind);
+        // Writing to a string can't fail.
+        let _ = writeln!(self.lines, "{sample}");
+    }
+
+    fn second(&mut self, gait: Gait, speed_mps: f64) {
+        if speed_mps > 0.0 || !self.frugal {
+            self.locate(speed_mps);
+        }
+        let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0) + 0.01 * self.chance();
+        self.say("pressure", json!({ "hPa": hpa }));
+        let gait = if self.lies { Gait::Rests } else { gait };
+        let walks = matches!(gait, Gait::Walks | Gait::Climbs);
+        self.steps += if walks { 1.8 } else { 0.0 };
+        let count = self.steps as u64;
+        self.say("steps", json!({ "count": count }));
+        let (spread, vertical) = match gait {
+            Gait::Rests => (0.04, 0.0),
+            Gait::Walks => (2.0, 0.0),
+            Gait::Climbs => (2.3, 0.0),
+            Gait::Rides { pushes } => (0.06, pushes),
+            Gait::Drives => (if self.soft { 0.04 } else { 0.5 }, 0.0),
+        };
+        let spread = spread * (1.0 + 0.1 * self.chance());
+        let cadence = if walks { 1.8 } else { 0.0 };
+        self.say(
+            "motion",
+            json!({ "accelMean": 9.81 + vertical, "accelStd": spread, "verticalMean": vertical, "cadenceHz": cadence }),
+        );
+        self.t += 1.0;
+    }
+
+    fn locate(&mut self, speed_mps: f64) {
+        // Reception fades within 15 s of a doorway, and is gone then.
+        let indoors = self.indoors_since.map(|since| self.t - since);
+        let accuracy = match indoors {
+            None => 5.0,
+            Some(sec) if sec <= 15.0 => 5.0 + 6.0 * sec,
+            Some(_) => return,
+        };
+        let (east, north) = (self.noise(), self.noise());
+        let off = match self.error {
+            Error::None => (0.0, 0.0),
+            Error::Dice => (2.0 * east, 2.0 * north),
+            Error::Wander => {
+                self.wander.0 = 0.95 * self.wander.0 + 0.8 * east;
+                self.wander.1 = 0.95 * self.wander.1 + 0.8 * north;
+                self.wander
+            }
+        };
+        let scale = if self.error == Error::None {
+            0.0
+        } else {
+            accuracy / 5.0
+        };
+        let mut sample = Self::point(self.at.0 + scale * off.0, self.at.1 + scale * off.1);
+        sample["accuracyM"] = json!(accuracy);
+        sample["speedMps"] = json!(speed_mps);
+        if self.mock {
+            sample["mock"] = json!(true);
+        }
+        self.say("location", sample);
+    }
+
+    fn go(&mut self, to: (f64, f64), gait: Gait, speed_mps: f64) {
+        let from = self.at;
+        let way = (to.0 - from.0, to.1 - from.1);
+        let seconds = (libm::hypot(way.0, way.1) / speed_mps).ceil().max(1.0);
+        for second in 1..=seconds as u32 {
+            let part = f64::from(second) / seconds;
+            self.at = (from.0 + part * way.0, from.1 + part * way.1);
+            self.second(gait, speed_mps);
+        }
+    }
+
+    pub(super) fn drive(mut self, east: f64, north: f64) -> Self {
+        self.go((east, north), Gait::Drives, 9.0);
+        self
+    }
+
+    pub(super) fn walk(mut self, east: f64, north: f64) -> Self {
+        self.go((east, north), Gait::Walks, 1.3);
+        self
+    }
+
+    pub(super) fn stay(mut self, seconds: u32) -> Self {
+        for _ in 0..seconds {
+            self.second(Gait::Rests, 0.0);
+        }
+        self
+    }
+
+    /// Stairs of 0.3 m/s, or an elevator of 1.2 m/s, by so many metres.
+    pub(super) fn climb(mut self, metres: f64, elevator: bool) -> Self {
+        let speed = if elevator { 1.2 } else { 0.3 };
+        let seconds = (metres.abs() / speed).ceil();
+        let from_m = self.height_m;
+        for second in 1..=seconds as u32 {
+            let part = f64::from(second) / seconds;
+            self.height_m = from_m + part * metres;
+            let pushes = match second {
+                1 => 1.2,
+                last if f64::from(last) >= seconds => -1.2,
+                _ => 0.0,
+            } * metres.signum();
+            let gait = if elevator {
+                Gait::Rides { pushes }
+            } else {
+                Gait::Climbs
+            };
+            self.second(gait, 0.0);
+        }
+        self
+    }
+
+    pub(super) fn go_in(mut self) -> Self {
+        self.indoors_since = Some(self.t);
+        self
+    }
+
+    pub(super) fn come_out(mut self) -> Self {
+        self.indoors_since = None;
+        self
+    }
+
+    pub(super) fn mark(mut self, name: &str) -> Self {
+        self.say("mark", json!({ "name": name }));
+        self
+    }
+
+    pub(super) fn system(mut self, name: &str) -> Self {
+        self.say("system", json!({ "name": name }));
+        self
+    }
+
+    /// What is done in `act` is not heard.
+    pub(super) fn unheard(mut self, act: impl FnOnce(Self) -> Self) -> Self {
+        self.silent = true;
+        let mut phone = act(self);
+        phone.silent = false;
+        phone
+    }
+
+    /// The positions go on from elsewhere.
+    pub(super) fn leap(mut self, east: f64, north: f64) -> Self {
+        self.at = (east, north);
+        self
+    }
+
+    pub(super) fn now_sec(&self) -> f64 {
+        self.t
+    }
+
+    pub(super) fn scored(&self) -> Scored {
+        let labels = json!({
+            "start": self.start,
+            "endSec": self.t + self.ends_after,
+            "timedOut": self.timed_out,
+            "pod": self.pod,
+        });
+        let lines = self.lines.as_bytes().split(|&byte| byte == b'\n');
+        let recording = Recording::read("plain", labels.to_string().as_bytes(), lines).unwrap();
+        recording.score(&recording.replayed())
+    }
+
+    pub(super) fn score(&self) -> Score {
+        self.scored().score
+    }
+}

@@ -1,0 +1,131 @@
+//! The contract's words on streams that are interrupted, and on too little data.
+
+use porchlight_schema::event::EventType;
+use porchlight_schema::insight::ReasonCode::*;
+
+use super::contract::{Case, ERRORS, case, check};
+use super::errands::{at_the_door, flat, floor, house, on_the_way};
+use super::phone::Phone;
+
+const BROKEN: &[Case] = &[
+    case(
+        "30 s on the way",
+        |phone| on_the_way(phone.without(&["motion"]), 29),
+        &[TelemetryStreamInterrupted],
+        &[],
+    ),
+    case(
+        "29 s on the way",
+        |phone| on_the_way(phone.without(&["motion"]), 28),
+        &[],
+        &[TelemetryStreamInterrupted, SessionTimeout],
+    ),
+    case(
+        "10 s at the door",
+        |phone| at_the_door(phone.without(&["motion"]), 9),
+        &[TelemetryStreamInterrupted],
+        &[],
+    ),
+    case(
+        "9 s at the door",
+        |phone| at_the_door(phone, 8),
+        &[],
+        &[TelemetryStreamInterrupted, SessionTimeout],
+    ),
+    case(
+        "a phone without a kind is not silent",
+        |phone| house(phone.without(&["pressure", "motion"])),
+        &[],
+        &[TelemetryStreamInterrupted, SessionTimeout],
+    ),
+    case(
+        "the end was not heard",
+        |phone| {
+            let mut phone = house(phone);
+            phone.ends_after = 60.0;
+            phone
+        },
+        &[TelemetryStreamInterrupted],
+        &[SessionTimeout],
+    ),
+    case(
+        "timed out",
+        |phone| {
+            let mut phone = house(phone);
+            phone.timed_out = true;
+            phone
+        },
+        &[SessionTimeout, FullAttempt],
+        &[TelemetryStreamInterrupted],
+    ),
+];
+
+#[test]
+fn a_stream_is_interrupted_by_30_s_or_10_s_around_the_drop_off() {
+    check(BROKEN);
+}
+
+const LITTLE: &[Case] = &[
+    case(
+        "no telemetry",
+        |mut phone| {
+            phone.ends_after = 300.0;
+            phone
+        },
+        &[InsufficientData],
+        &[FullAttempt, PartialAttempt, NoAttempt, PossibleNoAttempt],
+    ),
+    case(
+        "no position",
+        |phone| house(phone.without(&["location"])),
+        &[InsufficientData],
+        &[FullAttempt, NoAttempt],
+    ),
+    case(
+        "no barometer is enough data",
+        |phone| house(phone.without(&["pressure"])),
+        &[FullAttempt],
+        &[InsufficientData],
+    ),
+    case(
+        "no steps is enough data",
+        |phone| house(phone.without(&["steps"])),
+        &[FullAttempt],
+        &[InsufficientData],
+    ),
+    case(
+        "steps and positions are enough data",
+        |phone| house(phone.without(&["pressure", "motion"])),
+        &[FullAttempt],
+        &[InsufficientData],
+    ),
+];
+
+#[test]
+fn insufficient_data_stands_in_the_outcomes_place() {
+    check(LITTLE);
+}
+
+#[test]
+fn events_are_those_that_happened() {
+    for error in ERRORS {
+        let score = flat(floor(Phone::new(error, 3), 5), 15.0, true).score();
+        let count = |event_type| {
+            score
+                .events
+                .iter()
+                .filter(|event| event.event_type == event_type)
+                .count()
+        };
+        assert_eq!(
+            (
+                count(EventType::Elevator),
+                count(EventType::Stairs),
+                count(EventType::Driving)
+            ),
+            (2, 0, 2),
+            "{error:?}: {:?}",
+            score.events
+        );
+    }
+}

@@ -1,0 +1,333 @@
+//! What a mode looks like on a phone that lacks the sensor which would tell it best, and what else looks like it.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "test signals need no bit-for-bit determinism across platforms"
+)]
+
+use porchlight_schema::event::{Direction, Event, EventType, Metadata};
+use porchlight_schema::sample::Sample;
+
+use super::signals::{Act, IMU_HZ, Noise, Owned, Phone, context_at, events_of, of_type, samples};
+
+const WALK: Act = Act::Walk { heading_deg: 0.0 };
+
+const BODY_ALONE: Phone = Phone {
+    location: false,
+    pressure: false,
+    steps: false,
+    ..Phone::ALL
+};
+
+fn events(samples: &[Owned]) -> Vec<Event> {
+    events_of(&context_at(0.0, 0.0), samples, 60)
+}
+
+fn count(events: &[Event], event_type: EventType) -> usize {
+    of_type(events, event_type).len()
+}
+
+/// A walk as a phone in the trouser pocket feels it: each step a sharp impact, and a thigh that swings the phone by
+/// `swing_mps2` once a stride. In the hand nothing is sharp.
+fn gait(seconds: u32, swing_mps2: f64, is_in_pocket: bool) -> Vec<Owned> {
+    let mut noise = Noise::new(3);
+    let mut out = Vec::new();
+    let cadence_hz = 1.8;
+    for second in 0..seconds {
+        let mut accel: [Vec<f32>; 3] = Default::default();
+        for place in 0..IMU_HZ {
+            let t = f64::from(second) + place as f64 / IMU_HZ as f64;
+            let phase = std::f64::consts::TAU * cadence_hz * t;
+            let after = |share: f64| (-15.0 * (cadence_hz * t - share).rem_euclid(1.0)).exp();
+            let impact = if is_in_pocket {
+                20.0 * after(0.0) - 10.0 * after(0.15)
+            } else {
+                0.0
+            };
+            let swing = swing_mps2 * (phase / 2.0).sin();
+            let norm = 9.81 + 2.5 * phase.sin() + impact + swing + 0.3 * noise.next();
+            accel[0].push((norm * 0.6) as f32);
+            accel[1].push((0.4 * noise.next()) as f32);
+            accel[2].push((norm * 0.8) as f32);
+        }
+        out.push(Owned::Imu {
+            t_ms: second * 1_000,
+            accel,
+        });
+    }
+    out
+}
+
+#[test]
+fn a_thigh_that_swings_high_climbs_stairs() {
+    let climb = events(&gait(60, 3.0, true));
+    let stairs = of_type(&climb, EventType::Stairs);
+    assert_eq!(stairs.len(), 1, "{climb:?}");
+    let Metadata::Climb {
+        floors,
+        direction,
+        height_cm,
+    } = stairs[0].metadata
+    else {
+        unreachable!("stairs say which way");
+    };
+    assert_eq!(
+        (floors, direction, height_cm),
+        (None, Direction::Up, None),
+        "how high is not known"
+    );
+    assert!(
+        stairs[0].confidence.as_probability() < 0.7,
+        "nor how surely"
+    );
+}
+
+#[test]
+fn a_level_walk_is_none_in_the_pocket_or_in_a_swinging_hand() {
+    for (swing_mps2, is_in_pocket) in [(0.5, true), (0.0, true), (2.2, false), (0.0, false)] {
+        let events = events(&gait(60, swing_mps2, is_in_pocket));
+        assert_eq!(
+            count(&events, EventType::Stairs),
+            0,
+            "{swing_mps2} {events:?}"
+        );
+        assert_eq!(
+            count(&events, EventType::Walking),
+            1,
+            "{swing_mps2} {events:?}"
+        );
+    }
+}
+
+#[test]
+fn who_sits_in_a_vehicle_before_the_first_fix_has_not_stopped() {
+    let drive = Act::Drive {
+        mps: 9.0,
+        climb_mps: 0.0,
+    };
+    for first_fix_sec in [1, 10, 20, 25] {
+        let mut samples = samples(&[(drive, 90), (Act::Stay, 20), (WALK, 30)], Phone::ALL, 7);
+        samples.retain(|owned| match owned.sample() {
+            Sample::Location(location) => location.t_ms >= first_fix_sec * 1_000,
+            _ => true,
+        });
+        let events = events(&samples);
+        let driving = of_type(&events, EventType::Driving);
+        assert_eq!(driving.len(), 1, "{events:?}");
+        assert_eq!(driving[0].t_start_ms, 0, "{first_fix_sec} {events:?}");
+    }
+}
+
+#[test]
+fn who_stands_still_before_the_first_fix_has() {
+    let mut samples = samples(&[(Act::Stay, 60), (WALK, 30)], Phone::ALL, 7);
+    samples.retain(|owned| match owned.sample() {
+        Sample::Location(location) => location.t_ms >= 20_000,
+        _ => true,
+    });
+    let events = events(&samples);
+    assert_eq!(count(&events, EventType::Driving), 0, "{events:?}");
+    assert_eq!(of_type(&events, EventType::Stopped)[0].t_start_ms, 0);
+}
+
+#[test]
+fn a_cabin_that_starts_as_soon_as_one_stands_is_felt() {
+    // One storey: three seconds up at 1.1 m/s, with the push at once and no second to settle in.
+    for wait_sec in [2, 3, 6, 20] {
+        let script = [
+            (WALK, 40),
+            (Act::Stay, wait_sec),
+            (Act::Ride { mps: 1.1 }, 3),
+            (Act::Stay, 12),
+            (WALK, 20),
+        ];
+        let events = events(&samples(&script, BODY_ALONE, 7));
+        let rides = of_type(&events, EventType::Elevator);
+        assert_eq!(rides.len(), 1, "{wait_sec} {events:?}");
+        assert!(
+            matches!(
+                rides[0].metadata,
+                Metadata::Climb {
+                    direction: Direction::Up,
+                    ..
+                }
+            ),
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
+fn a_wait_that_the_ride_leaves_short_is_no_stop() {
+    let script = [
+        (WALK, 40),
+        (Act::Stay, 4),
+        (Act::Ride { mps: 1.0 }, 20),
+        (Act::Stay, 2),
+        (WALK, 20),
+    ];
+    let events = events(&samples(&script, BODY_ALONE, 7));
+    assert_eq!(count(&events, EventType::Elevator), 1, "{events:?}");
+    assert_eq!(count(&events, EventType::Stopped), 0, "{events:?}");
+}
+
+#[test]
+fn two_pushes_without_a_way_on_foot_are_a_road() {
+    let script = [
+        (Act::Stay, 30),
+        (Act::Ride { mps: 1.0 }, 10),
+        (Act::Stay, 60),
+    ];
+    let events = events(&samples(&script, BODY_ALONE, 7));
+    assert_eq!(count(&events, EventType::Elevator), 0, "{events:?}");
+}
+
+#[test]
+fn a_fix_that_leaps_is_no_drive() {
+    let script = [(Act::Stay, 30), (WALK, 120), (Act::Stay, 30)];
+    let mut samples = samples(&script, Phone::ALL, 7);
+    for owned in &mut samples {
+        if let Owned::Plain(Sample::Location(location)) = owned {
+            location.speed_mps = None;
+            // 900 m away for two seconds, as the place of a station that was set down wrongly.
+            if (80_000..82_000).contains(&location.t_ms) {
+                location.lat += 0.008;
+            }
+        }
+    }
+    let events = events(&samples);
+    assert_eq!(count(&events, EventType::Driving), 0, "{events:?}");
+    assert_eq!(count(&events, EventType::Walking), 1, "{events:?}");
+}
+
+#[test]
+fn a_counter_that_runs_late_does_not_hide_a_pause() {
+    let script = [(WALK, 40), (Act::Stay, 9), (WALK, 40)];
+    let mut samples = samples(&script, Phone::ALL, 7);
+    for owned in &mut samples {
+        if let Owned::Plain(Sample::Steps(steps)) = owned {
+            // It tells of the last steps one by one for 8 s after they were made.
+            if (40_000..48_000).contains(&steps.t_ms) {
+                steps.count -= (48_000 - steps.t_ms) / 1_000;
+            }
+        }
+    }
+    let events = events(&samples);
+    assert_eq!(count(&events, EventType::Stopped), 1, "{events:?}");
+    assert_eq!(count(&events, EventType::Walking), 2, "{events:?}");
+}
+
+const SKY: Phone = Phone {
+    imu: false,
+    steps: false,
+    ..Phone::ALL
+};
+
+#[test]
+fn wind_under_the_sky_is_no_elevator() {
+    let script = [
+        (Act::Stay, 60),
+        (Act::Ride { mps: 0.6 }, 8),
+        (Act::Stay, 60),
+    ];
+    let under_sky = events(&samples(&script, SKY, 7));
+    assert_eq!(count(&under_sky, EventType::Elevator), 0, "{under_sky:?}");
+    let inside = Phone {
+        accuracy_m: 80.0,
+        ..SKY
+    };
+    let events = events(&samples(&script, inside, 7));
+    assert_eq!(count(&events, EventType::Elevator), 1, "{events:?}");
+}
+
+#[test]
+fn a_ride_that_halts_and_creeps_on_is_one() {
+    let ride = |mps| Act::Ride { mps };
+    let script = [
+        (Act::Stay, 60),
+        (ride(1.2), 8),
+        (Act::Stay, 9),
+        (ride(0.5), 6),
+        (Act::Stay, 8),
+        (ride(1.5), 9),
+        (Act::Stay, 60),
+    ];
+    let phone = Phone {
+        accuracy_m: 120.0,
+        ..SKY
+    };
+    let events = events(&samples(&script, phone, 7));
+    assert_eq!(count(&events, EventType::Elevator), 1, "{events:?}");
+}
+
+#[test]
+fn a_ride_that_begins_while_the_barometer_is_silent_has_its_height() {
+    let script = [
+        (Act::Stay, 60),
+        (Act::Ride { mps: 1.2 }, 10),
+        (Act::Stay, 40),
+    ];
+    let phone = Phone {
+        accuracy_m: 120.0,
+        ..SKY
+    };
+    let mut samples = samples(&script, phone, 7);
+    samples.retain(|owned| match owned.sample() {
+        Sample::Pressure(pressure) => !(56_000..62_000).contains(&pressure.t_ms),
+        _ => true,
+    });
+    let events = events(&samples);
+    assert_eq!(count(&events, EventType::Elevator), 1, "{events:?}");
+}
+
+#[test]
+fn up_a_short_wait_and_down_again_are_two() {
+    let stairs = |mps| Act::Stairs {
+        mps,
+        heading_deg: 0.0,
+    };
+    let script = [
+        (WALK, 40),
+        (stairs(0.3), 30),
+        (WALK, 4),
+        (Act::Stay, 7),
+        (WALK, 4),
+        (stairs(-0.3), 30),
+        (WALK, 30),
+    ];
+    let events = events(&samples(&script, Phone::ALL, 7));
+    assert_eq!(count(&events, EventType::Stairs), 2, "{events:?}");
+}
+
+#[test]
+fn a_queue_is_a_halt_in_traffic() {
+    // No motion sensors, a fix a second: creeping, now faster than anybody walks, now hardly.
+    let drive = |mps| {
+        (
+            Act::Drive {
+                mps,
+                climb_mps: 0.0,
+            },
+            4,
+        )
+    };
+    let mut script = vec![
+        (Act::Stay, 20),
+        drive(12.0),
+        drive(12.0),
+        drive(12.0),
+        drive(12.0),
+    ];
+    for _ in 0..6 {
+        script.extend([
+            drive(1.9),
+            drive(0.5),
+            drive(3.2),
+            drive(1.8),
+            (Act::Stay, 6),
+        ]);
+    }
+    script.extend([drive(12.0), drive(12.0), drive(12.0)]);
+    let events = events(&samples(&script, SKY, 7));
+    assert_eq!(count(&events, EventType::Driving), 1, "{events:?}");
+}

@@ -1,0 +1,74 @@
+//! Which of a session's last batches this node was told of: what it reads in the journal and was not told of is a
+//! hand-over that was lost.
+
+use super::Handle;
+use crate::observe::peer::PeerMetrics;
+use crate::ports::JournalEntry;
+
+/// Numbers of batches, exactly so for the highest and the 63 before it; those below count as known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Heard {
+    /// The number after the highest.
+    next: u32,
+    /// Bit i: the number `next - 1 - i` is known.
+    mask: u64,
+}
+
+impl Heard {
+    /// Notes a number; whether it is new.
+    pub(super) fn note(&mut self, seq: u32) -> bool {
+        if seq >= self.next {
+            let by = seq - self.next + 1;
+            self.mask = self.mask.checked_shl(by).unwrap_or(0) | 1;
+            self.next = seq.saturating_add(1);
+            return true;
+        }
+        let Some(bit) = 1_u64.checked_shl(self.next - 1 - seq) else {
+            return false;
+        };
+        let is_new = self.mask & bit == 0;
+        self.mask |= bit;
+        is_new
+    }
+}
+
+impl Handle {
+    /// These were read in the journal, by an actor that expects `next_seq`. Where it had caught up before, those that it
+    /// was not told of are counted.
+    pub(crate) fn note_read(&self, page: &[JournalEntry], next_seq: u32, had_caught_up: bool) {
+        let mut slot = self.slot();
+        let new = page.iter().filter(|entry| slot.heard.note(entry.seq));
+        let repaired = new.filter(|entry| entry.seq >= next_seq).count();
+        if had_caught_up && repaired > 0 {
+            PeerMetrics::get().repaired.increment(repaired as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_new_once() {
+        let mut heard = Heard::default();
+        for (seq, is_new) in [(0, true), (0, false), (3, true), (1, true), (3, false)] {
+            assert_eq!(heard.note(seq), is_new, "{seq}");
+        }
+        assert!(heard.note(70));
+        assert!(heard.note(7), "63 below the highest");
+        assert!(!heard.note(6), "further below nobody knows");
+        assert!(heard.note(u32::MAX - 1));
+    }
+
+    #[test]
+    fn within_the_window_it_is_a_set() {
+        for stride in 1..200_u32 {
+            let (mut heard, mut set) = (Heard::default(), std::collections::BTreeSet::new());
+            for step in 0..200 {
+                let seq = step * stride % 61;
+                assert_eq!(heard.note(seq), set.insert(seq), "{stride}: {seq}");
+            }
+        }
+    }
+}

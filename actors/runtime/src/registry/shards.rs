@@ -1,0 +1,208 @@
+//! Sessions of shards that come and go: taken up, written down and forgotten, or dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use porchlight_schema::ids::{SessionId, ShardSet};
+use porchlight_schema::limits::{END_SETTLES_MS, SNAPSHOT_MS};
+
+use super::rest::PASSIVATE_AFTER_MS;
+use super::send::{tell_catch_up, tell_finish};
+use super::{Handle, Registry};
+use crate::observe::cluster::{ClusterMetrics, Found};
+use crate::observe::{Metrics, StopReason};
+use crate::ports::StoreResult;
+use crate::session::Drain;
+
+/// Actors that write their last snapshot at a time.
+const DRAINED_AT_ONCE: usize = 256;
+
+impl Registry {
+    /// The generation in which this process acts for a session now; none: another does, or nobody.
+    pub(crate) fn generation(&self, session_id: SessionId) -> Option<u64> {
+        self.inner.ownership.generation(session_id.shard())
+    }
+
+    /// Whether this process acts for a session now and takes on what is new of it.
+    pub(crate) fn acts_for(&self, session_id: SessionId) -> bool {
+        self.generation(session_id).is_some() && !self.inner.letting_go.contains(session_id.shard())
+    }
+
+    /// Whether other nodes may act for, and write of, the sessions of this one.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.inner.ownership.is_shared()
+    }
+
+    /// Sessions of these shards are taken on from now on.
+    pub(crate) fn open_shards(&self, shards: ShardSet) {
+        self.inner.letting_go.set(shards, false);
+    }
+
+    /// Forgets the sessions of these shards, and takes none on any more; gives the handles of those that record.
+    fn close_shards(&self, shards: ShardSet) -> Vec<Arc<Handle>> {
+        self.inner.letting_go.set(shards, true);
+        let is_of = |id: &SessionId| shards.contains(id.shard());
+        let mut handles = Vec::new();
+        self.inner.sessions.retain(|id, handle| {
+            let goes = is_of(id);
+            if goes {
+                handles.push(Arc::clone(handle));
+            }
+            !goes
+        });
+        Metrics::get().sessions_live.decrement(handles.len() as f64);
+        let mut ending = Vec::new();
+        self.inner.ending.retain(|id, handle| {
+            let goes = is_of(id);
+            if goes {
+                ending.push(Arc::clone(handle));
+            }
+            !goes
+        });
+        // Afterwards: whoever has a handle's slot may be asking for the maps.
+        for handle in ending {
+            if let Some(actor) = handle.slot().actor.take() {
+                tell_finish(&actor, StopReason::LostOwnership);
+            }
+        }
+        for handle in &handles {
+            self.wake_watchers(handle.session_id);
+        }
+        handles
+    }
+
+    /// Lets the sessions of these shards write their snapshots, stops and forgets them; how many wrote.
+    pub(crate) async fn drain_shards(&self, shards: ShardSet) -> usize {
+        let handles = self.close_shards(shards);
+        self.drain_handles(&handles).await
+    }
+
+    /// Stops the sessions of these shards at once; nothing is written.
+    pub(crate) fn drop_shards(&self, shards: ShardSet) {
+        for handle in self.close_shards(shards) {
+            let mut slot = handle.slot();
+            slot.frozen = None;
+            if let Some(actor) = slot.actor.take() {
+                tell_finish(&actor, StopReason::LostOwnership);
+            }
+        }
+    }
+
+    /// Lets every actor of these, and every state at rest, be written; how many were.
+    pub(super) async fn drain_handles(&self, handles: &[Arc<Handle>]) -> usize {
+        let mut drained = 0;
+        for handles in handles.chunks(DRAINED_AT_ONCE) {
+            let told = handles
+                .iter()
+                .filter_map(|handle| {
+                    let mut slot = handle.slot();
+                    if slot.frozen.is_some() {
+                        self.actor_in(&mut slot, handle);
+                    }
+                    slot.actor.take()
+                })
+                .map(|actor| actor.send(Drain));
+            let told: Vec<_> = told.collect();
+            drained += futures_util::future::join_all(told)
+                .await
+                .into_iter()
+                .filter(Result::is_ok)
+                .count();
+        }
+        drained
+    }
+
+    /// Forgets a session for which this process does not act any more.
+    pub(super) fn forget(&self, handle: &Arc<Handle>) {
+        if self.inner.sessions.remove(&handle.session_id).is_some() {
+            Metrics::get().sessions_live.decrement(1.0);
+        }
+        if let Some(actor) = handle.slot().actor.take() {
+            tell_finish(&actor, StopReason::LostOwnership);
+        }
+    }
+
+    /// Brings the actor of a session that was taken over up to date, if it was heard lately; of the others the state
+    /// stays in the store.
+    pub(crate) async fn restore(&self, handle: &Arc<Handle>) -> StoreResult<()> {
+        let newest = self.inner.store.newest(handle.session_id).await?;
+        if let Some((_, received_at)) = newest {
+            handle.hear(received_at);
+        }
+        let silent_ms = self.inner.clock.now().since_ms(handle.heard_at());
+        if silent_ms < PASSIVATE_AFTER_MS {
+            // One that does not answer in time is still at it.
+            let _events = self.events(handle).await;
+            // Its shard may have gone meanwhile, and nobody would stop the actor.
+            if self.handle(handle.session_id).is_none() {
+                self.forget(handle);
+            }
+        }
+        Ok(())
+    }
+
+    /// When a silent session's journal is looked at again, where other nodes write it too.
+    pub(super) fn tail_due(&self, handle: &Handle) -> Option<Duration> {
+        self.is_shared().then(|| {
+            let [.., low] = handle.session_id.to_bytes();
+            // Not all at the same moment.
+            Duration::from_millis(SNAPSHOT_MS + u64::from(low) * 16)
+        })
+    }
+
+    /// Looks whether a silent session ended, or has batches, of which this node was not told.
+    pub(super) fn look_at_tail(&self, handle: Arc<Handle>) {
+        let registry = self.clone();
+        actix_rt::spawn(async move {
+            if let Err(error) = registry.read_tail(&handle).await {
+                registry.store_failed(handle.session_id, "reading a silent session's tail", &error);
+            }
+        });
+    }
+
+    async fn read_tail(&self, handle: &Arc<Handle>) -> StoreResult<()> {
+        let (store, session_id) = (&self.inner.store, handle.session_id);
+        let row = store.find(session_id).await?;
+        if row.is_none_or(|row| row.end.is_some()) {
+            ClusterMetrics::get().on_found(Found::End);
+            self.on_ended(session_id);
+            return Ok(());
+        }
+        let Some((seq, received_at)) = store.newest(session_id).await? else {
+            return Ok(());
+        };
+        handle.hear(received_at);
+        if handle.has_told(seq) || !self.acts_for(session_id) {
+            return Ok(());
+        }
+        ClusterMetrics::get().on_found(Found::Batches);
+        handle.told(seq);
+        let actor = {
+            let mut slot = handle.slot();
+            if slot.restarting {
+                return Ok(());
+            }
+            self.actor_in(&mut slot, handle)
+        };
+        if let Some(actor) = actor {
+            tell_catch_up(&actor);
+        }
+        Ok(())
+    }
+
+    /// A session has ended: other nodes may take batches of it for a moment, of which nobody is told that they came
+    /// late. So its insight is looked at once more when that is over.
+    pub(super) fn look_again_at_end(&self, session_id: SessionId) {
+        if !self.is_shared() {
+            return;
+        }
+        let Some(lane) = self.lane(session_id) else {
+            return;
+        };
+        let registry = self.clone();
+        lane.arbiter.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(END_SETTLES_MS)).await;
+            registry.request_score(session_id);
+        });
+    }
+}

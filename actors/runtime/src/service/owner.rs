@@ -1,0 +1,146 @@
+//! What other nodes tell this one, and ask of it, about the sessions that it acts for.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use porchlight_core::session::SessionMachine;
+use porchlight_core::timeline::Told;
+use porchlight_schema::event::Event;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::sample::packed::PackedBatch;
+
+use super::{Live, Service};
+use crate::observe::peer::{LiveOutcome, PeerMetrics};
+use crate::ports::{LiveAnswer, PeerError, SessionRow, StoreError, StoreResult};
+use crate::registry::Handle;
+
+impl Service {
+    /// Takes a batch that another node has made durable; false: this one does not act for the session. Never waits.
+    #[must_use]
+    pub fn take_over(&self, session_id: SessionId, seq: u32, batch: PackedBatch) -> bool {
+        let is_ours = self.registry().acts_for(session_id);
+        if is_ours {
+            self.registry().deliver(session_id, seq, batch);
+        }
+        is_ours
+    }
+
+    /// Looks at a session that another node has started, ended, or attached a PoD to. Never waits.
+    pub fn look_at(&self, session_id: SessionId) {
+        self.registry().look_at(session_id);
+    }
+
+    /// The events so far of a session that this node acts for.
+    ///
+    /// # Errors
+    ///
+    /// See [`PeerError`].
+    pub async fn live(&self, session_id: SessionId) -> Result<LiveAnswer, PeerError> {
+        let Some(handle) = self.own_handle(session_id).await? else {
+            // It is scored, or nobody has looked at it since it ended.
+            return Ok(LiveAnswer {
+                events: Vec::new(),
+                changed_at: None,
+            });
+        };
+        let live = self.registry().events(&handle).await;
+        let live = live.map_err(|_| PeerError::Unreachable)?;
+        Ok(LiveAnswer {
+            events: live.events,
+            changed_at: live.changed_at,
+        })
+    }
+
+    /// The changes numbered `number` and up, at most `limit`, of a session that records and that this node acts for.
+    ///
+    /// # Errors
+    ///
+    /// See [`PeerError`].
+    pub async fn told(
+        &self,
+        session_id: SessionId,
+        number: u32,
+        limit: usize,
+    ) -> Result<Vec<Told>, PeerError> {
+        let Some(handle) = self.own_handle(session_id).await? else {
+            return Ok(Vec::new());
+        };
+        let told = self.registry().told_since(&handle, number, limit).await;
+        told.map_err(|_| PeerError::Unreachable)
+    }
+
+    /// The handle of a session that this node acts for, taken on where need be; none: it has ended, and its actor is
+    /// gone.
+    async fn own_handle(&self, session_id: SessionId) -> Result<Option<Arc<Handle>>, PeerError> {
+        let registry = self.registry();
+        if !registry.acts_for(session_id) {
+            return Err(PeerError::NotOwner);
+        }
+        let known = registry.handle(session_id);
+        if let Some(handle) = known.or_else(|| registry.ending(session_id)) {
+            return Ok(Some(handle));
+        }
+        let row = self.find(session_id).await;
+        let row = row.map_err(|_| PeerError::Unreachable)?;
+        match row.filter(|row| row.end.is_none()) {
+            Some(row) => {
+                let taken_on = self.take_on(&row).await;
+                taken_on.map(Some).map_err(|_| PeerError::Unreachable)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The events so far of a session that is not scored, from whoever can tell.
+    pub(super) async fn live_anywhere(&self, row: &SessionRow) -> StoreResult<Live> {
+        let (registry, session_id) = (self.registry(), row.start.session_id);
+        let asked = if registry.acts_for(session_id) {
+            match self.live(session_id).await {
+                Err(PeerError::Unreachable) => {
+                    let detail = "the session's actor did not answer in time";
+                    return Err(StoreError::unavailable(detail));
+                }
+                asked => asked,
+            }
+        } else {
+            let asked = registry.inner().peers.live(session_id).await;
+            PeerMetrics::get().on_live(match &asked {
+                Ok(_) => LiveOutcome::Answered,
+                Err(PeerError::NotOwner) => LiveOutcome::NotOwner,
+                Err(PeerError::Unreachable) => LiveOutcome::Unreachable,
+            });
+            asked
+        };
+        match asked {
+            Ok(LiveAnswer { events, changed_at }) => Ok(Live {
+                events,
+                changed_at,
+                age_sec: None,
+            }),
+            Err(_) => self.live_from_snapshot(row).await,
+        }
+    }
+
+    /// The events so far as the last snapshot has them. Its age is that of the first batch that it does not know.
+    async fn live_from_snapshot(&self, row: &SessionRow) -> StoreResult<Live> {
+        let session_id = row.start.session_id;
+        let snapshot = self.store().newest_snapshot(session_id).await?;
+        let (next_seq, events) = snapshot
+            .and_then(|snapshot| Some((snapshot.next_seq, events_in(&snapshot.state)?)))
+            .unwrap_or_default();
+        let further = self.store().read(session_id, next_seq, 1).await?;
+        let missed_since = further.first().map(|entry| entry.received_at);
+        let age_ms = missed_since.map_or(0, |since| self.now().since_ms(since));
+        Ok(Live {
+            events,
+            changed_at: None,
+            age_sec: Some(u32::try_from(age_ms.max(0) / 1_000).unwrap_or(u32::MAX)),
+        })
+    }
+}
+
+/// The events in a snapshot's state; none: it can't be read, as one that is damaged, or of another version.
+fn events_in(state: &[u8]) -> Option<Vec<Event>> {
+    let restored = catch_unwind(AssertUnwindSafe(|| SessionMachine::restore(state)));
+    restored.ok()?.ok().map(|machine| machine.events().to_vec())
+}

@@ -1,0 +1,146 @@
+//! JSON as RFC 8259 has it. Its numbers have no bounds, a double has: `1e400` is well-formed, and no number that anybody
+//! may send. The library calls it a fault of syntax; here it is read as a number outside of every range, so that it is
+//! told with its pointer where it is asked for, and ignored where it is not.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// What stands for a number beyond the doubles: no range reaches so far, and no such number is written in less.
+const BEYOND: &[u8] = b"1e308";
+
+/// The tree of a text.
+///
+/// # Errors
+///
+/// It is not JSON; where it went wrong.
+pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
+    serde_json::from_slice(text).or_else(|error| match within_doubles(text) {
+        Cow::Borrowed(_) => Err(error),
+        Cow::Owned(text) => serde_json::from_slice(&text),
+    })
+}
+
+/// The text with [`BEYOND`] for each number that no double can hold, every other byte at its place.
+fn within_doubles(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut within = Cow::Borrowed(text);
+    let (mut at, mut in_string) = (0, false);
+    while let Some(&byte) = text.get(at) {
+        let length = match byte {
+            b'\\' if in_string => 2,
+            b'"' => {
+                in_string = !in_string;
+                1
+            }
+            b'-' | b'0'..=b'9' if !in_string => {
+                let length = number_length(text.get(at..).unwrap_or_default());
+                if let Some(number) = text.get(at..at + length)
+                    && is_beyond(number)
+                    && let Some(number) = within.to_mut().get_mut(at..at + length)
+                {
+                    replace(number);
+                }
+                length.max(1)
+            }
+            _ => 1,
+        };
+        at += length;
+    }
+    within
+}
+
+/// Whether a well-formed number is greater, or less, than every double.
+fn is_beyond(number: &[u8]) -> bool {
+    std::str::from_utf8(number)
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .is_some_and(f64::is_infinite)
+}
+
+/// Writes [`BEYOND`] over a number, with its sign, and spaces behind it.
+fn replace(number: &mut [u8]) {
+    let unsigned = match number {
+        [b'-', unsigned @ ..] => unsigned,
+        unsigned => unsigned,
+    };
+    let beyond = BEYOND.iter().chain(std::iter::repeat(&b' '));
+    for (byte, new) in unsigned.iter_mut().zip(beyond) {
+        *byte = *new;
+    }
+}
+
+/// How long the number at the beginning is; 0 where there is none.
+fn number_length(bytes: &[u8]) -> usize {
+    let digits = |from: usize| {
+        let rest = bytes.get(from..).unwrap_or_default();
+        rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let is = |at: usize, bytes_there: &[u8]| {
+        bytes.get(at).is_some_and(|byte| bytes_there.contains(byte))
+    };
+    let from = usize::from(is(0, b"-"));
+    let whole = if is(from, b"0") { 1 } else { digits(from) };
+    if whole == 0 {
+        return 0;
+    }
+    let mut to = from + whole;
+    if is(to, b".") && digits(to + 1) > 0 {
+        to += 1 + digits(to + 1);
+    }
+    if is(to, b"eE") {
+        let sign = usize::from(is(to + 1, b"+-"));
+        let exponent = digits(to + 1 + sign);
+        if exponent > 0 {
+            to += 1 + sign + exponent;
+        }
+    }
+    to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_beyond_the_doubles_is_one() {
+        let long = "9".repeat(400);
+        for number in [
+            "1e309",
+            "-1e400",
+            "1.5E+999",
+            "0.1e99999999999999999999",
+            &long,
+        ] {
+            let text = format!(r#"{{"a":{number},"b":[{number} , "1e999\"1e999"],"c":1.5}}"#);
+            let value = parse(text.as_bytes()).unwrap();
+            assert_eq!(value["a"].as_f64().unwrap().abs(), 1e308, "{number}");
+            assert_eq!(value["a"].as_f64().unwrap() < 0.0, number.starts_with('-'));
+            assert_eq!(value["b"][0], value["a"]);
+            assert_eq!(value["b"][1], "1e999\"1e999");
+            assert_eq!(value["c"], 1.5);
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_not_mended() {
+        for text in [
+            "01e400",
+            "1.e400",
+            ".1e400",
+            "+1e400",
+            "1e400x",
+            "--1e400",
+            "[1e400",
+            "[1e400 1e400]",
+            "1e400 1",
+            "{1e400:1}",
+            "[1e400,]",
+            "1e400e400",
+            "1e+",
+            "\"1e400",
+            "[1e400,NaN]",
+        ] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

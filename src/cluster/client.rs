@@ -1,0 +1,477 @@
+//! How this node tells the others, and asks them: one connection (HTTP/2) and one queue for each. What is to be told
+//! waits in the queue while a request is under way, and goes with the next one; so the more there is, the fewer
+//! requests it takes. Nothing is sent twice: what a node did not take it finds in the store.
+
+mod queue;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use dashmap::DashMap;
+use porchlight_actors::observe::peer::{HandOver, Nudged, PeerMetrics, PeerRoute};
+use porchlight_actors::ports::{LiveAnswer, Nudge, PeerError, Peers};
+use porchlight_core::ownership::NodeName;
+use porchlight_core::timeline::Told;
+use porchlight_schema::ids::{SessionId, Shard};
+use porchlight_schema::limits::{PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX};
+use porchlight_schema::sample::packed::PackedBatch;
+use serde::de::DeserializeOwned;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{Notify, Semaphore};
+
+use super::View;
+use super::secret::{self, Head, Nonce, PeerSecret};
+use super::wire::{self, AskTold, Changes, HandedOver, Live, Nudges, Reply};
+use queue::{Queue, Waiting};
+
+/// A connection that is not there yet.
+const CONNECT: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX / 2);
+/// Between two readings of who acts for what that are asked for because a node could not be told or asked.
+const WONDER: Duration = Duration::from_secs(1);
+/// A connection is asked whether it is alive after this long, and given up after as long again.
+const PING: Duration = Duration::from_secs(2);
+
+/// Why a request did not do what it should.
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    /// No connection, or no answer in time.
+    #[error("no answer")]
+    Http(#[from] reqwest::Error),
+    /// The answer's status is another one.
+    #[error("answered with {0}")]
+    Status(u16),
+    /// Whoever answered does not know the secret.
+    #[error("the answer is not authenticated")]
+    Unauthenticated,
+    /// The answer is too large, or of another format.
+    #[error("the answer is not understood")]
+    Answer,
+}
+
+/// What talks to the other nodes. Implements [`Peers`].
+pub struct PeerClient {
+    inner: Arc<Inner>,
+    runtime: Mutex<Option<Runtime>>,
+}
+
+struct Inner {
+    view: Arc<View>,
+    secret: PeerSecret,
+    http: reqwest::Client,
+    handle: Handle,
+    peers: DashMap<NodeName, Arc<Peer>>,
+    /// When it was last asked who acts for what.
+    wondered_at: Mutex<Option<Instant>>,
+}
+
+/// Another node.
+struct Peer {
+    name: NodeName,
+    queue: Mutex<Queue>,
+    wake: Notify,
+    is_gone: AtomicBool,
+    /// A request is under way.
+    is_busy: AtomicBool,
+    /// Questions that wait for their answers.
+    places: Semaphore,
+}
+
+impl std::fmt::Debug for PeerClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PeerClient")
+            .field("peers", &self.inner.peers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Peer {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue().is_empty() && !self.is_busy.load(Ordering::Acquire)
+    }
+}
+
+impl PeerClient {
+    /// Starts the thread on which the nodes talk.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread, or no client can be made.
+    pub fn start(view: Arc<View>, secret: PeerSecret) -> anyhow::Result<Arc<Self>> {
+        let http = reqwest::Client::builder()
+            .http2_prior_knowledge()
+            .http2_keep_alive_interval(PING)
+            .http2_keep_alive_timeout(PING)
+            .http2_adaptive_window(true)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT)
+            .timeout(Duration::from_millis(PEER_REQUEST_MS_MAX))
+            .build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("porchlight-peers")
+            .enable_all()
+            .build()?;
+        let inner = Arc::new(Inner {
+            view,
+            secret,
+            http,
+            handle: runtime.handle().clone(),
+            peers: DashMap::new(),
+            wondered_at: Mutex::default(),
+        });
+        Ok(Arc::new(Self {
+            inner,
+            runtime: Mutex::new(Some(runtime)),
+        }))
+    }
+
+    /// What this node knows of ownership.
+    #[must_use]
+    pub fn view(&self) -> &Arc<View> {
+        &self.inner.view
+    }
+
+    pub(super) fn secret(&self) -> &PeerSecret {
+        &self.inner.secret
+    }
+
+    /// The runtime on which the nodes talk.
+    pub(super) fn handle(&self) -> &Handle {
+        &self.inner.handle
+    }
+
+    /// Tells the living nodes that this one has given shards away. Never waits.
+    pub fn released(&self) {
+        for node in self.inner.view.living() {
+            if node != *self.inner.view.me() {
+                self.inner.put(node, Queue::hint);
+            }
+        }
+    }
+
+    /// Waits until what is to be told has been sent, or the deadline has come. Whether all went in time.
+    pub async fn flush(&self, within: Duration) -> bool {
+        let emptied = async {
+            while !self.inner.peers.iter().all(|peer| peer.is_idle()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(within, emptied).await.is_ok()
+    }
+}
+
+impl Drop for PeerClient {
+    fn drop(&mut self) {
+        let runtime = self.runtime.get_mut();
+        if let Some(runtime) = runtime.unwrap_or_else(PoisonError::into_inner).take() {
+            // It may be dropped within another runtime, where waiting for the threads is not possible.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[async_trait]
+impl Peers for PeerClient {
+    fn hand_over(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
+        self.inner.hand_over(Waiting {
+            session_id,
+            seq,
+            batch,
+            was_refused: false,
+        });
+    }
+
+    fn nudge(&self, nudge: Nudge) {
+        let shard = match nudge {
+            Nudge::Session(session_id) => session_id.shard(),
+            Nudge::Tenant(tenant) => tenant.organization_id.shard(),
+        };
+        match self.inner.other(shard) {
+            Some(node) => self.inner.put(node, |queue| queue.nudge(nudge)),
+            None => {
+                self.inner.wonder();
+                PeerMetrics::get().on_nudge(Nudged::Lost, 1);
+            }
+        }
+    }
+
+    async fn live(&self, session_id: SessionId) -> Result<LiveAnswer, PeerError> {
+        let asked = self.ask::<Live>(PeerRoute::Live, session_id, wire::encode(&session_id));
+        let (events, changed_at) = asked.await?;
+        Ok(LiveAnswer { events, changed_at })
+    }
+
+    async fn told(
+        &self,
+        session_id: SessionId,
+        number: u32,
+        limit: usize,
+    ) -> Result<Vec<Told>, PeerError> {
+        let question = wire::encode(&AskTold {
+            session_id,
+            number,
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+        });
+        let asked = self.ask::<Changes>(PeerRoute::Told, session_id, question);
+        asked.await.map(wire::told)
+    }
+}
+
+impl PeerClient {
+    /// Asks the node that acts for a session, on the thread on which the nodes talk.
+    async fn ask<T: DeserializeOwned + Send + 'static>(
+        &self,
+        route: PeerRoute,
+        session_id: SessionId,
+        question: Result<Vec<u8>, wire::WireError>,
+    ) -> Result<T, PeerError> {
+        let node = self.inner.other(session_id.shard());
+        let Some(node) = node else {
+            self.inner.wonder();
+            return Err(PeerError::Unreachable);
+        };
+        let peer = self.inner.peer(node);
+        let question = question.map_err(|_| PeerError::Unreachable)?;
+        let inner = Arc::clone(&self.inner);
+        let asking = self.inner.handle.spawn(async move {
+            // More of them would only wait for each other.
+            let Ok(_place) = peer.places.try_acquire() else {
+                return Err(PeerError::Unreachable);
+            };
+            let asked = inner.request::<Reply<T>>(&peer.name, route, question);
+            match asked.await {
+                Ok(Reply::Answer(answer)) => Ok(answer),
+                Ok(Reply::NotOwner) => {
+                    inner.wonder();
+                    Err(PeerError::NotOwner)
+                }
+                Ok(Reply::Unavailable) => Err(PeerError::Unreachable),
+                Err(error) => {
+                    inner.wonder();
+                    tracing::debug!(node = peer.name.0, %error, "a node was asked in vain");
+                    Err(PeerError::Unreachable)
+                }
+            }
+        });
+        asking.await.unwrap_or(Err(PeerError::Unreachable))
+    }
+}
+
+impl Inner {
+    /// Who acts for a shard, if it is another node.
+    fn other(&self, shard: Shard) -> Option<NodeName> {
+        let owner = self.view.owner_of(shard);
+        owner.filter(|owner| owner != self.view.me())
+    }
+
+    fn hand_over(self: &Arc<Self>, waiting: Waiting) {
+        match self.other(waiting.session_id.shard()) {
+            Some(node) => self.put(node, |queue| queue.push(waiting)),
+            None => {
+                self.wonder();
+                PeerMetrics::get().on_hand_over(HandOver::NoOwner, 1);
+            }
+        }
+    }
+
+    /// Something went to nobody, or to the wrong node: has it read who acts for what, unless that was done just now.
+    fn wonder(&self) {
+        let now = Instant::now();
+        let mut wondered_at = self
+            .wondered_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if wondered_at.is_none_or(|at| now.duration_since(at) >= WONDER) {
+            *wondered_at = Some(now);
+            self.view.hint();
+        }
+    }
+
+    fn put(self: &Arc<Self>, node: NodeName, put: impl FnOnce(&mut Queue)) {
+        let peer = self.peer(node);
+        put(&mut peer.queue());
+        peer.wake.notify_one();
+    }
+
+    /// The node of this name; with a new one those are forgotten that are no more.
+    fn peer(self: &Arc<Self>, node: NodeName) -> Arc<Peer> {
+        if let Some(peer) = self.peers.get(&node) {
+            return Arc::clone(&peer);
+        }
+        let living = self.view.living();
+        self.peers.retain(|name, peer| {
+            let stays = *name == node || living.contains(name) || !peer.queue().is_empty();
+            if !stays {
+                peer.is_gone.store(true, Ordering::Release);
+                peer.wake.notify_one();
+            }
+            stays
+        });
+        let entry = self.peers.entry(node.clone()).or_insert_with(|| {
+            let peer = Arc::new(Peer {
+                name: node,
+                queue: Mutex::default(),
+                wake: Notify::new(),
+                is_gone: AtomicBool::new(false),
+                is_busy: AtomicBool::new(false),
+                places: Semaphore::new(PEER_ASKED_MAX),
+            });
+            self.handle
+                .spawn(tell(Arc::downgrade(self), Arc::clone(&peer)));
+            peer
+        });
+        Arc::clone(&entry)
+    }
+
+    /// One request, and its answer. Takes no longer than [`PEER_REQUEST_MS_MAX`].
+    async fn request<T: DeserializeOwned>(
+        &self,
+        node: &NodeName,
+        route: PeerRoute,
+        body: Vec<u8>,
+    ) -> Result<T, RequestError> {
+        let begun = Instant::now();
+        let answered = self.exchange(node, wire::path(route), body).await;
+        PeerMetrics::get().on_request(route, begun.elapsed().as_secs_f64());
+        wire::decode_owned(&answered?).map_err(|_| RequestError::Answer)
+    }
+
+    async fn exchange(
+        &self,
+        node: &NodeName,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, RequestError> {
+        let (mut nonce, digest): (Nonce, _) = (Nonce::default(), secret::digest(&body));
+        crate::world::fill(&mut nonce);
+        let tag = self.secret.request(&Head {
+            node: &node.0,
+            method: "POST",
+            path,
+            nonce: &nonce,
+            digest: &digest,
+        });
+        let sending = self
+            .http
+            .post(format!("http://{}{path}", node.0))
+            .header(wire::NONCE, wire::hex(&nonce))
+            .header(wire::DIGEST, wire::hex(&digest))
+            .header(wire::TAG, wire::hex(&tag))
+            .body(body)
+            .send();
+        let mut response = sending.await?;
+        let status = response.status().as_u16();
+        let tag = response.headers().get(wire::TAG);
+        let tag = tag.and_then(|tag| wire::from_hex(tag.as_bytes()));
+        let mut answer = Vec::new();
+        while let Some(chunk) = response.chunk().await? {
+            if answer.len() + chunk.len() > PEER_BODY_BYTES_MAX {
+                return Err(RequestError::Answer);
+            }
+            answer.extend_from_slice(&chunk);
+        }
+        // Of a refusal only the status is of interest.
+        if status != 200 {
+            return Err(RequestError::Status(status));
+        }
+        let expected = self.secret.answer(&nonce, status, &answer);
+        if tag.is_some_and(|tag| secret::same(&tag, &expected)) {
+            Ok(answer)
+        } else {
+            Err(RequestError::Unauthenticated)
+        }
+    }
+
+    async fn send_batches(self: &Arc<Self>, peer: &Peer, batches: Vec<Waiting>) {
+        let metrics = PeerMetrics::get();
+        let handed_over = batches.iter().map(|waiting| HandedOver {
+            session_id: waiting.session_id,
+            seq: waiting.seq,
+            batch: waiting.batch.as_bytes(),
+        });
+        let Ok(body) = wire::encode(&handed_over.collect::<Vec<_>>()) else {
+            return metrics.on_hand_over(HandOver::Failed, batches.len());
+        };
+        let answered = self.request::<Vec<bool>>(&peer.name, PeerRoute::HandOver, body);
+        let taken = match answered.await {
+            Ok(taken) if taken.len() == batches.len() => taken,
+            Ok(_) => return metrics.on_hand_over(HandOver::Failed, batches.len()),
+            Err(error) => {
+                self.wonder();
+                tracing::debug!(node = peer.name.0, %error, "batches could not be handed over");
+                return metrics.on_hand_over(HandOver::Failed, batches.len());
+            }
+        };
+        for (waiting, taken) in batches.into_iter().zip(taken) {
+            let owner = self.other(waiting.session_id.shard());
+            let has_moved = owner.is_some_and(|owner| owner != peer.name);
+            if taken {
+                metrics.on_hand_over(HandOver::Taken, 1);
+            } else if has_moved && !waiting.was_refused {
+                self.hand_over(Waiting {
+                    was_refused: true,
+                    ..waiting
+                });
+            } else {
+                self.wonder();
+                metrics.on_hand_over(HandOver::Refused, 1);
+            }
+        }
+    }
+
+    async fn send_nudges(&self, peer: &Peer, nudges: &Nudges) {
+        let count = nudges.sessions.len() + nudges.tenants.len();
+        let outcome = match wire::encode(nudges) {
+            Ok(body) => {
+                let told = self.request::<()>(&peer.name, PeerRoute::Nudge, body);
+                match told.await {
+                    Ok(()) => Nudged::Told,
+                    Err(error) => {
+                        tracing::debug!(node = peer.name.0, %error, "a node could not be nudged");
+                        Nudged::Lost
+                    }
+                }
+            }
+            Err(_) => Nudged::Lost,
+        };
+        PeerMetrics::get().on_nudge(outcome, count);
+    }
+}
+
+/// Tells a node what is to be told, until it or the service is no more.
+async fn tell(inner: Weak<Inner>, peer: Arc<Peer>) {
+    loop {
+        peer.wake.notified().await;
+        loop {
+            let Some(inner) = inner.upgrade() else { return };
+            let (batches, nudges) = {
+                let mut queue = peer.queue();
+                peer.is_busy.store(!queue.is_empty(), Ordering::Release);
+                (queue.take_batches(), queue.take_nudges())
+            };
+            if batches.is_empty() && nudges.is_none() {
+                break;
+            }
+            // A session is made known before its batches come.
+            if let Some(nudges) = &nudges {
+                inner.send_nudges(&peer, nudges).await;
+            }
+            if !batches.is_empty() {
+                inner.send_batches(&peer, batches).await;
+            }
+        }
+        if peer.is_gone.load(Ordering::Acquire) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What waits to be told to one node: bounded, and gathered while a request is under way.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use porchlight_actors::observe::peer::{HandOver, Nudged, PeerMetrics};
+use porchlight_actors::ports::Nudge;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    PEER_QUEUE_BATCHES_MAX, PEER_QUEUE_BYTES_MAX, PEER_QUEUE_NUDGES_MAX,
+    PEER_REQUEST_BATCH_BYTES_MAX, PEER_REQUEST_ITEMS_MAX,
+};
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::session::Tenant;
+
+use crate::cluster::wire::Nudges;
+
+/// A batch that waits.
+#[derive(Debug, Clone)]
+pub(super) struct Waiting {
+    pub(super) session_id: SessionId,
+    pub(super) seq: u32,
+    pub(super) batch: PackedBatch,
+    /// Another node was thought to act for the session, and said that it does not.
+    pub(super) was_refused: bool,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        self.batch.as_bytes().len()
+    }
+}
+
+/// What waits for one node.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    batches: VecDeque<Waiting>,
+    bytes: usize,
+    sessions: BTreeSet<SessionId>,
+    tenants: BTreeSet<Tenant>,
+    released: bool,
+}
+
+impl Queue {
+    /// Puts a batch at the end. What there is no room for is counted as lost: its session finds it in the journal.
+    pub(super) fn push(&mut self, waiting: Waiting) {
+        let bytes = waiting.bytes();
+        let has_room = bytes <= PEER_REQUEST_BATCH_BYTES_MAX
+            && self.batches.len() < PEER_QUEUE_BATCHES_MAX
+            && self.bytes + bytes <= PEER_QUEUE_BYTES_MAX;
+        let metrics = PeerMetrics::get();
+        if has_room {
+            self.bytes += bytes;
+            self.batches.push_back(waiting);
+            metrics.waiting.increment(1.0);
+        } else {
+            metrics.on_hand_over(HandOver::Full, 1);
+        }
+    }
+
+    /// Adds a nudge, unless the same one waits.
+    pub(super) fn nudge(&mut self, nudge: Nudge) {
+        if self.sessions.len() + self.tenants.len() >= PEER_QUEUE_NUDGES_MAX {
+            PeerMetrics::get().on_nudge(Nudged::Lost, 1);
+            return;
+        }
+        match nudge {
+            Nudge::Session(session_id) => self.sessions.insert(session_id),
+            Nudge::Tenant(tenant) => self.tenants.insert(tenant),
+        };
+    }
+
+    /// The node is to read who owns what.
+    pub(super) fn hint(&mut self) {
+        self.released = true;
+    }
+
+    /// Takes as many batches as one request has room for, in their order.
+    pub(super) fn take_batches(&mut self) -> Vec<Waiting> {
+        let (mut count, mut bytes) = (0, 0);
+        for waiting in self.batches.iter().take(PEER_REQUEST_ITEMS_MAX) {
+            if count > 0 && bytes + waiting.bytes() > PEER_REQUEST_BATCH_BYTES_MAX {
+                break;
+            }
+            count += 1;
+            bytes += waiting.bytes();
+        }
+        self.bytes -= bytes;
+        PeerMetrics::get().waiting.decrement(count as f64);
+        self.batches.drain(..count).collect()
+    }
+
+    /// Takes as many nudges as one request has room for; none: nothing waits.
+    pub(super) fn take_nudges(&mut self) -> Option<Nudges> {
+        let nudges = Nudges {
+            sessions: take_some(&mut self.sessions),
+            tenants: take_some(&mut self.tenants),
+            released: std::mem::take(&mut self.released),
+        };
+        (nudges != Nudges::default()).then_some(nudges)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+            && self.sessions.is_empty()
+            && self.tenants.is_empty()
+            && !self.released
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        PeerMetrics::get()
+            .waiting
+            .decrement(self.batches.len() as f64);
+    }
+}
+
+fn take_some<T: Ord>(set: &mut BTreeSet<T>) -> Vec<T> {
+    let count = set.len().min(PEER_REQUEST_ITEMS_MAX);
+    let first = std::iter::from_fn(|| set.pop_first());
+    first.take(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::sample::packed::BatchBuilder;
+    use porchlight_schema::session::Env;
+    use porchlight_schema::time::TimestampMs;
+
+    use super::*;
+
+    fn waiting(seq: u32, bytes: usize) -> Waiting {
+        let mut packed = BatchBuilder::default().pack().as_bytes().to_vec();
+        packed.resize(bytes.max(packed.len()), 0);
+        Waiting {
+            session_id: SessionId::new(TimestampMs(1), 1),
+            seq,
+            batch: PackedBatch::from_bytes(Arc::from(packed)).unwrap(),
+            was_refused: false,
+        }
+    }
+
+    fn seqs(batches: &[Waiting]) -> Vec<u32> {
+        batches.iter().map(|waiting| waiting.seq).collect()
+    }
+
+    #[test]
+    fn a_request_takes_what_came_first_and_no_more_than_it_may() {
+        let mut queue = Queue::default();
+        for seq in 0..PEER_REQUEST_ITEMS_MAX as u32 + 3 {
+            queue.push(waiting(seq, 0));
+        }
+        let first = queue.take_batches();
+        assert_eq!(first.len(), PEER_REQUEST_ITEMS_MAX);
+        assert_eq!(first[0].seq, 0);
+        let count = PEER_REQUEST_ITEMS_MAX as u32;
+        assert_eq!(seqs(&queue.take_batches()), [count, count + 1, count + 2]);
+        assert!(queue.is_empty());
+        for seq in 0..3 {
+            queue.push(waiting(seq, PEER_REQUEST_BATCH_BYTES_MAX / 2));
+        }
+        assert_eq!(seqs(&queue.take_batches()), [0, 1]);
+        assert_eq!(seqs(&queue.take_batches()), [2]);
+        assert_eq!(seqs(&queue.take_batches()), [0; 0]);
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_left_out() {
+        let mut queue = Queue::default();
+        queue.push(waiting(0, PEER_REQUEST_BATCH_BYTES_MAX + 1));
+        assert!(queue.is_empty(), "too large for any request");
+        let each = PEER_REQUEST_BATCH_BYTES_MAX;
+        let room = PEER_QUEUE_BYTES_MAX / each;
+        for seq in 0..room as u32 + 5 {
+            queue.push(waiting(seq, each));
+        }
+        assert_eq!(queue.batches.len(), room);
+        while !queue.take_batches().is_empty() {}
+        assert_eq!(queue.bytes, 0);
+        for seq in 0..PEER_QUEUE_BATCHES_MAX as u32 + 5 {
+            queue.push(waiting(seq, 0));
+        }
+        assert_eq!(queue.batches.len(), PEER_QUEUE_BATCHES_MAX);
+    }
+
+    #[test]
+    fn the_same_nudge_waits_once() {
+        let mut queue = Queue::default();
+        let session_id = SessionId::new(TimestampMs(1), 1);
+        let tenant = Tenant {
+            organization_id: OrganizationId::new(TimestampMs(1), 2),
+            env: Env::Sandbox,
+        };
+        for _ in 0..3 {
+            queue.nudge(Nudge::Session(session_id));
+            queue.nudge(Nudge::Tenant(tenant));
+        }
+        queue.hint();
+        let nudges = Nudges {
+            sessions: vec![session_id],
+            tenants: vec![tenant],
+            released: true,
+        };
+        assert_eq!(queue.take_nudges(), Some(nudges));
+        assert_eq!(queue.take_nudges(), None);
+    }
+}

@@ -1,0 +1,197 @@
+//! The secret that all nodes of a cluster share, and what is made with it: a request is answered only if it was made by
+//! who knows the secret, for this very node; an answer is believed only if it was made so, for this very request.
+//!
+//! The bodies are not encrypted. Between machines that others can listen to, nodes talk over a network of their own.
+
+use std::path::Path;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// Bytes of the secret, white space around it not counted: 32 characters of hex have 128 bits.
+const SECRET_BYTES_MIN: usize = 32;
+/// What the messages that are authenticated begin with, so that a tag for one purpose is none for another.
+const REQUEST: &[u8] = b"porchlight peer request 1";
+const ANSWER: &[u8] = b"porchlight peer answer 1";
+
+/// Random bytes, of which each request has its own.
+pub(super) type Nonce = [u8; 16];
+/// What only who knows the secret can make.
+pub(super) type Tag = [u8; 32];
+
+/// Why there is no secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file can't be read.
+    #[error("cluster.secret_file can't be read")]
+    File(#[from] std::io::Error),
+    /// It is too short to be one.
+    #[error("cluster.secret_file holds fewer than {SECRET_BYTES_MIN} characters")]
+    Short,
+}
+
+/// The secret.
+#[derive(Clone)]
+pub struct PeerSecret {
+    mac: Hmac<Sha256>,
+}
+
+impl std::fmt::Debug for PeerSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PeerSecret").finish_non_exhaustive()
+    }
+}
+
+/// A request, as far as it is authenticated before its body is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head<'a> {
+    /// The name of the node that it is for.
+    pub(super) node: &'a str,
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    pub(super) nonce: &'a Nonce,
+    /// SHA-256 of the body.
+    pub(super) digest: &'a [u8; 32],
+}
+
+/// SHA-256 of a body.
+pub(super) fn digest(body: &[u8]) -> [u8; 32] {
+    Sha256::digest(body).into()
+}
+
+impl PeerSecret {
+    /// The secret of these bytes, without the white space around them.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretError::Short`].
+    pub fn new(bytes: &[u8]) -> Result<Self, SecretError> {
+        let bytes = bytes.trim_ascii();
+        if bytes.len() < SECRET_BYTES_MIN {
+            return Err(SecretError::Short);
+        }
+        // HMAC takes keys of any length.
+        let mac = Hmac::new_from_slice(bytes).map_err(|_| SecretError::Short)?;
+        Ok(Self { mac })
+    }
+
+    /// The secret that a file holds.
+    ///
+    /// # Errors
+    ///
+    /// See [`SecretError`].
+    pub fn read(file: &Path) -> Result<Self, SecretError> {
+        let bytes = Zeroizing::new(std::fs::read(file)?);
+        Self::new(&bytes)
+    }
+
+    pub(super) fn request(&self, head: &Head<'_>) -> Tag {
+        let Head {
+            node,
+            method,
+            path,
+            nonce,
+            digest,
+        } = *head;
+        self.tag(&[
+            REQUEST,
+            node.as_bytes(),
+            method.as_bytes(),
+            path.as_bytes(),
+            nonce,
+            digest,
+        ])
+    }
+
+    pub(super) fn answer(&self, nonce: &Nonce, status: u16, body: &[u8]) -> Tag {
+        self.tag(&[ANSWER, nonce, &status.to_be_bytes(), body])
+    }
+
+    /// Each part with its length before it, so that no two lists of parts make the same message.
+    fn tag(&self, parts: &[&[u8]]) -> Tag {
+        let mut mac = self.mac.clone();
+        for part in parts {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
+    }
+}
+
+/// Compares in a time that does not tell where they differ.
+pub(super) fn same(a: &Tag, b: &Tag) -> bool {
+    a.ct_eq(b).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> PeerSecret {
+        PeerSecret::new(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_tag_is_of_one_secret_node_path_request_and_body() {
+        let (nonce, body) = ([1; 16], digest(b"body"));
+        let head = Head {
+            node: "a:1",
+            method: "POST",
+            path: "/peer/v1/live",
+            nonce: &nonce,
+            digest: &body,
+        };
+        let ours = secret("0123456789abcdef0123456789abcdef");
+        let tag = ours.request(&head);
+        assert!(same(&tag, &ours.request(&head)));
+        let with_line_end = secret("0123456789abcdef0123456789abcdef\n");
+        assert!(same(&tag, &with_line_end.request(&head)));
+        let other = secret("0123456789abcdef0123456789abcdeF");
+        assert!(!same(&tag, &other.request(&head)));
+        let (other_nonce, other_body) = ([2; 16], digest(b"Body"));
+        for changed in [
+            Head {
+                node: "b:1",
+                ..head
+            },
+            Head {
+                method: "GET",
+                ..head
+            },
+            Head {
+                path: "/peer/v1/told",
+                ..head
+            },
+            // The same letters, cut elsewhere.
+            Head {
+                node: "a:1P",
+                method: "OST",
+                ..head
+            },
+            Head {
+                nonce: &other_nonce,
+                ..head
+            },
+            Head {
+                digest: &other_body,
+                ..head
+            },
+        ] {
+            assert!(!same(&tag, &ours.request(&changed)), "{changed:?}");
+        }
+        let answer = ours.answer(&nonce, 200, b"body");
+        assert!(!same(&answer, &ours.answer(&other_nonce, 200, b"body")));
+        assert!(!same(&answer, &ours.answer(&nonce, 401, b"body")));
+        assert!(!same(&answer, &ours.answer(&nonce, 200, b"bod")));
+    }
+
+    #[test]
+    fn a_secret_that_can_be_guessed_is_none() {
+        assert!(matches!(
+            PeerSecret::new(b"  0123456789abcdef0123456789abcde  \n"),
+            Err(SecretError::Short)
+        ));
+    }
+}

@@ -1,0 +1,350 @@
+//! What the other nodes ask of this one: HTTP/2 at `cluster.listen`. Whoever does not know the secret is answered 401
+//! before a byte of his body is read.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use porchlight_actors::observe::peer::{PeerAnswer, PeerMetrics, PeerRoute};
+use porchlight_actors::ports::{LiveAnswer, PeerError};
+use porchlight_actors::service::Service;
+use porchlight_actors::webhook::Webhooks;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    EVENTS_PIECE_MESSAGES_MAX, PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX,
+};
+use porchlight_schema::sample::packed::PackedBatch;
+use serde::Serialize;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::client::PeerClient;
+use super::secret::{self, Head, Nonce, Tag};
+use super::wire::{self, AskTold, HandedOver, Nudges, Reply, WireError};
+
+/// Connections at once: other nodes, and those of their former lives that have not been noticed to be gone.
+const CONNECTIONS_MAX: usize = 256;
+/// Requests of one connection at once: its questions, and what it tells.
+const STREAMS_MAX: u32 = PEER_ASKED_MAX as u32 + 16;
+/// Bytes of one request, and of all of a connection, that are taken before they are read.
+const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// Bytes of the head of a request.
+const HEAD_BYTES_MAX: u32 = 4 * 1024;
+/// Pause after a connection could not be accepted, for want of file descriptors mostly.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A connection on which nothing comes for this long is closed: longer than the other side keeps an idle one.
+const IDLE: Duration = Duration::from_secs(300);
+/// One request, from its first byte to its answer.
+const REQUEST: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX);
+
+/// The listener for the other nodes, while it listens.
+#[derive(Debug)]
+pub struct PeerServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: watch::Sender<bool>,
+}
+
+/// What requests are answered from.
+struct State {
+    client: Arc<PeerClient>,
+    service: Service,
+    webhooks: Webhooks,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    Unauthorized,
+    NotFound,
+    TooLarge,
+    Invalid,
+}
+
+impl From<WireError> for Refusal {
+    fn from(_: WireError) -> Self {
+        Self::Invalid
+    }
+}
+
+impl Refusal {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Invalid => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    fn answer(self) -> PeerAnswer {
+        match self {
+            Self::Unauthorized => PeerAnswer::Unauthorized,
+            Self::NotFound | Self::TooLarge | Self::Invalid => PeerAnswer::Invalid,
+        }
+    }
+}
+
+impl PeerServer {
+    /// Listens at `address` (`host:port`) on the thread on which the nodes talk, until it is stopped or dropped.
+    ///
+    /// # Errors
+    ///
+    /// The address can't be bound.
+    pub async fn start(
+        address: &str,
+        client: Arc<PeerClient>,
+        service: Service,
+        webhooks: Webhooks,
+    ) -> anyhow::Result<Self> {
+        let handle = client.handle().clone();
+        let wanted = address.to_owned();
+        // On that runtime, which is to watch it.
+        let bound = handle.spawn(async move { TcpListener::bind(wanted).await });
+        let listener = bound
+            .await?
+            .with_context(|| format!("cluster.listen: {address} can't be bound"))?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let state = Arc::new(State {
+            client,
+            service,
+            webhooks,
+        });
+        handle.spawn(listen(listener, state, stopped));
+        Ok(Self { address, stop })
+    }
+
+    /// Takes no further requests.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+async fn listen(listener: TcpListener, state: Arc<State>, mut stopped: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // Its tasks end with it.
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            // Stopped, or dropped.
+            _ = stopped.changed() => return,
+            Some(_ended) = connections.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((socket, _)) = accepted else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            continue;
+        };
+        let state = Arc::clone(&state);
+        connections.spawn(async move {
+            let _place = place;
+            if let Err(error) = connection(socket, &state).await {
+                tracing::debug!(%error, "a node's connection ended");
+            }
+        });
+    }
+}
+
+async fn connection(socket: TcpStream, state: &Arc<State>) -> anyhow::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut builder = h2::server::Builder::new();
+    builder
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_header_list_size(HEAD_BYTES_MAX);
+    let mut connection = timeout(REQUEST, builder.handshake::<_, Bytes>(socket)).await??;
+    // Requests end with their connection: nobody is left to be answered.
+    let mut requests = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = timeout(IDLE, connection.accept()) => accepted,
+            Some(_ended) = requests.join_next() => continue,
+        };
+        let Ok(Some(accepted)) = accepted else {
+            return Ok(());
+        };
+        let (request, respond) = accepted?;
+        requests.spawn(take(request, respond, Arc::clone(state)));
+    }
+}
+
+async fn take(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, state: Arc<State>) {
+    if timeout(REQUEST, state.take(request, &mut respond))
+        .await
+        .is_err()
+    {
+        respond.send_reset(Reason::CANCEL);
+    }
+}
+
+fn bytes_of<const N: usize>(headers: &HeaderMap, name: &str) -> Option<[u8; N]> {
+    wire::from_hex(headers.get(name)?.as_bytes())
+}
+
+impl State {
+    async fn take(&self, request: Request<RecvStream>, respond: &mut SendResponse<Bytes>) {
+        let (head, body) = request.into_parts();
+        let nonce = bytes_of(&head.headers, wire::NONCE).unwrap_or_default();
+        let answered = match self.admit(&head, &nonce) {
+            Ok((route, digest)) => match read(body, &digest).await {
+                Ok(body) => self.answer(route, &body).await,
+                Err(refusal) => Err(refusal),
+            },
+            Err(refusal) => Err(refusal),
+        };
+        let (status, body) = match answered {
+            Ok(body) => {
+                PeerMetrics::get().on_answer(PeerAnswer::Ok);
+                (StatusCode::OK, body)
+            }
+            Err(refusal) => {
+                PeerMetrics::get().on_answer(refusal.answer());
+                tracing::debug!(
+                    path = head.uri.path(),
+                    ?refusal,
+                    "a node's request was refused"
+                );
+                (refusal.status(), Vec::new())
+            }
+        };
+        let mut response = Response::builder().status(status);
+        if status == StatusCode::OK {
+            let tag = self.client.secret().answer(&nonce, status.as_u16(), &body);
+            response = response.header(wire::TAG, wire::hex(&tag));
+        }
+        // Where the connection is gone nobody waits for the answer.
+        let sent = response
+            .body(())
+            .ok()
+            .and_then(|response| respond.send_response(response, body.is_empty()).ok());
+        if let Some(mut stream) = sent
+            && !body.is_empty()
+        {
+            let _sent = stream.send_data(body.into(), true);
+        }
+    }
+
+    /// What is wanted, and the digest of the body to come; of who knows the secret.
+    fn admit(
+        &self,
+        head: &http::request::Parts,
+        nonce: &Nonce,
+    ) -> Result<(PeerRoute, [u8; 32]), Refusal> {
+        let given: Tag = bytes_of(&head.headers, wire::TAG).ok_or(Refusal::Unauthorized)?;
+        let digest = bytes_of(&head.headers, wire::DIGEST).ok_or(Refusal::Unauthorized)?;
+        let expected = self.client.secret().request(&Head {
+            node: &self.client.view().me().0,
+            method: head.method.as_str(),
+            path: head.uri.path(),
+            nonce,
+            digest: &digest,
+        });
+        if !secret::same(&given, &expected) {
+            return Err(Refusal::Unauthorized);
+        }
+        let is_asked = |route: &&PeerRoute| {
+            head.method == Method::POST && wire::path(**route) == head.uri.path()
+        };
+        let route = PeerRoute::ALL.iter().find(is_asked);
+        Ok((*route.ok_or(Refusal::NotFound)?, digest))
+    }
+
+    async fn answer(&self, route: PeerRoute, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let answer = match route {
+            PeerRoute::HandOver => wire::encode(&self.take_over(wire::decode(body)?)),
+            PeerRoute::Nudge => {
+                self.nudge(wire::decode_owned(body)?);
+                wire::encode(&())
+            }
+            PeerRoute::Live => {
+                let session_id: SessionId = wire::decode_owned(body)?;
+                let live = self.service.live(session_id).await;
+                let live = live.map(|LiveAnswer { events, changed_at }| (events, changed_at));
+                encode_reply(live)
+            }
+            PeerRoute::Told => {
+                let AskTold {
+                    session_id,
+                    number,
+                    limit,
+                } = wire::decode_owned(body)?;
+                let limit = (limit as usize).min(EVENTS_PIECE_MESSAGES_MAX);
+                let told = self.service.told(session_id, number, limit).await;
+                encode_reply(told.map(wire::changes))
+            }
+        };
+        Ok(answer?)
+    }
+
+    /// Of each batch, whether this node acts for its session.
+    fn take_over(&self, batches: Vec<HandedOver<'_>>) -> Vec<bool> {
+        let one = |handed_over: HandedOver<'_>| {
+            let HandedOver {
+                session_id,
+                seq,
+                batch,
+            } = handed_over;
+            // One that can't be read is left to the journal.
+            PackedBatch::from_bytes(Arc::from(batch))
+                .is_ok_and(|batch| self.service.take_over(session_id, seq, batch))
+        };
+        batches.into_iter().map(one).collect()
+    }
+
+    fn nudge(&self, nudges: Nudges) {
+        let Nudges {
+            sessions,
+            tenants,
+            released,
+        } = nudges;
+        for session_id in sessions {
+            self.service.look_at(session_id);
+        }
+        for tenant in tenants {
+            self.webhooks.look_at(tenant);
+        }
+        if released {
+            self.client.view().hint();
+        }
+    }
+}
+
+fn encode_reply<T: Serialize>(answered: Result<T, PeerError>) -> Result<Vec<u8>, WireError> {
+    wire::encode(&match answered {
+        Ok(answer) => Reply::Answer(answer),
+        Err(PeerError::NotOwner) => Reply::NotOwner,
+        Err(PeerError::Unreachable) => Reply::Unavailable,
+    })
+}
+
+/// Reads a body, which must be the one that was announced.
+async fn read(mut body: RecvStream, digest: &[u8; 32]) -> Result<Vec<u8>, Refusal> {
+    let mut read = Vec::new();
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk.map_err(|_| Refusal::Invalid)?;
+        if read.len() + chunk.len() > PEER_BODY_BYTES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        read.extend_from_slice(&chunk);
+        // Where the stream is gone the next chunk tells.
+        let _released = body.flow_control().release_capacity(chunk.len());
+    }
+    if secret::same(&secret::digest(&read), digest) {
+        Ok(read)
+    } else {
+        Err(Refusal::Unauthorized)
+    }
+}

@@ -1,0 +1,242 @@
+//! What nodes say to each other: one byte for the format, then postcard, as in the store.
+
+use porchlight_actors::observe::peer::PeerRoute;
+use porchlight_core::timeline::Told;
+use porchlight_schema::event::Event;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// The format. A node that speaks another one is answered as one that can't be understood: what it wanted to hand over
+/// is found in the journal.
+const FORMAT: u8 = 1;
+
+/// Header: random bytes in hex, of which each request has its own.
+pub(super) const NONCE: &str = "porchlight-nonce";
+/// Header: SHA-256 of the body, in hex.
+pub(super) const DIGEST: &str = "porchlight-digest";
+/// Header, of request and answer: the proof that who sent it knows the secret, in hex.
+pub(super) const TAG: &str = "porchlight-tag";
+
+/// The path at which a node takes this.
+pub(super) const fn path(route: PeerRoute) -> &'static str {
+    match route {
+        PeerRoute::HandOver => "/peer/v1/hand-over",
+        PeerRoute::Nudge => "/peer/v1/nudge",
+        PeerRoute::Live => "/peer/v1/live",
+        PeerRoute::Told => "/peer/v1/told",
+    }
+}
+
+/// The message is not of this format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a message of this format")]
+pub(super) struct WireError;
+
+/// A batch that is durable, for the node that acts for its session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct HandedOver<'a> {
+    pub(super) session_id: SessionId,
+    pub(super) seq: u32,
+    /// The packed batch.
+    #[serde(borrow, serialize_with = "as_bytes")]
+    pub(super) batch: &'a [u8],
+}
+
+fn as_bytes<S: Serializer>(bytes: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(bytes)
+}
+
+/// What the other node is to look at. Answered with nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Nudges {
+    pub(super) sessions: Vec<SessionId>,
+    pub(super) tenants: Vec<Tenant>,
+    /// The sender has given shards away: who should have them reads the owners.
+    pub(super) released: bool,
+}
+
+/// What is asked about a live session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AskTold {
+    pub(super) session_id: SessionId,
+    pub(super) number: u32,
+    pub(super) limit: u32,
+}
+
+/// What a node answers that was asked about a live session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Reply<T> {
+    Answer(T),
+    /// It does not act for the session.
+    NotOwner,
+    /// It does, and can't say now.
+    Unavailable,
+}
+
+/// The events so far, and when they last changed.
+pub(super) type Live = (Vec<Event>, Option<TimestampMs>);
+/// Changes: number, place, event.
+pub(super) type Changes = Vec<(u32, u32, Event)>;
+
+pub(super) fn changes(told: Vec<Told>) -> Changes {
+    let change = |told: Told| (told.number, told.place, told.event);
+    told.into_iter().map(change).collect()
+}
+
+pub(super) fn told(changes: Changes) -> Vec<Told> {
+    let told = |(number, place, event)| Told {
+        number,
+        place,
+        event,
+    };
+    changes.into_iter().map(told).collect()
+}
+
+pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
+    postcard::to_extend(message, vec![FORMAT]).map_err(|_| WireError)
+}
+
+/// Borrows from `bytes` what can be borrowed. What follows the message is an error.
+pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, WireError> {
+    let Some((&FORMAT, rest)) = bytes.split_first() else {
+        return Err(WireError);
+    };
+    match postcard::take_from_bytes(rest) {
+        Ok((message, [])) => Ok(message),
+        _ => Err(WireError),
+    }
+}
+
+/// The same for what borrows nothing.
+pub(super) fn decode_owned<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
+    decode(bytes)
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a String can't fail.
+        let _written = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The bytes that a text in hex stands for; none where it is not one of just so many.
+pub(super) fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let mut bytes = [0; N];
+    if text.len() != 2 * N {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        let &[high, low] = pair else { return None };
+        *byte = digit(high)? << 4 | digit(low)?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::session::Env;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn event(t_start_ms: u32, metadata: Metadata) -> Event {
+        Event {
+            event_type: EventType::Stairs,
+            t_start_ms,
+            t_end_ms: t_start_ms.is_multiple_of(2).then_some(t_start_ms + 1),
+            confidence: Confidence::from_probability(0.5),
+            metadata,
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let session_id = SessionId::new(TimestampMs(5), 7);
+        let batches = vec![
+            HandedOver {
+                session_id,
+                seq: 3,
+                batch: b"abc",
+            },
+            HandedOver {
+                session_id,
+                seq: u32::MAX,
+                batch: &[],
+            },
+        ];
+        let bytes = encode(&batches).unwrap();
+        assert_eq!(decode::<Vec<HandedOver<'_>>>(&bytes), Ok(batches));
+        let tenant = Tenant {
+            organization_id: OrganizationId::new(TimestampMs(1), 2),
+            env: Env::Production,
+        };
+        let nudges = Nudges {
+            sessions: vec![session_id],
+            tenants: vec![tenant],
+            released: true,
+        };
+        assert_eq!(decode_owned(&encode(&nudges).unwrap()), Ok(nudges));
+        let climb = Metadata::Climb {
+            floors: Some(3),
+            direction: Direction::Down,
+            height_cm: None,
+        };
+        for metadata in [Metadata::None, climb, Metadata::Gate { wait_sec: 9 }] {
+            let reply = Reply::Answer((vec![event(4, metadata)], Some(TimestampMs(9))));
+            assert_eq!(
+                decode_owned::<Reply<Live>>(&encode(&reply).unwrap()),
+                Ok(reply)
+            );
+            let all = vec![Told {
+                number: 1,
+                place: 0,
+                event: event(5, metadata),
+            }];
+            let reply = Reply::Answer(changes(all.clone()));
+            let Ok(Reply::Answer(read)) = decode_owned(&encode(&reply).unwrap()) else {
+                panic!("not understood");
+            };
+            assert_eq!(told(read), all);
+        }
+    }
+
+    #[test]
+    fn another_format_and_a_longer_message_are_refused() {
+        let mut bytes = encode(&Reply::<()>::NotOwner).unwrap();
+        assert_eq!(decode_owned::<Reply<()>>(&bytes), Ok(Reply::NotOwner));
+        bytes.push(0);
+        assert_eq!(decode_owned::<Reply<()>>(&bytes), Err(WireError));
+        bytes.pop();
+        bytes[0] = FORMAT + 1;
+        assert_eq!(decode_owned::<Reply<()>>(&bytes), Err(WireError));
+        assert_eq!(decode_owned::<Reply<()>>(&[]), Err(WireError));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut bytes = bytes;
+            bytes.insert(0, FORMAT);
+            let _read = decode::<Vec<HandedOver<'_>>>(&bytes);
+            let _read = decode_owned::<Nudges>(&bytes);
+            let _read = decode_owned::<AskTold>(&bytes);
+            let _read = decode_owned::<Reply<Live>>(&bytes);
+            let _read = decode_owned::<Reply<Changes>>(&bytes);
+        }
+
+        #[test]
+        fn hex_is_read_as_it_was_written(bytes in any::<[u8; 16]>()) {
+            prop_assert_eq!(from_hex::<16>(hex(&bytes).as_bytes()), Some(bytes));
+            prop_assert_eq!(from_hex::<15>(hex(&bytes).as_bytes()), None);
+        }
+    }
+}

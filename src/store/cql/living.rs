@@ -1,0 +1,179 @@
+//! Which sessions live, and which have an insight that may be behind: what an owner of shards takes up.
+
+use std::sync::Arc;
+
+use futures_util::future::try_join;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use porchlight_actors::ports::{Clock, SessionRow, StoreResult};
+use porchlight_schema::ids::{SessionId, Shard, ShardSet};
+use porchlight_schema::limits::END_SETTLES_MS;
+use porchlight_schema::session::SessionEnd;
+
+use super::Inner;
+use super::db::id_bytes;
+use super::slots::{AT_ONCE, DAY_MS, Owner, Way, slot_of};
+use crate::world::SystemClock;
+
+/// Where a session lies among those that live, or are behind.
+pub(super) fn shard_and_day(session_id: SessionId) -> (i16, i64) {
+    let day = slot_of(session_id.made_at(), DAY_MS);
+    (i16::from(session_id.shard().0), day)
+}
+
+impl Inner {
+    /// Sessions of these shards, in order of id, after `after`, at most `limit`, that one of the two tables by day and
+    /// shard has.
+    pub(super) async fn by_day_and_shard(
+        &self,
+        lives: bool,
+        of: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>> {
+        let statements = &self.db.statements;
+        let (days, statement) = if lives {
+            (Owner::LiveDays, &statements.live_after)
+        } else {
+            (Owner::BehindDays, &statements.behind_after)
+        };
+        let from = after.map_or(i64::MIN, |after| slot_of(after.made_at(), DAY_MS));
+        let after = after.map_or_else(Vec::new, |after| after.to_bytes().to_vec());
+        let mut found = Vec::new();
+        for day in self.slots(days, from, i64::MAX, Way::Up).await? {
+            let shards = if lives {
+                Owner::LiveShards(day)
+            } else {
+                Owner::BehindShards(day)
+            };
+            let shards = self.slots(shards, 0, i64::from(u8::MAX), Way::Up).await?;
+            let shards = shards
+                .into_iter()
+                .filter_map(|shard| u8::try_from(shard).ok());
+            let shards = shards.filter(|&shard| of.contains(Shard(shard)));
+            let reading = shards.map(|shard| {
+                let values = (i16::from(shard), day, after.as_slice());
+                self.db.rows::<(Vec<u8>,)>(statement, values, limit)
+            });
+            let reading: Vec<_> = reading.collect();
+            let rows: Vec<_> = stream::iter(reading)
+                .buffer_unordered(AT_ONCE)
+                .try_collect()
+                .await?;
+            let ids = rows
+                .into_iter()
+                .flatten()
+                .map(|(id,)| id_bytes("sessions", &id));
+            let mut ids: Vec<_> = ids.collect::<StoreResult<_>>()?;
+            ids.sort_unstable();
+            ids.dedup();
+            found.extend(ids.into_iter().map(SessionId::from_bytes));
+            if found.len() >= limit {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// Sessions that record. What a former process left half done is finished here: an end that was decided, and a
+    /// first message that nobody was told of.
+    pub(super) async fn live(
+        self: Arc<Self>,
+        shards: ShardSet,
+        mut after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionRow>> {
+        let mut live = Vec::new();
+        while live.len() < limit {
+            let wanted = limit - live.len();
+            let ids = self.by_day_and_shard(true, shards, after, wanted).await?;
+            let whole = ids.len() < wanted;
+            after = ids.last().copied().or(after);
+            let looking = ids.into_iter().map(|id| self.look_at_live(id));
+            let looking: Vec<_> = looking.collect();
+            let rows: Vec<_> = stream::iter(looking)
+                .buffered(AT_ONCE)
+                .try_collect()
+                .await?;
+            live.extend(rows.into_iter().flatten());
+            if whole {
+                break;
+            }
+        }
+        Ok(live)
+    }
+
+    async fn look_at_live(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+        let (record, state) = try_join(self.record(session_id), self.state(session_id)).await?;
+        let Some(record) = record else {
+            return Ok(None);
+        };
+        if let Some(state) = state.filter(|state| state.end.is_some()) {
+            self.finish_end(session_id, &state).await?;
+            return Ok(None);
+        }
+        if record.first.is_some()
+            && let Some((head, _)) = self.message_at(session_id, 0).await?
+        {
+            self.queue(&head).await?;
+        }
+        Ok(Some(SessionRow {
+            start: record.start,
+            end: None,
+        }))
+    }
+
+    /// The marked sessions; a mark whose insight covers all there is, is taken away.
+    pub(super) async fn behind(
+        self: Arc<Self>,
+        shards: ShardSet,
+        mut after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<SessionId>> {
+        let mut behind = Vec::new();
+        while behind.len() < limit {
+            let wanted = limit - behind.len();
+            let ids = self.by_day_and_shard(false, shards, after, wanted).await?;
+            let whole = ids.len() < wanted;
+            after = ids.last().copied().or(after);
+            let looking = ids.into_iter().map(|id| self.is_behind(id));
+            let looking: Vec<_> = looking.collect();
+            let ids: Vec<_> = stream::iter(looking)
+                .buffered(AT_ONCE)
+                .try_collect()
+                .await?;
+            behind.extend(ids.into_iter().flatten());
+            if whole {
+                break;
+            }
+        }
+        Ok(behind)
+    }
+
+    /// Whether another node may take a batch without knowing that the session has ended, and so without marking it. Then
+    /// the marks stay: what made the session end leads to one more look when that is over.
+    pub(super) fn may_be_joined_by_late(&self, end: Option<SessionEnd>) -> bool {
+        self.ownership.is_shared()
+            && end.is_some_and(|end| {
+                let age_ms = SystemClock.now().since_ms(end.completed_at);
+                age_ms < END_SETTLES_MS as i64
+            })
+    }
+
+    async fn is_behind(&self, session_id: SessionId) -> StoreResult<Option<SessionId>> {
+        let Some(state) = self.state(session_id).await? else {
+            return Ok(None);
+        };
+        if state.end.is_none() {
+            return Ok(None);
+        }
+        self.relay(&state.pending).await?;
+        let covered = state.insight.map(|official| official.covered);
+        let cleared = match covered {
+            Some(_) if self.may_be_joined_by_late(state.end) => false,
+            Some(covered) => self.clear_behind(session_id, covered).await?,
+            None => false,
+        };
+        Ok((!cleared).then_some(session_id))
+    }
+}

@@ -1,0 +1,199 @@
+//! The tables of nodes and of shards' owners: what the machine of ownership asks for, as lightweight transactions, and
+//! how the rows read.
+
+use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_core::ownership::{
+    Change, Incarnation, Member, MemberRow, NodeName, Outcome, OwnerRow, Standing,
+};
+use porchlight_schema::ids::Shard;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::prepared::PreparedStatement;
+
+use super::db::Lwt;
+use super::{CqlStore, Inner};
+
+/// The partition of the nodes.
+const CLUSTER: &str = "porchlight";
+
+fn cell(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn standing_cell(standing: Standing) -> i8 {
+    match standing {
+        Standing::Up => 0,
+        Standing::Leaving => 1,
+        Standing::Gone => 2,
+    }
+}
+
+type MemberCells = (String, Option<i64>, Option<i64>, Option<i8>);
+type OwnerCells = (i16, Option<i64>, Option<String>, Option<i64>);
+
+fn member_row((node, incarnation, beat, standing): MemberCells) -> Option<MemberRow> {
+    Some(MemberRow {
+        member: Member {
+            node: NodeName(node),
+            incarnation: Incarnation(incarnation?.unsigned_abs()),
+        },
+        beat: beat?.unsigned_abs(),
+        standing: match standing? {
+            0 => Standing::Up,
+            1 => Standing::Leaving,
+            _ => Standing::Gone,
+        },
+    })
+}
+
+fn owner_row((shard, generation, node, incarnation): OwnerCells) -> Option<OwnerRow> {
+    let holder =
+        node.filter(|node| !node.is_empty())
+            .zip(incarnation)
+            .map(|(node, incarnation)| Member {
+                node: NodeName(node),
+                incarnation: Incarnation(incarnation.unsigned_abs()),
+            });
+    Some(OwnerRow {
+        shard: Shard(u8::try_from(shard).ok()?),
+        generation: generation?.unsigned_abs(),
+        holder,
+    })
+}
+
+impl Inner {
+    async fn transact(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Outcome {
+        match self.db.lightweight(statement, values).await {
+            Ok(Lwt::Applied) => Outcome::Applied,
+            Ok(Lwt::Refused) => Outcome::Refused,
+            // Whatever the reason, a serial read is on the safe side.
+            Ok(Lwt::InDoubt(error)) | Err(error) => {
+                tracing::warn!(%error, "a change of the nodes' tables is in doubt");
+                Outcome::Unknown
+            }
+        }
+    }
+
+    async fn change_nodes(&self, change: &Change) -> Outcome {
+        let statements = &self.db.statements;
+        match change {
+            Change::Join { member, after } => {
+                let (node, incarnation) = (member.node.0.as_str(), cell(member.incarnation.0));
+                match after {
+                    None => {
+                        let values = (CLUSTER, node, incarnation);
+                        self.transact(&statements.member_make, values).await
+                    }
+                    Some(after) => {
+                        let values = (incarnation, CLUSTER, node, cell(after.0));
+                        self.transact(&statements.member_rejoin, values).await
+                    }
+                }
+            }
+            Change::Beat {
+                member,
+                beat,
+                standing,
+            } => {
+                let values = (
+                    cell(*beat),
+                    standing_cell(*standing),
+                    CLUSTER,
+                    member.node.0.as_str(),
+                    cell(member.incarnation.0),
+                );
+                self.transact(&statements.member_beat, values).await
+            }
+            Change::MarkGone { member, beat } => {
+                let (node, incarnation) = (member.node.0.as_str(), cell(member.incarnation.0));
+                let values = (CLUSTER, node, incarnation, cell(*beat));
+                self.transact(&statements.member_gone, values).await
+            }
+            Change::Leave { member } => {
+                let values = (CLUSTER, member.node.0.as_str(), cell(member.incarnation.0));
+                self.transact(&statements.member_leave, values).await
+            }
+            Change::Claim {
+                shard,
+                member,
+                from,
+            } => {
+                let (shard, node) = (i16::from(shard.0), member.node.0.as_str());
+                let incarnation = cell(member.incarnation.0);
+                if *from == 0 {
+                    let values = (shard, node, incarnation);
+                    self.transact(&statements.owner_make, values).await
+                } else {
+                    let values = (cell(from + 1), node, incarnation, shard, cell(*from));
+                    self.transact(&statements.owner_claim, values).await
+                }
+            }
+            Change::Release {
+                shard,
+                member,
+                generation,
+            } => {
+                let values = (
+                    i16::from(shard.0),
+                    cell(*generation),
+                    member.node.0.as_str(),
+                    cell(member.incarnation.0),
+                );
+                self.transact(&statements.owner_release, values).await
+            }
+        }
+    }
+
+    /// The rows of all nodes. `serially`: what is under way is finished first.
+    pub(super) async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>> {
+        let statement = if serially {
+            &self.db.statements.members_serial
+        } else {
+            &self.db.statements.members_get
+        };
+        let rows: Vec<MemberCells> = self.db.few(statement, (CLUSTER,)).await?;
+        Ok(rows.into_iter().filter_map(member_row).collect())
+    }
+}
+
+impl CqlStore {
+    /// Carries out a conditional write of the machine of ownership.
+    pub async fn change_nodes(&self, change: &Change) -> Outcome {
+        self.inner.change_nodes(change).await
+    }
+
+    /// The rows of all nodes; `serially`: what is under way is finished first.
+    ///
+    /// # Errors
+    ///
+    /// The database does not answer.
+    pub async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>> {
+        self.inner.members(serially).await
+    }
+
+    /// The rows of all shards that were ever claimed.
+    ///
+    /// # Errors
+    ///
+    /// The database does not answer.
+    pub async fn owners(&self) -> StoreResult<Vec<OwnerRow>> {
+        let db = &self.inner.db;
+        let rows: Vec<OwnerCells> = db.few(&db.statements.owners_get, ()).await?;
+        Ok(rows.into_iter().filter_map(owner_row).collect())
+    }
+
+    /// A shard's row, after what is under way was finished; none where it was never claimed.
+    ///
+    /// # Errors
+    ///
+    /// The database does not answer.
+    pub async fn owner(&self, shard: Shard) -> StoreResult<Option<OwnerRow>> {
+        let db = &self.inner.db;
+        let key = i16::from(shard.0);
+        let row: Option<OwnerCells> = db.row(&db.statements.owner_serial, (key,)).await?;
+        row.map(|cells| {
+            owner_row(cells)
+                .ok_or_else(|| StoreError::Corrupt("shard_owner: cells are missing".to_owned()))
+        })
+        .transpose()
+    }
+}

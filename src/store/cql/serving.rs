@@ -1,0 +1,156 @@
+//! Which processes serve from a keyspace: one that is alone, or nodes that share the work.
+//!
+//! One row counts how often a process that is alone has begun: the **epoch**. What is written under a generation (lane
+//! cursors, snapshots) bears `epoch << 32 | generation of the shard`; a process that is alone has generation 0 in all.
+//! So what is newer sorts above what is older, whichever way a keyspace went from one process to several and back.
+//!
+//! A process that is alone ends itself when the epoch has risen (another one has begun), or when it sees a node at work;
+//! a node ends itself when the epoch has risen.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_core::ownership::{FENCE_MS, HEARTBEAT_MS, Incarnation, NodeName};
+
+use super::db::{Db, Lwt};
+use super::{Inner, schema, state};
+use crate::store::committer::OnFatal;
+
+/// How often a process that serves asks whether it still does.
+const WATCH_EVERY: Duration = Duration::from_millis(HEARTBEAT_MS);
+/// The nodes that served when a process began alone need this long to find that out.
+const NODES_END_WITHIN: Duration = Duration::from_millis(FENCE_MS);
+/// The row that counts the beginnings of processes that are alone.
+const ALONE: &str = "alone";
+
+/// The number under which a process writes that acts in this generation of a shard.
+#[must_use]
+pub fn written_generation(epoch: u64, generation: u64) -> u64 {
+    (epoch << 32) | generation.min(u64::from(u32::MAX))
+}
+
+/// Nodes as a process that is alone saw them when they could have been gone.
+type Seen = BTreeMap<NodeName, (Incarnation, u64)>;
+
+/// Asks from time to time whether others serve now. One that can't ask can't write either.
+pub(super) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, alone: bool) {
+    let began = tokio::time::Instant::now();
+    let mut seen: Option<Seen> = None;
+    loop {
+        tokio::time::sleep(WATCH_EVERY).await;
+        let Some(inner) = inner.upgrade().filter(|inner| inner.check_open().is_ok()) else {
+            return;
+        };
+        let outrun = match newest(&inner.db).await {
+            Ok(newest) if newest > inner.epoch => {
+                Ok(Some("another process serves from this keyspace now"))
+            }
+            Ok(_) if alone && began.elapsed() > NODES_END_WITHIN => works(&inner, &mut seen).await,
+            Ok(_) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match outrun {
+            Ok(Some(reason)) => {
+                inner.closed.store(true, Ordering::Release);
+                return on_fatal(reason);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "whether this process still serves can't be read"),
+        }
+    }
+}
+
+/// Whether a node's heartbeat has risen since they were first looked at.
+async fn works(inner: &Arc<Inner>, seen: &mut Option<Seen>) -> StoreResult<Option<&'static str>> {
+    let rows = inner.members(false).await?.into_iter();
+    let now: Seen = rows
+        .map(|row| (row.member.node, (row.member.incarnation, row.beat)))
+        .collect();
+    let Some(before) = seen else {
+        *seen = Some(now);
+        return Ok(None);
+    };
+    let has_risen =
+        |(node, is): (&NodeName, &(Incarnation, u64))| before.get(node).is_none_or(|was| is > was);
+    let one_works = now.iter().any(has_risen);
+    Ok(one_works.then_some("several nodes serve from this keyspace now"))
+}
+
+/// The epoch as it is stored; 0 where no process was ever alone.
+pub(super) async fn newest(db: &Db) -> StoreResult<u64> {
+    let row: Option<(i64,)> = db.row(&db.statements.generation_get, (ALONE,)).await?;
+    Ok(row.map_or(0, |(epoch,)| epoch.unsigned_abs()))
+}
+
+/// The same for a node that begins: after what is under way was finished.
+pub(super) async fn current(db: &Db) -> StoreResult<u64> {
+    let began = tokio::time::Instant::now();
+    loop {
+        let statement = &db.statements.generation_serial;
+        let failed = match db.row::<(i64,)>(statement, (ALONE,)).await {
+            Ok(row) => return Ok(row.map_or(0, |(epoch,)| epoch.unsigned_abs())),
+            Err(error) => error,
+        };
+        if began.elapsed() > schema::QUORUM_WITHIN {
+            return Err(failed);
+        }
+        state::pause().await;
+    }
+}
+
+/// Raises the epoch by one, and gives what it is then. A cluster that has just been started, or many that ask at once,
+/// may leave one without an answer for a while.
+pub(super) async fn next(db: &Db) -> StoreResult<u64> {
+    let began = tokio::time::Instant::now();
+    loop {
+        let failed = match raise(db).await {
+            Ok(Some(epoch)) => return Ok(epoch),
+            Ok(None) => StoreError::Overloaded,
+            Err(error) => error,
+        };
+        if began.elapsed() > schema::QUORUM_WITHIN {
+            return Err(failed);
+        }
+        state::pause().await;
+    }
+}
+
+/// One try; none where another was quicker, or nobody knows. A number that nobody uses harms nobody.
+async fn raise(db: &Db) -> StoreResult<Option<u64>> {
+    let statements = &db.statements;
+    let found: Option<(i64,)> = db.row(&statements.generation_serial, (ALONE,)).await?;
+    let next = found.map_or(1, |(found,)| found + 1);
+    let raised = match found {
+        None => {
+            db.lightweight(&statements.generation_make, (ALONE,))
+                .await?
+        }
+        Some((found,)) => {
+            let values = (next, ALONE, found);
+            db.lightweight(&statements.generation_raise, values).await?
+        }
+    };
+    Ok(matches!(raised, Lwt::Applied).then(|| next.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_newer_sorts_above_what_is_older() {
+        let ways = [
+            written_generation(1, 0),
+            written_generation(2, 0),
+            written_generation(2, 1),
+            written_generation(2, 700),
+            written_generation(3, 0),
+            written_generation(3, 701),
+        ];
+        assert!(ways.is_sorted());
+        assert!(i64::try_from(written_generation(1 << 30, 9)).is_ok());
+    }
+}

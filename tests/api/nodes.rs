@@ -1,0 +1,465 @@
+//! Two nodes in one process, on one store: what comes in at the one that acts for nothing (the edge) is done by the
+//! other one (the owner). They talk over real connections.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actix_http::ws::CloseCode;
+use async_trait::async_trait;
+use porchlight::cluster::{PeerClient, PeerSecret, PeerServer, View};
+use porchlight::store::MemoryStore;
+use porchlight::world::SystemEntropy;
+use porchlight_actors::ports::{
+    Alone, Answer as Received, Insights, Journal, OutboundRequest, PeerError, Peers, Poke,
+    SealedSecret, SecretSeal, Sessions, Snapshots, Transport, UrlRefused,
+};
+use porchlight_actors::service::Service;
+use porchlight_actors::webhook::{WebhookParts, Webhooks};
+use porchlight_core::ownership::NodeName;
+use porchlight_schema::ids::{EndpointId, SessionId, Shard};
+use porchlight_schema::limits::{SESSION_IN_FLIGHT_MAX, SHARDS};
+use porchlight_schema::session::Tenant;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use crate::events::{Client, Message, one_by_one, send, stop};
+use crate::server::{
+    Given, Server, Started, TestClock, config, insights, service_of, start_body, telemetry,
+};
+use crate::websocket::Phone;
+
+const SECRET: &[u8] = b"a secret that both of them have been given";
+
+/// Takes everything, and counts it.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+#[async_trait]
+impl Transport for Counting {
+    async fn send(&self, _request: OutboundRequest) -> Received {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Received {
+            duration_ms: 1,
+            status_code: Some(200),
+            cause: None,
+            response: None,
+            certificate_ends_at: None,
+        }
+    }
+
+    async fn probe(&self, _url: &str) -> Result<(), UrlRefused> {
+        Ok(())
+    }
+}
+
+/// Seals nothing.
+struct Open;
+
+impl SecretSeal for Open {
+    fn seal(&self, _: Tenant, _: EndpointId, number: u32, secret: &str) -> Option<SealedSecret> {
+        let sealed = secret.as_bytes().to_vec();
+        Some(SealedSecret { number, sealed })
+    }
+
+    fn open(&self, _: Tenant, _: EndpointId, sealed: &SealedSecret) -> Option<Zeroizing<String>> {
+        String::from_utf8(sealed.sealed.clone())
+            .ok()
+            .map(Zeroizing::new)
+    }
+}
+
+/// One node.
+struct Node {
+    server: Server,
+    client: Arc<PeerClient>,
+    peers: PeerServer,
+    webhooks: Webhooks,
+    sent: Arc<Counting>,
+}
+
+/// Both.
+struct Nodes {
+    edge: Node,
+    owner: Node,
+    store: Arc<MemoryStore>,
+    /// Who is told of what becomes durable.
+    writer: Arc<Mutex<Option<Service>>>,
+}
+
+fn free_name() -> NodeName {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    NodeName(listener.local_addr().unwrap().to_string())
+}
+
+/// A view of a cluster in which `owner` acts for everything.
+fn view(me: &NodeName, owner: &NodeName) -> Arc<View> {
+    let view = Arc::new(View::new(me.clone()));
+    if me == owner {
+        (0..=u8::MAX).for_each(|shard| view.act(Shard(shard), Some(5)));
+        view.fence_at(view.now().plus_ms(3_600_000));
+    }
+    view.learn(
+        vec![Some(owner.clone()); SHARDS],
+        vec![me.clone(), owner.clone()],
+    );
+    view
+}
+
+async fn node(
+    store: &Arc<MemoryStore>,
+    clock: &Arc<TestClock>,
+    me: &NodeName,
+    owner: &NodeName,
+) -> Node {
+    let view = view(me, owner);
+    let client = PeerClient::start(Arc::clone(&view), PeerSecret::new(SECRET).unwrap()).unwrap();
+    let sent = Arc::new(Counting::default());
+    let sending = actix_rt::Arbiter::new();
+    let webhooks = Webhooks::start(
+        &[sending.handle()],
+        WebhookParts {
+            outbox: Arc::clone(store) as _,
+            transport: Arc::clone(&sent) as _,
+            seal: Arc::new(Open),
+            clock: Arc::clone(clock) as _,
+            entropy: Arc::new(SystemEntropy),
+            ownership: Arc::clone(&view) as _,
+            peers: Arc::clone(&client) as _,
+        },
+    );
+    let poked = webhooks.clone();
+    let poke: Poke = Arc::new(move |tenant| poked.poke(tenant));
+    let given = Given {
+        store: Arc::clone(store) as _,
+        ownership: view,
+        peers: Arc::clone(&client) as _,
+        poke,
+    };
+    let (service, mut arbiters) = service_of(given, Arc::clone(clock));
+    arbiters.push(sending);
+    let peers = PeerServer::start(
+        &me.0,
+        Arc::clone(&client),
+        service.clone(),
+        webhooks.clone(),
+    )
+    .await
+    .unwrap();
+    let server = Server::serve(
+        service,
+        Arc::clone(store),
+        Arc::clone(clock),
+        arbiters,
+        config(),
+    )
+    .await;
+    Node {
+        server,
+        client,
+        peers,
+        webhooks,
+        sent,
+    }
+}
+
+impl Nodes {
+    async fn start() -> Self {
+        let writer: Arc<Mutex<Option<Service>>> = Arc::default();
+        let told = Arc::clone(&writer);
+        let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
+            if let Some(service) = &*told.lock().unwrap() {
+                service.deliver(session_id, seq, batch);
+            }
+        }))
+        .unwrap();
+        let clock: Arc<TestClock> = Arc::default();
+        let (edge, owner) = (free_name(), free_name());
+        let edge = node(&store, &clock, &edge, &owner).await;
+        let owner = node(&store, &clock, &NodeName(owner.0.clone()), &owner).await;
+        Self {
+            edge,
+            owner,
+            store,
+            writer,
+        }
+    }
+
+    /// Batches come in at the edge from now on, and are handed over from there.
+    fn hand_over(&self) {
+        *self.writer.lock().unwrap() = Some(self.edge.server.service.clone());
+    }
+
+    async fn end(self) {
+        *self.writer.lock().unwrap() = None;
+        for node in [self.edge, self.owner] {
+            node.peers.stop();
+            node.server.stop().await;
+        }
+    }
+
+    /// What the insight of a session covers, once it covers so many batches.
+    async fn covers(&self, id: SessionId, batches: u32) {
+        until(async || {
+            let insight = self.store.insight(id).await.unwrap();
+            insight.is_some_and(|insight| insight.covered.batches == batches)
+        })
+        .await;
+    }
+}
+
+/// Waits until it is so.
+async fn until(is_so: impl AsyncFn() -> bool) {
+    for _ in 0..3_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it never is");
+}
+
+fn id_of(session: &Started) -> SessionId {
+    session.id.parse().unwrap()
+}
+
+#[actix::test]
+async fn a_session_that_comes_in_at_the_edge_is_run_by_its_owner() {
+    let nodes = Nodes::start().await;
+    nodes.hand_over();
+    let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
+    let session = edge.start_session().await;
+    let id = id_of(&session);
+    until(async || owner.service.registry().handle(id).is_some()).await;
+    let watching = Client::connect(edge, &session.id, None).await;
+    let sending = async {
+        send(edge, &session, 0..24).await;
+        until(async || {
+            let told = owner.service.told(id, 0, 1_000).await.unwrap();
+            let live = owner.service.live(id).await.unwrap();
+            told.len() > 8 && !live.events.is_empty()
+        })
+        .await;
+        // The last batches may be on their way.
+        until(async || {
+            let path = insights(&session.id);
+            let here = edge.get(&path, &edge.keys.secret).await;
+            let there = owner.get(&path, &owner.keys.secret).await;
+            assert_eq!((here.status, here.header("age")), (200, ""));
+            assert_eq!(here.json["status"], "processing");
+            here.json["events"] == there.json["events"]
+        })
+        .await;
+        let pod = json!({ "type": "photo", "url": "https://pods.example/1" });
+        let path = format!("/v1/sessions/{}/pod", session.id);
+        let attached = edge.post(&path, &session.token, &pod).await;
+        assert_eq!(attached.status, 200, "{attached:?}");
+        stop(edge, &session).await;
+        watching.rest().await
+    };
+    let seen = sending.await;
+    assert_eq!(edge.service.registry().live(), 0, "the edge runs nothing");
+    nodes.covers(id, 24).await;
+    let insight = edge.until_ready(&session.id).await;
+    assert_eq!(insight.json["pod"]["url"], "https://pods.example/1");
+    assert_eq!(owner.service.registry().live(), 0);
+    // Numbers and contents are the same on every node, as it happens and afterwards.
+    let changes = |messages: &[Message]| -> Vec<Message> {
+        let changes = messages.iter().filter(|message| message.event == "event");
+        changes.cloned().collect()
+    };
+    assert_eq!(seen, one_by_one(edge, &session.id).await);
+    let there = one_by_one(owner, &session.id).await;
+    assert_eq!((seen.len(), changes(&seen)), (there.len(), changes(&there)));
+    nodes.end().await;
+}
+
+#[actix::test]
+async fn every_batch_counts_though_all_hand_overs_are_lost() {
+    let nodes = Nodes::start().await;
+    let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
+    let session = edge.start_session().await;
+    let id = id_of(&session);
+    until(async || owner.service.registry().handle(id).is_some()).await;
+    send(edge, &session, 0..24).await;
+    let read = edge.get(&insights(&session.id), &edge.keys.secret).await;
+    let events = read.json["events"].as_array().unwrap();
+    assert!(!events.is_empty(), "read from the journal by the owner");
+    stop(edge, &session).await;
+    nodes.covers(id, 24).await;
+    // What comes late is told of by a nudge.
+    send(edge, &session, [25]).await;
+    nodes.covers(id, 25).await;
+    // Sent again, with the first answer lost: nothing changes.
+    let before = edge.until_ready(&session.id).await;
+    send(edge, &session, [25, 3]).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let after = edge.until_ready(&session.id).await;
+    assert_eq!(before.text, after.text);
+    nodes.end().await;
+}
+
+#[actix::test]
+async fn a_batch_of_a_session_that_its_owner_does_not_know_makes_it_known() {
+    let nodes = Nodes::start().await;
+    nodes.hand_over();
+    let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
+    // Acts for nothing, and tells nobody.
+    let given = Given {
+        store: Arc::clone(&nodes.store) as _,
+        ownership: Arc::new(View::new(free_name())),
+        peers: Arc::new(Alone { generation: 1 }),
+        poke: Arc::new(|_| {}),
+    };
+    let (silent, arbiters) = service_of(given, Arc::clone(&edge.clock));
+    let (store, clock) = (Arc::clone(&nodes.store), Arc::clone(&edge.clock));
+    let silent = Server::serve(silent, store, clock, arbiters, config()).await;
+    let session = silent.start_session().await;
+    silent.stop().await;
+    assert!(owner.service.registry().handle(id_of(&session)).is_none());
+    let id = id_of(&session);
+    send(edge, &session, 0..3).await;
+    until(async || owner.service.registry().handle(id).is_some()).await;
+    nodes.end().await;
+}
+
+#[actix::test]
+async fn without_its_owner_a_session_goes_on_and_reads_say_how_old_they_are() {
+    let nodes = Nodes::start().await;
+    nodes.hand_over();
+    let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
+    let session = edge.start_session().await;
+    let id = id_of(&session);
+    until(async || owner.service.registry().handle(id).is_some()).await;
+    send(edge, &session, 0..30).await;
+    until(async || {
+        let snapshot = nodes.store.newest_snapshot(id).await.unwrap();
+        snapshot.is_some_and(|snapshot| snapshot.next_seq >= 12)
+    })
+    .await;
+    nodes.owner.peers.stop();
+    until(async || {
+        let asked = nodes.edge.client.live(id).await;
+        matches!(asked, Err(PeerError::Unreachable))
+    })
+    .await;
+    let read = edge.get(&insights(&session.id), &edge.keys.secret).await;
+    assert_eq!(read.status, 200, "{read:?}");
+    assert!(read.header("age").parse::<u32>().is_ok(), "{read:?}");
+    assert_eq!(read.json["status"], "processing");
+    assert!(!read.json["events"].as_array().unwrap().is_empty());
+    send(edge, &session, 30..32).await;
+    stop(edge, &session).await;
+    let body = json!({ "sessionId": session.id });
+    let again = edge.post("/v1/sessions/stop", &session.token, &body).await;
+    assert_eq!(again.status, 200, "{again:?}");
+    let started = edge
+        .post("/v1/sessions/start", &edge.keys.client, &start_body())
+        .await;
+    assert_eq!(started.status, 201, "{started:?}");
+    assert_eq!(nodes.store.count(id).await.unwrap(), 32);
+    let row = nodes.store.find(id).await.unwrap().unwrap();
+    assert!(row.end.is_some());
+    nodes.end().await;
+}
+
+#[actix::test]
+async fn webhooks_are_sent_by_the_node_that_acts_for_their_customer() {
+    let nodes = Nodes::start().await;
+    let tenant = {
+        let session = nodes.edge.server.start_session().await;
+        let row = nodes.store.find(id_of(&session)).await.unwrap();
+        row.unwrap().start.tenant
+    };
+    let url = "https://receiver.example/";
+    nodes.edge.webhooks.register(tenant, url).await.unwrap();
+    nodes.edge.server.start_session().await;
+    until(async || nodes.owner.sent.0.load(Ordering::SeqCst) == 1).await;
+    // A change is known to who sends before the next try.
+    let edge = &nodes.edge.webhooks;
+    edge.change(tenant, None, Some(false)).await.unwrap();
+    edge.change(tenant, None, Some(true)).await.unwrap();
+    nodes.edge.server.start_session().await;
+    until(async || nodes.owner.sent.0.load(Ordering::SeqCst) == 2).await;
+    assert_eq!(nodes.edge.sent.0.load(Ordering::SeqCst), 0);
+    nodes.end().await;
+}
+
+#[actix::test]
+async fn who_does_not_know_the_secret_or_the_name_is_not_answered() {
+    let nodes = Nodes::start().await;
+    let session = nodes.edge.server.start_session().await;
+    let id = id_of(&session);
+    let name = NodeName(nodes.owner.peers.address.to_string());
+    let other_name = NodeName(format!("localhost:{}", nodes.owner.peers.address.port()));
+    let other_secret = b"a secret that only one of them has been given".as_slice();
+    for (secret, owner, is_answered) in [
+        (SECRET, &name, true),
+        (other_secret, &name, false),
+        (SECRET, &other_name, false),
+    ] {
+        let view = view(&free_name(), owner);
+        let client = PeerClient::start(view, PeerSecret::new(secret).unwrap()).unwrap();
+        let asked = client.live(id).await;
+        assert_eq!(asked.is_ok(), is_answered, "{asked:?}");
+    }
+    let http = reqwest::Client::builder()
+        .no_proxy()
+        .http2_prior_knowledge()
+        .build()
+        .unwrap();
+    for path in ["/peer/v1/live", "/peer/v1/nothing", "/"] {
+        let asked = http.post(format!("http://{}{path}", name.0));
+        assert_eq!(asked.send().await.unwrap().status(), 401, "{path}");
+    }
+    nodes.end().await;
+}
+
+#[actix::test]
+async fn a_session_that_has_ended_elsewhere_is_known_to_have_within_moments() {
+    let nodes = Nodes::start().await;
+    nodes.hand_over();
+    let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
+    let session = edge.start_session().await;
+    send(edge, &session, 0..3).await;
+    stop(owner, &session).await;
+    nodes.covers(id_of(&session), 3).await;
+    // Believed to record still: taken, and counted all the same.
+    send(edge, &session, [3]).await;
+    nodes.covers(id_of(&session), 4).await;
+    edge.clock.advance_min(11);
+    until(async || {
+        let path = telemetry(&session.id);
+        let batch = crate::server::batch(9);
+        let answer = edge.post(&path, &session.token, &batch).await;
+        answer.status == 409
+    })
+    .await;
+    nodes.end().await;
+}
+
+#[actix::test]
+async fn a_socket_at_the_edge_is_closed_with_its_session_and_its_batches_are_counted_in() {
+    let nodes = Nodes::start().await;
+    nodes.hand_over();
+    let edge = &nodes.edge.server;
+    let session = edge.start_session().await;
+    let mut phone = Phone::connect(edge, &session, &session.token).await;
+    for seq in 0..3 {
+        phone.text(&crate::server::batch(seq)).await;
+        assert_eq!(phone.answer().await, json!({ "ackSeq": seq }));
+    }
+    let target = edge.service.target(id_of(&session)).await.unwrap().unwrap();
+    let admit = |_| edge.service.admit(&target, 1).unwrap();
+    let in_flight: Vec<_> = (0..SESSION_IN_FLIGHT_MAX).map(admit).collect();
+    phone.text(&crate::server::batch(3)).await;
+    assert_eq!(phone.answer().await["code"], "session_busy");
+    drop(in_flight);
+    phone.text(&crate::server::batch(3)).await;
+    assert_eq!(phone.answer().await, json!({ "ackSeq": 3 }));
+    stop(edge, &session).await;
+    assert_eq!(phone.closed().await, CloseCode::Normal);
+    nodes.covers(id_of(&session), 4).await;
+    nodes.end().await;
+}

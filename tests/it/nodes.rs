@@ -1,0 +1,254 @@
+//! Several nodes of the real binary on a real CQL server: each takes what the others lose or give away.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use crate::cql_process::{borrowed, node, variables};
+use crate::crash::undisturbed;
+use crate::phone::{Client, Place, Sent};
+use crate::server::{Folder, Server, block_on, http};
+
+/// Deliveries under way when a node goes.
+const PHONES: u64 = 6;
+/// Between two batches of a phone.
+const PAUSE: Duration = Duration::from_millis(120);
+/// A move of shards that takes longer has failed. Generous, for a machine that is busy.
+const MOVED_WITHIN: Duration = Duration::from_secs(180);
+
+/// A metric of a node without labels; none where it does not answer.
+async fn metric(server: &Server, name: &str) -> Option<f64> {
+    let url = format!("{}/metrics", server.ops);
+    let text = http().get(url).send().await.ok()?.text().await.ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(&format!("{name} ")))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// Waits until each of these nodes has shards and together they have all; gives how many each has.
+async fn settled(servers: &[&Server]) -> Vec<f64> {
+    let began = Instant::now();
+    loop {
+        let mut owned = Vec::new();
+        for server in servers {
+            let shards = metric(server, "porchlight_cluster_shards_owned").await;
+            owned.push(shards.unwrap_or_default());
+        }
+        let all: f64 = owned.iter().sum();
+        if all == 256.0 && owned.iter().all(|&shards| shards > 0.0) {
+            return owned;
+        }
+        assert!(began.elapsed() < MOVED_WITHIN, "shards: {owned:?}");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
+
+/// A thread that sends one delivery for each phone, every other one to the other place.
+fn load(
+    places: [&Place; 2],
+    key: &str,
+    next: &Arc<AtomicU64>,
+) -> std::thread::JoinHandle<Vec<Sent>> {
+    let clients = places.map(|place| Client::new(place, key));
+    let next = Arc::clone(next);
+    std::thread::spawn(move || {
+        block_on(async {
+            let sending = (0..PHONES).map(|phone| {
+                let client = &clients[phone as usize % 2];
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                client.send(number, PAUSE)
+            });
+            futures_util::future::join_all(sending).await
+        })
+    })
+}
+
+fn place(server: &Server) -> Place {
+    Arc::new(RwLock::new(server.api.clone()))
+}
+
+#[test]
+fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
+    let folders = [Folder::new(), Folder::new()];
+    let Some(shared) = variables(folders[0].path()) else {
+        return;
+    };
+    let of_first = node(&shared, folders[0].path());
+    let of_second = node(&shared, folders[1].path());
+    let first = Server::start(&folders[0], &borrowed(&of_first));
+    let key = first.key("secret");
+    let second = Server::start(&folders[1], &borrowed(&of_second));
+    block_on(settled(&[&first, &second]));
+    let (to_first, to_second) = (place(&first), place(&second));
+    let next = Arc::default();
+
+    // Killed: the other takes all up.
+    let sending = load([&to_first, &to_second], &key, &next);
+    std::thread::park_timeout(Duration::from_millis(1_500));
+    first.kill();
+    second.api.clone_into(&mut to_first.write().unwrap());
+    let mut sent = sending.join().unwrap();
+    block_on(settled(&[&second]));
+
+    // Back: it takes its part. Then the other leaves by plan, and gives its part away.
+    let first = Server::start(&folders[0], &borrowed(&of_first));
+    block_on(settled(&[&first, &second]));
+    first.api.clone_into(&mut to_first.write().unwrap());
+    let sending = load([&to_first, &to_second], &key, &next);
+    std::thread::park_timeout(Duration::from_millis(1_500));
+    second.terminate();
+    first.api.clone_into(&mut to_second.write().unwrap());
+    let began = Instant::now();
+    assert!(second.ended(Duration::from_secs(60)).success());
+    block_on(settled(&[&first]));
+    println!(
+        "a node left, and all was taken up, in {:?}",
+        began.elapsed()
+    );
+    sent.extend(sending.join().unwrap());
+
+    let client = Client::new(&to_first, &key);
+    let mut found = BTreeMap::new();
+    for session in &sent {
+        let insight = block_on(client.insight(&session.session_id));
+        found.insert(session.number, insight);
+    }
+    first.stop();
+    let expected = undisturbed(sent.len() as u64);
+    assert_eq!(found.len(), expected.len());
+    for (number, expected) in &expected {
+        assert_eq!(
+            found[number].to_string(),
+            expected.to_string(),
+            "the insight of delivery {number}"
+        );
+    }
+}
+
+#[test]
+fn a_node_that_was_stopped_has_lost_its_shards_when_it_goes_on_and_comes_back() {
+    let folders = [Folder::new(), Folder::new()];
+    let Some(shared) = variables(folders[0].path()) else {
+        return;
+    };
+    let of_first = node(&shared, folders[0].path());
+    let of_second = node(&shared, folders[1].path());
+    let first = Server::start(&folders[0], &borrowed(&of_first));
+    let second = Server::start(&folders[1], &borrowed(&of_second));
+    let before = block_on(settled(&[&first, &second]));
+    let key = first.key("secret");
+    let to_second = place(&second);
+    // Deliveries of the stopped node's shards among them.
+    let sending = load([&to_second, &to_second], &key, &Arc::default());
+    std::thread::park_timeout(Duration::from_millis(1_000));
+    first.signal("-STOP");
+    let began = Instant::now();
+    block_on(settled(&[&second]));
+    println!("{} shards taken over in {:?}", before[0], began.elapsed());
+    let sent = sending.join().unwrap();
+    let client = Client::new(&to_second, &key);
+    block_on(async {
+        for session in &sent {
+            assert_eq!(client.insight(&session.session_id).await["status"], "ready");
+        }
+    });
+    first.signal("-CONT");
+    block_on(settled(&[&first, &second]));
+    let lost = "porchlight_cluster_shard_moves_total{move=\"lost\"}";
+    assert_eq!(block_on(metric(&first, lost)), Some(before[0]));
+    first.stop();
+    second.stop();
+}
+
+#[test]
+fn a_process_that_is_alone_and_nodes_do_not_serve_together() {
+    let folders = [Folder::new(), Folder::new(), Folder::new()];
+    let Some(shared) = variables(folders[0].path()) else {
+        return;
+    };
+    let of_node = node(&shared, folders[0].path());
+    let first = Server::start(&folders[0], &borrowed(&of_node));
+    block_on(settled(&[&first]));
+    let alone = Server::start(&folders[1], &borrowed(&shared));
+    let status = first.ended(Duration::from_secs(60));
+    assert_eq!(status.code(), Some(71), "one that is alone has begun");
+    let again = Server::start(&folders[2], &borrowed(&of_node));
+    let status = alone.ended(Duration::from_secs(90));
+    assert_eq!(status.code(), Some(71), "a node has come");
+    block_on(settled(&[&again]));
+    again.stop();
+}
+
+/// The sum of a metric's series that have this label.
+async fn labelled(server: &Server, name: &str, label: &str) -> f64 {
+    let url = format!("{}/metrics", server.ops);
+    let text = http().get(url).send().await.unwrap().text().await.unwrap();
+    let begin = format!("{name}{{");
+    let series = text
+        .lines()
+        .filter(|line| line.starts_with(&begin) && line.contains(label));
+    series
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum()
+}
+
+/// Sends deliveries through two nodes by turns; whether all insights are as from one process, and how many batches were
+/// handed over, and how many not.
+fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
+    let folders = [Folder::new(), Folder::new()];
+    let shared = variables(folders[0].path())?;
+    let of_nodes = [&folders[0], &folders[1]].map(|folder| {
+        let mut variables = node(&shared, folder.path());
+        if !can_talk {
+            // Who calls it by its name finds nobody there.
+            let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+            let listen = elsewhere.unwrap().to_string();
+            variables.push(("PORCHLIGHT__CLUSTER__LISTEN", listen));
+        }
+        variables
+    });
+    let first = Server::start(&folders[0], &borrowed(&of_nodes[0]));
+    let key = first.key("secret");
+    let second = Server::start(&folders[1], &borrowed(&of_nodes[1]));
+    block_on(settled(&[&first, &second]));
+    let places = [place(&first), place(&second)];
+    let sending = load([&places[0], &places[1]], &key, &Arc::default());
+    let sent = sending.join().unwrap();
+    let client = Client::new(&places[0], &key);
+    let expected = undisturbed(sent.len() as u64);
+    for session in &sent {
+        let insight = block_on(client.insight(&session.session_id));
+        let expected = &expected[&session.number];
+        assert_eq!(
+            insight.to_string(),
+            expected.to_string(),
+            "the insight of delivery {}",
+            session.number
+        );
+    }
+    let name = "porchlight_peer_hand_overs_total";
+    let (mut taken, mut failed) = (0.0, 0.0);
+    for server in [&first, &second] {
+        taken += block_on(labelled(server, name, "outcome=\"taken\""));
+        failed += block_on(labelled(server, name, "outcome=\"failed\""));
+    }
+    for server in [first, second] {
+        server.stop();
+    }
+    Some((taken, failed))
+}
+
+#[test]
+fn what_nodes_can_not_tell_each_other_they_find_in_the_database() {
+    let Some((taken, failed)) = sent_through_two(true) else {
+        return;
+    };
+    println!("nodes that talk: {taken} batches were handed over, {failed} were not");
+    assert!(taken > 0.0);
+    let (taken, failed) = sent_through_two(false).unwrap();
+    println!("nodes that do not reach each other: {taken} and {failed}");
+    assert!(taken == 0.0 && failed > 0.0);
+}

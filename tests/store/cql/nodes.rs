@@ -1,0 +1,302 @@
+//! The tables of nodes and owners, and what is written under generations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use porchlight::store::cql::{CqlStore, Role, written_generation};
+use porchlight_actors::ports::{
+    Appended, Covered, Insights, Journal, Outbox, Ownership, Sessions, StoredInsight,
+};
+use porchlight_core::ownership::{
+    Change, Incarnation, Member, MemberRow, NodeName, Outcome, OwnerRow, Standing,
+};
+use porchlight_core::webhook::{Change as LaneChange, Queued, State, Update};
+use porchlight_schema::ids::{SessionId, Shard, ShardSet};
+use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::limits::EDGE_BELIEF_MS;
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::options;
+use crate::cql_server::CqlServer;
+use crate::fixtures::{T0, batch, end_at, message, new_session, put_endpoint, start, tenant};
+
+/// An owner of all shards, in the generation that a test says; 0: of none.
+#[derive(Default)]
+struct Owner(AtomicU64);
+
+impl Owner {
+    fn acts_in(&self, generation: u64) {
+        self.0.store(generation, Ordering::Release);
+    }
+}
+
+impl Ownership for Owner {
+    fn generation(&self, _shard: Shard) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|&generation| generation > 0)
+    }
+}
+
+async fn node(keyspace: &str) -> Option<(Arc<CqlStore>, Arc<Owner>)> {
+    let owner = Arc::new(Owner::default());
+    let role = Role::Node {
+        hand_over: Arc::new(|_, _, _| {}),
+        on_fatal: Arc::new(|_| {}),
+        ownership: Arc::clone(&owner) as _,
+    };
+    let store = CqlStore::open(options(keyspace.to_owned())?, role).await;
+    Some((store.unwrap(), owner))
+}
+
+fn member(name: &str, life: u64) -> Member {
+    Member {
+        node: NodeName(name.to_owned()),
+        incarnation: Incarnation(life),
+    }
+}
+
+/// Carries changes out and checks how each goes.
+async fn check(store: &CqlStore, changes: impl IntoIterator<Item = (Change, Outcome)>) {
+    for (change, expected) in changes {
+        let mut outcome = store.change_nodes(&change).await;
+        while outcome == Outcome::Unknown {
+            // A busy machine: none of these changes is applied twice.
+            store.members(true).await.unwrap();
+            outcome = store.change_nodes(&change).await;
+        }
+        assert_eq!(outcome, expected, "{change:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_come_beat_are_called_gone_and_come_back() {
+    let Some((store, _)) = node(&CqlServer::fresh_keyspace()).await else {
+        return;
+    };
+    let (first, second) = (member("a:1", 1 << 20), member("a:1", 2 << 20));
+    let join = |member: &Member, after| Change::Join {
+        member: member.clone(),
+        after,
+    };
+    let beat = |member: &Member, beat, standing| Change::Beat {
+        member: member.clone(),
+        beat,
+        standing,
+    };
+    let gone = |member: &Member, beat| Change::MarkGone {
+        member: member.clone(),
+        beat,
+    };
+    use Outcome::{Applied, Refused};
+    let changes = [
+        (join(&first, None), Applied),
+        (join(&second, None), Refused),
+        (beat(&first, 1, Standing::Up), Applied),
+        (beat(&second, 1, Standing::Up), Refused),
+        (gone(&first, 0), Refused),
+        (beat(&first, 2, Standing::Leaving), Applied),
+        (gone(&first, 2), Applied),
+        (beat(&first, 3, Standing::Up), Refused),
+        (join(&second, Some(Incarnation(7))), Refused),
+        (join(&second, Some(first.incarnation)), Applied),
+        (beat(&first, 4, Standing::Up), Refused),
+        (beat(&second, 1, Standing::Up), Applied),
+        (join(&member("b:1", 5), None), Applied),
+        (
+            Change::Leave {
+                member: member("b:1", 5),
+            },
+            Applied,
+        ),
+    ];
+    check(&store, changes).await;
+    let row = |member: Member, beat, standing| MemberRow {
+        member,
+        beat,
+        standing,
+    };
+    let expected = [
+        row(second, 1, Standing::Up),
+        row(member("b:1", 5), 0, Standing::Gone),
+    ];
+    assert_eq!(store.members(false).await.unwrap(), expected);
+    assert_eq!(store.members(true).await.unwrap(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_is_claimed_once_in_each_generation() {
+    let Some((store, _)) = node(&CqlServer::fresh_keyspace()).await else {
+        return;
+    };
+    let (a, b) = (member("a:1", 1), member("b:1", 1));
+    let shard = Shard(200);
+    let claim = |member: &Member, from| Change::Claim {
+        shard,
+        member: member.clone(),
+        from,
+    };
+    let release = |member: &Member, generation| Change::Release {
+        shard,
+        member: member.clone(),
+        generation,
+    };
+    use Outcome::{Applied, Refused};
+    assert_eq!(store.owner(shard).await.unwrap(), None);
+    check(
+        &store,
+        [
+            (claim(&a, 0), Applied),
+            (claim(&b, 0), Refused),
+            (release(&b, 1), Refused),
+            (claim(&b, 1), Applied),
+            (release(&a, 1), Refused),
+            (release(&b, 2), Applied),
+        ],
+    )
+    .await;
+    let row = |generation, holder: Option<&Member>| OwnerRow {
+        shard,
+        generation,
+        holder: holder.cloned(),
+    };
+    assert_eq!(store.owner(shard).await.unwrap(), Some(row(2, None)));
+    check(&store, [(claim(&a, 2), Applied)]).await;
+    assert_eq!(store.owners().await.unwrap(), [row(3, Some(&a))]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_that_another_node_has_used_is_known_to_be_used() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let (Some((a, _)), Some((b, _))) = (node(&keyspace).await, node(&keyspace).await) else {
+        return;
+    };
+    let start = start(tenant(), T0);
+    a.start(new_session(&start)).await.unwrap();
+    let id = start.session_id;
+    let put = async |store: &CqlStore, seq, number| {
+        let appended = store.append(id, seq, batch(number), T0);
+        appended.await.unwrap()
+    };
+    assert_eq!(put(&a, 0, 0).await, Appended::New);
+    assert_eq!(put(&b, 1, 1).await, Appended::New);
+    assert_ne!(put(&a, 1, 1).await, Appended::Conflict);
+    assert_eq!(put(&b, 2, 2).await, Appended::New);
+    // What each knows of the other is believed for a moment only.
+    tokio::time::sleep(Duration::from_millis(EDGE_BELIEF_MS)).await;
+    assert_eq!(put(&a, 2, 9).await, Appended::Conflict);
+    assert_eq!(put(&a, 2, 2).await, Appended::Repeated);
+    assert_eq!(put(&b, 0, 9).await, Appended::Conflict);
+    assert_eq!(put(&a, 3, 3).await, Appended::New);
+    assert_eq!(a.count(id).await.unwrap(), 4);
+}
+
+async fn waiting(store: &CqlStore, tenant: Tenant, session_id: SessionId) -> Vec<Queued> {
+    let endpoint = Outbox::endpoint(store, tenant).await.unwrap().unwrap();
+    let lane = store.lane(tenant, endpoint.id, session_id, None);
+    lane.await.unwrap().waiting
+}
+
+/// Puts down that the session's first message was tried once more; whether it could be.
+async fn tried(store: &CqlStore, tenant: Tenant, session_id: SessionId) -> bool {
+    let endpoint = Outbox::endpoint(store, tenant).await.unwrap().unwrap();
+    let before = waiting(store, tenant, session_id).await[0];
+    let after = Queued {
+        attempts: before.attempts + 1,
+        state: State::Waiting,
+        due_at: Some(T0.plus_ms(i64::from(before.attempts) * 1_000 + 1_000)),
+        ..before
+    };
+    let change = LaneChange {
+        updates: vec![Update {
+            before,
+            after,
+            report: None,
+        }],
+        hand_done: None,
+    };
+    let committed = store.commit(tenant, endpoint.id, session_id, change).await;
+    committed.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_follows_its_shard_and_never_goes_back() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let (Some((a, of_a)), Some((b, of_b))) = (node(&keyspace).await, node(&keyspace).await) else {
+        return;
+    };
+    let tenant = tenant();
+    put_endpoint(&*a, tenant, true).await;
+    let start = start(tenant, T0);
+    a.start(new_session(&start)).await.unwrap();
+    let session_id = start.session_id;
+    let attempts = async |store: &CqlStore| waiting(store, tenant, session_id).await[0].attempts;
+
+    assert!(!tried(&a, tenant, session_id).await, "it acts for nothing");
+    of_a.acts_in(1);
+    assert!(tried(&a, tenant, session_id).await);
+    assert_eq!(attempts(&b).await, 1, "read, not remembered");
+    of_b.acts_in(2);
+    assert!(tried(&b, tenant, session_id).await);
+    assert!(tried(&b, tenant, session_id).await);
+    // The first one was stopped, and goes on before it has found out: what it writes is below.
+    assert!(tried(&a, tenant, session_id).await);
+    assert_eq!(attempts(&b).await, 3);
+    of_a.acts_in(0);
+    assert_eq!(attempts(&a).await, 3, "it reads what counts");
+    of_b.acts_in(0);
+    of_a.acts_in(3);
+    assert_eq!(
+        attempts(&a).await,
+        3,
+        "what it remembered was of generation 1"
+    );
+    assert!(tried(&a, tenant, session_id).await);
+    assert_eq!(attempts(&b).await, 4);
+    // Then one that is alone, and then nodes again.
+    of_a.acts_in(written_generation(1, 0));
+    assert!(tried(&a, tenant, session_id).await);
+    of_b.acts_in(written_generation(1, 4));
+    assert_eq!(attempts(&b).await, 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_another_node_takes_just_after_the_end_is_found() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let (Some((owner, acts)), Some((other, _))) = (node(&keyspace).await, node(&keyspace).await)
+    else {
+        return;
+    };
+    acts.acts_in(1);
+    let now = TimestampMs(jiff::Timestamp::now().as_millisecond());
+    let start = start(tenant(), now);
+    let id = start.session_id;
+    owner.start(new_session(&start)).await.unwrap();
+    // The other one has met the session, and believes for a moment that it records.
+    other.append(id, 0, batch(0), now).await.unwrap();
+    let body = message(MessageEvent::SessionStopped);
+    owner.end(id, end_at(now), None, body).await.unwrap();
+    let insight = StoredInsight {
+        record: InsightRecord {
+            revision: 1,
+            score: None,
+            error_message: None,
+            pod: None,
+            updated_at: now,
+        },
+        covered: Covered {
+            batches: 1,
+            pod_received_at: None,
+        },
+        known: Vec::new(),
+    };
+    let body = message(MessageEvent::InsightUpdated);
+    let committed = owner.commit_insight(id, insight, body, Vec::new()).await;
+    assert!(committed.unwrap());
+    let behind = async || owner.behind(ShardSet::ALL, None, 10).await.unwrap();
+    assert_eq!(behind().await, [id], "covered, but not settled");
+    other.append(id, 1, batch(1), now).await.unwrap();
+    assert_eq!(behind().await, [id]);
+    assert_eq!(owner.count(id).await.unwrap(), 2, "what the look finds");
+}
