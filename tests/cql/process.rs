@@ -8,10 +8,14 @@ use crate::cql_server::CqlServer;
 /// The variables of a configuration with a keyspace of its own; none where there is no server. The key file lies in
 /// `folder`.
 pub(crate) fn variables(folder: &Path) -> Option<Vec<(&'static str, String)>> {
-    let server = CqlServer::get()?;
+    Some(variables_of(CqlServer::get()?, folder))
+}
+
+/// The same on this server.
+pub(crate) fn variables_of(server: &CqlServer, folder: &Path) -> Vec<(&'static str, String)> {
     let key = folder.join("secret");
     std::fs::write(&key, "5e".repeat(32)).unwrap();
-    Some(vec![
+    vec![
         ("PORCHLIGHT__STORE__KIND", "cql".to_owned()),
         ("PORCHLIGHT__STORE__CQL__NODES", server.nodes.join(",")),
         (
@@ -29,7 +33,7 @@ pub(crate) fn variables(folder: &Path) -> Option<Vec<(&'static str, String)>> {
             key.to_str().unwrap().to_owned(),
         ),
         ("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0".to_owned()),
-    ])
+    ]
 }
 
 /// The same for one of several nodes; `folder` is its own.

@@ -23,7 +23,7 @@ use scylla::client::session_builder::SessionBuilder;
 /// The server's version, as in `pom.xml`.
 const FOLDER: &str = "cassandra-5.0.6";
 /// A start that takes longer has failed. Generous, for a machine that is busy.
-const START_WITHIN: Duration = Duration::from_secs(240);
+const START_WITHIN: Duration = Duration::from_secs(600);
 /// What Java 17 must be told so that Cassandra can use it: `--add-exports`, each of `=ALL-UNNAMED`.
 const EXPORTS: &str = "java.base/jdk.internal.misc java.base/jdk.internal.ref java.base/java.lang.ref \
     java.base/sun.nio.ch java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry \
@@ -107,17 +107,7 @@ impl CqlServer {
     /// The server of this test binary; none where there is none to be had, which has been said then.
     pub(crate) fn get() -> Option<&'static Self> {
         static SERVER: OnceLock<Result<CqlServer, String>> = OnceLock::new();
-        match SERVER.get_or_init(Self::find) {
-            Ok(server) => Some(server),
-            Err(reason) => {
-                assert!(
-                    std::env::var_os("PORCHLIGHT_TEST_CQL_REQUIRED").is_none(),
-                    "the tests against a CQL server can't run: {reason}"
-                );
-                eprintln!("left out, for there is no CQL server: {reason}");
-                None
-            }
-        }
+        or_left_out(SERVER.get_or_init(Self::find).as_ref())
     }
 
     /// A name for a keyspace that no other run has.
@@ -136,18 +126,36 @@ impl CqlServer {
         }
     }
 
-    /// A node of its own beside the server of the test binary, with these settings more; none where none can be
-    /// started. It takes connections before it lets anybody in.
-    pub(crate) fn beside(settings: impl FnOnce(&str) -> String) -> Option<Node> {
-        static NEXT: AtomicU32 = AtomicU32::new(9);
-        let _java_is_there = Self::get()?;
-        let libraries = libraries().ok()?;
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let host = format!("{}.{number}", network());
-        let (settings, name) = (settings(&host), format!("beside-{number}-"));
-        let node = start(&libraries, &[host], 0, &name, &settings).unwrap();
-        wait(&node.address, &node.folder).unwrap();
-        Some(node)
+    /// One with a single node of its own, with these settings more; none where none can be started. It takes
+    /// connections before it lets anybody in.
+    pub(crate) fn beside(settings: impl FnOnce(&str) -> String) -> Option<Self> {
+        let libraries = or_left_out(libraries())?;
+        let (hosts, name) = next_hosts(1);
+        Some(Self::started(libraries, &hosts, &name, &settings(&hosts[0])).unwrap())
+    }
+
+    /// One with so many nodes of its own; none where none can be started.
+    pub(crate) fn apart(count: u32) -> Option<Self> {
+        let libraries = or_left_out(libraries())?;
+        let (hosts, name) = next_hosts(count);
+        let server = Self::started(libraries, &hosts, &name, "").unwrap();
+        decide_once(&server.nodes, count).unwrap();
+        Some(server)
+    }
+
+    fn started(libraries: &Path, hosts: &[String], name: &str, more: &str) -> Result<Self, String> {
+        let started: Result<Vec<_>, _> = (0..hosts.len())
+            .map(|place| start(libraries, hosts, place, name, more))
+            .collect();
+        let started = started?;
+        for node in &started {
+            wait(&node.address, &node.folder)?;
+        }
+        Ok(Self {
+            nodes: started.iter().map(|node| node.address.clone()).collect(),
+            replication_factor: u32::try_from(started.len()).unwrap_or(1),
+            started,
+        })
     }
 
     fn find() -> Result<Self, String> {
@@ -161,24 +169,37 @@ impl CqlServer {
         }
         let count = std::env::var("PORCHLIGHT_TEST_CQL_NODES");
         let count = count.map_or(1, |count| count.parse().unwrap());
-        let libraries = libraries()?;
+        let libraries = libraries().map_err(Clone::clone)?;
         let network = network();
         let hosts: Vec<_> = (1..=count).map(|n| format!("{network}.{n}")).collect();
-        let started: Result<Vec<_>, _> = (0..hosts.len())
-            .map(|place| start(&libraries, &hosts, place, "", ""))
-            .collect();
-        let started = started?;
-        for node in &started {
-            wait(&node.address, &node.folder)?;
-        }
-        let nodes: Vec<_> = started.iter().map(|node| node.address.clone()).collect();
-        decide_once(&nodes, count)?;
-        Ok(Self {
-            nodes,
-            replication_factor: count,
-            started,
-        })
+        let server = Self::started(libraries, &hosts, "", "")?;
+        decide_once(&server.nodes, count)?;
+        Ok(server)
     }
+}
+
+/// What is there; what is not is said, and fails the tests where it must be.
+fn or_left_out<T>(found: Result<T, &String>) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
+        Err(reason) => {
+            assert!(
+                std::env::var_os("PORCHLIGHT_TEST_CQL_REQUIRED").is_none(),
+                "the tests against a CQL server can't run: {reason}"
+            );
+            eprintln!("left out, for there is no CQL server: {reason}");
+            None
+        }
+    }
+}
+
+/// Addresses that no other server of this process has, and a name for them.
+fn next_hosts(count: u32) -> (Vec<String>, String) {
+    static NEXT: AtomicU32 = AtomicU32::new(9);
+    let first = NEXT.fetch_add(count, Ordering::Relaxed);
+    let network = network();
+    let hosts = (first..first + count).map(|n| format!("{network}.{n}"));
+    (hosts.collect(), format!("{first}-"))
 }
 
 /// All of 127.0.0.0/8 is this machine: runs beside each other don't meet.
@@ -188,7 +209,13 @@ fn network() -> String {
 }
 
 /// The folder of the server's jars; they are fetched when they are not there.
-fn libraries() -> Result<PathBuf, String> {
+fn libraries() -> Result<&'static Path, &'static String> {
+    static LIBRARIES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let found = LIBRARIES.get_or_init(fetched_libraries);
+    found.as_ref().map(PathBuf::as_path)
+}
+
+fn fetched_libraries() -> Result<PathBuf, String> {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join(FOLDER);
     let (libraries, fetched) = (cache.join("lib"), cache.join("fetched"));
     if std::env::var_os("PATH").is_none() || !answers("java") {

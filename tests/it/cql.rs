@@ -9,7 +9,7 @@ use porchlight_actors::ports::Journal;
 use porchlight_schema::sample::json::decode_batch;
 use serde_json::json;
 
-use crate::cql_process::{borrowed, variables};
+use crate::cql_process::{borrowed, variables, variables_of};
 use crate::cql_server::CqlServer;
 use crate::crash::{crashed, undisturbed};
 use crate::phone::{Client, Sent};
@@ -18,8 +18,7 @@ use crate::server::{Folder, Server, block_on, porchlight, successful};
 const CRASHES: u64 = 3;
 
 /// Every batch that was acknowledged is in the journal, with the body that was acknowledged.
-async fn check_journal(keyspace: &str, sent: &[Sent]) {
-    let server = CqlServer::get().unwrap();
+pub(crate) async fn check_journal(server: &CqlServer, keyspace: &str, sent: &[Sent]) {
     let options = CqlOptions {
         nodes: server.nodes.clone(),
         keyspace: keyspace.to_owned(),
@@ -53,7 +52,8 @@ fn a_killed_server_on_cql_loses_nothing_and_changes_nothing() {
         return;
     };
     let (sent, found) = crashed(&folder, &borrowed(&variables), CRASHES);
-    block_on(check_journal(&variables[2].1, &sent));
+    let server = CqlServer::get().unwrap();
+    block_on(check_journal(server, &variables[2].1, &sent));
     let expected = undisturbed(sent.len() as u64);
     assert_eq!(found.len(), expected.len());
     for (number, expected) in &expected {
@@ -110,17 +110,10 @@ fn of_two_processes_on_one_keyspace_the_newer_serves_and_commands_work_beside_it
 #[test]
 fn a_node_that_was_killed_and_comes_back_has_all_that_was_acknowledged() {
     let folder = Folder::new();
-    let Some(node) = CqlServer::beside(|_| String::new()) else {
+    let Some(database) = CqlServer::apart(1) else {
         return;
     };
-    let mut variables = variables(folder.path()).unwrap();
-    for (name, value) in &mut variables {
-        match *name {
-            "PORCHLIGHT__STORE__CQL__NODES" => node.address.clone_into(value),
-            "PORCHLIGHT__STORE__CQL__REPLICATION_FACTOR" => "1".clone_into(value),
-            _ => {}
-        }
-    }
+    let (node, variables) = (&database.started[0], variables_of(&database, folder.path()));
     let server = Server::start(&folder, &borrowed(&variables));
     let place = Arc::new(RwLock::new(server.api.clone()));
     let client = Client::new(&place, &server.key("secret"));

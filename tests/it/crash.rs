@@ -23,20 +23,26 @@ const PAUSE: Duration = Duration::from_millis(15);
 /// No limit of requests: it is the crashes that are tested.
 const NO_LIMIT: [(&str, &str); 1] = [("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0")];
 
-/// Lets phones send deliveries, one after the other, until they are told to stop. All that was sent, by number.
-async fn phones(client: &Client, next: &Arc<AtomicU64>, enough: &Arc<AtomicBool>) -> Vec<Sent> {
+/// Lets so many phones send deliveries, with that pause between batches, one after the other, until they are told to
+/// stop. All that was sent, by number.
+pub(crate) async fn phones(
+    client: &Client,
+    next: &Arc<AtomicU64>,
+    enough: &Arc<AtomicBool>,
+    (count, pause): (usize, Duration),
+) -> Vec<Sent> {
     let phone = || {
         let (client, next, enough) = (client.clone(), Arc::clone(next), Arc::clone(enough));
         tokio::spawn(async move {
             let mut sent = Vec::new();
             while !enough.load(Ordering::Relaxed) {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                sent.push(client.send(number, PAUSE).await);
+                sent.push(client.send(number, pause).await);
             }
             sent
         })
     };
-    let phones: Vec<_> = (0..PHONES).map(|_| phone()).collect();
+    let phones: Vec<_> = (0..count).map(|_| phone()).collect();
     let mut sent = Vec::new();
     for phone in phones {
         sent.extend(phone.await.unwrap());
@@ -67,7 +73,7 @@ pub(crate) fn crashed(
     );
     let load = {
         let (client, next, enough) = (client.clone(), Arc::clone(&next), Arc::clone(&enough));
-        std::thread::spawn(move || block_on(phones(&client, &next, &enough)))
+        std::thread::spawn(move || block_on(phones(&client, &next, &enough, (PHONES, PAUSE))))
     };
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

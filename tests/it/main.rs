@@ -3,6 +3,8 @@
 //! The binary is `PORCHLIGHT_BIN`, or else the one that cargo built beside these tests.
 
 #[cfg(test)]
+mod cluster;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod console;

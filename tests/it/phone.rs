@@ -1,7 +1,8 @@
 //! Phones that send simulated deliveries and never give up.
 
-use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
 
 use porchlight_bench::sim::{Delivery, Kind, ParameterSet, Scenario};
 use porchlight_schema::time::TimestampMs;
@@ -52,12 +53,41 @@ pub(crate) struct Underway {
 /// Where the server is at the moment: another port after each crash.
 pub(crate) type Place = Arc<RwLock<String>>;
 
+/// How requests went.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Refused with "come again".
+    pub(crate) refused: AtomicU64,
+    /// There was nobody to connect to.
+    pub(crate) unreachable: AtomicU64,
+    /// Begun, and not answered.
+    pub(crate) unanswered: AtomicU64,
+    /// Why not, of the first few.
+    pub(crate) reasons: Mutex<Vec<String>>,
+    /// The longest that one took until it was answered, all tries together, in milliseconds.
+    pub(crate) slowest_ms: AtomicU64,
+}
+
+impl Tally {
+    fn note(&self, path: &str, began: Instant, error: &reqwest::Error) {
+        const KEPT_MAX: usize = 8;
+        let mut reasons = self.reasons.lock().unwrap();
+        if reasons.len() < KEPT_MAX {
+            reasons.push(format!("{path} after {:?}: {error:?}", began.elapsed()));
+        }
+    }
+}
+
 /// Speaks to the service with a secret key.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
-    place: Place,
+    /// The nodes, asked in turn.
+    places: Vec<Place>,
+    next: Arc<AtomicUsize>,
     key: String,
+    /// How its requests went.
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// An answer: status, and its body as JSON.
@@ -67,8 +97,22 @@ impl Client {
     pub(crate) fn new(place: &Place, key: &str) -> Self {
         Self {
             http: http(),
-            place: Arc::clone(place),
+            places: vec![Arc::clone(place)],
+            next: Arc::default(),
             key: key.to_owned(),
+            tally: Arc::default(),
+        }
+    }
+
+    /// One that asks any of several nodes, and does not wait long for one that says nothing.
+    pub(crate) fn among(places: &[Place], key: &str) -> Self {
+        let http = reqwest::Client::builder().timeout(Duration::from_secs(7));
+        Self {
+            http: http.no_proxy().build().unwrap(),
+            places: places.to_vec(),
+            next: Arc::default(),
+            key: key.to_owned(),
+            tally: Arc::default(),
         }
     }
 
@@ -79,7 +123,8 @@ impl Client {
         body: Option<&str>,
         idempotency_key: Option<&str>,
     ) -> reqwest::Result<Answer> {
-        let url = format!("{}{path}", self.place.read().unwrap());
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
+        let url = format!("{}{path}", self.places[turn].read().unwrap());
         let mut request = match body {
             Some(body) => self
                 .http
@@ -105,12 +150,24 @@ impl Client {
         body: Option<&str>,
         idempotency_key: Option<&str>,
     ) -> Answer {
+        let (began, tally) = (Instant::now(), &self.tally);
         loop {
-            match self.try_once(path, body, idempotency_key).await {
-                Ok((status, _)) if status == 429 || status == 503 => {}
-                Ok(answer) => return answer,
-                Err(_away) => {}
-            }
+            let how = match self.try_once(path, body, idempotency_key).await {
+                Ok((status, _)) if status == 408 || status == 429 || status == 503 => {
+                    &tally.refused
+                }
+                Ok(answer) => {
+                    let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap();
+                    tally.slowest_ms.fetch_max(took_ms, Ordering::Relaxed);
+                    return answer;
+                }
+                Err(error) if error.is_connect() => &tally.unreachable,
+                Err(error) => {
+                    tally.note(path, began, &error);
+                    &tally.unanswered
+                }
+            };
+            how.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

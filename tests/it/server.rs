@@ -135,6 +135,11 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// The process's number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal, such as `-STOP`.
     pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();

@@ -9,7 +9,7 @@ use porchlight_bench::load::closed::{self, Closed};
 use porchlight_bench::load::live::{self, Live};
 use porchlight_bench::load::overload::{self, Overload};
 use porchlight_bench::load::process;
-use porchlight_bench::load::ratio::{self, Ratio};
+use porchlight_bench::load::ratio::{self, Base, Ratio};
 use porchlight_bench::load::restart::{self, Restart};
 use porchlight_bench::load::server::Server;
 use porchlight_bench::load::streams::{self, Streams};
@@ -86,7 +86,8 @@ enum Command {
         #[command(flatten)]
         load: ClosedLoad,
     },
-    /// The service over the floor, in turns: the ratio of their processor time for each request.
+    /// The service over the floor, or over itself on the embedded store, in turns: the ratio of their processor time for
+    /// each request.
     Ratio {
         /// The service's binary, a release build.
         #[arg(long)]
@@ -94,11 +95,21 @@ enum Command {
         /// The floor's; absent: beside this binary.
         #[arg(long)]
         floor: Option<PathBuf>,
+        /// A variable of the service's configuration, such as `PORCHLIGHT__STORE__KIND=cql`. The service so configured is
+        /// compared with itself on an embedded store.
+        #[arg(long, value_name = "NAME=VALUE", conflicts_with = "floor", value_parser = variable)]
+        set: Vec<(String, String)>,
         #[arg(long, default_value_t = 7)]
         rounds: u32,
         #[command(flatten)]
         load: ClosedLoad,
     },
+}
+
+/// `NAME=VALUE`.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Which server.
@@ -288,14 +299,20 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Ratio {
             server,
             floor,
+            set,
             rounds,
             load,
         } => {
             let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("porchlight-floor"));
-            let floor = floor.map_or_else(beside, Ok)?;
+            let base = if set.is_empty() {
+                Base::Floor(floor.map_or_else(beside, Ok)?)
+            } else {
+                Base::Embedded
+            };
             let result = ratio::run(&Ratio {
                 server,
-                floor,
+                variables: set,
+                base,
                 rounds,
                 load: load.load(),
             })

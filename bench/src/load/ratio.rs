@@ -1,5 +1,5 @@
 //! The service against the floor, alternating in one run: what everything that the service does for a batch costs,
-//! as a multiple of reading and parsing it.
+//! as a multiple of reading and parsing it. Or the service with another store against the embedded one.
 
 use std::path::PathBuf;
 
@@ -14,28 +14,50 @@ use super::server::Server;
 pub struct Ratio {
     /// The service's binary, a release build.
     pub server: PathBuf,
-    /// The floor's binary.
-    pub floor: PathBuf,
+    /// Variables of the service's configuration.
+    pub variables: Vec<(String, String)>,
+    /// What it is compared with.
+    pub base: Base,
     /// Rounds; each runs both.
     pub rounds: u32,
     /// The load of each half of a round.
     pub load: Closed,
 }
 
+/// What the service is compared with.
+#[derive(Debug, Clone)]
+pub enum Base {
+    /// The floor of this binary.
+    Floor(PathBuf),
+    /// The same service on an embedded store.
+    Embedded,
+}
+
+impl Base {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Floor(_) => "floor",
+            Self::Embedded => "embedded store",
+        }
+    }
+}
+
 /// What it came to.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RatioResult {
-    /// Server time for each request over the floor's, the median over the rounds.
+    /// With what the service is compared.
+    pub base: &'static str,
+    /// Server time for each request over the base's, the median over the rounds.
     pub ratio: f64,
     /// The ratio of each round.
     pub ratios: Vec<f64>,
-    /// The floor's processor time for each request, microseconds, the median.
-    pub floor_cpu_us: f64,
+    /// The base's processor time for each request, microseconds, the median.
+    pub base_cpu_us: f64,
     /// The service's.
     pub server_cpu_us: f64,
-    /// The floor, round by round.
-    pub floor: Vec<ClosedResult>,
+    /// The base, round by round.
+    pub base_rounds: Vec<ClosedResult>,
     /// The service, round by round.
     pub server: Vec<ClosedResult>,
 }
@@ -45,9 +67,10 @@ impl RatioResult {
     #[must_use]
     pub fn text(&self) -> String {
         let (ratio, rounds) = (self.ratio, self.ratios.len());
-        let (server_us, floor_us) = (self.server_cpu_us, self.floor_cpu_us);
+        let (server_us, base_us) = (self.server_cpu_us, self.base_cpu_us);
+        let base = self.base;
         format!(
-            "ratio {ratio} (median of {rounds} rounds): service {server_us} µs, floor {floor_us} µs of processor time for each batch"
+            "ratio {ratio} (median of {rounds} rounds): service {server_us} µs, {base} {base_us} µs of processor time for each batch"
         )
     }
 }
@@ -58,26 +81,29 @@ impl RatioResult {
 ///
 /// Where one of them does not come up, or accepts nothing.
 pub async fn run(run: &Ratio) -> anyhow::Result<RatioResult> {
-    let floor_server = Server::floor(&run.floor).await?;
-    let service = Server::service(&run.server).await?;
+    let base = match &run.base {
+        Base::Floor(binary) => Server::floor(binary).await?,
+        Base::Embedded => Server::service(&run.server).await?,
+    };
+    let service = Server::service_with(&run.server, &run.variables).await?;
     // A twentieth of a round warms up, unmeasured.
     let warm_up = Closed {
         batches: run.load.batches / 20,
         ..run.load
     };
-    let (mut floor, mut server, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut base_rounds, mut server, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..run.rounds {
         let mut halves = Vec::new();
-        for side in [&floor_server, &service] {
+        for side in [&base, &service] {
             closed::run(&side.target, side.pid(), warm_up).await?;
             halves.push(closed::run(&side.target, side.pid(), run.load).await?);
         }
-        if let [of_floor, of_server] = halves.as_slice() {
+        if let [of_base, of_server] = halves.as_slice() {
             ratios.push(
-                (of_server.cpu_us_per_request / of_floor.cpu_us_per_request * 1000.0).round()
+                (of_server.cpu_us_per_request / of_base.cpu_us_per_request * 1000.0).round()
                     / 1000.0,
             );
-            floor.push(of_floor.clone());
+            base_rounds.push(of_base.clone());
             server.push(of_server.clone());
         }
     }
@@ -90,11 +116,12 @@ pub async fn run(run: &Ratio) -> anyhow::Result<RatioResult> {
         )
     };
     Ok(RatioResult {
+        base: run.base.name(),
         ratio: median(&ratios),
-        floor_cpu_us: cpu(&floor),
+        base_cpu_us: cpu(&base_rounds),
         server_cpu_us: cpu(&server),
         ratios,
-        floor,
+        base_rounds,
         server,
     })
 }

@@ -10,8 +10,8 @@ use anyhow::{Context, ensure};
 use super::http::Connection;
 use super::target::Target;
 
-/// How long a server may take to come up.
-const UP_WITHIN: Duration = Duration::from_secs(60);
+/// How long a server may take to come up. Generous, for a machine that is busy.
+const UP_WITHIN: Duration = Duration::from_secs(240);
 
 /// A process that ends with its handle, and the folder that it works in.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ struct Service {
     binary: PathBuf,
     folder: PathBuf,
     ops_address: SocketAddr,
+    variables: Vec<(String, String)>,
 }
 
 impl Service {
@@ -41,6 +42,7 @@ impl Service {
             .arg("serve")
             .arg("--config")
             .arg(self.config_path())
+            .envs(self.variables.iter().cloned())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
@@ -63,7 +65,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where it does not come up within a minute.
+    /// Where it does not come up within four minutes.
     pub async fn floor(binary: &Path) -> anyhow::Result<Self> {
         let address = free_address()?;
         let child = Command::new(binary)
@@ -84,8 +86,20 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where it does not come up within a minute.
+    /// Where it does not come up within four minutes.
     pub async fn service(binary: &Path) -> anyhow::Result<Self> {
+        Self::service_with(binary, &[]).await
+    }
+
+    /// The same with these variables of its configuration, such as `PORCHLIGHT__STORE__KIND`.
+    ///
+    /// # Errors
+    ///
+    /// Where it does not come up within four minutes.
+    pub async fn service_with(
+        binary: &Path,
+        variables: &[(String, String)],
+    ) -> anyhow::Result<Self> {
         let (address, ops_address) = (free_address()?, free_address()?);
         let folder = std::env::temp_dir().join(format!(
             "porchlight-load-{}-{}",
@@ -97,6 +111,7 @@ impl Server {
             binary: binary.to_path_buf(),
             folder,
             ops_address,
+            variables: variables.to_vec(),
         };
         let config = format!(
             "[server]\nlisten = \"{address}\"\nops_listen = \"{ops_address}\"\nrate_limit_per_second = 10000000\n[store]\npath = {:?}\n",
@@ -120,7 +135,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where it does not come up within a minute, or is no service.
+    /// Where it does not come up within four minutes, or is no service.
     pub async fn kill_and_start(&mut self) -> anyhow::Result<Duration> {
         let service = self.service.as_ref().context("it is no service")?;
         self.child.kill()?;

@@ -2,6 +2,7 @@
 
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
+use porchlight_actors::observe::store::{LightweightOutcome, StoreMetrics};
 use porchlight_actors::ports::{StoreError, StoreResult};
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
@@ -168,6 +169,7 @@ impl Db {
         statement: &PreparedStatement,
         values: impl SerializeRow,
     ) -> StoreResult<Lwt> {
+        let metrics = StoreMetrics::get();
         let answer = self.session.execute_unpaged(statement, values).await;
         let rows = match answer {
             Ok(answer) => answer.into_rows_result().map_err(StoreError::unavailable)?,
@@ -175,11 +177,16 @@ impl Db {
             Err(error @ (ExecutionError::BadQuery(_) | ExecutionError::EmptyPlan)) => {
                 return Err(StoreError::unavailable(error));
             }
-            Err(error) => return Ok(Lwt::InDoubt(from_execution(error))),
+            Err(error) => {
+                metrics.on_lightweight(LightweightOutcome::InDoubt);
+                return Ok(Lwt::InDoubt(from_execution(error)));
+            }
         };
         Ok(if is_applied(&rows)? {
+            metrics.on_lightweight(LightweightOutcome::Applied);
             Lwt::Applied
         } else {
+            metrics.on_lightweight(LightweightOutcome::Refused);
             Lwt::Refused
         })
     }

@@ -6,7 +6,7 @@ use metrics::Unit;
 use super::cluster::{ChangeOutcome, Found, NodesChange, ShardMove, Stale};
 use super::http::{Method, Route, StatusClass};
 use super::peer::{HandOver, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
-use super::store::StoreOutcome;
+use super::store::{LightweightOutcome, StoreOutcome};
 use super::streams::{MessageOutcome, StreamEnd, StreamKind};
 use super::webhook::{AttemptOutcome, Finished, Kept};
 use super::{
@@ -190,6 +190,8 @@ catalogue! {
             [], "Groups that were committed.";
         STORE_OPERATIONS_TOTAL = Counter, Count, "porchlight_store_operations_total"
             ["outcome": StoreOutcome::VALUES], "Write operations, by outcome.";
+        STORE_LIGHTWEIGHT_TOTAL = Counter, Count, "porchlight_store_lightweight_total"
+            ["outcome": LightweightOutcome::VALUES], "Lightweight transactions on a CQL cluster, by outcome.";
         STORE_QUEUE_OPERATIONS = Gauge, Count, "porchlight_store_queue_operations"
             [], "Write operations that wait for the committer.";
         STORE_DISK_BYTES = Gauge, Bytes, "porchlight_store_disk_bytes"

@@ -18,6 +18,18 @@ label! {
     }
 }
 
+label! {
+    /// How a lightweight transaction went.
+    LightweightOutcome {
+        /// It was carried out.
+        Applied = "applied",
+        /// Its condition did not hold.
+        Refused = "refused",
+        /// Nobody knows; a serial read tells.
+        InDoubt = "in_doubt",
+    }
+}
+
 /// The handles of the store's writer.
 #[derive(Debug)]
 pub struct StoreMetrics {
@@ -32,6 +44,7 @@ pub struct StoreMetrics {
     /// Bytes that are free there.
     pub disk_free: Gauge,
     operations: Vec<Counter>,
+    lightweight: Vec<Counter>,
 }
 
 impl StoreMetrics {
@@ -44,6 +57,7 @@ impl StoreMetrics {
 
     fn new() -> Self {
         let operations = |outcome: &StoreOutcome| metrics::counter!(name::STORE_OPERATIONS_TOTAL, "outcome" => outcome.as_str());
+        let lightweight = |outcome: &LightweightOutcome| metrics::counter!(name::STORE_LIGHTWEIGHT_TOTAL, "outcome" => outcome.as_str());
         Self {
             commit: metrics::histogram!(name::STORE_COMMIT_SECONDS),
             groups: metrics::counter!(name::STORE_GROUPS_TOTAL),
@@ -51,7 +65,13 @@ impl StoreMetrics {
             disk: metrics::gauge!(name::STORE_DISK_BYTES),
             disk_free: metrics::gauge!(name::STORE_DISK_FREE_BYTES),
             operations: StoreOutcome::ALL.iter().map(operations).collect(),
+            lightweight: LightweightOutcome::ALL.iter().map(lightweight).collect(),
         }
+    }
+
+    /// A lightweight transaction went so.
+    pub fn on_lightweight(&self, outcome: LightweightOutcome) {
+        self.lightweight[outcome as usize].increment(1);
     }
 
     /// So many operations went so.

@@ -1,0 +1,116 @@
+//! What a CQL cluster costs: processor time of our process for each batch, over the same on an embedded store, and
+//! lightweight transactions a second.
+//!
+//! `PORCHLIGHT_BIN=target/release/porchlight PORCHLIGHT_LOAD=target/release/porchlight-load cargo test --test it
+//! cluster::cost -- --ignored --nocapture --test-threads=1`
+
+use std::process::Command;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::cql_process::{borrowed, variables};
+use crate::phone::Client;
+use crate::server::{Folder, Server, binary, block_on, http, successful};
+
+/// How long is counted.
+const COUNTED: Duration = Duration::from_secs(30);
+/// Sessions that are started each second.
+const STARTS_PER_SEC: u32 = 100;
+
+#[test]
+#[ignore = "it measures: on a quiet machine, with a release build"]
+fn processor_time_of_a_batch_over_the_embedded_store() {
+    let folder = Folder::new();
+    let Some(variables) = variables(folder.path()) else {
+        return;
+    };
+    let load = std::env::var_os("PORCHLIGHT_LOAD").unwrap();
+    let mut measuring = Command::new(load);
+    measuring.args(["ratio", "--rounds", "5", "--batches", "8000"]);
+    measuring.args(["--connections", "32", "--sessions", "128", "--server"]);
+    measuring.arg(binary());
+    for (name, value) in variables {
+        // A limit there has none of either side.
+        if !name.contains("RATE_LIMIT") {
+            measuring.arg("--set").arg(format!("{name}={value}"));
+        }
+    }
+    println!("{}", successful(measuring.output().unwrap()));
+}
+
+/// Lightweight transactions of a server so far.
+async fn lightweight(server: &Server) -> f64 {
+    let url = format!("{}/metrics", server.ops);
+    let text = http().get(url).send().await.unwrap();
+    let text = text.text().await.unwrap();
+    let lines = text.lines();
+    let ours = lines.filter(|line| line.starts_with("porchlight_store_lightweight_total{"));
+    let values = ours.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap());
+    values.sum()
+}
+
+#[test]
+#[ignore = "it measures: on a quiet machine, with a release build"]
+fn lightweight_transactions_at_rest_and_under_load() {
+    let folder = Folder::new();
+    let Some(variables) = variables(folder.path()) else {
+        return;
+    };
+    let server = Server::start(&folder, &borrowed(&variables));
+    let place = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&place, &server.key("secret"));
+    block_on(async {
+        let before = lightweight(&server).await;
+        tokio::time::sleep(COUNTED).await;
+        let rest = (lightweight(&server).await - before) / COUNTED.as_secs_f64();
+        println!("at rest: {rest:.2} lightweight transactions a second");
+        for (name, with_key, stopped) in [
+            ("started", false, false),
+            ("started with an Idempotency-Key", true, false),
+            ("started and stopped", false, true),
+        ] {
+            let before = lightweight(&server).await;
+            let (began, mut ticks) = (
+                Instant::now(),
+                tokio::time::interval(Duration::from_secs(1) / STARTS_PER_SEC),
+            );
+            let mut sessions = Vec::new();
+            while began.elapsed() < COUNTED {
+                ticks.tick().await;
+                let (client, number) = (client.clone(), sessions.len());
+                let key = with_key.then(|| format!("{name} {number}"));
+                sessions.push(tokio::spawn(session(client, key, stopped)));
+            }
+            let count = sessions.len();
+            for session in sessions {
+                session.await.unwrap();
+            }
+            // What follows a stop: the insight.
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let counted = lightweight(&server).await - before;
+            let (each, per_sec) = (counted / count as f64, count as f64 / COUNTED.as_secs_f64());
+            println!("{per_sec:.0} sessions a second {name}: {each:.3} for each");
+        }
+    });
+    server.stop();
+}
+
+async fn session(client: Client, key: Option<String>, stopped: bool) {
+    let start = json!({"deliveryId": "d", "externalRiderId": "r",
+        "address": {"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0}});
+    let (status, session) = client
+        .until_answered(
+            "/v1/sessions/start",
+            Some(&start.to_string()),
+            key.as_deref(),
+        )
+        .await;
+    assert_eq!(status, 201, "{session}");
+    if stopped {
+        let stop = json!({"sessionId": session["sessionId"]}).to_string();
+        let answer = client.until_answered("/v1/sessions/stop", Some(&stop), None);
+        assert_eq!(answer.await.0, 200);
+    }
+}

@@ -1,0 +1,211 @@
+//! The nodes of a cluster: processes with a proxy before each, on a database of their own.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use scylla::client::session_builder::SessionBuilder;
+
+use super::wires::Wires;
+use crate::cql_process::variables_of;
+use crate::cql_server::CqlServer;
+use crate::phone::{Client, Place};
+use crate::receiver::Authority;
+use crate::server::{Folder, Server, block_on, http};
+
+/// How many nodes there are.
+pub(super) const NODES: usize = 3;
+/// Shards of a cluster (contract of the design).
+pub(super) const SHARDS: usize = 256;
+/// Something that takes longer has failed.
+const WITHIN: Duration = Duration::from_secs(180);
+
+/// One node, running or not.
+struct Node {
+    folder: Folder,
+    place: Place,
+    variables: Vec<(&'static str, String)>,
+    server: Option<Server>,
+}
+
+/// A cluster, which ends with its database when this is dropped.
+pub(super) struct Nodes {
+    nodes: Vec<Node>,
+    pub(super) wires: Arc<Wires>,
+    pub(super) database: CqlServer,
+    pub(super) keyspace: String,
+    key: String,
+    _wiring: tokio::runtime::Runtime,
+    _folder: Folder,
+}
+
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+fn secret_file(folder: &Path) -> String {
+    let file = folder.join("cluster-secret");
+    std::fs::write(&file, "c1".repeat(32)).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+impl Nodes {
+    /// Starts all nodes on a new keyspace, and waits until all shards are taken; none where there is no database.
+    pub(super) fn start(authority: &Authority) -> Option<Self> {
+        let count = std::env::var("PORCHLIGHT_CLUSTER_CQL_NODES");
+        let database = CqlServer::apart(count.map_or(1, |count| count.parse().unwrap()))?;
+        let folder = Folder::new();
+        let wiring = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let wires = Wires::new(NODES);
+        let base = variables_of(&database, folder.path());
+        let keyspace = base[2].1.clone();
+        let secret = secret_file(folder.path());
+        let nodes = (0..NODES).map(|number| {
+            let listens = free_address();
+            let before = Arc::clone(&wires).stand_before(number, listens);
+            let advertise = wiring.block_on(before);
+            let mut variables = base.clone();
+            variables.extend([
+                ("PORCHLIGHT__CLUSTER__ADVERTISE", advertise),
+                ("PORCHLIGHT__CLUSTER__LISTEN", listens.to_string()),
+                ("PORCHLIGHT__CLUSTER__SECRET_FILE", secret.clone()),
+                (
+                    "PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES",
+                    "127.0.0.0/8,::1/128".to_owned(),
+                ),
+                (
+                    "PORCHLIGHT__WEBHOOK__EXTRA_CA_FILE",
+                    authority.file.to_str().unwrap().to_owned(),
+                ),
+            ]);
+            Node {
+                folder: Folder::new(),
+                place: Arc::new(RwLock::new("http://127.0.0.1:1".to_owned())),
+                variables,
+                server: None,
+            }
+        });
+        let mut cluster = Self {
+            nodes: nodes.collect(),
+            wires,
+            database,
+            keyspace,
+            key: String::new(),
+            _wiring: wiring,
+            _folder: folder,
+        };
+        for number in 0..NODES {
+            cluster.bring_up(number);
+        }
+        cluster.key = cluster.server(0).key("secret");
+        cluster.settle();
+        Some(cluster)
+    }
+
+    pub(super) fn server(&self, number: usize) -> &Server {
+        self.nodes[number].server.as_ref().unwrap()
+    }
+
+    /// Starts a node that does not run.
+    pub(super) fn bring_up(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        let variables = node.variables.iter();
+        let variables: Vec<_> = variables
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let server = Server::start(&node.folder, &variables);
+        self.wires.is_run_by(number, Some(server.pid()));
+        server.api.clone_into(&mut node.place.write().unwrap());
+        node.server = Some(server);
+    }
+
+    /// `kill -9`.
+    pub(super) fn kill(&mut self, number: usize) {
+        self.nodes[number].server.take().unwrap().kill();
+        self.wires.is_run_by(number, None);
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(super) fn stop(&mut self, number: usize) {
+        self.nodes[number].server.take().unwrap().stop();
+        self.wires.is_run_by(number, None);
+    }
+
+    /// Someone who asks any node, and the next one when that does not answer.
+    pub(super) fn client(&self) -> Client {
+        let places: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| Arc::clone(&node.place))
+            .collect();
+        Client::among(&places, &self.key)
+    }
+
+    /// Someone who asks one node only.
+    pub(super) fn client_of(&self, number: usize) -> Client {
+        Client::new(&self.nodes[number].place, &self.key)
+    }
+
+    /// The sum of a metric over the nodes that run.
+    pub(super) async fn sum(&self, metric: &str) -> f64 {
+        let mut sum = 0.0;
+        for server in self.nodes.iter().filter_map(|node| node.server.as_ref()) {
+            sum += scraped(&server.ops, metric).await.unwrap_or(0.0);
+        }
+        sum
+    }
+
+    /// Waits until each shard has one owner.
+    pub(super) fn settle(&self) {
+        let began = Instant::now();
+        block_on(async {
+            loop {
+                let owned = self.sum("porchlight_cluster_shards_owned").await;
+                if owned as usize == SHARDS {
+                    return;
+                }
+                assert!(
+                    began.elapsed() < WITHIN,
+                    "{owned} of {SHARDS} shards are owned"
+                );
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    }
+
+    /// How often each shard has been claimed.
+    pub(super) async fn generations(&self) -> Vec<i64> {
+        let nodes = &self.database.nodes;
+        let session = SessionBuilder::new().known_nodes(nodes).build().await;
+        let query = format!(
+            "SELECT shard, generation FROM {}.shard_owner",
+            self.keyspace
+        );
+        let rows = session.unwrap().query_unpaged(query, ()).await.unwrap();
+        let rows = rows.into_rows_result().unwrap();
+        let mut generations = vec![0; SHARDS];
+        for row in rows.rows::<(i16, i64)>().unwrap() {
+            let (shard, generation) = row.unwrap();
+            generations[usize::try_from(shard).unwrap()] = generation;
+        }
+        generations
+    }
+}
+
+/// The sum of a metric's series.
+pub(super) async fn scraped(ops: &str, metric: &str) -> Option<f64> {
+    let text = http().get(format!("{ops}/metrics")).send().await.ok()?;
+    let text = text.text().await.ok()?;
+    let ours = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(metric)?;
+        let (labels, value) = rest.rsplit_once(' ')?;
+        (labels.is_empty() || labels.starts_with('{')).then(|| value.parse::<f64>().ok())?
+    });
+    Some(ours.sum())
+}

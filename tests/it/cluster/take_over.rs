@@ -1,0 +1,96 @@
+//! How long it takes from the loss of a node until its sessions run again.
+//!
+//! `PORCHLIGHT_BIN=target/release/porchlight cargo test --release --test it cluster::take_over -- --ignored --nocapture`
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::nodes::{Nodes, SHARDS};
+use crate::phone::Client;
+use crate::receiver::Authority;
+use crate::server::block_on;
+
+/// Sessions that record, all nodes together.
+const SESSIONS: usize = 2_000;
+/// Those that are started at a time.
+const AT_ONCE: usize = 32;
+/// Batches of each.
+const BATCHES: u32 = 3;
+/// Longer than any take-over.
+const WITHIN: Duration = Duration::from_secs(120);
+
+async fn begin(client: Client) {
+    let start = json!({"deliveryId": "d", "externalRiderId": "r",
+        "address": {"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0}});
+    let start = start.to_string();
+    let started = client.until_answered("/v1/sessions/start", Some(&start), None);
+    let (status, session) = started.await;
+    assert_eq!(status, 201, "{session}");
+    let id = session["sessionId"].as_str().unwrap();
+    let path = format!("/v1/sessions/{id}/telemetry");
+    for seq in 0..BATCHES {
+        let samples: Vec<_> = (0..60)
+            .map(|second| {
+                let t = f64::from(seq * 60 + second);
+                json!({"kind": "location", "t": t, "lat": 1.0 + t * 1e-5, "lng": 2.0, "accuracyM": 5.0})
+            })
+            .collect();
+        let batch = json!({"seq": seq, "samples": samples}).to_string();
+        let answer = client.until_answered(&path, Some(&batch), None).await;
+        assert_eq!(answer.0, 202, "{}", answer.1);
+    }
+}
+
+async fn fill(client: &Client) {
+    let starting: Vec<_> = (0..SESSIONS).map(|_| begin(client.clone())).collect();
+    let starting = futures_util::stream::iter(starting);
+    let mut starting = futures_util::StreamExt::buffer_unordered(starting, AT_ONCE);
+    while futures_util::StreamExt::next(&mut starting).await.is_some() {}
+}
+
+#[test]
+#[ignore = "it measures: on a quiet machine, with a release build"]
+fn the_sessions_of_a_node_that_is_lost_run_again() {
+    let Some(mut cluster) = Nodes::start(&Authority::new()) else {
+        return;
+    };
+    let client = cluster.client();
+    block_on(fill(&client));
+    let live = "porchlight_sessions_live";
+    assert_eq!(block_on(cluster.sum(live)) as usize, SESSIONS);
+    cluster.kill(0);
+    let lost = Instant::now();
+    let left = block_on(async {
+        let left = [
+            cluster.sum("porchlight_cluster_shards_owned").await,
+            cluster.sum(live).await,
+        ];
+        let (mut first, mut claimed) = (None, None);
+        loop {
+            let owned = cluster.sum("porchlight_cluster_shards_owned").await;
+            if owned > left[0] {
+                first.get_or_insert(lost.elapsed());
+            }
+            if owned as usize == SHARDS {
+                claimed.get_or_insert(lost.elapsed());
+            }
+            if cluster.sum(live).await as usize == SESSIONS && claimed.is_some() {
+                break;
+            }
+            assert!(lost.elapsed() < WITHIN, "they do not run");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let (all, first) = (lost.elapsed().as_secs_f64(), first.unwrap().as_secs_f64());
+        println!(
+            "lost {} of {SHARDS} shards and {} of {SESSIONS} sessions; the first shard was claimed after {first:.1} s, \
+             the last after {:.1} s, all sessions ran after {all:.1} s: {first:.1} s of detection, {:.1} s of restoring",
+            SHARDS - left[0] as usize,
+            SESSIONS - left[1] as usize,
+            claimed.unwrap().as_secs_f64(),
+            all - first,
+        );
+        left
+    });
+    assert!((left[1] as usize) < SESSIONS, "the node had none");
+}

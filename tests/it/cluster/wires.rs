@@ -1,0 +1,122 @@
+//! The wires between nodes: a proxy before each, which all others dial, so that a wire can be cut or filled up.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// How a wire is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wire {
+    /// It carries.
+    Open,
+    /// Connections end, and new ones are not made.
+    Cut,
+    /// Connections stay, and what is said there is lost.
+    Mute,
+}
+
+/// The wires of a cluster.
+pub(super) struct Wires {
+    /// One for each node that dials, of each node that is dialled.
+    wires: Vec<Vec<watch::Sender<Wire>>>,
+    /// Processes of the nodes, as they are at the moment.
+    processes: Mutex<Vec<Option<u32>>>,
+}
+
+impl Wires {
+    pub(super) fn new(nodes: usize) -> Arc<Self> {
+        let wire = || watch::Sender::new(Wire::Open);
+        Arc::new(Self {
+            wires: (0..nodes)
+                .map(|_| (0..nodes).map(|_| wire()).collect())
+                .collect(),
+            processes: Mutex::new(vec![None; nodes]),
+        })
+    }
+
+    /// Whose process a node is now.
+    pub(super) fn is_run_by(&self, node: usize, process: Option<u32>) {
+        self.processes.lock().unwrap()[node] = process;
+    }
+
+    /// Sets all wires.
+    pub(super) fn set_all(&self, wire: Wire) {
+        for sender in self.wires.iter().flatten() {
+            sender.send_replace(wire);
+        }
+    }
+
+    /// Sets all wires from and to a node.
+    pub(super) fn set_of(&self, node: usize, wire: Wire) {
+        for (to, senders) in self.wires.iter().enumerate() {
+            for (from, sender) in senders.iter().enumerate() {
+                if to == node || from == node {
+                    sender.send_replace(wire);
+                }
+            }
+        }
+    }
+
+    /// Listens in a node's place, and passes on to it.
+    pub(super) async fn stand_before(self: Arc<Self>, node: usize, listens: SocketAddr) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((near, dialler)) = listener.accept().await {
+                let from = self.node_behind(dialler);
+                let wire = self.wires[node][from.unwrap_or(node)].subscribe();
+                tokio::spawn(carry(near, listens, wire));
+            }
+        });
+        address.to_string()
+    }
+
+    /// The node whose process has this address: the system knows whose each socket is.
+    fn node_behind(&self, address: SocketAddr) -> Option<usize> {
+        let port = format!("0100007F:{:04X}", address.port());
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let row = table.lines().find(|row| {
+            let mut cells = row.split_whitespace().skip(1);
+            cells.next() == Some(&port)
+        })?;
+        let inode = row.split_whitespace().nth(9)?;
+        let socket = format!("socket:[{inode}]");
+        let processes = self.processes.lock().unwrap().clone();
+        processes.iter().position(|process| {
+            let folder = process.map(|process| format!("/proc/{process}/fd"));
+            let files = folder.and_then(|folder| std::fs::read_dir(folder).ok());
+            files.into_iter().flatten().flatten().any(|file| {
+                std::fs::read_link(file.path()).is_ok_and(|to| to.to_str() == Some(&socket))
+            })
+        })
+    }
+}
+
+/// Carries one connection for as long as the wire lets it.
+async fn carry(mut near: TcpStream, to: SocketAddr, mut wire: watch::Receiver<Wire>) {
+    let is_open = *wire.borrow_and_update() == Wire::Open;
+    let far = if is_open {
+        TcpStream::connect(to).await.ok()
+    } else {
+        None
+    };
+    if let Some(mut far) = far {
+        tokio::select! {
+            _ended = copy_bidirectional(&mut near, &mut far) => return,
+            _changed = wire.wait_for(|wire| *wire != Wire::Open) => {}
+        }
+    } else if is_open {
+        return;
+    }
+    // What was lost can't be made good within a connection: it ends when the wire carries again.
+    let mut lost = vec![0; 16_384];
+    loop {
+        tokio::select! {
+            read = near.read(&mut lost) => if !matches!(read, Ok(1..)) { return },
+            _changed = wire.wait_for(|wire| *wire != Wire::Mute) => return,
+        }
+    }
+}
