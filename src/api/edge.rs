@@ -5,13 +5,16 @@ use std::time::Instant;
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::ConnectionType;
 use actix_web::http::header::ALLOW;
 use actix_web::middleware::Next;
+use actix_web::web::Data;
 use actix_web::{Error, ResponseError};
 use futures_util::FutureExt;
 use metrics::Gauge;
 use porchlight_actors::observe::http::{HttpMetrics, Route};
 
+use super::ApiState;
 use super::observe::on_problem;
 use super::problem::{Code, Problem, REQUEST_ID};
 use super::request_id::RequestId;
@@ -29,7 +32,10 @@ pub async fn edge(
     let (started, method) = (Instant::now(), route::label(request.method()));
     let metrics = HttpMetrics::get();
     let _in_flight = InFlight::begin(&metrics.in_flight);
-    let answer = plain_edge(request, next).await;
+    let mut answer = plain_edge(request, next).await;
+    if let Ok(response) = &mut answer {
+        close_if_draining(response);
+    }
     let (route, status) = match &answer {
         Ok(response) => (route_of(response), response.status()),
         Err(error) => (Route::Unknown, error.as_response_error().status_code()),
@@ -41,6 +47,18 @@ pub async fn edge(
         started.elapsed().as_secs_f64(),
     );
     answer
+}
+
+/// While the node drains, each answer is its connection's last: a request that comes over a connection at the moment when
+/// the listener ends would get no answer at all.
+fn close_if_draining(response: &mut ServiceResponse<BoxBody>) {
+    let state = response.request().app_data::<Data<ApiState>>();
+    if state.is_some_and(|state| state.service.is_draining())
+        && !response.status().is_informational()
+    {
+        let head = response.response_mut().head_mut();
+        head.set_connection_type(ConnectionType::Close);
+    }
 }
 
 /// The same without metrics, for the operators' listener.

@@ -329,15 +329,7 @@ async fn each_body_is_checked_in_the_same_way() {
                 .await
                 .is_problem(400, "malformed_body");
         }
-        for text in [
-            "",
-            "{",
-            "nonsense",
-            "{\"a\":NaN}",
-            "{} {}",
-            "\u{feff}{}",
-            "[1e999]",
-        ] {
+        for text in ["", "{", "nonsense", "{\"a\":NaN}", "{} {}", "\u{feff}{}"] {
             Answer::of(json().body(text))
                 .await
                 .is_problem(400, "malformed_json");
@@ -345,7 +337,8 @@ async fn each_body_is_checked_in_the_same_way() {
         Answer::of(json().body(vec![0xff, 0xfe]))
             .await
             .is_problem(400, "malformed_json");
-        for text in ["[]", "1", "null", "\"x\"", "{}"] {
+        // The grammar of JSON sets no bounds to numbers; what is asked for does.
+        for text in ["[]", "1", "1e999", "[1e999]", "null", "\"x\"", "{}"] {
             let answer = Answer::of(json().body(text)).await;
             assert!(
                 !answer.is_problem(422, "invalid_body").faults().is_empty(),

@@ -40,6 +40,19 @@ pub(crate) fn finish(mut stream: TcpStream, body: &str) -> String {
     answer
 }
 
+/// What is answered to a GET over a connection that the client would keep, until the server closes it.
+fn whole_answer(server: &Server, path: &str, key: &str) -> String {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: porchlight\r\nService-Key: {key}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.to_ascii_lowercase().replacen("http", "HTTP", 1)
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn what_is_in_flight_is_answered_and_what_is_new_refused() {
@@ -92,8 +105,19 @@ fn what_is_in_flight_is_answered_and_what_is_new_refused() {
         (503, &json!("draining"))
     );
 
+    let read = whole_answer(&server, &format!("/v1/sessions/{session_id}"), &key);
+    assert!(
+        read.starts_with("HTTP/1.1 200") && read.contains("\r\nconnection: close\r\n"),
+        "the next request must not come over a connection that ends: {read}"
+    );
     let answer = finish(in_flight, &batches[0]);
     assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    assert!(
+        answer
+            .to_ascii_lowercase()
+            .contains("\r\nconnection: close\r\n"),
+        "the next request must not come over a connection that ends: {answer}"
+    );
     let ended = server.ended(Duration::from_millis(DRAIN_MS_MAX + 15_000));
     assert_eq!(ended.code(), Some(0));
 
