@@ -357,6 +357,10 @@ def store():
             panel("Free", "What is free on the disk where the store is.", "bytes",
                   [("sum by (instance) (porchlight_store_disk_free_bytes{$$})", "{{instance}}")], width=12),
         ]),
+        ("CQL cluster", [
+            panel("Lightweight transactions", "By outcome. In doubt: the cluster did not answer in time, and was asked what "
+                  "came of it.", "ops", [(rate("porchlight_store_lightweight_total", "outcome"), "{{outcome}}")], width=24),
+        ]),
     ])
 
 

@@ -1,7 +1,10 @@
-//! Several nodes of the real binary on a real CQL server: each takes what the others lose or give away.
+//! Several nodes of the real binary on a real CQL server: each takes what the others lose or give away. They and their
+//! database want the machine for themselves, for three minutes: run by `PORCHLIGHT_TEST_NODES=1 cargo test --workspace
+//! --test it nodes:: -- --test-threads 1`, as `.ci/run` does, and left out otherwise.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -17,6 +20,15 @@ const PHONES: u64 = 6;
 const PAUSE: Duration = Duration::from_millis(120);
 /// A move of shards that takes longer has failed. Generous, for a machine that is busy.
 const MOVED_WITHIN: Duration = Duration::from_secs(180);
+
+/// What the nodes of a test share, with a keyspace of their own; none where they are not asked for, or there is no server.
+fn shared(folder: &Path) -> Option<Vec<(&'static str, String)>> {
+    if std::env::var_os("PORCHLIGHT_TEST_NODES").is_none() {
+        println!("left out: PORCHLIGHT_TEST_NODES asks for the tests of several nodes");
+        return None;
+    }
+    variables(folder)
+}
 
 /// A metric of a node without labels; none where it does not answer.
 async fn metric(server: &Server, name: &str) -> Option<f64> {
@@ -73,7 +85,7 @@ fn place(server: &Server) -> Place {
 #[test]
 fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
     let folders = [Folder::new(), Folder::new()];
-    let Some(shared) = variables(folders[0].path()) else {
+    let Some(shared) = shared(folders[0].path()) else {
         return;
     };
     let of_first = node(&shared, folders[0].path());
@@ -131,7 +143,7 @@ fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
 #[test]
 fn a_node_that_was_stopped_has_lost_its_shards_when_it_goes_on_and_comes_back() {
     let folders = [Folder::new(), Folder::new()];
-    let Some(shared) = variables(folders[0].path()) else {
+    let Some(shared) = shared(folders[0].path()) else {
         return;
     };
     let of_first = node(&shared, folders[0].path());
@@ -166,7 +178,7 @@ fn a_node_that_was_stopped_has_lost_its_shards_when_it_goes_on_and_comes_back() 
 #[test]
 fn a_process_that_is_alone_and_nodes_do_not_serve_together() {
     let folders = [Folder::new(), Folder::new(), Folder::new()];
-    let Some(shared) = variables(folders[0].path()) else {
+    let Some(shared) = shared(folders[0].path()) else {
         return;
     };
     let of_node = node(&shared, folders[0].path());
@@ -199,7 +211,7 @@ async fn labelled(server: &Server, name: &str, label: &str) -> f64 {
 /// handed over, and how many not.
 fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
     let folders = [Folder::new(), Folder::new()];
-    let shared = variables(folders[0].path())?;
+    let shared = shared(folders[0].path())?;
     let of_nodes = [&folders[0], &folders[1]].map(|folder| {
         let mut variables = node(&shared, folder.path());
         if !can_talk {

@@ -21,7 +21,7 @@ const looks = {
 // A page on which nothing may go wrong: no error in its script, nothing refused by its policy, no dialog.
 async function visitor(look, options = {}) {
   const context = await browser.newContext({ ...looks[look], timezoneId: "UTC", reducedMotion: "reduce", ...options });
-  context.setDefaultTimeout(10_000);
+  context.setDefaultTimeout(30_000);
   const page = await context.newPage();
   page.on("pageerror", (error) => { throw new Error(`${page.url()}: ${error}`); });
   page.on("dialog", () => { throw new Error(`${page.url()}: a dialog`); });
