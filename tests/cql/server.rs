@@ -35,8 +35,9 @@ const OPENS: &str = "java.base/java.lang java.base/java.lang.module java.base/ja
     java.base/jdk.internal.loader java.base/jdk.internal.ref java.base/jdk.internal.reflect \
     java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar java.base/sun.nio.ch \
     jdk.management/com.sun.management.internal jdk.compiler/com.sun.tools.javac";
-/// Small and quick, and what a machine for tests needs not have.
-const OPTIONS: &str = "-Xms256M -Xmx256M -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxDirectMemorySize=256M \
+/// Small and quick, and what a machine for tests needs not have. Each keyspace of ours has thirty tables, and each flush of
+/// one takes megabytes: with 256 MB a dozen keyspaces were one too many.
+const OPTIONS: &str = "-Xms256M -Xmx768M -XX:+ExitOnOutOfMemoryError -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxDirectMemorySize=256M \
     -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
     -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
     -Dcassandra.consistent.rangemovement=false";
