@@ -30,6 +30,17 @@ fn shared(folder: &Path) -> Option<Vec<(&'static str, String)>> {
     variables(folder)
 }
 
+/// What each of two nodes is told.
+type OfNodes = [Vec<(&'static str, String)>; 2];
+
+/// The folders of two nodes, and what each is told; none as for what they share.
+fn two() -> Option<([Folder; 2], OfNodes)> {
+    let folders = [Folder::new(), Folder::new()];
+    let shared = shared(folders[0].path())?;
+    let of_nodes = [&folders[0], &folders[1]].map(|folder| node(&shared, folder.path()));
+    Some((folders, of_nodes))
+}
+
 /// A metric of a node without labels; none where it does not answer.
 async fn metric(server: &Server, name: &str) -> Option<f64> {
     let url = format!("{}/metrics", server.ops);
@@ -84,12 +95,9 @@ fn place(server: &Server) -> Place {
 
 #[test]
 fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
-    let folders = [Folder::new(), Folder::new()];
-    let Some(shared) = shared(folders[0].path()) else {
+    let Some((folders, [of_first, of_second])) = two() else {
         return;
     };
-    let of_first = node(&shared, folders[0].path());
-    let of_second = node(&shared, folders[1].path());
     let first = Server::start(&folders[0], &borrowed(&of_first));
     let key = first.key("secret");
     let second = Server::start(&folders[1], &borrowed(&of_second));
@@ -142,12 +150,9 @@ fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
 
 #[test]
 fn a_node_that_was_stopped_has_lost_its_shards_when_it_goes_on_and_comes_back() {
-    let folders = [Folder::new(), Folder::new()];
-    let Some(shared) = shared(folders[0].path()) else {
+    let Some((folders, [of_first, of_second])) = two() else {
         return;
     };
-    let of_first = node(&shared, folders[0].path());
-    let of_second = node(&shared, folders[1].path());
     let first = Server::start(&folders[0], &borrowed(&of_first));
     let second = Server::start(&folders[1], &borrowed(&of_second));
     let before = block_on(settled(&[&first, &second]));
@@ -210,18 +215,15 @@ async fn labelled(server: &Server, name: &str, label: &str) -> f64 {
 /// Sends deliveries through two nodes by turns; whether all insights are as from one process, and how many batches were
 /// handed over, and how many not.
 fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
-    let folders = [Folder::new(), Folder::new()];
-    let shared = shared(folders[0].path())?;
-    let of_nodes = [&folders[0], &folders[1]].map(|folder| {
-        let mut variables = node(&shared, folder.path());
-        if !can_talk {
+    let (folders, mut of_nodes) = two()?;
+    if !can_talk {
+        for variables in &mut of_nodes {
             // Who calls it by its name finds nobody there.
             let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
             let listen = elsewhere.unwrap().to_string();
             variables.push(("PORCHLIGHT__CLUSTER__LISTEN", listen));
         }
-        variables
-    });
+    }
     let first = Server::start(&folders[0], &borrowed(&of_nodes[0]));
     let key = first.key("secret");
     let second = Server::start(&folders[1], &borrowed(&of_nodes[1]));

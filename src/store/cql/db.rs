@@ -86,6 +86,19 @@ fn from_execution(error: ExecutionError) -> StoreError {
 }
 
 impl Db {
+    /// The answer to a read of few rows, whole.
+    async fn answer(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> StoreResult<QueryRowsResult> {
+        let answer = self.session.execute_unpaged(statement, values).await;
+        answer
+            .map_err(from_execution)?
+            .into_rows_result()
+            .map_err(StoreError::unavailable)
+    }
+
     /// Reads at most one row.
     pub(super) async fn row<R>(
         &self,
@@ -95,11 +108,7 @@ impl Db {
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm>,
     {
-        let answer = self.session.execute_unpaged(statement, values).await;
-        let rows = answer
-            .map_err(from_execution)?
-            .into_rows_result()
-            .map_err(StoreError::unavailable)?;
+        let rows = self.answer(statement, values).await?;
         rows.maybe_first_row().map_err(StoreError::unavailable)
     }
 
@@ -112,11 +121,7 @@ impl Db {
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm>,
     {
-        let answer = self.session.execute_unpaged(statement, values).await;
-        let rows = answer
-            .map_err(from_execution)?
-            .into_rows_result()
-            .map_err(StoreError::unavailable)?;
+        let rows = self.answer(statement, values).await?;
         let rows = rows.rows().map_err(StoreError::unavailable)?;
         rows.map(|row| row.map_err(StoreError::unavailable))
             .collect()

@@ -75,32 +75,47 @@ impl Inner {
         Ok(found)
     }
 
+    /// The first `limit` sessions of one of the two tables, after `after`, that `look` finds worth telling of.
+    async fn found_by<'i, T, F>(
+        &'i self,
+        lives: bool,
+        shards: ShardSet,
+        mut after: Option<SessionId>,
+        limit: usize,
+        look: impl Fn(&'i Self, SessionId) -> F,
+    ) -> StoreResult<Vec<T>>
+    where
+        F: Future<Output = StoreResult<Option<T>>>,
+    {
+        let mut told = Vec::new();
+        while told.len() < limit {
+            let wanted = limit - told.len();
+            let ids = self.by_day_and_shard(lives, shards, after, wanted).await?;
+            let whole = ids.len() < wanted;
+            after = ids.last().copied().or(after);
+            let looking: Vec<_> = ids.into_iter().map(|id| look(self, id)).collect();
+            let found: Vec<_> = stream::iter(looking)
+                .buffered(AT_ONCE)
+                .try_collect()
+                .await?;
+            told.extend(found.into_iter().flatten());
+            if whole {
+                break;
+            }
+        }
+        Ok(told)
+    }
+
     /// Sessions that record. What a former process left half done is finished here: an end that was decided, and a
     /// first message that nobody was told of.
     pub(super) async fn live(
         self: Arc<Self>,
         shards: ShardSet,
-        mut after: Option<SessionId>,
+        after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionRow>> {
-        let mut live = Vec::new();
-        while live.len() < limit {
-            let wanted = limit - live.len();
-            let ids = self.by_day_and_shard(true, shards, after, wanted).await?;
-            let whole = ids.len() < wanted;
-            after = ids.last().copied().or(after);
-            let looking = ids.into_iter().map(|id| self.look_at_live(id));
-            let looking: Vec<_> = looking.collect();
-            let rows: Vec<_> = stream::iter(looking)
-                .buffered(AT_ONCE)
-                .try_collect()
-                .await?;
-            live.extend(rows.into_iter().flatten());
-            if whole {
-                break;
-            }
-        }
-        Ok(live)
+        self.found_by(true, shards, after, limit, Self::look_at_live)
+            .await
     }
 
     async fn look_at_live(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
@@ -127,27 +142,11 @@ impl Inner {
     pub(super) async fn behind(
         self: Arc<Self>,
         shards: ShardSet,
-        mut after: Option<SessionId>,
+        after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
-        let mut behind = Vec::new();
-        while behind.len() < limit {
-            let wanted = limit - behind.len();
-            let ids = self.by_day_and_shard(false, shards, after, wanted).await?;
-            let whole = ids.len() < wanted;
-            after = ids.last().copied().or(after);
-            let looking = ids.into_iter().map(|id| self.is_behind(id));
-            let looking: Vec<_> = looking.collect();
-            let ids: Vec<_> = stream::iter(looking)
-                .buffered(AT_ONCE)
-                .try_collect()
-                .await?;
-            behind.extend(ids.into_iter().flatten());
-            if whole {
-                break;
-            }
-        }
-        Ok(behind)
+        self.found_by(false, shards, after, limit, Self::is_behind)
+            .await
     }
 
     /// Whether another node may take a batch without knowing that the session has ended, and so without marking it. Then

@@ -12,8 +12,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::TryFutureExt;
 use porchlight_actors::ports::{StoreError, StoreResult};
 use porchlight_core::ownership::{FENCE_MS, HEARTBEAT_MS, Incarnation, NodeName};
+use scylla::statement::prepared::PreparedStatement;
 
 use super::db::{Db, Lwt};
 use super::{Inner, schema, state};
@@ -81,32 +83,33 @@ async fn works(inner: &Arc<Inner>, seen: &mut Option<Seen>) -> StoreResult<Optio
 
 /// The epoch as it is stored; 0 where no process was ever alone.
 pub(super) async fn newest(db: &Db) -> StoreResult<u64> {
-    let row: Option<(i64,)> = db.row(&db.statements.generation_get, (ALONE,)).await?;
+    stored(db, &db.statements.generation_get).await
+}
+
+async fn stored(db: &Db, statement: &PreparedStatement) -> StoreResult<u64> {
+    let row: Option<(i64,)> = db.row(statement, (ALONE,)).await?;
     Ok(row.map_or(0, |(epoch,)| epoch.unsigned_abs()))
 }
 
 /// The same for a node that begins: after what is under way was finished.
 pub(super) async fn current(db: &Db) -> StoreResult<u64> {
-    let began = tokio::time::Instant::now();
-    loop {
-        let statement = &db.statements.generation_serial;
-        let failed = match db.row::<(i64,)>(statement, (ALONE,)).await {
-            Ok(row) => return Ok(row.map_or(0, |(epoch,)| epoch.unsigned_abs())),
-            Err(error) => error,
-        };
-        if began.elapsed() > schema::QUORUM_WITHIN {
-            return Err(failed);
-        }
-        state::pause().await;
-    }
+    until_a_quorum(|| stored(db, &db.statements.generation_serial).map_ok(Some)).await
 }
 
-/// Raises the epoch by one, and gives what it is then. A cluster that has just been started, or many that ask at once,
-/// may leave one without an answer for a while.
+/// Raises the epoch by one, and gives what it is then.
 pub(super) async fn next(db: &Db) -> StoreResult<u64> {
+    until_a_quorum(|| raise(db)).await
+}
+
+/// Tries until there is an answer. A cluster that has just been started, or many that ask at once, may leave one without
+/// for a while.
+async fn until_a_quorum<F>(mut once: impl FnMut() -> F) -> StoreResult<u64>
+where
+    F: Future<Output = StoreResult<Option<u64>>>,
+{
     let began = tokio::time::Instant::now();
     loop {
-        let failed = match raise(db).await {
+        let failed = match once().await {
             Ok(Some(epoch)) => return Ok(epoch),
             Ok(None) => StoreError::Overloaded,
             Err(error) => error,

@@ -151,6 +151,16 @@ fn floor_between(phone: Phone, floor_m: f64) -> Phone {
         .walk(0.0, -30.0))
 }
 
+fn visits(name: &str, errand: impl Fn(Phone) -> Phone, attempt_cycles: u32) {
+    each(name, errand, |name, _, scored| {
+        assert_eq!(
+            scored.score.summary.attempt_cycles, attempt_cycles,
+            "{name}: {:?}",
+            scored.score.events
+        )
+    });
+}
+
 #[test]
 fn a_visit_ends_by_leaving_15_m_or_a_floor() {
     let again = |phone: Phone, away_m: f64| {
@@ -161,46 +171,18 @@ fn a_visit_ends_by_leaving_15_m_or_a_floor() {
             .stay(30)
             .walk(0.0, -30.0))
     };
-    each("house", house, |name, _, scored| {
-        assert_eq!(scored.score.summary.attempt_cycles, 1, "{name}")
-    });
-    each(
-        "left by 28 m",
-        |phone| again(phone, 28.0),
-        |name, _, scored| {
-            assert_eq!(
-                scored.score.summary.attempt_cycles, 2,
-                "{name}: {:?}",
-                scored.score.events
-            )
-        },
-    );
-    each(
-        "left by 5 m",
-        |phone| again(phone, 5.0),
-        |name, _, scored| {
-            assert_eq!(
-                scored.score.summary.attempt_cycles, 1,
-                "{name}: {:?}",
-                scored.score.events
-            )
-        },
-    );
-    each(
+    visits("house", house, 1);
+    visits("left by 28 m", |phone| again(phone, 28.0), 2);
+    visits("left by 5 m", |phone| again(phone, 5.0), 1);
+    visits(
         "left by a floor",
         |phone| floor_between(floor(phone, 3), 3.0),
-        |name, _, scored| {
-            assert_eq!(
-                scored.score.summary.attempt_cycles, 2,
-                "{name}: {:?}",
-                scored.score.events
-            )
-        },
+        2,
     );
-    each(
+    visits(
         "never there",
         |phone| phone.drive(0.0, -20.0).drive(900.0, -20.0),
-        |name, _, scored| assert_eq!(scored.score.summary.attempt_cycles, 0, "{name}"),
+        0,
     );
 }
 
