@@ -1,7 +1,9 @@
 //! The writer: groups, full queues, failures, and what a loss of power leaves. On the engine in memory.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use porchlight::store::MemoryStore;
@@ -233,12 +235,13 @@ async fn a_corrupt_row_is_an_error_and_no_absence() {
 async fn what_was_queued_is_carried_out_though_nobody_waits() {
     let engine = MemoryEngine::new();
     let store = on(&engine);
-    engine.delay(Duration::from_millis(50));
+    engine.delay(Duration::from_millis(200));
     let id = session_id(T0);
     for seq in 0..3 {
-        let append = store.append(id, seq, batch(seq), T0);
-        let gone = tokio::time::timeout(Duration::from_millis(1), append).await;
-        assert!(gone.is_err());
+        let mut append = pin!(store.append(id, seq, batch(seq), T0));
+        // Asked once, then dropped: no timer, which may come after the answer on a machine that stalls.
+        let asked = append.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(asked.is_pending());
     }
     store.close().await;
     assert_eq!(on(&engine.after_power_loss()).count(id).await.unwrap(), 3);
