@@ -53,6 +53,15 @@ fn whole_answer(server: &Server, path: &str, key: &str) -> String {
     answer.to_ascii_lowercase().replacen("http", "HTTP", 1)
 }
 
+/// Bytes of bodies that the server has admitted and not yet acknowledged.
+async fn in_flight_bytes(server: &Server) -> u64 {
+    let url = format!("{}/metrics", server.ops);
+    let text = http().get(url).send().await.unwrap().text().await.unwrap();
+    let mut lines = text.lines();
+    let bytes = lines.find_map(|line| line.strip_prefix("porchlight_ingest_in_flight_bytes "));
+    bytes.unwrap().parse().unwrap()
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn what_is_in_flight_is_answered_and_what_is_new_refused() {
@@ -86,10 +95,12 @@ fn what_is_in_flight_is_answered_and_what_is_new_refused() {
     };
     assert_eq!(ready(&server), (200, true));
     // The half that was sent may still be on its way to be admitted.
-    std::thread::park_timeout(Duration::from_millis(300));
+    while block_on(in_flight_bytes(&server)) == 0 {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
     server.terminate();
     let mut seen = ready(&server);
-    for _ in 0..100 {
+    for _ in 0..1_000 {
         if seen.0 == 503 {
             break;
         }
