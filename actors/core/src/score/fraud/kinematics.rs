@@ -1,6 +1,6 @@
 //! Positions that no receiver gives: jumps beyond the accuracy, values that never change.
 
-use super::{Group, Signal, noise};
+use super::{Group, Signal, body, doppler, noise};
 use crate::score::jumps::distinct;
 use crate::score::ledger::words;
 use crate::score::scene::Scene;
@@ -15,9 +15,12 @@ const CONSTANT_LONG_WAY_M: f32 = 300.0;
 
 pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let fixes = distinct(&scene.fixes);
+    let apart = body::is_apart(scene);
     [
         jumps(scene),
         noise::signal(scene, &fixes),
+        noise::at_rest(&fixes).filter(|_| apart),
+        doppler::signal(&fixes).filter(|_| apart),
         constant_fixes(&fixes),
     ]
     .into_iter()
