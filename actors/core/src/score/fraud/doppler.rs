@@ -30,9 +30,8 @@ pub(super) fn signal(fixes: &[Fix]) -> Option<Signal> {
             continue;
         };
         let told_mps = before / 2.0 + after / 2.0;
-        if !(exact(from) && exact(to) && STEP_SEC.contains(&seconds))
-            || !FOOT_MPS.contains(&told_mps)
-        {
+        let is_step = STEP_SEC.contains(&seconds) && FOOT_MPS.contains(&told_mps);
+        if !(is_step && exact(from) && exact(to)) {
             continue;
         }
         changes += 1;

@@ -58,8 +58,17 @@ fn off(phone: Phone, metres: f64, accuracy_m: Option<f64>) -> Phone {
     }
 }
 
-fn odd() -> Vec<Odd> {
-    let case = |name, act, outcomes, said, unsaid, visits, door| Odd {
+/// A case, in the order of [`Odd`].
+const fn case(
+    name: &'static str,
+    act: fn(Phone) -> Phone,
+    outcomes: &'static [ReasonCode],
+    said: &'static [ReasonCode],
+    unsaid: &'static [ReasonCode],
+    visits: u32,
+    door: bool,
+) -> Odd {
+    Odd {
         name,
         act,
         outcomes,
@@ -67,218 +76,219 @@ fn odd() -> Vec<Odd> {
         unsaid,
         visits,
         door,
-    };
-    vec![
-        case(
-            "a break 2.5 km away",
-            |phone| errand(phone, -2_500.0, 40),
-            NONE,
-            &[],
-            &[PossibleWrongAddress, DeliveredToRightDoorstep],
-            0,
-            false,
-        ),
-        case(
-            "handed over 2.5 km away",
-            |phone| {
-                phone
-                    .drive(-2_500.0, -30.0)
-                    .stay(10)
-                    .walk(-2_470.0, -30.0)
-                    .stay(30)
-                    .mark("handed_over")
-                    .stay(10)
-                    .walk(-2_500.0, -30.0)
-                    .stay(10)
-                    .drive(-3_000.0, -30.0)
-            },
-            NONE,
-            WRONG,
-            RIGHT,
-            1,
-            true,
-        ),
-        case(
-            "a neighbour's door, 120 m away",
-            |phone| door_at(phone, 120.0),
-            &[NoAttempt, PartialAttempt],
-            WRONG,
-            RIGHT,
-            1,
-            true,
-        ),
-        case(
-            "begins at the door",
-            |phone| {
-                go(phone
-                    .leap(0.0, -2.0)
-                    .stay(40)
-                    .mark("handed_over")
-                    .stay(5)
-                    .walk(0.0, -30.0))
-            },
-            FULL,
-            RIGHT,
-            PLAIN,
-            1,
-            true,
-        ),
-        case(
-            "ends at the door",
-            |phone| {
-                come(phone)
-                    .walk(0.0, -30.0)
-                    .walk(0.0, -2.0)
-                    .stay(40)
-                    .mark("handed_over")
-                    .stay(5)
-            },
-            FULL,
-            RIGHT,
-            PLAIN,
-            1,
-            true,
-        ),
-        case(
-            "the address is 60 m off and says 100",
-            |phone| house(off(phone, 60.0, Some(100.0))),
-            FULL,
-            RIGHT,
-            PLAIN,
-            1,
-            true,
-        ),
-        case(
-            "the address is 90 m off and says 20",
-            |phone| house(off(phone, 90.0, None)),
-            &[PartialAttempt],
-            WRONG,
-            RIGHT,
-            1,
-            true,
-        ),
-        case(
-            "the entrance is given",
-            |phone| {
-                flat(
-                    floor(phone, 3).address("entrance", Phone::point(0.0, -8.0)),
-                    9.0,
-                    false,
-                )
-            },
-            FULL,
-            RIGHT,
-            PLAIN,
-            1,
-            true,
-        ),
-        case(
-            "a unit and a cellar",
-            |phone| flat(floor(phone, -1).address("unit", json!("K 3")), -3.0, false),
-            FULL,
-            RIGHT,
-            PLAIN,
-            1,
-            true,
-        ),
-        case(
-            "a unit and no floor",
-            |phone| flat(phone.address("unit", json!("12b")), 9.0, false),
-            FULL,
-            RIGHT,
-            PLAIN,
-            1,
-            true,
-        ),
-        case(
-            "two visits with a drive between",
-            |phone| house(house(phone)),
-            FULL,
-            RIGHT,
-            PLAIN,
-            2,
-            true,
-        ),
-        case(
-            "photographed before the arrival",
-            |phone| {
-                house(
-                    phone
-                        .drive(-600.0, -30.0)
-                        .mark("pod_captured")
-                        .drive(-300.0, -30.0),
-                )
-            },
-            FULL,
-            &[],
-            PLAIN,
-            1,
-            true,
-        ),
-        case(
-            "photographed in the vehicle before walking",
-            |phone| {
-                let phone = come(phone).mark("pod_captured").stay(4);
-                go(phone
-                    .walk(0.0, -30.0)
-                    .walk(0.0, -2.0)
-                    .stay(35)
-                    .walk(0.0, -30.0))
-            },
-            FULL,
-            RIGHT,
-            PLAIN,
-            1,
-            true,
-        ),
-        case(
-            "left at the door without a proof",
-            |phone| {
-                let phone = come(phone).walk(0.0, -30.0).walk(0.0, -2.0);
-                go(phone.stay(15).mark("left_at_door").stay(5).walk(0.0, -30.0))
-            },
-            FULL,
-            RIGHT,
-            PLAIN,
-            1,
-            true,
-        ),
-        case(
-            "left in the vehicle",
-            |phone| {
-                let phone = come(phone).stay(110).mark("handed_over").stay(5);
-                phone.drive(600.0, -30.0)
-            },
-            &[PossibleNoAttempt],
-            &[],
-            &[DeliveredToRightDoorstep, PossibleWrongAddress],
-            0,
-            false,
-        ),
-        case(
-            "no position from start to end",
-            |phone| house(phone.without(&["location"])),
-            &[InsufficientData],
-            &[],
-            &[
-                DeliveredToRightDoorstep,
-                PossibleWrongAddress,
-                PossibleLobbyHandoff,
-            ],
-            0,
-            false,
-        ),
-        case(
-            "handed over in the lobby",
-            |phone| lobby(floor(phone, 4)),
-            &[PartialAttempt],
-            &[PossibleLobbyHandoff],
-            RIGHT,
-            1,
-            true,
-        ),
-    ]
+    }
 }
+
+const ODD: &[Odd] = &[
+    case(
+        "a break 2.5 km away",
+        |phone| errand(phone, -2_500.0, 40),
+        NONE,
+        &[],
+        &[PossibleWrongAddress, DeliveredToRightDoorstep],
+        0,
+        false,
+    ),
+    case(
+        "handed over 2.5 km away",
+        |phone| {
+            phone
+                .drive(-2_500.0, -30.0)
+                .stay(10)
+                .walk(-2_470.0, -30.0)
+                .stay(30)
+                .mark("handed_over")
+                .stay(10)
+                .walk(-2_500.0, -30.0)
+                .stay(10)
+                .drive(-3_000.0, -30.0)
+        },
+        NONE,
+        WRONG,
+        RIGHT,
+        1,
+        true,
+    ),
+    case(
+        "a neighbour's door, 120 m away",
+        |phone| door_at(phone, 120.0),
+        &[NoAttempt, PartialAttempt],
+        WRONG,
+        RIGHT,
+        1,
+        true,
+    ),
+    case(
+        "begins at the door",
+        |phone| {
+            go(phone
+                .leap(0.0, -2.0)
+                .stay(40)
+                .mark("handed_over")
+                .stay(5)
+                .walk(0.0, -30.0))
+        },
+        FULL,
+        RIGHT,
+        PLAIN,
+        1,
+        true,
+    ),
+    case(
+        "ends at the door",
+        |phone| {
+            come(phone)
+                .walk(0.0, -30.0)
+                .walk(0.0, -2.0)
+                .stay(40)
+                .mark("handed_over")
+                .stay(5)
+        },
+        FULL,
+        RIGHT,
+        PLAIN,
+        1,
+        true,
+    ),
+    case(
+        "the address is 60 m off and says 100",
+        |phone| house(off(phone, 60.0, Some(100.0))),
+        FULL,
+        RIGHT,
+        PLAIN,
+        1,
+        true,
+    ),
+    case(
+        "the address is 90 m off and says 20",
+        |phone| house(off(phone, 90.0, None)),
+        &[PartialAttempt],
+        WRONG,
+        RIGHT,
+        1,
+        true,
+    ),
+    case(
+        "the entrance is given",
+        |phone| {
+            flat(
+                floor(phone, 3).address("entrance", Phone::point(0.0, -8.0)),
+                9.0,
+                false,
+            )
+        },
+        FULL,
+        RIGHT,
+        PLAIN,
+        1,
+        true,
+    ),
+    case(
+        "a unit and a cellar",
+        |phone| flat(floor(phone, -1).address("unit", json!("K 3")), -3.0, false),
+        FULL,
+        RIGHT,
+        PLAIN,
+        1,
+        true,
+    ),
+    case(
+        "a unit and no floor",
+        |phone| flat(phone.address("unit", json!("12b")), 9.0, false),
+        FULL,
+        RIGHT,
+        PLAIN,
+        1,
+        true,
+    ),
+    case(
+        "two visits with a drive between",
+        |phone| house(house(phone)),
+        FULL,
+        RIGHT,
+        PLAIN,
+        2,
+        true,
+    ),
+    case(
+        "photographed before the arrival",
+        |phone| {
+            house(
+                phone
+                    .drive(-600.0, -30.0)
+                    .mark("pod_captured")
+                    .drive(-300.0, -30.0),
+            )
+        },
+        FULL,
+        &[],
+        PLAIN,
+        1,
+        true,
+    ),
+    case(
+        "photographed in the vehicle before walking",
+        |phone| {
+            let phone = come(phone).mark("pod_captured").stay(4);
+            go(phone
+                .walk(0.0, -30.0)
+                .walk(0.0, -2.0)
+                .stay(35)
+                .walk(0.0, -30.0))
+        },
+        FULL,
+        RIGHT,
+        PLAIN,
+        1,
+        true,
+    ),
+    case(
+        "left at the door without a proof",
+        |phone| {
+            let phone = come(phone).walk(0.0, -30.0).walk(0.0, -2.0);
+            go(phone.stay(15).mark("left_at_door").stay(5).walk(0.0, -30.0))
+        },
+        FULL,
+        RIGHT,
+        PLAIN,
+        1,
+        true,
+    ),
+    case(
+        "left in the vehicle",
+        |phone| {
+            let phone = come(phone).stay(110).mark("handed_over").stay(5);
+            phone.drive(600.0, -30.0)
+        },
+        &[PossibleNoAttempt],
+        &[],
+        &[DeliveredToRightDoorstep, PossibleWrongAddress],
+        0,
+        false,
+    ),
+    case(
+        "no position from start to end",
+        |phone| house(phone.without(&["location"])),
+        &[InsufficientData],
+        &[],
+        &[
+            DeliveredToRightDoorstep,
+            PossibleWrongAddress,
+            PossibleLobbyHandoff,
+        ],
+        0,
+        false,
+    ),
+    case(
+        "handed over in the lobby",
+        |phone| lobby(floor(phone, 4)),
+        &[PartialAttempt],
+        &[PossibleLobbyHandoff],
+        RIGHT,
+        1,
+        true,
+    ),
+];
 
 fn told(score: &Score) -> String {
     let events: Vec<_> = score
@@ -304,7 +314,7 @@ fn told(score: &Score) -> String {
 #[test]
 fn odd_sessions_are_told_by_the_words() {
     let mut wrong = Vec::new();
-    for case in odd() {
+    for case in ODD {
         for error in [Error::None, Error::Dice, Error::Wander] {
             let score = (case.act)(Phone::new(error, 31)).score();
             assert_sound(case.name, &score);
