@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(look(121), (Duration::ZERO, true), "too long ago");
     }
 
-    #[actix_web::rt::test]
+    #[actix::test]
     async fn a_queue_that_is_long_is_seen() {
         assert_eq!(waited(), Duration::ZERO);
         let busy = 20 * MS;
