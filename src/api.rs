@@ -44,6 +44,7 @@ mod sessions;
 mod start;
 mod stop;
 mod telemetry;
+mod turn;
 mod waking;
 mod webhooks;
 mod websocket;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix_rt::ArbiterHandle;
 use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use porchlight_actors::observe::request::{self, RequestName};
 use porchlight_actors::observe::runtime::watch_lag;
 use porchlight_actors::observe::store::StoreMetrics;
 use porchlight_actors::observe::{RuntimeKind, name};
@@ -51,7 +52,10 @@ pub fn install_logs(filter: &str) -> anyhow::Result<()> {
     std::panic::set_hook(Box::new(|panic| {
         // Where, not what: a message may quote data.
         let place = panic.location().map(ToString::to_string);
-        tracing::error!(place, thread = std::thread::current().name(), "panic");
+        let request = request::current();
+        let request_id = request.as_ref().map(RequestName::as_str);
+        let thread = std::thread::current();
+        tracing::error!(request_id, place, thread = thread.name(), "panic");
     }));
     Ok(())
 }

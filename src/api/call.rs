@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::ApiState;
 use super::auth::Caller;
-use super::body::{self, Limits};
+use super::body::{self, Announced, Limits};
 use super::problem::{Code, Problem};
 
 /// A request and what it needs.
@@ -128,6 +128,15 @@ impl Call {
     /// 415, 413, 408, 400.
     pub async fn body(&mut self, limits: Limits) -> Result<Bytes, Problem> {
         let announced = body::json(self.headers(), limits)?;
+        self.read(announced).await
+    }
+
+    /// The body whose head was checked, unpacked.
+    ///
+    /// # Errors
+    ///
+    /// 413, 408, 400.
+    pub async fn read(&mut self, announced: Announced) -> Result<Bytes, Problem> {
         announced
             .read(
                 self.payload.take(),

@@ -13,6 +13,7 @@ use actix_web::{Error, ResponseError};
 use futures_util::FutureExt;
 use metrics::Gauge;
 use porchlight_actors::observe::http::{HttpMetrics, Route};
+use porchlight_actors::observe::request::caused_by;
 
 use super::ApiState;
 use super::observe::on_problem;
@@ -72,7 +73,8 @@ pub async fn plain_edge(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let request_id = RequestId::of(request.headers());
     // A panic ends one request, not the worker. The request itself is gone then, and with it what route it took.
-    let problem = match AssertUnwindSafe(next.call(request)).catch_unwind().await {
+    let answered = caused_by(request_id.name(), next.call(request));
+    let problem = match AssertUnwindSafe(answered).catch_unwind().await {
         Ok(Ok(response)) => return Ok(finish(response, &request_id)),
         Ok(Err(error)) => problem_of(&error),
         Err(_) => Problem::internal("a handler panicked"),

@@ -252,9 +252,11 @@ impl ResponseError for Problem {
         for (name, value) in &self.0.headers {
             response.insert_header((name, value));
         }
-        if let Some(request_id) = &self.0.request_id {
-            response.insert_header((REQUEST_ID, request_id.header()));
-        }
+        // Whose it is is known at the edge only, which has it written once more: the first time it needs no text.
+        let Some(request_id) = &self.0.request_id else {
+            return response.finish();
+        };
+        response.insert_header((REQUEST_ID, request_id.header()));
         response.body(self.to_json())
     }
 }

@@ -1,21 +1,16 @@
 //! By what a request, its answer and its log lines find each other.
 
-use std::fmt::Write;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::http::header::{HeaderMap, HeaderValue};
-use actix_web::web::Bytes;
+use porchlight_actors::observe::request::RequestName;
 
 use super::problem::REQUEST_ID;
 
-/// Characters of an id that a client gives.
-const CHARS_MAX: usize = 128;
-
-/// The id of one request: what the client gave, if it is of letters, digits, `.`, `_` and `-`; else our own. It is kept
-/// as the header that it came in and goes out as, so that it costs one allocation, or none.
+/// The id of one request: what the client gave, if it is of letters, digits, `.`, `_` and `-`; else our own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestId(HeaderValue);
+pub struct RequestId(RequestName);
 
 impl RequestId {
     /// The id of the request with these headers.
@@ -30,13 +25,10 @@ impl RequestId {
     /// What a client gave; none where it is too long or of other characters, which would make their way into logs.
     #[must_use]
     pub fn given(value: &HeaderValue) -> Option<Self> {
-        let narrow = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-        let bytes = value.as_bytes();
-        let is_good = !bytes.is_empty() && bytes.len() <= CHARS_MAX && bytes.iter().all(narrow);
-        is_good.then(|| Self(value.clone()))
+        RequestName::given(value.as_bytes()).map(Self)
     }
 
-    /// A new one: the process's random number, and a running one. It names, it does not protect.
+    /// A new one: the process's random number, and a running one.
     #[must_use]
     pub fn own() -> Self {
         static PROCESS: LazyLock<u64> = LazyLock::new(|| {
@@ -45,24 +37,29 @@ impl RequestId {
             u64::from_be_bytes(bytes)
         });
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mut text = String::with_capacity(40);
-        // Writing to a string can't fail, and digits can stand in a header.
-        let _ = write!(text, "req-{:016x}-{number:x}", *PROCESS);
-        let header = HeaderValue::from_maybe_shared(Bytes::from(text));
-        Self(header.unwrap_or(HeaderValue::from_static("req-0")))
+        Self(RequestName::own(
+            *PROCESS,
+            NEXT.fetch_add(1, Ordering::Relaxed),
+        ))
     }
 
     /// The id.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
+        self.0.as_str()
+    }
+
+    /// The id as what log lines say of their request.
+    #[must_use]
+    pub fn name(&self) -> RequestName {
+        self.0.clone()
     }
 
     /// The id as a header's value.
     #[must_use]
     pub fn header(&self) -> HeaderValue {
-        self.0.clone()
+        let header = HeaderValue::from_maybe_shared(self.0.bytes());
+        header.unwrap_or(HeaderValue::from_static("req-0"))
     }
 }
 

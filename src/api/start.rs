@@ -14,10 +14,12 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::body::Limits;
+use super::body::{self, Limits};
 use super::call::{self, Call};
 use super::fields::{self, Faults, Fields};
 use super::problem::{Code, Fault, Problem};
+use super::telemetry::not_admitted;
+use super::waking::look_again;
 
 /// Makes a request that is sent again harmless.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -43,7 +45,15 @@ struct Started<'a> {
 pub(super) async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.caller().await?.key()?;
     call.accepts_json()?;
-    let body = call.body(Limits::REQUEST).await?;
+    let announced = body::json(call.headers(), Limits::REQUEST)?;
+    let permit = match call.state.service.admit_start(announced.bytes()) {
+        Ok(permit) => permit,
+        Err(error) => {
+            look_again().await;
+            return Err(not_admitted(error));
+        }
+    };
+    let body = call.read(announced).await?;
     let value = fields::parse(&body)?;
     let key = idempotency_key(call.headers())?;
     let mut command = command(tenant, &value)?;
@@ -52,6 +62,7 @@ pub(super) async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
         body_hash: Sha256::digest(&body).into(),
     });
     let start = call.state.service.start(command).await.map_err(refused)?;
+    drop(permit);
     answer(&start, call.state.auth.token(start.session_id))
 }
 

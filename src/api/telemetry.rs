@@ -10,6 +10,7 @@ use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
 use super::call::{Call, session_not_found};
 use super::format::{Format, Negotiated};
 use super::problem::{Code, Fault, Problem};
+use super::turn;
 use super::waking::{look_again, together};
 
 /// Takes one batch. 202 `{sessionId, ackSeq}`, in the form that was sent, once it is durable and not before.
@@ -19,6 +20,7 @@ use super::waking::{look_again, together};
 /// See the module [`super`].
 pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
     let service = &call.state.service;
+    let waited = turn::waited();
     let caller = call.caller().await?;
     let session_id = call.session_id();
     caller.may_act_on(session_id)?;
@@ -34,7 +36,7 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
         announced,
     } = Format::negotiate(call.headers())?;
     let mut permit = match service.admit(&target, announced.bytes()) {
-        Ok(permit) => permit,
+        Ok(permit) => permit.having_waited(waited),
         Err(error) => {
             // A body that has come along with its head is passed over; unread, it would cost its connection.
             look_again().await;

@@ -129,33 +129,105 @@ impl Wake for Waiting {
 
 /// The output of `future`, which is woken by another thread together with others.
 pub(super) async fn together<F: Future>(future: F) -> F::Output {
-    let desk = Desk::here();
+    let Some(desk) = Desk::here() else {
+        return future.await;
+    };
     let mut future = pin!(future);
-    poll_fn(|context| match &desk {
-        Some(desk) => {
-            let waiting = Waiting {
-                desk: Arc::clone(desk),
-                waker: context.waker().clone(),
-            };
-            let waker = Waker::from(Arc::new(waiting));
-            future.as_mut().poll(&mut Context::from_waker(&waker))
-        }
-        None => future.as_mut().poll(context),
+    let mut told: Option<Arc<Waiting>> = None;
+    poll_fn(|context| {
+        let task = context.waker();
+        let waiting = match &told {
+            Some(waiting) if waiting.waker.will_wake(task) => Arc::clone(waiting),
+            _ => {
+                let (desk, waker) = (Arc::clone(&desk), task.clone());
+                Arc::clone(told.insert(Arc::new(Waiting { desk, waker })))
+            }
+        };
+        let waker = Waker::from(waiting);
+        future.as_mut().poll(&mut Context::from_waker(&waker))
     })
     .await
 }
 
 /// Lets what has come in be read: the framework feeds a body to its request only after it has called the handler once.
+///
+/// If it has something to feed, it calls the handler again at once. To be woken besides would cost each request a turn
+/// in the worker's queue for nothing, so that only who was not called again is woken, with all others of the kind.
 pub(super) async fn look_again() {
-    let mut has_looked = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut has_looked, true) {
-            return Poll::Ready(());
+    let mut place = None;
+    poll_fn(|context| match place.take() {
+        Some(place) => {
+            LATER.with_borrow_mut(|later| later.leave(place));
+            Poll::Ready(())
         }
-        context.waker().wake_by_ref();
-        Poll::Pending
+        None => {
+            place = Some(wake_later(context.waker()));
+            Poll::Pending
+        }
     })
     .await;
+}
+
+/// Who is to be woken after what is in the queue now, unless called before that.
+#[derive(Default)]
+struct Later {
+    waiting: Vec<(u64, Waker)>,
+    next: u64,
+    is_in_queue: bool,
+}
+
+thread_local! {
+    static LATER: RefCell<Later> = RefCell::default();
+}
+
+impl Later {
+    fn enter(&mut self, waker: Waker) -> u64 {
+        self.next += 1;
+        self.waiting.push((self.next, waker));
+        self.next
+    }
+
+    fn leave(&mut self, place: u64) {
+        // Most often it was the last to come.
+        let at = self.waiting.iter().rposition(|(known, _)| *known == place);
+        if let Some(at) = at {
+            self.waiting.swap_remove(at);
+        }
+    }
+}
+
+/// Has `waker` woken when the queue has come round, and gives the place by which that is called off.
+fn wake_later(waker: &Waker) -> u64 {
+    struct InQueue;
+    impl Drop for InQueue {
+        fn drop(&mut self) {
+            // Also with a runtime that ends: the next one on this thread sends its own. At the end of the thread there
+            // is nobody to wake.
+            let waiting = LATER.try_with(|later| {
+                let mut later = later.borrow_mut();
+                later.is_in_queue = false;
+                std::mem::take(&mut later.waiting)
+            });
+            let waiting = waiting.into_iter().flatten();
+            waiting.for_each(|(_, waker)| waker.wake());
+        }
+    }
+    let one_thread = Handle::try_current()
+        .ok()
+        .filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread);
+    let Some(runtime) = one_thread else {
+        waker.wake_by_ref();
+        return 0;
+    };
+    let (place, is_first) = LATER.with_borrow_mut(|later| {
+        let place = later.enter(waker.clone());
+        (place, !std::mem::replace(&mut later.is_in_queue, true))
+    });
+    if is_first {
+        let in_queue = InQueue;
+        runtime.spawn(async move { drop(in_queue) });
+    }
+    place
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ use super::problem::{Code, Problem};
 use super::request_id::RequestId;
 use super::seats::Seat;
 use super::telemetry::{decode, not_admitted};
+use super::turn;
 use closing::Closing;
 
 /// Pieces that wait to be written.
@@ -344,6 +345,7 @@ impl Socket {
         let target = target.ok_or_else(session_not_found)?;
         self.caller.still_good(target.end.as_ref(), service.now())?;
         let permit = service.admit(&target, bytes.len()).map_err(not_admitted)?;
+        let permit = permit.having_waited(turn::waited());
         let batch = decode(format, bytes)?;
         Ok((target, permit, batch))
     }

@@ -133,6 +133,42 @@ async fn more_than_is_acknowledged_in_time_is_refused_before_the_body_is_read() 
 }
 
 #[actix::test]
+async fn where_batches_are_refused_no_session_is_started() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let target = server
+        .service
+        .target(session.id.parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    let whole = server
+        .service
+        .admit(&target, NODE_IN_FLIGHT_BYTES_MAX)
+        .unwrap();
+    let refused = server
+        .post("/v1/sessions/start", &server.keys.client, &start_body())
+        .await;
+    assert_eq!(refused.header("retry-after"), "1");
+    refused.is_problem(503, "overloaded");
+    // Who may not start one, or asks for it in a wrong form, is told that first.
+    server
+        .post("/v1/sessions/start", &session.token, &start_body())
+        .await
+        .is_problem(403, "key_required");
+    // Not a byte of the body was sent, and yet there is an answer.
+    let head = format!(
+        "POST /v1/sessions/start HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n",
+        server.keys.client
+    );
+    let answer = raw(server.address, head.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    drop(whole);
+    server.start_session().await;
+    server.stop().await;
+}
+
+#[actix::test]
 async fn a_stopping_service_refuses_what_is_new() {
     let server = Server::start().await;
     let session = server.start_session().await;

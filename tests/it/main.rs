@@ -21,6 +21,7 @@ mod crash;
 #[cfg(test)]
 mod dashboards;
 #[cfg(test)]
+mod logs;
 mod metrics;
 #[cfg(test)]
 mod migrating;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -64,6 +64,8 @@ impl Drop for Folder {
 pub(crate) struct Server {
     child: Child,
     store: PathBuf,
+    /// What it has logged since it was ready.
+    lines: Arc<Mutex<Vec<Value>>>,
     /// The public API, with its scheme.
     pub(crate) api: String,
     /// The operators' listener, with its scheme.
@@ -84,6 +86,8 @@ impl Server {
             .spawn()
             .unwrap();
         let (told, ready) = mpsc::channel();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let read = Arc::clone(&lines);
         let output = BufReader::new(child.stdout.take().unwrap());
         // Read to its end, or the server would stand still when the pipe is full.
         std::thread::spawn(move || {
@@ -91,9 +95,12 @@ impl Server {
                 let line: Value = serde_json::from_str(&line).unwrap_or_default();
                 if line["message"] == "ready" {
                     drop(told.send(line));
-                } else if line["level"] == "ERROR" {
+                    continue;
+                }
+                if line["level"] == "ERROR" {
                     eprintln!("{line}");
                 }
+                read.lock().unwrap().push(line);
             }
         });
         let line = ready.recv_timeout(START_WITHIN);
@@ -105,9 +112,23 @@ impl Server {
         let url = |name: &str| format!("http://{}", line[name].as_str().unwrap());
         Self {
             store,
+            lines,
             api: url("api"),
             ops: url("ops"),
             child,
+        }
+    }
+
+    /// The line of this message about this session, once it is logged.
+    pub(crate) fn logged(&self, message: &str, session_id: &str) -> Value {
+        let is_it = |line: &&Value| line["message"] == message && line["session"] == session_id;
+        let began = Instant::now();
+        loop {
+            if let Some(line) = self.lines.lock().unwrap().iter().find(is_it) {
+                return line.clone();
+            }
+            assert!(began.elapsed() < START_WITHIN, "{message}: not logged");
+            std::thread::park_timeout(Duration::from_millis(20));
         }
     }
 

@@ -54,7 +54,7 @@ fn whole_answer(server: &Server, path: &str, key: &str) -> String {
 }
 
 /// Bytes of bodies that the server has admitted and not yet acknowledged.
-async fn in_flight_bytes(server: &Server) -> u64 {
+pub(crate) async fn in_flight_bytes(server: &Server) -> u64 {
     let url = format!("{}/metrics", server.ops);
     let text = http().get(url).send().await.unwrap().text().await.unwrap();
     let mut lines = text.lines();

@@ -3,7 +3,7 @@
 //! What is scarce (processors, the disk) differs from machine to machine and from hour to hour, so the limit is not a
 //! number that somebody chose. The node declares how long an admitted batch may wait, and the limit follows by Little's
 //! law: as many batches as it acknowledges in that time. What it declares is itself measured: a multiple of the
-//! shortest delay seen lately, which is that of a batch that met no queue.
+//! shortest delay seen lately while nothing was refused, which is that of a batch that met no queue.
 //!
 //! - A mean delay over the target is a standing queue: the limit goes down to what was acknowledged in the target's
 //!   time, at most by half at once.
@@ -35,7 +35,8 @@ pub struct Interval {
     pub length_us: u32,
     /// Batches acknowledged in it.
     pub acknowledged: u32,
-    /// Their delays from the last byte to the acknowledgement, together, microseconds.
+    /// Their delays, together, microseconds: what they waited before they were looked at, and from the last byte to the
+    /// acknowledgement.
     pub delay_sum_us: u64,
     /// Whether a batch was refused, or as many were under way as may be.
     pub was_full: bool,
@@ -82,7 +83,11 @@ impl AdmissionLimit {
             return;
         }
         let delay_us = interval.delay_sum_us / u64::from(interval.acknowledged);
-        self.remember(u32::try_from(delay_us).unwrap_or(u32::MAX));
+        // While the limit is reached the delay is what the limit makes it: taken for the shortest there is, it would
+        // raise the target, and with it the limit and the next delay, for as long as the load stays.
+        if !interval.was_full {
+            self.remember(u32::try_from(delay_us).unwrap_or(u32::MAX));
+        }
         let target_us = self.target_us();
         if delay_us > u64::from(target_us) {
             let per_us = f64::from(interval.acknowledged) / f64::from(interval.length_us);
@@ -145,6 +150,17 @@ mod tests {
                 "{per_sec} {base_us}: {limit:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_load_that_stays_does_not_wear_the_target_out() {
+        let mut limit = AdmissionLimit::default();
+        run(&mut limit, 30_000.0, 800.0, 10, 5);
+        let target_us = limit.target_us();
+        run(&mut limit, 30_000.0, 800.0, 100_000, 5_000);
+        assert_eq!(limit.target_us(), target_us);
+        let delay_us = f64::from(limit.limit()) / 30_000.0 * 1e6;
+        assert!(delay_us < 1.2 * f64::from(target_us), "{delay_us}");
     }
 
     #[test]

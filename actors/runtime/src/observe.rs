@@ -32,6 +32,7 @@ mod fact;
 pub mod http;
 pub mod peer;
 pub mod quarantine;
+pub mod request;
 pub mod runtime;
 pub mod store;
 pub mod streams;

@@ -11,6 +11,8 @@ use crate::api::problem::{Code, Problem};
 
 /// Bytes unpacked before they are counted, and before other requests get their turn.
 pub(super) const STEP_BYTES: usize = 64 * 1024;
+/// How much larger a batch of JSON is than packed, at most as a rule: room is made for so much at once.
+const USUAL_FACTOR: usize = 8;
 /// Logarithm of the largest window that a zstd frame may ask for: the limit of an unpacked batch.
 pub(super) const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
@@ -53,26 +55,28 @@ pub(super) async fn unpack(
     bytes_max: usize,
     grow: impl FnMut(usize) -> Result<(), Problem>,
 ) -> Result<Bytes, Problem> {
+    let room = (sent.len() * USUAL_FACTOR).min(STEP_BYTES);
     match coding {
         Coding::Identity => Ok(sent),
-        Coding::Gzip => drain(MultiGzDecoder::new(&sent[..]), bytes_max, grow).await,
+        Coding::Gzip => drain(MultiGzDecoder::new(&sent[..]), room, bytes_max, grow).await,
         Coding::Zstd => {
             let mut decoder =
                 zstd::stream::read::Decoder::with_buffer(&sent[..]).map_err(malformed)?;
             decoder
                 .window_log_max(ZSTD_WINDOW_LOG_MAX)
                 .map_err(malformed)?;
-            drain(decoder, bytes_max, grow).await
+            drain(decoder, room, bytes_max, grow).await
         }
     }
 }
 
 async fn drain(
     mut decoder: impl Read,
+    room: usize,
     bytes_max: usize,
     mut grow: impl FnMut(usize) -> Result<(), Problem>,
 ) -> Result<Bytes, Problem> {
-    let mut unpacked = Vec::new();
+    let mut unpacked = Vec::with_capacity(room);
     loop {
         // One byte more than is allowed tells that there is more.
         let step = STEP_BYTES.min(bytes_max + 1 - unpacked.len());

@@ -6,6 +6,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::EndReason;
 
 use super::quarantine::{self, Quarantined};
+use super::request::{self, RequestName};
 use super::{ActorKind, InsightOutcome, Metrics, SessionEnded};
 
 /// Something that an operator may want to know.
@@ -104,13 +105,15 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 impl Fact<'_> {
-    /// Writes the log line and moves the metrics.
+    /// Writes the log line, with the request by which it was caused where it was one, and moves the metrics.
     pub fn tell(self) {
         let metrics = Metrics::get();
+        let request = request::current();
+        let request_id = request.as_ref().map(RequestName::as_str);
         match self {
             Fact::SessionStarted { session_id } => {
                 metrics.sessions_started.increment(1);
-                tracing::info!(session = %session_id, "session started");
+                tracing::info!(request_id, session = %session_id, "session started");
             }
             Fact::SessionEnded { session_id, reason } => {
                 metrics.on_session_ended(match reason {
@@ -118,7 +121,7 @@ impl Fact<'_> {
                     EndReason::Idle => SessionEnded::Idle,
                     EndReason::TooLong => SessionEnded::TooLong,
                 });
-                tracing::info!(session = %session_id, ?reason, "session ended");
+                tracing::info!(request_id, session = %session_id, ?reason, "session ended");
             }
             Fact::HoleGivenUp {
                 session_id,
@@ -126,7 +129,7 @@ impl Fact<'_> {
                 last,
             } => {
                 metrics.holes_given_up.increment(1);
-                tracing::warn!(session = %session_id, first, last, "hole in seq given up");
+                tracing::warn!(request_id, session = %session_id, first, last, "hole in seq given up");
             }
             Fact::ActorPanicked {
                 actor,
@@ -135,12 +138,12 @@ impl Fact<'_> {
                 restarts,
             } => {
                 metrics.actor(actor).restarts.increment(1);
-                tracing::error!(actor = actor.as_str(), session = %session_id, seq, restarts, "actor panicked");
+                tracing::error!(request_id, actor = actor.as_str(), session = %session_id, seq, restarts, "actor panicked");
             }
             Fact::BatchQuarantined { session_id, seq } => {
                 metrics.quarantined.increment(1);
                 quarantine::keep(Quarantined { session_id, seq });
-                tracing::error!(session = %session_id, seq, "batch quarantined");
+                tracing::error!(request_id, session = %session_id, seq, "batch quarantined");
             }
             Fact::InsightCommitted {
                 session_id,
@@ -148,7 +151,7 @@ impl Fact<'_> {
                 outcome,
             } => {
                 metrics.on_insight(outcome);
-                tracing::info!(session = %session_id, revision, outcome = outcome.as_str(), "insight committed");
+                tracing::info!(request_id, session = %session_id, revision, outcome = outcome.as_str(), "insight committed");
             }
             Fact::StoreFailed {
                 actor,
@@ -157,14 +160,14 @@ impl Fact<'_> {
                 error,
             } => {
                 let error = chain(error);
-                tracing::warn!(actor = actor.as_str(), session = %session_id, doing, error, "store failed");
+                tracing::warn!(request_id, actor = actor.as_str(), session = %session_id, doing, error, "store failed");
             }
             Fact::Unreadable {
                 session_id,
                 what,
                 error,
             } => {
-                tracing::error!(session = %session_id, what, error = chain(error), "stored data unreadable");
+                tracing::error!(request_id, session = %session_id, what, error = chain(error), "stored data unreadable");
             }
             Fact::Draining => tracing::info!("draining"),
             Fact::Drained { snapshots, in_time } => tracing::info!(snapshots, in_time, "drained"),

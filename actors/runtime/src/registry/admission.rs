@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use porchlight_schema::limits::{
     NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
@@ -33,6 +34,7 @@ pub struct Permit {
     registry: Registry,
     counted: Option<Counted>,
     bytes: usize,
+    waited: Duration,
 }
 
 /// Where the batches of a session that records are counted.
@@ -63,17 +65,11 @@ impl Registry {
         if self.is_draining() {
             return Err(AdmitError::Draining);
         }
-        if !self.inner.gate.has_room()
-            || self.inner.mailboxes.load(Ordering::Relaxed) >= NODE_MAILBOX_MAX
-        {
+        if !self.has_room() {
             Metrics::get().on_batch(BatchOutcome::NodeFull);
             return Err(AdmitError::NodeFull);
         }
-        let mut permit = Permit {
-            registry: self.clone(),
-            counted: None,
-            bytes: 0,
-        };
+        let mut permit = Permit::new(self);
         permit.grow(bytes)?;
         if let Some(counted) = counted {
             let free =
@@ -91,24 +87,69 @@ impl Registry {
         Ok(permit)
     }
 
-    /// Counts a batch whose last byte is there, until it is answered.
-    pub(crate) fn begin_ingest(&self) -> UnderWay<'_> {
-        self.inner.gate.begin()
+    /// Admits a request for a new session, with a body of `bytes` bytes. That the node drains is told later, by
+    /// whoever starts it.
+    pub(crate) fn admit_start(&self, bytes: usize) -> Result<Permit, AdmitError> {
+        let mut permit = Permit::new(self);
+        // A node that stops waits for what is in flight, and not for what it is going to refuse.
+        let is_counted = !self.is_draining();
+        if self.has_room() && (!is_counted || permit.hold(bytes)) {
+            Ok(permit)
+        } else {
+            Err(AdmitError::NodeFull)
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let waiting = self.inner.mailboxes.load(Ordering::Relaxed);
+        self.inner.gate.has_room() && waiting < NODE_MAILBOX_MAX
+    }
+
+    /// Counts a batch whose last byte is there, or another write that takes its place among the batches, until it is
+    /// answered. `waited`: how long it waited before it was looked at.
+    pub(crate) fn begin_ingest(&self, waited: Duration) -> UnderWay<'_> {
+        self.inner.gate.begin(waited)
     }
 }
 
 impl Permit {
+    fn new(registry: &Registry) -> Self {
+        Self {
+            registry: registry.clone(),
+            counted: None,
+            bytes: 0,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// The same, of a request that waited so long before it was looked at: what a node keeps waiting unread is as late
+    /// as what it is slow to write.
+    #[must_use]
+    pub fn having_waited(mut self, waited: Duration) -> Self {
+        self.waited = waited;
+        self
+    }
+
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+
     /// Admits `bytes` more bytes of the same body.
     pub fn grow(&mut self, bytes: usize) -> Result<(), AdmitError> {
+        if self.hold(bytes) {
+            return Ok(());
+        }
+        Metrics::get().on_batch(BatchOutcome::NodeFull);
+        Err(AdmitError::NodeFull)
+    }
+
+    /// Counts so many more bytes; false: that is more than a node may have.
+    fn hold(&mut self, bytes: usize) -> bool {
         let budget = &self.registry.inner.in_flight_bytes;
         let before = budget.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
         Metrics::get().in_flight_bytes.increment(bytes as f64);
-        if before + bytes > NODE_IN_FLIGHT_BYTES_MAX {
-            Metrics::get().on_batch(BatchOutcome::NodeFull);
-            return Err(AdmitError::NodeFull);
-        }
-        Ok(())
+        before + bytes <= NODE_IN_FLIGHT_BYTES_MAX
     }
 }
 

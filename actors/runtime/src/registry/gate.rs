@@ -1,6 +1,9 @@
 //! Batches of this node on their way from their last byte to their acknowledgement: counted, timed, and limited by what
 //! the node is seen to manage ([`AdmissionLimit`]).
 //!
+//! What a batch waited for its worker counts as its delay: a node that has too much to do is late with reading, long
+//! before its store is late with writing, and admitting less is what shortens both.
+//!
 //! A body that is still coming in is not counted here: a phone on a bad network takes seconds, and costs nothing but
 //! its bytes, which have a budget of their own.
 
@@ -69,12 +72,13 @@ impl Gate {
         has_room
     }
 
-    /// A batch whose last byte is there.
-    pub(super) fn begin(&self) -> UnderWay<'_> {
+    /// A batch whose last byte is there, and that waited so long before anybody looked at it.
+    pub(super) fn begin(&self, waited: Duration) -> UnderWay<'_> {
         self.under_way.fetch_add(1, Relaxed);
+        let now = Instant::now();
         UnderWay {
             gate: self,
-            since: Instant::now(),
+            since: now.checked_sub(waited).unwrap_or(now),
         }
     }
 

@@ -50,7 +50,11 @@ impl Service {
             idempotency: command.idempotency,
             message,
         };
-        match self.store().start(new).await? {
+        // It is one of the writes that the node has under way. What the limit learns from are batches alone.
+        let under_way = self.registry().begin_ingest(Duration::ZERO);
+        let started = self.store().start(new).await?;
+        drop(under_way);
+        match started {
             StartOutcome::Created => {
                 let row = SessionRow { start, end: None };
                 if self.registry().acts_for(session_id) {

@@ -109,6 +109,12 @@ impl Service {
         self.registry().admit(counted, bytes)
     }
 
+    /// Admits a request that starts a session, before its body of `bytes` bytes is read: full only, for what is
+    /// stopping is told by [`Service::start`].
+    pub fn admit_start(&self, bytes: usize) -> Result<Permit, AdmitError> {
+        self.registry().admit_start(bytes)
+    }
+
     /// Admits `bytes` bytes that a connection holds before it is known what they are of.
     pub fn reserve(&self, bytes: usize) -> Result<Permit, AdmitError> {
         self.registry().admit(None, bytes)
@@ -130,7 +136,7 @@ impl Service {
             return Err(IngestError::Closed);
         }
         let (samples, bytes) = (batch.samples(), batch.as_bytes().len());
-        let under_way = self.registry().begin_ingest();
+        let under_way = self.registry().begin_ingest(permit.waited());
         let appended = self
             .store()
             .append(target.session_id, seq, batch, now)

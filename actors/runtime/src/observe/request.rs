@@ -1,0 +1,92 @@
+//! Which request a log line was caused by: the edge says it once, around all that it does for a request, and every
+//! [`Fact`](super::Fact) that is told within says it too. What a request leaves to others (an actor, the scoring pool)
+//! goes by its session.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+
+/// Characters of a name that a client gives.
+const CHARS_MAX: usize = 128;
+
+tokio::task_local! {
+    static REQUEST: RequestName;
+}
+
+/// By what a request, its answer and its log lines find each other: letters, digits, `.`, `_` and `-`, at most 128 of
+/// them, so that it can stand in a header and in a log as it is. Cloning shares the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestName(Bytes);
+
+impl RequestName {
+    /// What a client gave; none where it is too long or of other characters, which would make their way into logs.
+    #[must_use]
+    pub fn given(name: &[u8]) -> Option<Self> {
+        let narrow = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+        let is_good = !name.is_empty() && name.len() <= CHARS_MAX && name.iter().all(narrow);
+        is_good.then(|| Self(Bytes::copy_from_slice(name)))
+    }
+
+    /// One of our own: the process's random number, and a running one. It names, it does not protect.
+    #[must_use]
+    pub fn own(process: u64, number: u64) -> Self {
+        let mut text = String::with_capacity(40);
+        // Writing to a string can't fail.
+        let _written = write!(text, "req-{process:016x}-{number:x}");
+        Self(text.into())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// The same, shared.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+}
+
+/// Does something for a request: what is told meanwhile, in the same task, is of it.
+pub fn caused_by<F: Future>(
+    request: RequestName,
+    future: F,
+) -> impl Future<Output = F::Output> + use<F> {
+    REQUEST.scope(request, future)
+}
+
+/// The request for which something is being done here and now, if it is for one.
+#[must_use]
+pub fn current() -> Option<RequestName> {
+    REQUEST.try_with(Clone::clone).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_narrow_name_is_taken() {
+        let taken = |name: &[u8]| RequestName::given(name).map(|name| name.as_str().to_owned());
+        assert_eq!(taken(b"Abc-1.2_3").as_deref(), Some("Abc-1.2_3"));
+        for name in [&b""[..], b"a b", b"a\"b", b"\xc3\xa4", &[b'a'; 129]] {
+            assert_eq!(taken(name), None, "{name:?}");
+        }
+        assert_eq!(RequestName::own(7, 255).as_str(), "req-0000000000000007-ff");
+    }
+
+    #[tokio::test]
+    async fn it_is_known_within_and_only_there() {
+        let name = RequestName::own(1, 2);
+        assert_eq!(current(), None);
+        let within = caused_by(name.clone(), async {
+            tokio::task::yield_now().await;
+            let elsewhere = tokio::spawn(async { current() });
+            (current(), elsewhere.await.unwrap())
+        });
+        assert_eq!(within.await, (Some(name), None));
+        assert_eq!(current(), None);
+    }
+}
