@@ -16,7 +16,9 @@ use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
+use crate::api::serve::Connections;
 use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
@@ -110,6 +112,9 @@ struct App {
     store: OpenStore,
     bound: Bound,
     servers: Vec<actix_web::dev::ServerHandle>,
+    /// Who is connected to the public API, and how long they are still answered when the service stops.
+    connections: Connections,
+    drain_grace: Duration,
     arbiters: Vec<Arbiter>,
     /// Where this process is one of several nodes.
     node: Option<Node>,
@@ -154,7 +159,7 @@ impl App {
             webhooks.clone(),
             &secrets,
         )?;
-        let operators = ops::serve(
+        let (operators, operators_handle) = ops::serve(
             &config,
             service.clone(),
             &store,
@@ -165,9 +170,10 @@ impl App {
         )?;
         let bound = Bound {
             api: public.address,
-            ops: operators.address,
+            ops: operators,
         };
-        let servers = vec![public.handle, operators.handle];
+        let servers = vec![public.handle, operators_handle];
+        let drain_grace_ms = config.server.drain_grace.as_millis();
         if let (Some(node), Some(store)) = (&mut node, store.cql()) {
             let replaced = || {
                 tracing::error!("another process has this node's name");
@@ -181,13 +187,17 @@ impl App {
             store,
             bound,
             servers,
+            connections: public.connections,
+            drain_grace: Duration::from_millis(drain_grace_ms.unsigned_abs()),
             arbiters,
             node,
         })
     }
 
-    /// Refuses, finishes what is in flight, lets every session write its state, and closes the store.
+    /// Refuses, finishes what is in flight, lets every session write its state, and closes the store. Whoever keeps a
+    /// connection is answered until then, for a connection that ends while it is idle may end in the face of a request.
     async fn drain(mut self) -> anyhow::Result<()> {
+        let grace_ends = Instant::now() + self.drain_grace;
         if let Some(node) = &mut self.node {
             self.service.refuse();
             let leaving = node.leave(Duration::from_millis(DRAIN_MS_MAX));
@@ -200,6 +210,7 @@ impl App {
         self.webhooks
             .drain(Duration::from_millis(ATTEMPT_MS_MAX))
             .await;
+        self.connections.gone(grace_ends).await;
         for server in &self.servers {
             server.stop(true).await;
         }

@@ -19,6 +19,6 @@ mod wire;
 pub use client::PeerClient;
 pub use driver::{Driver, DriverParts, Tenants};
 pub use node::Node;
-pub use secret::PeerSecret;
+pub use secret::{PeerSecret, PeerSecrets};
 pub use server::PeerServer;
 pub use view::View;

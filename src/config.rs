@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use porchlight_schema::limits::{DRAIN_GRACE_MS, DRAIN_GRACE_MS_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::transport::address::Cidr;
@@ -52,6 +53,8 @@ pub struct Server {
     pub workers: usize,
     /// How the world reaches the public API, for links in answers (`https://api.example.com`); empty: as the request says.
     pub public_url: String,
+    /// How long a service that stops still answers whoever is connected: reads as ever, all else with 503.
+    pub drain_grace: HumanDuration,
 }
 
 impl Default for Server {
@@ -62,6 +65,7 @@ impl Default for Server {
             ops_listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
             workers: 0,
             public_url: String::new(),
+            drain_grace: HumanDuration::from_seconds(DRAIN_GRACE_MS / 1_000),
         }
     }
 }
@@ -212,8 +216,10 @@ pub struct Cluster {
     pub advertise: String,
     /// Where it listens for them; empty: the port of `advertise`, on its host.
     pub listen: String,
-    /// Shared by all nodes; needed when `advertise` is set.
+    /// Shared by all nodes; needed when `advertise` is set. With it this node makes its requests.
     pub secret_file: PathBuf,
+    /// Further secrets with which other nodes may make theirs, while the secret is changed.
+    pub accepted_secret_files: Vec<PathBuf>,
 }
 
 /// What is logged.
@@ -302,6 +308,9 @@ impl Config {
             return invalid("store.path", "must name a folder");
         }
         self.webhook.allowed()?;
+        if self.server.drain_grace > HumanDuration::from_seconds(DRAIN_GRACE_MS_MAX / 1_000) {
+            return invalid("server.drain_grace", "must not be longer than 20s");
+        }
         let url = &self.server.public_url;
         if !url.is_empty() && !url.starts_with("https://") && !url.starts_with("http://") {
             return invalid("server.public_url", "must begin with https:// or http://");
@@ -404,6 +413,7 @@ mod tests {
                 "not an address and a port such as 127.0.0.1:8080 for key `server.listen`",
             ),
             ("[store]\nretention = \"0d\"", "store.retention"),
+            ("[server]\ndrain_grace = \"21s\"", "server.drain_grace"),
         ] {
             let error = load(toml, &[]).unwrap_err().to_string();
             assert!(error.contains(told), "{error}");

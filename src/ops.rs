@@ -24,8 +24,10 @@ mod health;
 mod page;
 mod scrape;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use actix_web::dev::ServerHandle;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{App, HttpResponse, HttpServer};
@@ -37,7 +39,6 @@ use porchlight_actors::service::Service;
 use crate::api::edge::plain_edge;
 use crate::api::problem::Problem;
 use crate::api::route::{at, get};
-use crate::api::serve::Served;
 use crate::cluster::View;
 use crate::config::Config;
 use crate::keys::KeyDesk;
@@ -133,7 +134,8 @@ impl OpsState {
     }
 }
 
-/// Serves the operators at `server.ops_listen`, from the running system on, and writes the token beside the store.
+/// Serves the operators at `server.ops_listen`, from the running system on, and writes the token beside the store. Gives
+/// where it listens, and by what it is stopped.
 ///
 /// # Errors
 ///
@@ -146,7 +148,7 @@ pub fn serve(
     secrets: &SecretKeys,
     on_revoked: OnRevoked,
     view: Option<Arc<View>>,
-) -> anyhow::Result<Served> {
+) -> anyhow::Result<(SocketAddr, ServerHandle)> {
     let listener = std::net::TcpListener::bind(config.server.ops_listen).with_context(|| {
         format!(
             "server.ops_listen: {} can't be bound",
@@ -173,7 +175,7 @@ pub fn serve(
     .run();
     let handle = server.handle();
     actix_rt::spawn(server);
-    Ok(Served { address, handle })
+    Ok((address, handle))
 }
 
 /// The operators' routes, and 404 for all others.

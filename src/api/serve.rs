@@ -1,6 +1,8 @@
 //! The public listener.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
@@ -10,6 +12,7 @@ use actix_web::{App, HttpServer};
 use anyhow::Context;
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
+use tokio::time::{Instant, sleep};
 
 use super::path_image::PathImages;
 use super::{ApiConfig, ApiState, configure, edge, keep_tidy, observe};
@@ -26,6 +29,8 @@ const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const WORKER_CONNECTIONS_MAX: usize = 20_000;
 /// How long requests that are being answered may go on when the listener stops.
 const STOP_WITHIN_SEC: u64 = 10;
+/// How often a listener that is to end looks whether everybody has gone.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A listener that takes requests.
 #[derive(Debug)]
@@ -34,6 +39,35 @@ pub struct Served {
     pub address: SocketAddr,
     /// By which it is stopped.
     pub handle: ServerHandle,
+    /// Who is connected.
+    pub connections: Connections,
+}
+
+/// The open connections of a listener.
+#[derive(Debug, Clone, Default)]
+pub struct Connections(Arc<AtomicUsize>);
+
+/// One of them, for as long as it is open.
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Connections {
+    fn open(&self) -> Open {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Open(Arc::clone(&self.0))
+    }
+
+    /// Waits until nobody is connected, but no longer than until then.
+    pub async fn gone(&self, until: Instant) {
+        while self.0.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+            sleep(LOOK_EVERY).await;
+        }
+    }
 }
 
 /// Serves the API at `server.listen`, from the running system on; with it comes the state that it serves from.
@@ -74,6 +108,8 @@ pub fn listen(
     address: SocketAddr,
     workers: usize,
 ) -> anyhow::Result<Served> {
+    let connections = Connections::default();
+    let connected = connections.clone();
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(edge::edge))
@@ -84,6 +120,9 @@ pub fn listen(
     .client_request_timeout(HEAD_WITHIN)
     .max_connections(WORKER_CONNECTIONS_MAX)
     .shutdown_timeout(STOP_WITHIN_SEC)
+    .on_connect(move |_, data| {
+        data.insert(connected.open());
+    })
     .disable_signals()
     .bind(address)
     .with_context(|| format!("server.listen: {address} can't be bound"))?;
@@ -95,5 +134,35 @@ pub fn listen(
     let server = server.run();
     let handle = server.handle();
     actix_rt::spawn(server);
-    Ok(Served { address, handle })
+    Ok(Served {
+        address,
+        handle,
+        connections,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_connected_is_waited_for_and_not_for_ever() {
+        let connections = Connections::default();
+        let began = Instant::now();
+        let grace = Duration::from_secs(2);
+        connections.gone(began + grace).await;
+        assert_eq!(began.elapsed(), Duration::ZERO, "nobody is there");
+        let first = connections.open();
+        let (second, other) = (connections.open(), connections.clone());
+        let leaving = tokio::spawn(async move {
+            sleep(Duration::from_millis(500)).await;
+            drop((first, second));
+        });
+        other.gone(began + grace).await;
+        leaving.await.unwrap();
+        assert_eq!(began.elapsed(), Duration::from_millis(500), "they went");
+        let _stays = connections.open();
+        connections.gone(began + grace).await;
+        assert_eq!(began.elapsed(), grace, "one stays");
+    }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
+use crate::cluster::PeerSecrets;
 use crate::config::{Config, StoreKind};
 use crate::store::EmbeddedStore;
 use crate::store::secrets::SecretKeys;
@@ -14,6 +15,9 @@ pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
     telemetry::filter(&config.log.filter)?;
     if !config.secrets.key_files.is_empty() {
         SecretKeys::load(&config.secrets.key_files).context("secrets.key_files")?;
+    }
+    if !config.cluster.secret_file.as_os_str().is_empty() {
+        PeerSecrets::of(&config.cluster)?;
     }
     if let Some(file) = config.webhook.extra_ca_file() {
         transport::check_trusted(&file).context("webhook.extra_ca_file")?;

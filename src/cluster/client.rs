@@ -22,7 +22,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Notify, Semaphore};
 
 use super::View;
-use super::secret::{self, Head, Nonce, PeerSecret};
+use super::secret::{self, Head, Nonce, PeerSecrets};
 use super::wire::{self, AskTold, Changes, HandedOver, Live, Nudges, Reply};
 use queue::{Queue, Waiting};
 
@@ -58,7 +58,7 @@ pub struct PeerClient {
 
 struct Inner {
     view: Arc<View>,
-    secret: PeerSecret,
+    secrets: PeerSecrets,
     http: reqwest::Client,
     handle: Handle,
     peers: DashMap<NodeName, Arc<Peer>>,
@@ -102,7 +102,7 @@ impl PeerClient {
     /// # Errors
     ///
     /// The system gives no thread, or no client can be made.
-    pub fn start(view: Arc<View>, secret: PeerSecret) -> anyhow::Result<Arc<Self>> {
+    pub fn start(view: Arc<View>, secrets: PeerSecrets) -> anyhow::Result<Arc<Self>> {
         let http = reqwest::Client::builder()
             .http2_prior_knowledge()
             .http2_keep_alive_interval(PING)
@@ -123,7 +123,7 @@ impl PeerClient {
             .build()?;
         let inner = Arc::new(Inner {
             view,
-            secret,
+            secrets,
             http,
             handle: runtime.handle().clone(),
             peers: DashMap::new(),
@@ -141,8 +141,8 @@ impl PeerClient {
         &self.inner.view
     }
 
-    pub(super) fn secret(&self) -> &PeerSecret {
-        &self.inner.secret
+    pub(super) fn secrets(&self) -> &PeerSecrets {
+        &self.inner.secrets
     }
 
     /// The runtime on which the nodes talk.
@@ -354,7 +354,8 @@ impl Inner {
     ) -> Result<Vec<u8>, RequestError> {
         let (mut nonce, digest): (Nonce, _) = (Nonce::default(), secret::digest(&body));
         crate::world::fill(&mut nonce);
-        let tag = self.secret.request(&Head {
+        let secret = self.secrets.own();
+        let tag = secret.request(&Head {
             node: &node.0,
             method: "POST",
             path,
@@ -384,7 +385,7 @@ impl Inner {
         if status != 200 {
             return Err(RequestError::Status(status));
         }
-        let expected = self.secret.answer(&nonce, status, &answer);
+        let expected = secret.answer(&nonce, status, &answer);
         if tag.is_some_and(|tag| secret::same(&tag, &expected)) {
             Ok(answer)
         } else {

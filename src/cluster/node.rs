@@ -12,7 +12,7 @@ use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::ATTEMPT_MS_MAX;
 
 use super::driver::{Driver, DriverParts, Tenants};
-use super::{PeerClient, PeerSecret, PeerServer, View};
+use super::{PeerClient, PeerSecrets, PeerServer, View};
 use crate::config::Cluster;
 use crate::store::cql::CqlStore;
 use crate::world::SystemEntropy;
@@ -40,9 +40,9 @@ impl Node {
             return Ok(None);
         };
         let view = Arc::new(View::new(me));
-        let secret = PeerSecret::read(&config.secret_file)?;
+        let secrets = PeerSecrets::of(config)?;
         Ok(Some(Self {
-            client: PeerClient::start(Arc::clone(&view), secret)?,
+            client: PeerClient::start(Arc::clone(&view), secrets)?,
             view,
             listens_at: config.listens_at().to_owned(),
             joined: None,

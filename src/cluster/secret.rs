@@ -5,10 +5,13 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
+
+use crate::config::Cluster;
 
 /// Bytes of the secret, white space around it not counted: 32 characters of hex have 128 bits.
 const SECRET_BYTES_MIN: usize = 32;
@@ -25,10 +28,10 @@ pub(super) type Tag = [u8; 32];
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file can't be read.
-    #[error("cluster.secret_file can't be read")]
+    #[error("the file can't be read")]
     File(#[from] std::io::Error),
     /// It is too short to be one.
-    #[error("cluster.secret_file holds fewer than {SECRET_BYTES_MIN} characters")]
+    #[error("a secret has at least {SECRET_BYTES_MIN} characters")]
     Short,
 }
 
@@ -41,6 +44,61 @@ pub struct PeerSecret {
 impl std::fmt::Debug for PeerSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PeerSecret").finish_non_exhaustive()
+    }
+}
+
+/// The secrets of a node. With the first it makes its requests; those of others it answers if they are made with any, with
+/// the same one. So a cluster's secret can be changed node by node.
+#[derive(Debug, Clone)]
+pub struct PeerSecrets {
+    first: PeerSecret,
+    accepted: Vec<PeerSecret>,
+}
+
+impl From<PeerSecret> for PeerSecrets {
+    fn from(first: PeerSecret) -> Self {
+        Self {
+            first,
+            accepted: Vec::new(),
+        }
+    }
+}
+
+impl PeerSecrets {
+    /// The secrets that the configuration names.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretError`] of one of them, with its key and file.
+    pub fn of(config: &Cluster) -> anyhow::Result<Self> {
+        let read = |key: &str, file: &Path| {
+            PeerSecret::read(file).with_context(|| format!("{key}: {}", file.display()))
+        };
+        let first = read("cluster.secret_file", &config.secret_file)?;
+        let accepted = config.accepted_secret_files.iter();
+        let accepted = accepted.map(|file| read("cluster.accepted_secret_files", file));
+        Ok(Self {
+            first,
+            accepted: accepted.collect::<anyhow::Result<_>>()?,
+        })
+    }
+
+    /// The same, with one more that others may use.
+    #[must_use]
+    pub fn accepting(mut self, secret: PeerSecret) -> Self {
+        self.accepted.push(secret);
+        self
+    }
+
+    /// The one with which this node makes its requests.
+    pub(super) fn own(&self) -> &PeerSecret {
+        &self.first
+    }
+
+    /// The one with which a request was made; none where it is none of these.
+    pub(super) fn of_request(&self, given: &Tag, head: &Head<'_>) -> Option<&PeerSecret> {
+        let mut all = std::iter::once(&self.first).chain(&self.accepted);
+        all.find(|secret| same(given, &secret.request(head)))
     }
 }
 
@@ -185,6 +243,34 @@ mod tests {
         assert!(!same(&answer, &ours.answer(&other_nonce, 200, b"body")));
         assert!(!same(&answer, &ours.answer(&nonce, 401, b"body")));
         assert!(!same(&answer, &ours.answer(&nonce, 200, b"bod")));
+    }
+
+    #[test]
+    fn a_request_is_known_by_any_secret_and_made_with_the_first() {
+        let texts = ["0", "1", "2"].map(|digit| digit.repeat(32));
+        let [old, new, strange] = texts.each_ref().map(|text| secret(text));
+        let (nonce, body) = ([1; 16], digest(b"body"));
+        let head = Head {
+            node: "a:1",
+            method: "POST",
+            path: "/peer/v1/live",
+            nonce: &nonce,
+            digest: &body,
+        };
+        let changing = PeerSecrets::from(new.clone()).accepting(old.clone());
+        assert!(same(&changing.own().request(&head), &new.request(&head)));
+        for known in [&old, &new] {
+            let found = changing.of_request(&known.request(&head), &head).unwrap();
+            let answer = found.answer(&nonce, 200, b"body");
+            assert!(same(&answer, &known.answer(&nonce, 200, b"body")));
+        }
+        assert!(
+            changing
+                .of_request(&strange.request(&head), &head)
+                .is_none()
+        );
+        let changed = PeerSecrets::from(new);
+        assert!(changed.of_request(&old.request(&head), &head).is_none());
     }
 
     #[test]

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::client::PeerClient;
-use super::secret::{self, Head, Nonce, Tag};
+use super::secret::{self, Head, Nonce, PeerSecret, Tag};
 use super::wire::{self, AskTold, HandedOver, Nudges, Reply, WireError};
 
 /// Connections at once: other nodes, and those of their former lives that have not been noticed to be gone.
@@ -58,6 +58,15 @@ struct State {
     client: Arc<PeerClient>,
     service: Service,
     webhooks: Webhooks,
+}
+
+/// A request of another node, before its body is read.
+struct Admitted<'a> {
+    route: PeerRoute,
+    /// SHA-256 of the body to come.
+    digest: [u8; 32],
+    /// With what it was made, and is answered.
+    secret: &'a PeerSecret,
 }
 
 /// Why a request is refused.
@@ -198,17 +207,10 @@ impl State {
     async fn take(&self, request: Request<RecvStream>, respond: &mut SendResponse<Bytes>) {
         let (head, body) = request.into_parts();
         let nonce = bytes_of(&head.headers, wire::NONCE).unwrap_or_default();
-        let answered = match self.admit(&head, &nonce) {
-            Ok((route, digest)) => match read(body, &digest).await {
-                Ok(body) => self.answer(route, &body).await,
-                Err(refusal) => Err(refusal),
-            },
-            Err(refusal) => Err(refusal),
-        };
-        let (status, body) = match answered {
-            Ok(body) => {
+        let (status, body, tag) = match self.answered(&head, &nonce, body).await {
+            Ok((body, tag)) => {
                 PeerMetrics::get().on_answer(PeerAnswer::Ok);
-                (StatusCode::OK, body)
+                (StatusCode::OK, body, Some(tag))
             }
             Err(refusal) => {
                 PeerMetrics::get().on_answer(refusal.answer());
@@ -217,12 +219,11 @@ impl State {
                     ?refusal,
                     "a node's request was refused"
                 );
-                (refusal.status(), Vec::new())
+                (refusal.status(), Vec::new(), None)
             }
         };
         let mut response = Response::builder().status(status);
-        if status == StatusCode::OK {
-            let tag = self.client.secret().answer(&nonce, status.as_u16(), &body);
+        if let Some(tag) = tag {
             response = response.header(wire::TAG, wire::hex(&tag));
         }
         // Where the connection is gone nobody waits for the answer.
@@ -237,29 +238,43 @@ impl State {
         }
     }
 
-    /// What is wanted, and the digest of the body to come; of who knows the secret.
-    fn admit(
+    /// The answer to a request, and its tag.
+    async fn answered(
         &self,
         head: &http::request::Parts,
         nonce: &Nonce,
-    ) -> Result<(PeerRoute, [u8; 32]), Refusal> {
+        body: RecvStream,
+    ) -> Result<(Vec<u8>, Tag), Refusal> {
+        let admitted = self.admit(head, nonce)?;
+        let body = read(body, &admitted.digest).await?;
+        let body = self.answer(admitted.route, &body).await?;
+        let status = StatusCode::OK.as_u16();
+        let tag = admitted.secret.answer(nonce, status, &body);
+        Ok((body, tag))
+    }
+
+    /// What is wanted; of who knows a secret.
+    fn admit(&self, head: &http::request::Parts, nonce: &Nonce) -> Result<Admitted<'_>, Refusal> {
         let given: Tag = bytes_of(&head.headers, wire::TAG).ok_or(Refusal::Unauthorized)?;
         let digest = bytes_of(&head.headers, wire::DIGEST).ok_or(Refusal::Unauthorized)?;
-        let expected = self.client.secret().request(&Head {
+        let made_for = Head {
             node: &self.client.view().me().0,
             method: head.method.as_str(),
             path: head.uri.path(),
             nonce,
             digest: &digest,
-        });
-        if !secret::same(&given, &expected) {
-            return Err(Refusal::Unauthorized);
-        }
+        };
+        let secret = self.client.secrets().of_request(&given, &made_for);
+        let secret = secret.ok_or(Refusal::Unauthorized)?;
         let is_asked = |route: &&PeerRoute| {
             head.method == Method::POST && wire::path(**route) == head.uri.path()
         };
         let route = PeerRoute::ALL.iter().find(is_asked);
-        Ok((*route.ok_or(Refusal::NotFound)?, digest))
+        Ok(Admitted {
+            route: *route.ok_or(Refusal::NotFound)?,
+            digest,
+            secret,
+        })
     }
 
     async fn answer(&self, route: PeerRoute, body: &[u8]) -> Result<Vec<u8>, Refusal> {

@@ -9,10 +9,11 @@ use config::{ConfigBuilder, ConfigError};
 const PREFIX: &str = "PORCHLIGHT";
 
 /// The keys that hold lists, as the file spells them.
-const LISTS: [&str; 3] = [
+const LISTS: [&str; 4] = [
     "webhook.allow_addresses",
     "store.cql.nodes",
     "secrets.key_files",
+    "cluster.accepted_secret_files",
 ];
 
 /// Puts what the variables say over what is there. A list is written with commas between its items, or as the file has

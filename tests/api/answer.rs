@@ -105,7 +105,7 @@ impl Answer {
     }
 }
 
-/// Sends bytes as they are and reads what comes until the server closes, or says no more for a while.
+/// Sends bytes as they are and reads what comes until the server closes, or has said something and says no more for a while.
 pub(crate) async fn raw(address: std::net::SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // The server may answer and close before it has read all.
@@ -113,12 +113,9 @@ pub(crate) async fn raw(address: std::net::SocketAddr, bytes: &[u8]) -> String {
     let mut answer = Vec::new();
     let mut chunk = [0; 4_096];
     loop {
-        match tokio::time::timeout(
-            std::time::Duration::from_millis(1_500),
-            stream.read(&mut chunk),
-        )
-        .await
-        {
+        let patience_ms = if answer.is_empty() { 20_000 } else { 1_500 };
+        let patience = std::time::Duration::from_millis(patience_ms);
+        match tokio::time::timeout(patience, stream.read(&mut chunk)).await {
             Ok(Ok(length)) if length > 0 => answer.extend_from_slice(&chunk[..length]),
             _ => return String::from_utf8_lossy(&answer).into_owned(),
         }

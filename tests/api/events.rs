@@ -46,11 +46,15 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    fn asking(server: &Server, key: &str, id: &str) -> reqwest::RequestBuilder {
+        let request = server.ask(Method::GET, &events(id));
+        request
+            .header("Service-Key", key)
+            .header("Accept", "text/event-stream")
+    }
+
     async fn ask(server: &Server, id: &str, after: Option<u32>) -> reqwest::Response {
-        let mut request = server
-            .ask(Method::GET, &events(id))
-            .header("Service-Key", &server.keys.secret)
-            .header("Accept", "text/event-stream");
+        let mut request = Self::asking(server, &server.keys.secret, id);
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after);
         }
@@ -62,6 +66,14 @@ impl Client {
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()["content-type"], "text/event-stream");
         assert_eq!(answer.headers()["cache-control"], "no-store");
+        let received = String::new();
+        Self { answer, received }
+    }
+
+    /// Watches a session from its beginning with this key.
+    pub(crate) async fn connect_with(server: &Server, key: &str, id: &str) -> Self {
+        let answer = Self::asking(server, key, id).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
         let received = String::new();
         Self { answer, received }
     }

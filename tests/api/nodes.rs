@@ -1,6 +1,8 @@
 //! Two nodes in one process, on one store: what comes in at the one that acts for nothing (the edge) is done by the
 //! other one (the owner). They talk over real connections.
 
+mod revoked;
+
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +10,7 @@ use std::time::Duration;
 
 use actix_http::ws::CloseCode;
 use async_trait::async_trait;
-use porchlight::cluster::{PeerClient, PeerSecret, PeerServer, View};
+use porchlight::cluster::{PeerClient, PeerSecret, PeerSecrets, PeerServer, View};
 use porchlight::store::MemoryStore;
 use porchlight::world::SystemEntropy;
 use porchlight_actors::ports::{
@@ -31,6 +33,12 @@ use crate::server::{
 use crate::websocket::Phone;
 
 const SECRET: &[u8] = b"a secret that both of them have been given";
+/// What the secret was before, or is to become.
+const OTHER_SECRET: &[u8] = b"a secret that both of them accept besides";
+
+fn secrets(own: &[u8]) -> PeerSecrets {
+    PeerSecret::new(own).unwrap().into()
+}
 
 /// Takes everything, and counts it.
 #[derive(Default)]
@@ -114,7 +122,8 @@ async fn node(
     owner: &NodeName,
 ) -> Node {
     let view = view(me, owner);
-    let client = PeerClient::start(Arc::clone(&view), PeerSecret::new(SECRET).unwrap()).unwrap();
+    let secrets = secrets(SECRET).accepting(PeerSecret::new(OTHER_SECRET).unwrap());
+    let client = PeerClient::start(Arc::clone(&view), secrets).unwrap();
     let sent = Arc::new(Counting::default());
     let sending = actix_rt::Arbiter::new();
     let webhooks = Webhooks::start(
@@ -393,14 +402,15 @@ async fn who_does_not_know_the_secret_or_the_name_is_not_answered() {
     let id = id_of(&session);
     let name = NodeName(nodes.owner.peers.address.to_string());
     let other_name = NodeName(format!("localhost:{}", nodes.owner.peers.address.port()));
-    let other_secret = b"a secret that only one of them has been given".as_slice();
+    let unknown_secret = b"a secret that neither of them has been given".as_slice();
     for (secret, owner, is_answered) in [
         (SECRET, &name, true),
-        (other_secret, &name, false),
+        (OTHER_SECRET, &name, true),
+        (unknown_secret, &name, false),
         (SECRET, &other_name, false),
     ] {
         let view = view(&free_name(), owner);
-        let client = PeerClient::start(view, PeerSecret::new(secret).unwrap()).unwrap();
+        let client = PeerClient::start(view, secrets(secret)).unwrap();
         let asked = client.live(id).await;
         assert_eq!(asked.is_ok(), is_answered, "{asked:?}");
     }

@@ -70,6 +70,7 @@ fn a_configuration_that_names_a_file_that_is_not_there_is_not_good() {
             "webhook.extra_ca_file",
         ),
         ("PORCHLIGHT__SECRETS__KEY_FILES", "secrets.key_files"),
+        ("PORCHLIGHT__CLUSTER__SECRET_FILE", "cluster.secret_file"),
     ] {
         let (code, told) = refused(&["check-config"], &[(variable, "/nowhere/file")]);
         assert_eq!(code, Some(1), "{told}");
@@ -77,6 +78,29 @@ fn a_configuration_that_names_a_file_that_is_not_there_is_not_good() {
             told.contains(key) && told.contains("/nowhere/file"),
             "{told}"
         );
+    }
+    let folder = Folder::new();
+    let [good, short] = ["good", "short"].map(|name| folder.path().join(name));
+    std::fs::write(&good, "5e".repeat(32)).unwrap();
+    std::fs::write(&short, "5e".repeat(15)).unwrap();
+    let (secret, accepted) = (
+        "PORCHLIGHT__CLUSTER__SECRET_FILE",
+        "PORCHLIGHT__CLUSTER__ACCEPTED_SECRET_FILES",
+    );
+    for (variables, key) in [
+        (vec![(secret, &short)], "cluster.secret_file"),
+        (
+            vec![(secret, &good), (accepted, &short)],
+            "cluster.accepted_secret_files",
+        ),
+    ] {
+        let variables = variables
+            .iter()
+            .map(|(name, file)| (*name, file.to_str().unwrap()));
+        let variables: Vec<_> = variables.collect();
+        let (code, told) = refused(&["check-config"], &variables);
+        assert_eq!(code, Some(1), "{told}");
+        assert!(told.contains(key) && told.contains("short"), "{told}");
     }
     let (code, told) = refused(&["check-config"], &[("PORCHLIGHT__LOG__FILTER", "=!")]);
     assert!(code == Some(1) && told.contains("log.filter"), "{told}");

@@ -1,6 +1,6 @@
 //! Several nodes of the real binary on a real CQL server: each takes what the others lose or give away. They and their
 //! database want the machine for themselves, for three minutes: run by `PORCHLIGHT_TEST_NODES=1 cargo test --workspace
-//! --test it nodes:: -- --test-threads 1`, as `.ci/run` does, and left out otherwise.
+//! --test it -- --test-threads 1 nodes::`, as `.ci/run` does, and left out otherwise.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;

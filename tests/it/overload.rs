@@ -79,7 +79,7 @@ fn a_session_has_so_many_batches_in_flight_and_no_more() {
     block_on(async {
         // They are on their way to be admitted.
         let mut refused = (0, None, String::new());
-        for _ in 0..200 {
+        for _ in 0..1_000 {
             refused = sent_once(&server, &key, &session_id, batch(100)).await;
             if refused.0 != 202 {
                 break;

@@ -53,6 +53,15 @@ fn whole_answer(server: &Server, path: &str, key: &str) -> String {
     answer.to_ascii_lowercase().replacen("http", "HTTP", 1)
 }
 
+/// Bytes of bodies that the server has admitted and not yet acknowledged.
+async fn in_flight_bytes(server: &Server) -> u64 {
+    let url = format!("{}/metrics", server.ops);
+    let text = http().get(url).send().await.unwrap().text().await.unwrap();
+    let mut lines = text.lines();
+    let bytes = lines.find_map(|line| line.strip_prefix("porchlight_ingest_in_flight_bytes "));
+    bytes.unwrap().parse().unwrap()
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn what_is_in_flight_is_answered_and_what_is_new_refused() {
@@ -86,10 +95,12 @@ fn what_is_in_flight_is_answered_and_what_is_new_refused() {
     };
     assert_eq!(ready(&server), (200, true));
     // The half that was sent may still be on its way to be admitted.
-    std::thread::park_timeout(Duration::from_millis(300));
+    while block_on(in_flight_bytes(&server)) == 0 {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
     server.terminate();
     let mut seen = ready(&server);
-    for _ in 0..100 {
+    for _ in 0..1_000 {
         if seen.0 == 503 {
             break;
         }
@@ -145,6 +156,65 @@ fn what_is_in_flight_is_answered_and_what_is_new_refused() {
         assert_eq!(client.insight(&session_id).await["status"], "ready");
     });
     server.stop();
+}
+
+/// One request over a connection that the client keeps, and the head of its answer.
+fn ask(stream: &mut TcpStream, request: &str, key: &str, body: &str) -> String {
+    let head = format!(
+        "{request} HTTP/1.1\r\nHost: porchlight\r\nService-Key: {key}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        answer.push(byte[0]);
+    }
+    let answer = String::from_utf8(answer).unwrap().to_ascii_lowercase();
+    let length = answer.split_once("content-length: ").unwrap().1;
+    let length: usize = length.split_once("\r\n").unwrap().0.parse().unwrap();
+    stream.read_exact(&mut vec![0; length]).unwrap();
+    answer
+}
+
+#[test]
+fn whoever_keeps_a_connection_is_answered_though_there_is_nothing_left_to_do() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[("PORCHLIGHT__SERVER__DRAIN_GRACE", "20s")]);
+    let key = server.key("secret");
+    let connected = || {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let within = Some(Duration::from_secs(60));
+        stream.set_read_timeout(within).unwrap();
+        let answer = ask(&mut stream, "GET /v1/sessions", &key, "");
+        assert!(answer.starts_with("http/1.1 200"), "{answer}");
+        assert!(!answer.contains("connection: close"), "{answer}");
+        stream
+    };
+    let (mut reading, mut starting) = (connected(), connected());
+    server.terminate();
+    let is_ready = || {
+        let url = format!("{}/readyz", server.ops);
+        block_on(async { http().get(url).send().await.unwrap().status() == 200 })
+    };
+    while is_ready() {
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    let read = ask(&mut reading, "GET /v1/sessions", &key, "");
+    assert!(read.starts_with("http/1.1 200"), "{read}");
+    let start = delivery(1).start.to_string();
+    let refused = ask(&mut starting, "POST /v1/sessions/start", &key, &start);
+    assert!(refused.starts_with("http/1.1 503"), "{refused}");
+    assert!(refused.contains("\r\nretry-after: "), "{refused}");
+    for (mut stream, answer) in [(reading, read), (starting, refused)] {
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+        let rest = stream.read_to_end(&mut Vec::new()).unwrap();
+        assert_eq!(rest, 0, "it was the last");
+    }
+    // Nobody is connected any more.
+    assert!(server.ended(Duration::from_secs(60)).success());
 }
 
 #[test]

@@ -8,11 +8,19 @@ use serde_json::{Value, json};
 use crate::phone::{Client, delivery};
 use crate::server::{Folder, Server, block_on};
 
-/// The messages that come until nothing comes for this long, or to the end.
+/// So long nothing comes while a session is half told.
 const QUIET: Duration = Duration::from_secs(3);
+/// So long nothing comes when something is wrong: a stream that is told to its end is closed by the server.
+const LOST: Duration = Duration::from_secs(120);
 
-/// Messages as they stand on the wire, with their numbers.
-async fn messages(server: &Server, key: &str, id: &str, after: usize) -> Vec<String> {
+/// Messages as they stand on the wire, with their numbers, until nothing comes for so long, or to the end.
+async fn messages(
+    server: &Server,
+    key: &str,
+    id: &str,
+    after: usize,
+    quiet: Duration,
+) -> Vec<String> {
     let request = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut answer = request
         .get(format!("{}/v1/sessions/{id}/events", server.api))
@@ -23,7 +31,7 @@ async fn messages(server: &Server, key: &str, id: &str, after: usize) -> Vec<Str
         .unwrap();
     assert_eq!(answer.status(), 200);
     let mut text = String::new();
-    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(QUIET, answer.chunk()).await {
+    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(quiet, answer.chunk()).await {
         text.push_str(std::str::from_utf8(&chunk).unwrap());
     }
     let blocks = text.split_terminator("\n\n");
@@ -62,7 +70,7 @@ fn a_stream_goes_on_after_a_crash_where_it_was() {
     let path = format!("/v1/sessions/{id}/telemetry");
     let mut told = block_on(async {
         send(&client, &path, begin).await;
-        messages(&server, &key, id, 0).await
+        messages(&server, &key, id, 0, QUIET).await
     });
     assert!(!told.is_empty(), "half a delivery has events");
     server.kill();
@@ -79,9 +87,9 @@ fn a_stream_goes_on_after_a_crash_where_it_was() {
                 .await;
             assert_eq!(status, 200);
         };
-        let (more, ()) = tokio::join!(messages(&server, &key, id, after), sending);
+        let (more, ()) = tokio::join!(messages(&server, &key, id, after, LOST), sending);
         told.extend(more);
-        let all = messages(&server, &key, id, 0).await;
+        let all = messages(&server, &key, id, 0, LOST).await;
         assert_eq!(told, all);
         let ids: Vec<_> = (1..=all.len()).map(|id| format!("id: {id}\n")).collect();
         assert!(

@@ -240,7 +240,9 @@ async fn what_was_queued_is_carried_out_though_nobody_waits() {
     for seq in 0..3 {
         let mut append = pin!(store.append(id, seq, batch(seq), T0));
         // Asked once, then dropped: no timer, which may come after the answer on a machine that stalls.
-        let asked = append.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let asked = append
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
         assert!(asked.is_pending());
     }
     store.close().await;

@@ -8,6 +8,7 @@ const SECOND_MS: i64 = 1_000;
 const MINUTE_MS: i64 = 60 * SECOND_MS;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
+const YEAR_MS: i64 = 365 * DAY_MS;
 
 /// A drawing of 16 by 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +85,14 @@ pub(crate) fn clock(time: TimestampMs) -> Markup {
     html! { time datetime=(time) title=(time) { (written(time, "%d %b %H:%M:%S")) } }
 }
 
-/// A time, UTC, and how long ago that is, or how long until then.
+/// A time, UTC, and how long ago that is, or how long until then. Half a year away and more, the year is told and the hour is not.
 pub(crate) fn time(at: TimestampMs, now: TimestampMs) -> Markup {
-    html! { time datetime=(at) title=(at) { (written(at, "%d %b %H:%M:%S")) } " " span.faint.nobr { (ago(at, now)) } }
+    let format = if now.since_ms(at).abs() < YEAR_MS / 2 {
+        "%d %b %H:%M:%S"
+    } else {
+        "%d %b %Y"
+    };
+    html! { time datetime=(at) title=(at) { (written(at, format)) } " " span.faint.nobr { (ago(at, now)) } }
 }
 
 fn written(time: TimestampMs, format: &str) -> String {
@@ -124,8 +130,13 @@ pub(crate) fn duration(length_ms: i64) -> String {
         two(MINUTE_MS, "min", SECOND_MS, "s")
     } else if length_ms < DAY_MS {
         two(HOUR_MS, "h", MINUTE_MS, "min")
-    } else {
+    } else if length_ms < 2 * YEAR_MS {
         two(DAY_MS, "d", HOUR_MS, "h")
+    } else {
+        format!(
+            "{} years",
+            thousands(usize::try_from(length_ms / YEAR_MS).unwrap_or(usize::MAX))
+        )
     }
 }
 
@@ -182,11 +193,23 @@ mod tests {
             (61_000, "1 min 1 s"),
             (3_600_000, "1 h"),
             (90_060_000, "1 d 1 h"),
+            (729 * DAY_MS, "729 d"),
+            (2_069 * YEAR_MS + DAY_MS, "2,069 years"),
         ] {
             assert_eq!(duration(length_ms), words);
         }
         assert_eq!(ago(TimestampMs(0), TimestampMs(120_000)), "2 min ago");
         assert_eq!(ago(TimestampMs(120_000), TimestampMs(0)), "in 2 min");
+    }
+
+    #[test]
+    fn a_time_far_away_has_its_year() {
+        let now = TimestampMs(1_795_000_000_000);
+        let near = time(TimestampMs(now.0 + DAY_MS), now).into_string();
+        assert!(near.contains(">19 Nov "), "{near}");
+        assert!(near.contains("in 1 d"), "{near}");
+        let far = time(TimestampMs(now.0 + 400 * DAY_MS), now).into_string();
+        assert!(far.contains(">23 Dec 2027<"), "{far}");
     }
 
     #[test]

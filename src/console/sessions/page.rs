@@ -10,7 +10,7 @@ use porchlight_schema::ids::EndpointId;
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::session::Pod;
 
-use super::super::layout::{Frame, Here, Notice, notice};
+use super::super::layout::{Frame, Here, Notice, duration, notice};
 use super::super::visit::Visit;
 use super::super::{ROOT, deliveries, guard, words};
 use super::map::{Drawn, maps};
@@ -34,6 +34,8 @@ struct Shown {
     endpoint: Option<EndpointId>,
     /// Where the path image is, below our own host.
     image: Option<String>,
+    /// How old the events are, in seconds, where the node that runs the session could not be asked.
+    age_sec: Option<u32>,
 }
 
 impl Shown {
@@ -74,8 +76,13 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
 async fn read(visit: &Visit) -> Result<Shown, Problem> {
     let row = visit.session().await?;
     let service = &visit.state.service;
-    let (record, events, pod) = match service.insight(&row).await? {
-        InsightState::Processing { events, pod, .. } => (None, events, pod),
+    let (record, events, pod, age_sec) = match service.insight(&row).await? {
+        InsightState::Processing {
+            events,
+            pod,
+            age_sec,
+            ..
+        } => (None, events, pod, age_sec),
         InsightState::Scored(stored) => {
             let events = stored
                 .record
@@ -83,7 +90,7 @@ async fn read(visit: &Visit) -> Result<Shown, Problem> {
                 .as_ref()
                 .map(|score| score.events.clone());
             let pod = stored.record.pod.clone();
-            (Some(stored.record), events.unwrap_or_default(), pod)
+            (Some(stored.record), events.unwrap_or_default(), pod, None)
         }
     };
     let session_id = row.start.session_id;
@@ -118,6 +125,7 @@ async fn read(visit: &Visit) -> Result<Shown, Problem> {
         messages,
         endpoint,
         image,
+        age_sec,
     })
 }
 
@@ -161,8 +169,18 @@ fn live_words(row: &SessionRow, shown: &Shown) -> Markup {
         div.verdict {
             p.says { @if row.end.is_some() { "It has ended, and is being scored." } @else if let Some(event) = current(&shown.events) { (words::event(event.event_type)) ", since " (timeline::stamp(event.t_start_ms)) "." } @else { "It is being recorded." } }
             p.faint { "This page moves by itself. Without script it is loaded anew every few seconds." }
+            @if let Some(age_sec) = shown.age_sec { (notice(Notice::Note, &stale(age_sec))) }
         }
     }
+}
+
+/// What is said when the events come from the store, and not from the node that runs the session.
+fn stale(age_sec: u32) -> String {
+    format!(
+        "The node that runs this session can't be reached at the moment. The events are as they were {} ago; the map and the curves \
+         are up to date, and nothing that was acknowledged is lost.",
+        duration(i64::from(age_sec) * 1_000)
+    )
 }
 
 /// What the courier does at the moment.
@@ -210,5 +228,16 @@ fn messages(frame: &Frame<'_>, shown: &Shown) -> Markup {
         @if shown.messages.is_empty() { p.faint { "None: no webhook was registered, or it was paused, when something happened." } } @else {
             (deliveries::of_session(frame, &shown.messages, shown.endpoint))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_events_say_how_old_they_are() {
+        let words = stale(75);
+        assert!(words.contains("as they were 1 min 15 s ago"), "{words}");
     }
 }

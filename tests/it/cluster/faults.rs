@@ -71,10 +71,13 @@ struct Campaign {
     next: Arc<AtomicU64>,
     sent: Vec<Sent>,
     insights: BTreeMap<u64, Value>,
+    /// Whether what depends on the machine's pace is judged too: requests that nobody answered in time, and how often
+    /// shards move. A machine that stands still for seconds fails these though no rule was broken.
+    in_time: bool,
 }
 
 impl Campaign {
-    fn start() -> Option<Self> {
+    fn start(in_time: bool) -> Option<Self> {
         let authority = Authority::new();
         let inbox = Inbox::open(&authority);
         let cluster = Nodes::start(&authority)?;
@@ -103,6 +106,7 @@ impl Campaign {
             next: Arc::default(),
             sent: Vec::new(),
             insights: BTreeMap::new(),
+            in_time,
         })
     }
 
@@ -197,7 +201,7 @@ impl Campaign {
                 "only who was stopped may say again what is over"
             );
         }
-        if fault == Fault::Rolling {
+        if fault == Fault::Rolling && self.in_time {
             let reasons = tally.reasons.lock().unwrap();
             assert_eq!(
                 count(&tally.unanswered),
@@ -273,10 +277,26 @@ impl Campaign {
 #[test]
 #[ignore = "three nodes and a database of their own for minutes: by itself, on a machine that has the time"]
 fn a_killed_node_a_killed_database_and_a_rolling_restart_lose_nothing() {
-    let Some(mut campaign) = Campaign::start() else {
+    let Some(mut campaign) = Campaign::start(true) else {
         return;
     };
     for fault in [Fault::Kill, Fault::Database, Fault::Rolling] {
+        campaign.round(fault);
+    }
+    campaign.finish();
+}
+
+/// What of it is part of each check: the same comparisons, the fewest faults that move every shard without and with a plan.
+#[test]
+fn a_killed_node_and_a_rolling_restart_change_nothing() {
+    if std::env::var_os("PORCHLIGHT_TEST_NODES").is_none() {
+        println!("left out: PORCHLIGHT_TEST_NODES asks for the tests of several nodes");
+        return;
+    }
+    let Some(mut campaign) = Campaign::start(false) else {
+        return;
+    };
+    for fault in [Fault::Kill, Fault::Rolling] {
         campaign.round(fault);
     }
     campaign.finish();
@@ -288,7 +308,7 @@ fn every_fault_many_times() {
         println!("left out: PORCHLIGHT_CLUSTER_ROUNDS says how often");
         return;
     };
-    let Some(mut campaign) = Campaign::start() else {
+    let Some(mut campaign) = Campaign::start(true) else {
         return;
     };
     for _ in 0..rounds.parse().unwrap() {

@@ -1,0 +1,48 @@
+//! A key that is revoked at one node is no good at any other, within the time of the contract.
+
+use std::time::Duration;
+
+use porchlight_actors::ports::Clock;
+use porchlight_schema::limits::REVOKED_MS_MAX;
+use tokio::time::timeout;
+
+use super::{Nodes, until};
+use crate::events::Client;
+
+/// The time of the contract, and what a machine that stalls may take besides.
+const WITHIN: Duration = Duration::from_millis(2 * REVOKED_MS_MAX);
+
+#[actix::test]
+async fn a_key_that_is_revoked_at_one_node_is_no_good_at_the_other() {
+    let nodes = Nodes::start().await;
+    let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
+    let (revoked, other) = (&edge.keys.secret, &owner.keys.secret);
+    let session = edge.start_session().await;
+    let status = async |server: &crate::server::Server, key: &str| {
+        let read = server.get("/v1/sessions", key).await;
+        read.status
+    };
+    // Both nodes know the key, and remember it; at each somebody watches with it, over a connection that stays.
+    let mut watching = Vec::new();
+    for node in [edge, owner] {
+        assert_eq!(status(node, revoked).await, 200);
+        watching.push(Client::connect_with(node, revoked, &session.id).await);
+    }
+    // Beside the nodes, as the command line does it where no server is at hand.
+    let keys = owner.desk.list().await.unwrap();
+    let is_it = |key: &&porchlight::keys::ListedKey| revoked.ends_with(&key.last4);
+    let id = &keys.iter().find(is_it).unwrap().id;
+    owner.desk.revoke(id, owner.clock.now()).await.unwrap();
+    for node in [edge, owner] {
+        until(async || status(node, revoked).await == 401).await;
+        assert_eq!(status(node, other).await, 200, "only this one");
+    }
+    for watching in watching {
+        let rest = timeout(WITHIN, watching.rest()).await;
+        assert!(rest.is_ok(), "a stream goes on with a key that is revoked");
+    }
+    for node in [edge, owner] {
+        assert_eq!(status(node, revoked).await, 401, "for good");
+    }
+    nodes.end().await;
+}
