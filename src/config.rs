@@ -321,16 +321,20 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     fn load(toml: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
-        let file = std::env::temp_dir().join(format!(
-            "porchlight-config-{:?}.toml",
-            std::thread::current().id()
-        ));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("porchlight-config-{}-{number}.toml", std::process::id());
+        let file = std::env::temp_dir().join(name);
         std::fs::write(&file, toml).unwrap();
         let variables = variables.iter().map(|&(k, v)| (k.into(), v.into()));
-        Config::load_from(Some(&file), variables)
+        let config = Config::load_from(Some(&file), variables);
+        std::fs::remove_file(file).unwrap();
+        config
     }
 
     #[test]

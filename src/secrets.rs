@@ -222,7 +222,11 @@ mod tests {
                 file
             })
             .collect();
-        SecretKeys::load(&files).unwrap()
+        let keys = SecretKeys::load(&files).unwrap();
+        for file in files {
+            std::fs::remove_file(file).unwrap();
+        }
+        keys
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::server::{Folder, Server, block_on, http};
 
 /// Deliveries under way when a node goes.
 const PHONES: u64 = 6;
+/// Deliveries through two nodes: each is as likely as not one of the node to which it is sent, and some must be of the other.
+const THROUGH_TWO: u64 = 16;
 /// Between two batches of a phone.
 const PAUSE: Duration = Duration::from_millis(120);
 /// A move of shards that takes longer has failed. Generous, for a machine that is busy.
@@ -69,17 +71,18 @@ async fn settled(servers: &[&Server]) -> Vec<f64> {
     }
 }
 
-/// A thread that sends one delivery for each phone, every other one to the other place.
+/// A thread that sends one delivery for each of so many phones, every other one to the other place.
 fn load(
     places: [&Place; 2],
     key: &str,
     next: &Arc<AtomicU64>,
+    phones: u64,
 ) -> std::thread::JoinHandle<Vec<Sent>> {
     let clients = places.map(|place| Client::new(place, key));
     let next = Arc::clone(next);
     std::thread::spawn(move || {
         block_on(async {
-            let sending = (0..PHONES).map(|phone| {
+            let sending = (0..phones).map(|phone| {
                 let client = &clients[phone as usize % 2];
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 client.send(number, PAUSE)
@@ -106,7 +109,7 @@ fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
     let next = Arc::default();
 
     // Killed: the other takes all up.
-    let sending = load([&to_first, &to_second], &key, &next);
+    let sending = load([&to_first, &to_second], &key, &next, PHONES);
     std::thread::park_timeout(Duration::from_millis(1_500));
     first.kill();
     second.api.clone_into(&mut to_first.write().unwrap());
@@ -117,7 +120,7 @@ fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
     let first = Server::start(&folders[0], &borrowed(&of_first));
     block_on(settled(&[&first, &second]));
     first.api.clone_into(&mut to_first.write().unwrap());
-    let sending = load([&to_first, &to_second], &key, &next);
+    let sending = load([&to_first, &to_second], &key, &next, PHONES);
     std::thread::park_timeout(Duration::from_millis(1_500));
     second.terminate();
     first.api.clone_into(&mut to_second.write().unwrap());
@@ -159,7 +162,7 @@ fn a_node_that_was_stopped_has_lost_its_shards_when_it_goes_on_and_comes_back() 
     let key = first.key("secret");
     let to_second = place(&second);
     // Deliveries of the stopped node's shards among them.
-    let sending = load([&to_second, &to_second], &key, &Arc::default());
+    let sending = load([&to_second, &to_second], &key, &Arc::default(), PHONES);
     std::thread::park_timeout(Duration::from_millis(1_000));
     first.signal("-STOP");
     let began = Instant::now();
@@ -229,7 +232,7 @@ fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
     let second = Server::start(&folders[1], &borrowed(&of_nodes[1]));
     block_on(settled(&[&first, &second]));
     let places = [place(&first), place(&second)];
-    let sending = load([&places[0], &places[1]], &key, &Arc::default());
+    let sending = load([&places[0], &places[1]], &key, &Arc::default(), THROUGH_TWO);
     let sent = sending.join().unwrap();
     let client = Client::new(&places[0], &key);
     let expected = undisturbed(sent.len() as u64);

@@ -37,6 +37,12 @@ pub(crate) struct Authority {
     pub(crate) file: PathBuf,
 }
 
+impl Drop for Authority {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.file));
+    }
+}
+
 impl Authority {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);

@@ -148,7 +148,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     let climb = climb::find(&scene, &places, &mut ledger);
     let mut doorstep = doorstep::judge(&scene, &places, &climb, &mut ledger);
     doorstep.right &= outcome::insufficient(&scene, visibility.score).is_none();
-    let attempts = attempts::count(&scene, &places, &mut ledger);
+    let attempts = attempts::count(&scene, &places, doorstep.across, &mut ledger);
     let friction_score = friction::score(&scene, &places, &attempts, &mut ledger);
     let findings = fraud::Findings {
         places: &places,

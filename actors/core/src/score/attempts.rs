@@ -2,7 +2,9 @@
 
 use porchlight_schema::event::{EventType, seconds};
 
+use super::doorstep::Across;
 use super::ledger::{Ledger, words};
+use super::outcome::is_stay_at_door;
 use super::place::Places;
 use super::place::stays::{SAME_FLOOR_M, Stay};
 use super::scene::{Scene, end_of};
@@ -28,8 +30,16 @@ pub(crate) struct Attempts {
     pub(crate) at_door_ms: u32,
 }
 
-pub(crate) fn count(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Attempts {
-    let Some(door) = places.door() else {
+pub(crate) fn count(
+    scene: &Scene<'_>,
+    places: &Places,
+    across: Across,
+    ledger: &mut Ledger,
+) -> Attempts {
+    let door = places
+        .door()
+        .filter(|_| is_stay_at_door(scene, places, across));
+    let Some(door) = door else {
         let text = "No stay at a door was found.";
         ledger.add(
             "attemptCycles",

@@ -6,8 +6,10 @@
 
 mod body;
 mod claim;
+mod doppler;
 mod kinematics;
 mod noise;
+mod strides;
 mod turns;
 
 use porchlight_schema::sample::SystemName;

@@ -336,21 +336,36 @@ fn lobby_hand_off(
     Some(ReasonCode::PossibleLobbyHandoff)
 }
 
+/// Whether the stay that was taken for the hand-over is one at a door at all: at the address each is; elsewhere one with
+/// a mark, or a short one in the streets around. Anything else is a break, or an errand.
+pub(crate) fn is_stay_at_door(scene: &Scene<'_>, places: &Places, across: Across) -> bool {
+    let Some((drop_off, door)) = places.drop_off.zip(places.door()) else {
+        return false;
+    };
+    if across != Across::Elsewhere || drop_off.sign != DropOffSign::Stay {
+        return true;
+    }
+    let distance_m = door
+        .estimate
+        .map(|estimate| scene.offset_from_address(estimate).0);
+    DOOR_STAY_MS.contains(&door.length_ms())
+        && distance_m.is_some_and(|distance_m| distance_m <= DOOR_STAY_M)
+}
+
 /// A stay that looks like one at a door, at another address.
 fn wrong_address(
     scene: &Scene<'_>,
     findings: &Findings<'_>,
     ledger: &mut Ledger,
 ) -> Option<ReasonCode> {
-    let drop_off = findings
+    findings
         .places
         .drop_off
         .filter(|drop_off| drop_off.on_foot)?;
     let door = findings.places.door()?;
     let (distance_m, sigma_m) = scene.offset_from_address(door.estimate?);
-    let looks_like_door = DOOR_STAY_MS.contains(&door.length_ms()) && distance_m <= DOOR_STAY_M;
-    let marked = drop_off.sign != DropOffSign::Stay;
-    if findings.doorstep.across != Across::Elsewhere || !(marked || looks_like_door) {
+    let across = findings.doorstep.across;
+    if across != Across::Elsewhere || !is_stay_at_door(scene, findings.places, across) {
         return None;
     }
     let text = format!(

@@ -16,6 +16,8 @@ const MARK_NEAR_MS: u32 = 20_000;
 const CLOCKS_APART_MS: u32 = 60_000;
 /// A stay at the address this long before explains a hand-over that is tapped on the way on (research 4: 5 min).
 const LATE_TAP_MS: u32 = 300_000;
+/// And one this long after explains a tap in the vehicle. Judgement: parking and a walk, with a stay.
+const EARLY_TAP_MS: u32 = 600_000;
 /// At the address: within this many uncertainties of it, or these metres.
 const LATE_TAP_SIGMAS: f32 = 2.0;
 const LATE_TAP_M: f32 = 20.0;
@@ -43,6 +45,8 @@ pub(crate) struct DropOff {
     pub(crate) estimate: Option<Estimate>,
     /// Whether the courier was on foot.
     pub(crate) on_foot: bool,
+    /// When the app said so, where that was before the stay.
+    pub(crate) said_ms: Option<u32>,
 }
 
 /// Everything about places that the scores read.
@@ -133,13 +137,20 @@ fn drop_off(
             at_ms.saturating_add(INSTANT_MS),
         ));
         let driving = scene.driving_at(at_ms).is_some();
-        return Some(DropOff {
+        let said = DropOff {
             at_ms,
             sign,
             stay: stay.filter(|_| !driving),
             estimate: scene.estimate(from_ms, to_ms),
             on_foot: !driving && foot_at(scene, at_ms).is_some(),
-        });
+            said_ms: None,
+        };
+        let early = || early_tap(scene, stays, at_ms).map(|early| DropOff { sign, ..early });
+        return if said.on_foot {
+            Some(said)
+        } else {
+            early().or(Some(said))
+        };
     }
     let best = stays::best(stays)?;
     let stay = stays.get(best)?;
@@ -149,6 +160,7 @@ fn drop_off(
         stay: Some(best),
         estimate: stay.estimate,
         on_foot: true,
+        said_ms: None,
     })
 }
 
@@ -156,18 +168,36 @@ fn drop_off(
 /// the hand-over.
 fn late_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     scene.driving_at(at_ms)?;
-    let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
+    best_at_address(scene, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
+}
+
+/// Said to be handed over in the vehicle, minutes before a stay at the address: the app was tapped early. The stay is the
+/// hand-over; the claim remains what it was, and where.
+fn early_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+    let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
+    best_at_address(scene, stays, (at_ms, until_ms)).map(|stay| DropOff {
+        said_ms: Some(at_ms),
+        ..stay
+    })
+}
+
+/// The stay at the address, within a time, that looks most like one at a door.
+fn best_at_address(
+    scene: &Scene<'_>,
+    stays: &[Stay],
+    (from_ms, to_ms): (u32, u32),
+) -> Option<DropOff> {
     let at_address = |stay: &Stay| {
         stay.estimate.is_some_and(|estimate| {
             let (distance_m, sigma_m) = scene.offset_from_address(estimate);
             distance_m <= (LATE_TAP_SIGMAS * sigma_m).max(LATE_TAP_M)
         })
     };
-    let before = stays
+    let within = stays
         .iter()
         .enumerate()
-        .filter(|(_, stay)| stay.to_ms >= since_ms && stay.to_ms <= at_ms && !stay.passage);
-    let (index, stay) = before
+        .filter(|(_, stay)| stay.to_ms >= from_ms && stay.to_ms <= to_ms && !stay.passage);
+    let (index, stay) = within
         .filter(|(_, stay)| at_address(stay))
         .max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))?;
     Some(DropOff {
@@ -176,6 +206,7 @@ fn late_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
         stay: Some(index),
         estimate: stay.estimate,
         on_foot: true,
+        said_ms: None,
     })
 }
 

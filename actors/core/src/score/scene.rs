@@ -115,7 +115,7 @@ impl<'a> Scene<'a> {
             jumps,
             walked_m: walked_m(input, &timeline, end_ms),
             height: HeightTrack::new(input.windows),
-            feet: feet(&timeline, end_ms),
+            feet: begun(feet(&timeline, end_ms), input),
             timeline,
             end_ms,
         }
@@ -350,6 +350,19 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         .iter()
         .filter(|event| !is_doubtful(event))
         .collect()
+}
+
+/// A session that begins with a hand-over, before any drive and before the first step, begins on foot at the door.
+fn begun(mut feet: Vec<Foot>, input: &ScoreInput<'_>) -> Vec<Foot> {
+    if let Some(first) = feet.first_mut().filter(|foot| foot.parked_ms.is_none())
+        && input
+            .marks
+            .iter()
+            .any(|&(t_ms, name)| name.is_hand_over() && t_ms < first.from_ms)
+    {
+        first.from_ms = 0;
+    }
+    feet
 }
 
 /// The periods on foot: what lies between drives and has enough steps in it.

@@ -8,6 +8,7 @@ mod fields;
 mod frauds;
 mod hostile;
 mod knowledge;
+mod odd;
 mod phone;
 mod scenarios;
 mod script;

@@ -5,12 +5,13 @@
 //! claim to have may be absent; whether it counts as absent or as lost is decided in the session's favour, so that
 //! losing the last sample of a channel never raises the score.
 
-use porchlight_schema::event::EventType;
+mod silence;
+
 use porchlight_schema::sample::{Kind, SystemName};
 
 use super::ledger::{Ledger, rounded, words};
 use super::place::Places;
-use super::scene::{Scene, end_of, overlap_ms};
+use super::scene::Scene;
 use super::weights::visibility as weights;
 use crate::geo::Place;
 
@@ -19,8 +20,6 @@ const BIN_MS: u32 = 5_000;
 const CRITICAL_MARGIN_MS: u32 = 30_000;
 /// Without an entrance it is the last three minutes up to there.
 const CRITICAL_BEFORE_MS: u32 = 150_000;
-/// Reception that is lost this near the address, or the drop-off, is lost to a building.
-const BUILDING_M: f32 = 100.0;
 
 /// What was covered, whole and around the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -316,7 +315,8 @@ fn parts(scene: &Scene<'_>, places: &Places, critical: (u32, u32)) -> Vec<Part> 
     for second in seconds {
         position.hear(second * 1_000);
     }
-    cover_indoors(scene, places, &mut position, (&motion, &pressure));
+    silence::cover_uncounted(scene, &mut motion, &stream);
+    silence::cover_indoors(scene, places, &mut position, (&motion, &pressure));
     let changes = scene
         .input
         .system
@@ -403,78 +403,4 @@ fn in_favour(parts: Vec<Part>) -> Vec<Part> {
             best
         }
     })
-}
-
-/// Inside a building a bin without a fix is covered where other sensors spoke: the way on is known from them.
-fn cover_indoors(
-    scene: &Scene<'_>,
-    places: &Places,
-    position: &mut Bins,
-    (motion, pressure): (&Bins, &Bins),
-) {
-    let lost = scene
-        .events(EventType::GpsLost)
-        .chain(scene.events(EventType::GpsDegraded));
-    for event in lost {
-        let (from_ms, to_ms) = (event.t_start_ms, end_of(event, scene.end_ms));
-        if !is_in_building(scene, places, (from_ms, to_ms)) {
-            continue;
-        }
-        let mut t_ms = from_ms;
-        while t_ms <= to_ms {
-            if (motion.is_heard(t_ms) || pressure.is_heard(t_ms)) && !is_switched_off(scene, t_ms) {
-                position.grant(t_ms);
-            }
-            t_ms = t_ms.saturating_add(BIN_MS);
-        }
-    }
-}
-
-/// Reception lost on foot, near the address or the drop-off or on the way up: a building took it.
-fn is_in_building(scene: &Scene<'_>, places: &Places, span: (u32, u32)) -> bool {
-    if scene.driving_at(span.0).is_some()
-        || scene
-            .feet
-            .iter()
-            .all(|foot| overlap_ms((foot.from_ms, foot.to_ms), span) == 0)
-    {
-        return false;
-    }
-    let climbs = scene
-        .events(EventType::Stairs)
-        .chain(scene.events(EventType::Elevator));
-    if climbs
-        .into_iter()
-        .any(|event| overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span) > 0)
-    {
-        return true;
-    }
-    let Some(last) = scene.fixes(0, span.0.saturating_add(1)).last() else {
-        return false;
-    };
-    let door = places
-        .drop_off
-        .and_then(|drop_off| drop_off.estimate)
-        .map(|estimate| estimate.place);
-    let near_m = BUILDING_M + last.accuracy_m;
-    [Some(Place::default()), door]
-        .into_iter()
-        .flatten()
-        .any(|place| last.place.distance_m(place) <= near_m)
-}
-
-/// Whether location was taken away by hand at that time: that is a loss wherever it happens.
-fn is_switched_off(scene: &Scene<'_>, t_ms: u32) -> bool {
-    let mut off = false;
-    for &(at_ms, name) in scene.input.system {
-        if at_ms > t_ms {
-            break;
-        }
-        match name {
-            SystemName::LocationOff | SystemName::PermissionLost => off = true,
-            SystemName::LocationOn => off = false,
-            _ => {}
-        }
-    }
-    off
 }

@@ -3,7 +3,7 @@
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::{ActivityType, SystemName};
 
-use super::{Group, Signal};
+use super::{Group, Signal, strides};
 use crate::geo::Place;
 use crate::score::height::rise;
 use crate::score::ledger::words;
@@ -54,6 +54,8 @@ const WALKS_UNCOUNTED_M: f32 = 60.0;
 /// a piece of it has.
 const AGREES_M: f32 = 50.0;
 const GAIT_LEAST: usize = 12;
+/// Less than this together is none: a piece at the slowest walk has more.
+const APART_M: f32 = 12.0;
 /// Time in a vehicle without any shaking.
 const DRIVES_MS: u32 = 40_000;
 /// Steps outdoors under a frozen position.
@@ -66,8 +68,19 @@ const ALTITUDE_MS: core::ops::RangeInclusive<u32> = 60_000..=1_200_000;
 
 pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let pieces = pieces(scene);
+    // Two ways of seeing one thing: the surer one counts.
+    let walks = [walks(scene, &pieces), strides::signal(scene)]
+        .into_iter()
+        .flatten()
+        .reduce(|best, other| {
+            if other.points > best.points {
+                other
+            } else {
+                best
+            }
+        });
     [
-        walks(scene, &pieces),
+        walks,
         drives(&pieces, walked_along_m(scene) >= AGREES_M),
         frozen(scene),
         altitude(scene),
@@ -295,6 +308,13 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
         span: Some((first.from_ms, last.to_ms)),
         words,
     })
+}
+
+/// Whether the body was heard, and never went along with the positions: then what the positions look like is told against
+/// them. A carried phone whose receiver smooths, or reckons each position anew, has a gait where they walk.
+pub(super) fn is_apart(scene: &Scene<'_>) -> bool {
+    let heard = |window: &Window| window.motion.is_some() || window.steps.is_some();
+    scene.input.windows.iter().any(heard) && walked_along_m(scene) < APART_M
 }
 
 /// The way that body and position walked together, metres: a phone that is carried through the streets is where its

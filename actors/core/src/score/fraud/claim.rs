@@ -20,6 +20,8 @@ const VERY_FAR_M: f32 = 500.0;
 const DRIVING_MPS: f32 = 5.0;
 /// A stay at a door this long before explains a late tap.
 const LATE_TAP_MS: u32 = 300_000;
+/// Around an instant, what its position is taken from.
+const SAID_MS: u32 = 3_000;
 /// Location taken away this long before the hand-over.
 const WITHDRAWN_MS: u32 = 60_000;
 
@@ -28,9 +30,18 @@ pub(super) fn signals(scene: &Scene<'_>, findings: &Findings<'_>) -> Vec<Signal>
         .places
         .drop_off
         .filter(|drop_off| drop_off.sign != DropOffSign::Stay);
-    let Some(claimed) = claimed else {
+    let Some(mut claimed) = claimed else {
         return Vec::new();
     };
+    // What was said too early was said where the phone was then.
+    if let Some(said_ms) = claimed.said_ms {
+        let (from_ms, to_ms) = (
+            said_ms.saturating_sub(SAID_MS),
+            said_ms.saturating_add(SAID_MS),
+        );
+        claimed.at_ms = said_ms;
+        claimed.estimate = scene.estimate(from_ms, to_ms);
+    }
     [
         far(scene, claimed),
         driving(scene, findings, claimed),

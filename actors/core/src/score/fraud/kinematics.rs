@@ -1,6 +1,6 @@
 //! Positions that no receiver gives: jumps beyond the accuracy, values that never change.
 
-use super::{Group, Signal, noise};
+use super::{Group, Signal, body, doppler, noise};
 use crate::score::jumps::distinct;
 use crate::score::ledger::words;
 use crate::score::scene::Scene;
@@ -15,10 +15,13 @@ const CONSTANT_LONG_WAY_M: f32 = 300.0;
 
 pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let fixes = distinct(&scene.fixes);
+    let apart = body::is_apart(scene);
     [
         jumps(scene),
         noise::signal(scene, &fixes),
-        constant_fixes(&fixes),
+        noise::at_rest(&fixes).filter(|_| apart),
+        doppler::signal(&fixes).filter(|_| apart),
+        constant_fixes(&fixes, apart),
     ]
     .into_iter()
     .flatten()
@@ -55,16 +58,21 @@ fn jumps(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
-fn constant_fixes(fixes: &[Fix]) -> Option<Signal> {
+/// A stretch of fixes that have something in common.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    span: (u32, u32),
+    fixes: usize,
+    way_m: f32,
+}
+
+/// The longest stretch over which `same` holds from fix to fix, if it is long enough to tell something.
+fn longest(fixes: &[Fix], same: impl Fn(&Fix, &Fix) -> bool) -> Option<Stretch> {
     let (mut start, mut way_m) = (0, 0.0);
-    let mut longest: Option<(u32, u32, usize, f32)> = None;
+    let mut longest: Option<Stretch> = None;
     for (index, pair) in fixes.windows(2).enumerate() {
         let [from, to] = pair else { continue };
-        let constant = from.altitude_m.is_some()
-            && from.altitude_m == to.altitude_m
-            && from.accuracy_known
-            && from.accuracy_m == to.accuracy_m;
-        if !constant {
+        if !same(from, to) {
             (start, way_m) = (index + 1, 0.0);
             continue;
         }
@@ -73,25 +81,58 @@ fn constant_fixes(fixes: &[Fix]) -> Option<Signal> {
         let first = fixes.get(start)?;
         if count >= CONSTANT_FIXES
             && way_m >= CONSTANT_WAY_M
-            && longest.is_none_or(|longest| count > longest.2)
+            && longest.is_none_or(|longest| count > longest.fixes)
         {
-            longest = Some((first.t_ms, to.t_ms, count, way_m));
+            longest = Some(Stretch {
+                span: (first.t_ms, to.t_ms),
+                fixes: count,
+                way_m,
+            });
         }
     }
-    let (from_ms, to_ms, count, way_m) = longest?;
-    let long = count >= CONSTANT_LONG_FIXES && way_m >= CONSTANT_LONG_WAY_M;
-    let points = if long {
-        weights::CONSTANT_FIX_LONG
+    longest
+}
+
+/// An altitude that is told, and is the same. Some platforms say 0 where they know none.
+fn is_same_altitude(from: &Fix, to: &Fix) -> bool {
+    from.altitude_m.is_some_and(|altitude_m| altitude_m != 0.0) && from.altitude_m == to.altitude_m
+}
+
+fn is_same_claim(from: &Fix, to: &Fix) -> bool {
+    from.altitude_m.is_some()
+        && from.altitude_m == to.altitude_m
+        && from.accuracy_known
+        && from.accuracy_m == to.accuracy_m
+}
+
+/// `apart`: the body was heard, and did not go along.
+fn constant_fixes(fixes: &[Fix], apart: bool) -> Option<Signal> {
+    let (name, points, what, stretch) = if let Some(stretch) = longest(fixes, is_same_claim) {
+        let long = stretch.fixes >= CONSTANT_LONG_FIXES && stretch.way_m >= CONSTANT_LONG_WAY_M;
+        let points = if long {
+            weights::CONSTANT_FIX_LONG
+        } else {
+            weights::CONSTANT_FIX
+        };
+        ("constant_fixes", points, "Altitude and accuracy", stretch)
     } else {
-        weights::CONSTANT_FIX
+        let stretch = longest(fixes, is_same_altitude).filter(|_| apart)?;
+        (
+            "constant_altitude",
+            weights::CONSTANT_ALTITUDE,
+            "The altitude",
+            stretch,
+        )
     };
-    let text = format!("Altitude and accuracy stayed exactly the same over {way_m:.0} m.");
-    let words = words(text, "Some receivers repeat what they do not measure.");
+    let text = format!(
+        "{what} stayed exactly the same over {:.0} m.",
+        stretch.way_m
+    );
     Some(Signal {
         group: Group::Kinematics,
-        name: "constant_fixes",
+        name,
         points,
-        span: Some((from_ms, to_ms)),
-        words,
+        span: Some(stretch.span),
+        words: words(text, "Some receivers repeat what they do not measure."),
     })
 }

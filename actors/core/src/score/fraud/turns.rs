@@ -33,6 +33,12 @@ const ALIVE_RAD: f32 = 0.0005;
 const CORNERS: usize = 2;
 const CORNERS_MANY: usize = 4;
 
+/// A corner of a street, driven: both ways lead this far, and this many accuracies.
+const STREET_M: f32 = 20.0;
+const STREET_SIGMAS: f32 = 2.0;
+/// Pieces of the way, a minute, in none of which the phone turned, for one corner to be enough.
+const WAYS_LEAST: usize = 5;
+
 /// Pieces of way in which the phone is asked whether it ever turned.
 const PIECE_MS: u32 = 12_000;
 /// By this much, radians (35°); drift and fidgets turn less.
@@ -43,25 +49,29 @@ pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
         return None;
     }
     let missed = missed_corners(scene);
-    // A phone that turns on the way is carried on it: corners that it missed are a fault of the positions.
-    if missed.len() < CORNERS || turns_felt(scene) * 2 > missed.len() {
+    let (first, last) = (missed.first()?, missed.last()?);
+    let (felt, ways) = turns_felt(scene);
+    // A phone that turns on the way is carried on it: corners that it missed are a fault of the positions. One corner is
+    // enough where it is one of a street, and the phone turned nowhere on a way of minutes.
+    let many = missed.len() >= CORNERS && felt * 2 <= missed.len();
+    let sure = felt == 0 && ways >= WAYS_LEAST && missed.iter().any(|corner| corner.of_street);
+    if !(many || sure) {
         return None;
     }
-    let (first, last) = (missed.first()?, missed.last()?);
     let points = if missed.len() >= CORNERS_MANY {
         weights::TURNS_UNFELT_MANY
     } else {
         weights::TURNS_UNFELT
     };
-    let text = format!(
-        "The position turned {} corners that the phone did not turn with.",
-        missed.len()
-    );
+    let text = match missed.len() {
+        1 => "The position turned a corner that the phone did not turn with.".to_owned(),
+        more => format!("The position turned {more} corners that the phone did not turn with."),
+    };
     Some(Signal {
         group: Group::Turns,
         name: "position_turns_phone_does_not",
         points,
-        span: Some((first.0, last.1)),
+        span: Some((first.span.0, last.span.1)),
         words: words(text, "The phone's gyroscope is broken."),
     })
 }
@@ -78,20 +88,23 @@ fn is_alive(scene: &Scene<'_>) -> bool {
     high - low > ALIVE_RAD
 }
 
-/// Pieces of the way, on foot or in a vehicle, in which the phone turned.
-fn turns_felt(scene: &Scene<'_>) -> usize {
+/// Pieces of the way, on foot or in a vehicle: in how many the phone turned, and how many there are in which it was
+/// heard.
+fn turns_felt(scene: &Scene<'_>) -> (usize, usize) {
     let (Some(first), Some(last)) = (scene.fixes.first(), scene.fixes.last()) else {
-        return 0;
+        return (0, 0);
     };
-    let felt = |from_ms: u32| {
+    let (mut felt, mut ways) = (0, 0);
+    for from_ms in (first.t_ms..last.t_ms).step_by(PIECE_MS as usize) {
         let span = (from_ms, from_ms.saturating_add(PIECE_MS));
-        is_way(scene.fixes(span.0, span.1))
-            && turned_rad(scene, span).is_some_and(|turned_rad| turned_rad >= FELT_RAD)
-    };
-    (first.t_ms..last.t_ms)
-        .step_by(PIECE_MS as usize)
-        .filter(|&from_ms| felt(from_ms))
-        .count()
+        if is_way(scene.fixes(span.0, span.1))
+            && let Some(turned_rad) = turned_rad(scene, span)
+        {
+            ways += 1;
+            felt += usize::from(turned_rad >= FELT_RAD);
+        }
+    }
+    (felt, ways)
 }
 
 /// Whether fixes show a way by their speed, or by how far they lead.
@@ -99,8 +112,16 @@ fn is_way(fixes: &[Fix]) -> bool {
     way(fixes).is_some()
 }
 
-/// The corners at which the phone did not turn: from when to when it was watched.
-fn missed_corners(scene: &Scene<'_>) -> Vec<(u32, u32)> {
+/// A corner at which the phone did not turn.
+struct Corner {
+    /// From when to when the phone was watched.
+    span: (u32, u32),
+    /// Both ways of it are far longer than positions err.
+    of_street: bool,
+}
+
+/// The corners at which the phone did not turn.
+fn missed_corners(scene: &Scene<'_>) -> Vec<Corner> {
     let mut missed = Vec::new();
     let good: Vec<Fix> = scene
         .fixes
@@ -113,7 +134,7 @@ fn missed_corners(scene: &Scene<'_>) -> Vec<(u32, u32)> {
         if fix.t_ms < next_ms {
             continue;
         }
-        let Some(turn_rad) = corner_at(&good, fix) else {
+        let Some((turn_rad, of_street)) = corner_at(&good, fix) else {
             continue;
         };
         let span = (
@@ -124,15 +145,15 @@ fn missed_corners(scene: &Scene<'_>) -> Vec<(u32, u32)> {
             continue;
         };
         if turned_rad < TURNED_SHARE * turn_rad {
-            missed.push(span);
+            missed.push(Corner { span, of_street });
         }
         next_ms = fix.t_ms.saturating_add(2 * LEG_MS);
     }
     missed
 }
 
-/// By how much the course turns at a fix, if that is a corner, radians.
-fn corner_at(good: &[Fix], fix: &Fix) -> Option<f32> {
+/// By how much the course turns at a fix, if that is a corner, radians; and whether it is one of a street.
+fn corner_at(good: &[Fix], fix: &Fix) -> Option<(f32, bool)> {
     let first = good.partition_point(|other| other.t_ms < fix.t_ms.saturating_sub(LEG_MS));
     let last = good.partition_point(|other| other.t_ms <= fix.t_ms.saturating_add(LEG_MS));
     let here = good.partition_point(|other| other.t_ms < fix.t_ms);
@@ -141,7 +162,12 @@ fn corner_at(good: &[Fix], fix: &Fix) -> Option<f32> {
     let cross = before.0 * after.1 - before.1 * after.0;
     let dot = before.0 * after.0 + before.1 * after.1;
     let turn_rad = libm::atan2f(cross, dot).abs();
-    CORNER_RAD.contains(&turn_rad).then_some(turn_rad)
+    let least_m = STREET_M.max(STREET_SIGMAS * fix.accuracy_m);
+    let is_long = |(east, north): (f32, f32)| (east * east + north * north).sqrt() >= least_m;
+    let of_street = is_long(before) && is_long(after);
+    CORNER_RAD
+        .contains(&turn_rad)
+        .then_some((turn_rad, of_street))
 }
 
 /// East and north from the first of these fixes to the last, where that is a way and no wander.

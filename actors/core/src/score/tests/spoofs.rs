@@ -1,6 +1,6 @@
 //! Positions that somebody made, by what the phone has to contradict them; and what honest phones do that looks alike.
 
-use super::acts::{arrive, leave};
+use super::acts::{arrive, house, leave};
 use super::script::Script;
 use super::{about, assert_sound};
 use crate::geo::Place;
@@ -152,4 +152,202 @@ fn noise_that_is_missing_and_noise_of_dice_are_seen() {
     for signal in ["white_noise", "smooth_path", "smooth_drive"] {
         assert!(!has(&honest, signal), "{signal}");
     }
+}
+
+/// A throw of the dice for each fix, evenly within 3 m (the finaliser of SplitMix64).
+fn dice(number: usize, axis: u64) -> f32 {
+    let value = (number as u64 * 2 + axis + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((value >> 40) as f32 / (1_u64 << 23) as f32 - 1.0) * 3.0
+}
+
+#[test]
+fn a_short_walk_needs_strides_too() {
+    let route = |seed| house(seed);
+    // In the hand of somebody who stands: more than rest, less than a gait.
+    let mut held = route(36).body_at_rest();
+    for window in &mut held.windows {
+        window.steps = Some(0);
+        if let Some(motion) = &mut window.motion {
+            (motion.accel_std, motion.cadence_hz) = (0.4, Some(0.0));
+        }
+    }
+    assert!(
+        has(&held, "position_walks_body_rests"),
+        "{:#?}",
+        held.score().evidence
+    );
+    // A counter that speaks on change, and never does.
+    let mut silent = route(36).body_at_rest();
+    silent.sensors = ["location", "pressure", "steps", "mark"]
+        .map(str::to_owned)
+        .to_vec();
+    for (number, window) in silent.windows.iter_mut().enumerate() {
+        (window.steps, window.motion) = ((number == 0).then_some(0), None);
+    }
+    assert!(
+        has(&silent, "position_walks_body_rests"),
+        "{:#?}",
+        silent.score().evidence
+    );
+    let score = silent.score();
+    let mut motion =
+        about(&score, "visibilityScore").filter(|entry| entry.signal == "motion_coverage");
+    assert!(
+        motion.all(|entry| entry.points > 0.29),
+        "its silence is no loss: {:#?}",
+        score.evidence
+    );
+    let lost = {
+        let mut lost = silent.clone();
+        lost.system = vec![(5_000, porchlight_schema::sample::SystemName::SensorLost)];
+        lost
+    };
+    assert!(
+        !has(&lost, "position_walks_body_rests"),
+        "a lost counter counts nothing"
+    );
+    assert!(!has(&route(36), "position_walks_body_rests"));
+}
+
+#[test]
+fn a_speed_reckoned_from_the_route_tells_of_a_body_that_rests() {
+    // 0.9 to 1.7 m/s, and back: the told speed is that of the line, to the millimetre.
+    let reckoned = |mut script: Script| {
+        let mut east_m = -100.0;
+        for (number, window) in script.windows.iter_mut().enumerate() {
+            let mps = 0.9 + 0.2 * (number % 5) as f32;
+            if let Some(fix) = &mut window.fixes[0] {
+                (fix.place, fix.speed_mps) = (
+                    Place {
+                        east_m,
+                        north_m: -25.0,
+                    },
+                    Some(mps),
+                );
+            }
+            let next = 0.9 + 0.2 * ((number + 1) % 5) as f32;
+            east_m += (mps + next) / 2.0;
+        }
+        script
+    };
+    let spoofed = reckoned(round_the_block(37).body_at_rest());
+    assert!(
+        has(&spoofed, "speed_reckoned_from_route"),
+        "{:#?}",
+        spoofed.score().evidence
+    );
+    let mut unheard = spoofed;
+    for window in &mut unheard.windows {
+        (window.steps, window.motion) = (None, None);
+    }
+    assert!(
+        !has(&unheard, "speed_reckoned_from_route"),
+        "a body that is not heard contradicts nothing"
+    );
+    let mut carried = reckoned(round_the_block(37));
+    for window in &mut carried.windows {
+        if let Some(motion) = &mut window.motion {
+            (motion.accel_std, motion.cadence_hz) = (2.0, Some(1.8));
+        }
+    }
+    assert!(
+        !has(&carried, "speed_reckoned_from_route"),
+        "it walks where the positions walk"
+    );
+}
+
+#[test]
+fn who_stands_does_not_leap_to_and_fro() {
+    let stands = |window: &Window| {
+        window.fixes[0].is_some_and(|fix| fix.speed_mps.is_some_and(|mps| mps <= 0.3))
+    };
+    let leaping = |script: Script| {
+        let mut script = script.stay(60);
+        for (number, window) in script.windows.iter_mut().enumerate() {
+            if stands(window)
+                && let Some(fix) = &mut window.fixes[0]
+            {
+                fix.place.east_m += dice(number, 0);
+                fix.place.north_m += dice(number, 1);
+            }
+        }
+        script
+    };
+    let spoofed = leaping(house(38).body_at_rest());
+    assert!(
+        has(&spoofed, "white_noise_at_rest"),
+        "{:#?}",
+        spoofed.score().evidence
+    );
+    assert!(
+        !has(&leaping(round_the_block(38)), "white_noise_at_rest"),
+        "who walked was there"
+    );
+    assert!(
+        !has(&house(38).body_at_rest().stay(60), "white_noise_at_rest"),
+        "a wander is none"
+    );
+}
+
+#[test]
+fn one_corner_of_a_street_is_enough_where_nothing_was_ever_felt() {
+    let route = |seed| {
+        leave(
+            Script::new(seed)
+                .drive_to(-300.0, -25.0)
+                .drive_to(-300.0, 300.0)
+                .stay(20),
+        )
+    };
+    let gyro = |mut script: Script, turned_rad: f32| {
+        for (number, window) in script.windows.iter_mut().enumerate() {
+            let noise = if number % 2 == 0 { 0.01 } else { -0.01 };
+            if let Some(motion) = &mut window.motion {
+                // One turn, long before the corner.
+                motion.yaw_rad = Some(if number == 4 { turned_rad } else { noise });
+            }
+        }
+        script
+    };
+    let lying = gyro(route(39).body_at_rest(), 0.0);
+    assert!(
+        has(&lying, "position_turns_phone_does_not"),
+        "{:#?}",
+        lying.score().evidence
+    );
+    let taken_up = gyro(route(39).body_at_rest(), 1.2);
+    assert!(
+        !has(&taken_up, "position_turns_phone_does_not"),
+        "a phone that turned on the way was on it"
+    );
+}
+
+#[test]
+fn an_altitude_that_never_changes_tells_of_a_body_that_rests() {
+    let level = |mut script: Script, altitude_m: f32| {
+        for (number, window) in script.windows.iter_mut().enumerate() {
+            if let Some(fix) = &mut window.fixes[0] {
+                fix.altitude_m = Some(altitude_m);
+                fix.accuracy_m = 5.0 + (number % 7) as f32;
+            }
+        }
+        script
+    };
+    assert!(has(
+        &level(round_the_block(40).body_at_rest(), 512.3),
+        "constant_altitude"
+    ));
+    assert!(
+        !has(
+            &level(round_the_block(40).body_at_rest(), 0.0),
+            "constant_altitude"
+        ),
+        "0 is none"
+    );
+    assert!(
+        !has(&level(round_the_block(40), 512.3), "constant_altitude"),
+        "who walked was there"
+    );
 }

@@ -1,0 +1,180 @@
+//! The ways on foot, second by second, against the strides that were felt on them. A way is known by the speed that the
+//! receiver tells and by where it leads, so that neither a short walk nor a hand that fidgets hides what is missing.
+
+use porchlight_schema::event::EventType;
+use porchlight_schema::sample::SystemName;
+
+use super::{Group, Signal};
+use crate::score::ledger::words;
+use crate::score::scene::{Scene, end_of};
+use crate::score::weights::fraud as weights;
+use crate::window::{Fix, Window};
+
+/// Exact enough to trust a way of some metres.
+const ACCURACY_M: f32 = 20.0;
+/// The told speed on foot.
+const FOOT_MPS: core::ops::RangeInclusive<f32> = 0.6..=2.4;
+/// Fixes farther apart in time do not belong to one way.
+const GAP_MS: u32 = 3_000;
+/// A way lasts this long at least …
+const WAY_MS: u32 = 10_000;
+/// … and leads away by this, and by this many accuracies: receivers measure speed apart from the position.
+const WAY_LEAST_M: f32 = 12.0;
+const WAY_SIGMAS: f32 = 1.5;
+/// Chords of which its length is made.
+const CHORD_MS: u32 = 8_000;
+/// Ways shorter than this together tell nothing.
+const WALKS_M: f32 = 40.0;
+/// A long stride (textbook: 0.6 to 0.8 m).
+const STRIDE_M: f32 = 0.9;
+/// Counters are late by up to this (Android: 10 s, and the beat of their reports).
+const LATE_MS: u32 = 15_000;
+/// The share of the strides of a way that may be counted though nobody walked it.
+const COUNTED_SHARE: f32 = 0.1;
+/// A gait has this cadence and this spread of acceleration, m/s² (recorded walks: 0.5 and more).
+const GAIT_HZ: f32 = 1.0;
+const GAIT_ACCEL_STD: f32 = 0.45;
+/// Nobody walks with a gait in fewer seconds than this share; a hand that fidgets looks like one in no more.
+const GAIT_SHARE: f32 = 0.15;
+/// With a gait in more seconds than this the counter is believed to be broken.
+const BROKEN_SHARE: f32 = 0.4;
+/// Of the seconds of the ways, so many must be heard.
+const HEARD_SHARE: f32 = 0.8;
+
+/// What was felt on the ways.
+#[derive(Debug, Default)]
+struct Felt {
+    way_m: f32,
+    seconds: u32,
+    heard: u32,
+    gait: u32,
+    steps: u32,
+    span: Option<(u32, u32)>,
+}
+
+/// The position walks, and neither gait nor steps go with it.
+pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
+    let felt = felt(scene);
+    let span = felt.span.filter(|_| felt.way_m >= WALKS_M)?;
+    let strides = felt.way_m / STRIDE_M;
+    let uncounted = counts(scene) && (felt.steps as f32) <= COUNTED_SHARE * strides;
+    let heard = felt.heard as f32 >= HEARD_SHARE * felt.seconds as f32;
+    let gait_share = felt.gait as f32 / felt.heard.max(1) as f32;
+    let gaitless = heard && gait_share <= GAIT_SHARE;
+    let (points, what) = match (uncounted, gaitless) {
+        (true, true) => (
+            weights::GPS_WALKS,
+            "no gait was felt and no step was counted",
+        ),
+        (true, false) if gait_share <= BROKEN_SHARE => {
+            (weights::GPS_WALKS_UNCOUNTED, "no step was counted")
+        }
+        (false, true) if !counts(scene) => (weights::GPS_WALKS_UNFELT, "no gait was felt"),
+        _ => return None,
+    };
+    let text = format!("The position walked {:.0} m while {what}.", felt.way_m);
+    Some(Signal {
+        group: Group::Body,
+        name: "position_walks_body_rests",
+        points,
+        span: Some(span),
+        words: words(
+            text,
+            "The phone lay on a cart that was pushed over smooth ground.",
+        ),
+    })
+}
+
+/// Whether a step counter lives: it has spoken, and nothing says that it was lost.
+fn counts(scene: &Scene<'_>) -> bool {
+    let input = scene.input;
+    input.windows.iter().any(|window| window.steps.is_some())
+        && !input
+            .system
+            .iter()
+            .any(|(_, name)| matches!(name, SystemName::SensorLost | SystemName::PermissionLost))
+}
+
+fn felt(scene: &Scene<'_>) -> Felt {
+    let mut felt = Felt::default();
+    for (from_ms, to_ms, way_m) in ways(scene) {
+        felt.way_m += way_m;
+        felt.seconds += to_ms.saturating_sub(from_ms) / 1_000;
+        felt.span = Some((felt.span.map_or(from_ms, |span| span.0), to_ms));
+        let walked = scene.windows(from_ms, to_ms).iter();
+        for motion in walked.filter_map(|window| window.motion) {
+            felt.heard += 1;
+            let is_gait = motion.accel_std >= GAIT_ACCEL_STD
+                && motion
+                    .cadence_hz
+                    .is_none_or(|cadence_hz| cadence_hz >= GAIT_HZ);
+            felt.gait += u32::from(is_gait);
+        }
+        let counted = scene
+            .windows(from_ms, to_ms.saturating_add(LATE_MS))
+            .iter()
+            .map(|window: &Window| u32::from(window.steps.unwrap_or(0)));
+        felt.steps = counted.fold(felt.steps, u32::saturating_add);
+    }
+    felt
+}
+
+/// The ways on foot outside of drives and buildings: from when to when, and how long, metres.
+fn ways(scene: &Scene<'_>) -> Vec<(u32, u32, f32)> {
+    let drives: Vec<(u32, u32)> = scene
+        .events(EventType::Driving)
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .collect();
+    let is_driven = |t_ms: u32| {
+        let next = drives.partition_point(|drive| drive.0 <= t_ms);
+        let last = next.checked_sub(1).and_then(|index| drives.get(index));
+        last.is_some_and(|drive| t_ms <= drive.1)
+    };
+    let on_foot = |fix: &Fix| {
+        fix.accuracy_known
+            && fix.accuracy_m <= ACCURACY_M
+            && fix.speed_mps.is_some_and(|mps| FOOT_MPS.contains(&mps))
+            && !is_driven(fix.t_ms)
+    };
+    let mut ways = Vec::new();
+    let mut run: Vec<Fix> = Vec::new();
+    for fix in &scene.fixes {
+        let goes_on = run
+            .last()
+            .is_none_or(|last| fix.t_ms.saturating_sub(last.t_ms) <= GAP_MS);
+        if !(on_foot(fix) && goes_on) {
+            ways.extend(way(scene, &run));
+            run.clear();
+        }
+        if on_foot(fix) {
+            run.push(*fix);
+        }
+    }
+    ways.extend(way(scene, &run));
+    ways
+}
+
+/// A run of fixes at a walk, if it is a way: it lasts, and leads away.
+fn way(scene: &Scene<'_>, run: &[Fix]) -> Option<(u32, u32, f32)> {
+    let (first, last) = (run.first()?, run.last()?);
+    let farthest_m = run
+        .iter()
+        .map(|fix| fix.place.distance_m(first.place))
+        .fold(0.0_f32, f32::max);
+    let least_m = WAY_LEAST_M.max(WAY_SIGMAS * first.accuracy_m.max(last.accuracy_m));
+    if last.t_ms.saturating_sub(first.t_ms) < WAY_MS
+        || farthest_m < least_m
+        || scene.is_indoors(first.t_ms, last.t_ms)
+    {
+        return None;
+    }
+    let (mut way_m, mut from) = (0.0, first);
+    for fix in run {
+        if fix.t_ms.saturating_sub(from.t_ms) >= CHORD_MS {
+            way_m += from.place.distance_m(fix.place);
+            from = fix;
+        }
+    }
+    way_m += from.place.distance_m(last.place);
+    Some((first.t_ms, last.t_ms, way_m))
+}
