@@ -11,8 +11,8 @@
 //!
 //! A window is handed on when every kind heard so far has passed its end, or when it lies [`KIND_LAG_MS_MAX`] behind the
 //! newest sample, whichever is first; only the latter in the first 24 s. `activity`, `mark` and `system` speak on change
-//! and are not waited for: an activity takes effect 12 s late, by when it must have come; marks and incidents are for
-//! scoring, which reads them from the batches.
+//! and are not waited for: an activity, or a mark, takes effect 12 s late, by when it must have come; incidents are for
+//! scoring, which reads them, and the marks, from the batches.
 //!
 //! Silence: seconds without a sample are handed on with `alive` false once something follows, unless at least
 //! [`GAP_MS`] passed between two samples: then they are left out, and the window after them says so.
@@ -28,6 +28,7 @@ use porchlight_schema::session::Point;
 use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
+use crate::score::MarkName;
 use crate::window::{Fix, WINDOW_MS, Window};
 use accel::AccelReducer;
 use slot::Slot;
@@ -42,6 +43,9 @@ const SLOTS_MAX: usize =
 
 /// Activities that may wait for their effect: one a second of the delay, and the edges.
 const ACTIVITIES_MAX: usize = (KIND_LAG_MS_MAX / WINDOW_MS) as usize + 2;
+
+/// The same of marks, of which there are two kinds.
+const MARKS_MAX: usize = 2 * ACTIVITIES_MAX;
 
 /// What the intake counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -70,6 +74,10 @@ pub struct Intake {
     accel: Option<Box<AccelReducer>>,
     activities: VecDeque<(u32, ActivityType, f32)>,
     activity: Option<(ActivityType, f32)>,
+    /// Marks that wait for their effect: when, and whether the parcel changed hands. Else it is an arrival.
+    marks: VecDeque<(u32, bool)>,
+    arrived_ms: Option<u32>,
+    handed_over_ms: Option<u32>,
     /// The newest window that was handed on: its end and its newest sample.
     last: Option<(u32, u32)>,
 }
@@ -105,6 +113,7 @@ impl Intake {
     pub fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
             + self.activities.capacity() * size_of::<(u32, ActivityType, f32)>()
+            + self.marks.capacity() * size_of::<(u32, bool)>()
             + self.accel.as_ref().map_or(0, |_| size_of::<AccelReducer>())
     }
 
@@ -210,7 +219,8 @@ impl Intake {
                 }
             }
             Sample::Activity(activity) => self.take_activity(activity),
-            Sample::Mark(_) | Sample::System(_) => {}
+            Sample::Mark(mark) => self.take_mark(mark.t_ms, MarkName::from_name(mark.name)),
+            Sample::System(_) => {}
         }
         let before_ms = self.passed_ms[kind as usize].unwrap_or(0);
         self.passed_ms[kind as usize] = Some(passed_ms.max(before_ms));
@@ -263,6 +273,24 @@ impl Intake {
         // Two in order can't lie further apart than the delay, or the older one has taken effect: this only bounds it.
         if self.activities.len() > ACTIVITIES_MAX {
             self.activities.pop_front();
+        }
+    }
+
+    /// Of several in one second the last counts, a hand-over before all.
+    fn take_mark(&mut self, t_ms: u32, name: MarkName) {
+        let hands_over = name.is_hand_over();
+        if !hands_over && name != MarkName::Arrived {
+            return;
+        }
+        let is_same = |&(other_ms, other): &(u32, bool)| {
+            other_ms / WINDOW_MS == t_ms / WINDOW_MS && other == hands_over
+        };
+        if let Some(place) = self.marks.iter().rposition(is_same) {
+            self.marks.remove(place);
+        }
+        self.marks.push_back((t_ms, hands_over));
+        if self.marks.len() > MARKS_MAX {
+            self.marks.pop_front();
         }
     }
 
@@ -328,7 +356,12 @@ impl Intake {
             }
             self.take_effect(end_ms);
             if slot.is_alive() {
-                self.hand_on_one(slot.into_window(start_ms, self.activity), sink);
+                let window = Window {
+                    arrived_ms: self.arrived_ms,
+                    handed_over_ms: self.handed_over_ms,
+                    ..slot.into_window(start_ms, self.activity)
+                };
+                self.hand_on_one(window, sink);
             }
         }
         if self.slots.capacity() > 8 && self.slots.len() <= 2 {
@@ -347,6 +380,8 @@ impl Intake {
                         t_ms,
                         last_sample_ms: t_ms,
                         activity: window.activity,
+                        arrived_ms: window.arrived_ms,
+                        handed_over_ms: window.handed_over_ms,
                         ..Window::default()
                     });
                     t_ms += WINDOW_MS;
@@ -364,6 +399,17 @@ impl Intake {
             }
             self.activity = Some((activity_type, confidence));
             self.activities.pop_front();
+        }
+        while let Some(&(t_ms, hands_over)) = self.marks.front() {
+            if t_ms.saturating_add(KIND_LAG_MS_MAX) >= end_ms {
+                break;
+            }
+            if hands_over {
+                self.handed_over_ms = Some(t_ms);
+            } else {
+                self.arrived_ms = Some(t_ms);
+            }
+            self.marks.pop_front();
         }
     }
 }

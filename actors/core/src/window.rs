@@ -84,6 +84,10 @@ pub struct Window {
     pub magnetic_ut: Option<f32>,
     /// What the phone's own recogniser said last, and how sure it was.
     pub activity: Option<(ActivityType, f32)>,
+    /// When `arrived` was tapped last, as far as it has taken effect, milliseconds since the session's start.
+    pub arrived_ms: Option<u32>,
+    /// The same of the last mark that says that the parcel changed hands.
+    pub handed_over_ms: Option<u32>,
     /// Whether any sample of a kind that measures (all but `activity`, `mark` and `system`) fell into it.
     pub alive: bool,
     /// The newest such sample in it, or its end where an `imu` array runs through it; its begin where there is none.

@@ -57,6 +57,8 @@ pub(super) struct BacktrackingDetector {
     stay_ms: Option<(u32, u32)>,
     /// A stay near the address was seen: what follows is the way back to the vehicle.
     is_return: bool,
+    /// The newest second in which the body was at rest.
+    rest_ms: u32,
 }
 
 impl Detector for BacktrackingDetector {
@@ -66,11 +68,18 @@ impl Detector for BacktrackingDetector {
         observation: &Observation<'_>,
         log: &mut EventLog,
     ) {
-        if log.open_event(EventType::Driving).is_some() {
+        let drive = log.newest_event(EventType::Driving);
+        if drive.is_some_and(|drive| drive.t_end_ms.is_none()) {
             self.end(log);
             *self = Self::default();
             return;
         }
+        // What follows the hand-over is the way to the vehicle.
+        let left_ms = drive.and_then(|drive| drive.t_end_ms).unwrap_or(0);
+        self.is_return |= observation
+            .window
+            .handed_over_ms
+            .is_some_and(|ms| ms >= left_ms);
         let changes_floor = log.open_event(EventType::Stairs).is_some()
             || log.open_event(EventType::Elevator).is_some();
         if changes_floor {
@@ -83,6 +92,7 @@ impl Detector for BacktrackingDetector {
         self.has_body |= gait.is_measured;
         if gait.log_odds < -REST_LOG_ODDS {
             self.rest_sec = self.rest_sec.saturating_add(1);
+            self.rest_ms = observation.window.end_ms();
         } else if gait.log_odds > REST_LOG_ODDS {
             self.rest_sec = 0;
         }
@@ -102,13 +112,11 @@ impl Detector for BacktrackingDetector {
                 },
             };
             self.place = Some(place);
-            self.step(
-                Crumb {
-                    t_ms: fix.t_ms,
-                    place,
-                },
-                log,
-            );
+            let crumb = Crumb {
+                t_ms: fix.t_ms,
+                place,
+            };
+            self.step(context, crumb, log);
         }
     }
 
@@ -136,7 +144,13 @@ impl BacktrackingDetector {
         let Some(stay) = log.newest_event(EventType::Stopped).copied() else {
             return;
         };
-        let t_ms = stay.t_end_ms.unwrap_or(observation.window.t_ms);
+        // That a stay has ended is known late; the body shows it before.
+        let newest_ms = if self.has_body {
+            self.rest_ms.max(stay.t_start_ms)
+        } else {
+            observation.window.t_ms
+        };
+        let t_ms = stay.t_end_ms.unwrap_or(newest_ms);
         self.stay_ms = Some((stay.t_start_ms, t_ms));
         // A stay ends the way back.
         if let Some(retrace) = &mut self.retrace
@@ -146,17 +160,25 @@ impl BacktrackingDetector {
             self.end(log);
         }
         let is_long = t_ms.saturating_sub(stay.t_start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
-        let near_m = RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m);
+        let near_m = self.near_m(context);
         let is_new = observation.window.t_ms.saturating_sub(t_ms) <= VISIT_NEAR_MS;
         if is_long
             && is_new
-            && self.crumbs.len() > TURN_CRUMBS
+            && self
+                .crumbs
+                .get(TURN_CRUMBS)
+                .is_some_and(|crumb| crumb.t_ms < stay.t_start_ms)
             && self
                 .place
                 .is_some_and(|place| place.distance_m(Place::default()) <= near_m)
         {
             self.is_return = true;
         }
+    }
+
+    /// A stay this near to the address may be the drop-off, metres.
+    fn near_m(&self, context: &SessionContext) -> f32 {
+        RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m)
     }
 
     /// Whether somebody who turned at `turn_ms` had stayed there: at a door, and not on the wrong way.
@@ -168,7 +190,7 @@ impl BacktrackingDetector {
         })
     }
 
-    fn step(&mut self, crumb: Crumb, log: &mut EventLog) {
+    fn step(&mut self, context: &SessionContext, crumb: Crumb, log: &mut EventLog) {
         let Some(last) = self.crumbs.back().copied() else {
             self.crumbs.push_back(crumb);
             return;
@@ -190,19 +212,7 @@ impl BacktrackingDetector {
         match (&mut self.retrace, there) {
             (None, None) => {}
             (None, Some(there)) => {
-                let turn_ms = there.t_ms + (crumb.t_ms - there.t_ms) / 2;
-                if self.is_visit(turn_ms) {
-                    self.is_return = true;
-                }
-                self.retrace = Some(Retrace {
-                    turn_ms,
-                    last_ms: crumb.t_ms,
-                    there_ms: there.t_ms,
-                    // From the turn to here half of the way between was already gone back.
-                    length_m: stride_m,
-                    misses: 0,
-                    is_open: false,
-                });
+                self.turn(context, there.t_ms, &crumb, stride_m);
             }
             (Some(retrace), Some(there)) if there.t_ms <= retrace.there_ms => {
                 retrace.length_m += stride_m;
@@ -212,7 +222,14 @@ impl BacktrackingDetector {
                 } else {
                     RETRACE_UNSEEN_M_MIN.max(1.5 * self.accuracy_m)
                 };
-                if !retrace.is_open && !self.is_return && retrace.length_m >= least_m {
+                let turn_ms = retrace.turn_ms;
+                if retrace.is_open || self.is_return || retrace.length_m < least_m {
+                    return;
+                }
+                // The stay at the turn may have been too short for a visit when the way back began.
+                if self.is_visit(turn_ms) {
+                    self.is_return = true;
+                } else if let Some(retrace) = &mut self.retrace {
                     retrace.is_open = true;
                     log.open(
                         EventType::Backtracking,
@@ -229,6 +246,26 @@ impl BacktrackingDetector {
                 }
             }
         }
+    }
+
+    /// A way back begins: `crumb` lies beside the way there, where that was at `there_ms`.
+    fn turn(&mut self, context: &SessionContext, there_ms: u32, crumb: &Crumb, stride_m: f32) {
+        let turn_ms = there_ms + (crumb.t_ms - there_ms) / 2;
+        // Where no body shows a stay, turning back near the address is what a visit to its door looks like.
+        let is_unseen =
+            !self.has_body && crumb.place.distance_m(Place::default()) <= self.near_m(context);
+        if is_unseen || self.is_visit(turn_ms) {
+            self.is_return = true;
+        }
+        self.retrace = Some(Retrace {
+            turn_ms,
+            last_ms: crumb.t_ms,
+            there_ms,
+            // From the turn to here half of the way between was already gone back.
+            length_m: stride_m,
+            misses: 0,
+            is_open: false,
+        });
     }
 
     /// The crumb of the way there beside which `crumb` lies, if the step to it runs against that way.

@@ -232,6 +232,9 @@ pub(super) const COLD_FIX_MS: u32 = 30_000;
 pub(super) const DOOR_STOP_MS_MAX: u32 = 25_000;
 /// Driving is an event from here on.
 pub(super) const DRIVE_MS_MIN: u32 = 8_000;
+/// The same after a walk, where the body goes on walking: fixes that jump behind a door claim vehicles of ten seconds and
+/// more. Who rides a bicycle is believed after this long.
+pub(super) const DRIVE_IN_GAIT_MS_MIN: u32 = 30_000;
 /// Driving leads at least this far, metres: less is a fix that jumped.
 pub(super) const DRIVE_LENGTH_M_MIN: f32 = 25.0;
 /// A halt up to this long belongs to the drive where nobody walks away: traffic lights and queues; the labels of the
@@ -291,6 +294,8 @@ pub(super) const GATE_PAUSE_MS_MIN: u32 = 3_000;
 pub(super) const GATE_PAUSE_MS_MAX: u32 = 90_000;
 /// Seconds of walking before it, so that it is on the way.
 pub(super) const GATE_WALK_SEC: u8 = 5;
+/// A pause that begins sooner after a drive is one in the vehicle, milliseconds.
+pub(super) const GATE_LEFT_MS: u32 = 4_000;
 /// Evidence for rest that adds up to a pause: three seconds at rest.
 pub(super) const GATE_PAUSE_EVIDENCE: f32 = 2.8;
 /// Evidence for gait after which it has gone on: three seconds of a clear walk; who fidgets has not.
@@ -339,8 +344,10 @@ pub(super) const GATE_NEAR_M: f32 = 60.0;
 pub(super) const GATE_AWAY_LOG_ODDS: f32 = -1.5;
 /// … beyond this, metres.
 pub(super) const GATE_AWAY_M: f32 = 150.0;
-/// A short pause is a glance at the phone as often.
-pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.8;
+/// Who says there that this is the door has no gate before him, unless one is known or a door's pressure shows it.
+pub(super) const GATE_ARRIVED_LOG_ODDS: f32 = -2.0;
+/// A short pause is a glance at the phone now and then.
+pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.2;
 /// Shorter than this, milliseconds.
 pub(super) const GATE_SHORT_MS: u32 = 5_000;
 /// After a climb or ride the doors are those of flats.
@@ -365,7 +372,7 @@ pub(super) const GATE_CAP_LOG_ODDS: f32 = 0.405;
 /// Distance between two crumbs of the path, metres.
 pub(super) const CRUMB_M: f32 = 5.0;
 /// Fixes worse than this leave no crumb, metres.
-pub(super) const CRUMB_ACCURACY_M_MAX: f32 = 25.0;
+pub(super) const CRUMB_ACCURACY_M_MAX: f32 = 20.0;
 /// Weight of a new fix in the smoothed place.
 pub(super) const CRUMB_NEW: f32 = 0.4;
 /// The way back runs within this of the way there, metres …

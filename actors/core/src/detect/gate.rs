@@ -4,14 +4,15 @@ use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_COSINE, GATE_BACK_RAD, GATE_BASE_LOG_ODDS,
-    GATE_CABIN_SEC, GATE_CAP_LOG_ODDS, GATE_CLIMBED_M, GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN,
-    GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT, GATE_GAIT_LOG_ODDS,
-    GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS,
-    GATE_KNOWN_M, GATE_LEG_M, GATE_LOG_ODDS_MIN, GATE_NEAR_LOG_ODDS, GATE_NEAR_M,
-    GATE_NO_SWING_LOG_ODDS, GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN,
-    GATE_RESUME_EVIDENCE, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS, GATE_SWING_M,
-    GATE_SWING_NOISE, GATE_TO_CABIN_MS, GATE_TO_STAIRS_MS, GATE_WALK_SEC, STOPPED_MS_MIN,
+    GATE_ARRIVED_LOG_ODDS, GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_COSINE, GATE_BACK_RAD,
+    GATE_BASE_LOG_ODDS, GATE_CABIN_SEC, GATE_CAP_LOG_ODDS, GATE_CLIMBED_M, GATE_DECAY_LOG_ODDS,
+    GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT,
+    GATE_GAIT_LOG_ODDS, GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_INSIDE_LOG_ODDS,
+    GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEFT_MS, GATE_LEG_M, GATE_LOG_ODDS_MIN,
+    GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS, GATE_PAUSE_EVIDENCE,
+    GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS,
+    GATE_SWING_LOG_ODDS, GATE_SWING_M, GATE_SWING_NOISE, GATE_TO_CABIN_MS, GATE_TO_STAIRS_MS,
+    GATE_WALK_SEC, STOPPED_MS_MIN, WALK_SPEED_MPS_MAX,
 };
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
@@ -31,7 +32,10 @@ struct Pause {
     place: Option<Place>,
     /// Fixes that `place` is the mean of.
     fixes: u8,
-    yaw_rad: f32,
+    /// Where the walk has led to, as long as it went on.
+    onward: Option<Place>,
+    /// Turned about gravity since it began; none where no gyroscope tells.
+    yaw_rad: Option<f32>,
     has_pressure: bool,
     has_swing: bool,
     has_decay: bool,
@@ -40,6 +44,8 @@ struct Pause {
     is_inside: bool,
     /// Height when it ended.
     end_m: Option<f32>,
+    /// The courier said in it that this is the door.
+    is_arrived: bool,
 }
 
 /// Places kept for the direction of the walk, some seconds apart.
@@ -74,6 +80,14 @@ pub(super) struct GateDetector {
     turn: Turn,
     is_resting: bool,
     pause: Option<Pause>,
+    /// The pause before that, a few steps from it: a wait for an elevator, or a gate before a door.
+    earlier: Option<Pause>,
+    /// When the parcel changed hands, since the vehicle was left: what follows is no approach.
+    handed_over_ms: Option<u32>,
+    /// No drive is known to have ended: a pause is one in traffic.
+    is_driving: bool,
+    /// A pause that began earlier was one in the vehicle.
+    walk_from_ms: u32,
     /// Time and place of usable fixes some seconds apart, the newest last.
     places: [Option<(u32, Place)>; PLACES],
     accuracy_m: f32,
@@ -94,13 +108,18 @@ impl Detector for GateDetector {
         log: &mut EventLog,
     ) {
         let t_ms = observation.window.t_ms;
-        if log.open_event(EventType::Driving).is_some() {
-            *self = Self {
-                noise_m: self.noise_m,
-                ..Self::default()
-            };
-            return;
+        let drive = log.newest_event(EventType::Driving);
+        let left_ms = drive.map_or(0, |drive| drive.t_end_ms.unwrap_or(t_ms));
+        self.walk_from_ms = drive.map_or(0, |_| left_ms + GATE_LEFT_MS);
+        self.is_driving = drive.is_some_and(|drive| drive.t_end_ms.is_none());
+        if self.is_driving {
+            // That a drive has ended is known late: somebody may be on foot already.
+            (self.is_inside, self.is_return) = (false, false);
         }
+        self.handed_over_ms = observation
+            .window
+            .handed_over_ms
+            .filter(|&ms| ms >= left_ms);
         let swing_m = self.swing(observation);
         self.follow(observation);
         self.see_climb(context, log);
@@ -119,9 +138,12 @@ impl Detector for GateDetector {
         }
         if let Some(pause) = &mut self.pause {
             pause.look(observation, swing_m);
+            if let Some((t_ms, place)) = self.places[PLACES - 1].filter(|_| !self.is_resting) {
+                pause.go_on_to(t_ms, place);
+            }
         }
         if self.climbed(observation) {
-            self.pause = None;
+            (self.earlier, self.pause) = (None, None);
         }
         self.decide(context, t_ms, log);
     }
@@ -157,14 +179,16 @@ impl GateDetector {
         else {
             return;
         };
-        let was_before = self
-            .pause
-            .and_then(|pause| pause.end_ms)
-            .is_some_and(|end_ms| start_ms >= end_ms.saturating_add(apart_ms));
-        if was_before {
-            self.decide(context, u32::MAX, log);
+        for pause in [self.earlier.take(), self.pause.take()] {
+            let was_before = |pause: &Pause| {
+                pause
+                    .end_ms
+                    .is_some_and(|end_ms| start_ms >= end_ms.saturating_add(apart_ms))
+            };
+            if let Some(pause) = pause.filter(was_before) {
+                self.judge(context, &pause, log);
+            }
         }
-        self.pause = None;
         self.is_inside = true;
         self.walk_sec = 0;
     }
@@ -183,7 +207,8 @@ impl GateDetector {
 
     /// Whether the pause was the wait for an elevator: a few steps, and at rest the way led up or down.
     fn climbed(&self, observation: &Observation<'_>) -> bool {
-        let Some(before_m) = self.pause.and_then(|pause| pause.end_m) else {
+        let before = self.earlier.or(self.pause);
+        let Some(before_m) = before.and_then(|pause| pause.end_m) else {
             return false;
         };
         self.is_resting
@@ -221,17 +246,23 @@ impl GateDetector {
         since_ms: u32,
         log: &mut EventLog,
     ) {
-        // A few steps from one pause to the next lead into a cabin, or the first one was left in between.
-        let walk_sec = if self.pause.is_some() {
-            GATE_CABIN_SEC + 1
-        } else {
-            GATE_WALK_SEC
-        };
-        if self.is_inside || self.is_return || self.walk_sec < walk_sec {
+        if self.is_inside || self.is_return || self.walk_sec < GATE_WALK_SEC {
             return;
         }
-        // Two gates close to each other: the first is decided as it stands.
-        self.decide(context, u32::MAX, log);
+        // Two gates close to each other: the first is decided as it stands. A few steps may lead into a cabin.
+        if let Some(pause) = self.earlier.take() {
+            self.judge(context, &pause, log);
+        }
+        if let Some(pause) = self.pause.take() {
+            if self.walk_sec <= GATE_CABIN_SEC {
+                self.earlier = Some(pause);
+            } else {
+                self.judge(context, &pause, log);
+            }
+        }
+        if self.is_return {
+            return;
+        }
         let window = observation.window;
         let oldest = self.places.iter().flatten().next();
         self.pause = Some(Pause {
@@ -242,7 +273,8 @@ impl GateDetector {
             from: oldest.map(|&(_, place)| place),
             place: self.newest_place(),
             fixes: 1,
-            yaw_rad: 0.0,
+            onward: None,
+            yaw_rad: None,
             has_pressure: observation.height_m.is_some(),
             has_swing: false,
             has_decay: false,
@@ -252,28 +284,44 @@ impl GateDetector {
                     .fix_age_ms
                     .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS),
             end_m: None,
+            is_arrived: false,
         });
     }
 
     /// Once the walk has gone on for long enough, or the pause is too long: a gate, or none.
     fn decide(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         let Some(pause) = self.pause else { return };
-        let Some(end_ms) = pause.end_ms else {
-            if t_ms.saturating_sub(pause.start_ms) > GATE_PAUSE_MS_MAX {
-                self.pause = None;
-                self.is_return |= pause.is_near(context);
-            }
-            return;
+        let is_over = match pause.end_ms {
+            Some(end_ms) => t_ms.saturating_sub(end_ms) >= GATE_DECIDE_MS,
+            None => t_ms.saturating_sub(pause.start_ms) > GATE_PAUSE_MS_MAX,
         };
-        if t_ms.saturating_sub(end_ms) < GATE_DECIDE_MS {
+        if is_over {
+            let both = [self.earlier.take(), self.pause.take()];
+            for pause in both.into_iter().flatten() {
+                self.judge(context, &pause, log);
+            }
+        }
+    }
+
+    /// Whether a pause was a gate, as far as it is known by now.
+    fn judge(&mut self, context: &SessionContext, pause: &Pause, log: &mut EventLog) {
+        if self.is_driving || pause.start_ms < self.walk_from_ms {
             return;
         }
-        self.pause = None;
+        let Some(end_ms) = pause.end_ms else {
+            self.is_return |= pause.is_near(context);
+            return;
+        };
         let wait_ms = end_ms.saturating_sub(pause.start_ms);
         if !(GATE_PAUSE_MS_MIN..=GATE_PAUSE_MS_MAX).contains(&wait_ms) {
             return;
         }
-        if pause.goes_back(self.newest_place()) {
+        if self.handed_over_ms.is_some_and(|ms| ms <= end_ms) {
+            // What follows the hand-over is no approach.
+            self.is_return = true;
+            return;
+        }
+        if pause.goes_back() {
             self.is_return |= wait_ms >= STOPPED_MS_MIN && pause.is_near(context);
             return;
         }
@@ -301,6 +349,9 @@ impl GateDetector {
 impl Pause {
     fn look(&mut self, observation: &Observation<'_>, swing_m: Option<f32>) {
         let window = observation.window;
+        let is_within =
+            |t_ms: u32| t_ms >= self.start_ms && self.end_ms.is_none_or(|end_ms| t_ms <= end_ms);
+        self.is_arrived |= window.arrived_ms.is_some_and(is_within);
         self.has_pressure |= swing_m.is_some();
         // What the walk itself does to the air, or to the field, long after the door is not the door's.
         if self
@@ -310,10 +361,9 @@ impl Pause {
             // In a pocket the walk itself swings the pressure by metres: only a leap at rest is a door's.
             self.has_swing |=
                 observation.gait.log_odds <= 0.3 && swing_m.is_some_and(|swing_m| swing_m > 0.0);
-            self.yaw_rad += window
-                .motion
-                .and_then(|motion| motion.yaw_rad)
-                .unwrap_or(0.0);
+            if let Some(yaw_rad) = window.motion.and_then(|motion| motion.yaw_rad) {
+                self.yaw_rad = Some(self.yaw_rad.unwrap_or(0.0) + yaw_rad);
+            }
             if let (Some(before_ut), Some(now_ut)) = (self.field_ut, window.magnetic_ut) {
                 self.has_field_change |= (now_ut - before_ut).abs() >= GATE_FIELD_UT;
             }
@@ -354,13 +404,28 @@ impl Pause {
             .is_some_and(|away_m| away_m <= GATE_NEAR_M)
     }
 
-    /// Whether the walk turned round: then it was not a passage, but where the way ended.
-    fn goes_back(&self, here: Option<Place>) -> bool {
-        let turned = self.yaw_rad.abs();
-        if (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned) {
-            return true;
+    /// Where the walk leads to, unless a fix jumped there.
+    fn go_on_to(&mut self, t_ms: u32, place: Place) {
+        let (Some(end_ms), Some(from)) = (self.end_ms, self.place) else {
+            return;
+        };
+        let walked_sec = t_ms.saturating_sub(end_ms) as f32 / 1_000.0;
+        if t_ms > end_ms
+            && t_ms - end_ms <= GATE_DECIDE_MS
+            && place.distance_m(from) <= GATE_NEAR_M + WALK_SPEED_MPS_MAX * walked_sec
+        {
+            self.onward = Some(place);
         }
-        let (Some(from), Some(place), Some(here)) = (self.from, self.place, here) else {
+    }
+
+    /// Whether the walk turned round: then it was not a passage, but where the way ended. The gyroscope knows; positions
+    /// are asked where there is none.
+    fn goes_back(&self) -> bool {
+        if let Some(yaw_rad) = self.yaw_rad {
+            let turned = yaw_rad.abs();
+            return (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned);
+        }
+        let (Some(from), Some(place), Some(here)) = (self.from, self.place, self.onward) else {
             return false;
         };
         let (came, goes) = (place.distance_m(from), here.distance_m(place));
@@ -405,6 +470,9 @@ impl Pause {
         }
         if self.is_inside {
             log_odds += GATE_INSIDE_LOG_ODDS;
+        }
+        if self.is_arrived {
+            log_odds += GATE_ARRIVED_LOG_ODDS;
         }
         // Without a door's pressure or a known gate nobody can be sure (research 2.6).
         if is_known || self.has_swing {

@@ -8,8 +8,9 @@ use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CAME_ON_FOOT_MS_MAX, DOOR_STOP_MS_MAX, FIRST_FIX_MS, HALT_BY_POSITION_MS_MAX, HALT_MS_MAX,
-    HEIGHT_GAP_MS, PARKED_MOVE_MS_MIN, ROLLING_MPS, SAME_WAY_M_MIN, STOPPED_MS_MIN,
+    CAME_ON_FOOT_MS_MAX, DOOR_STOP_MS_MAX, DRIVE_IN_GAIT_MS_MIN, FIRST_FIX_MS,
+    HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, HEIGHT_GAP_MS, PARKED_MOVE_MS_MIN, ROLLING_MPS,
+    SAME_WAY_M_MIN, STOPPED_MS_MIN,
 };
 use super::decode::State;
 use super::frame::Frame;
@@ -368,6 +369,15 @@ impl Arbiter {
                 };
                 ride_ms >= run.start_ms && ride_ms < run.start_ms + short_ms
             })
+        {
+            return false;
+        }
+        if run.state == State::Drive
+            && !self.in_vehicle
+            && self.has_stood
+            && run.is_by_body()
+            && run.has_gait()
+            && run.duration_ms() < DRIVE_IN_GAIT_MS_MIN
         {
             return false;
         }

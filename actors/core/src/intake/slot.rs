@@ -100,6 +100,8 @@ impl Slot {
             motion: self.motion,
             magnetic_ut: mean(self.magnetic),
             activity,
+            arrived_ms: None,
+            handed_over_ms: None,
             alive: self.heard.is_some(),
             last_sample_ms: t_ms + u32::from(last),
             silent_since_ms: Some(t_ms + u32::from(first)),

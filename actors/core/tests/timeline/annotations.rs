@@ -1,7 +1,7 @@
 //! Gates and ways gone twice, and rides that nothing but the barometer shows.
 
 use porchlight_schema::event::{Event, EventType};
-use porchlight_schema::sample::Sample;
+use porchlight_schema::sample::{Mark, Sample};
 
 use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
 
@@ -165,4 +165,159 @@ fn fixes_that_wander_at_rest_are_no_way() {
     }
     let found = events_of(&context_at(0.0, 400.0), &all, 60);
     assert_eq!(of_type(&found, EventType::Backtracking), [], "{found:?}");
+}
+
+/// The samples with marks of these names at these seconds.
+fn marked(script: &[(Act, u32)], phone: Phone, marks: &[(u32, &'static str)]) -> Vec<Owned> {
+    let mut all = samples(script, phone, 11);
+    for &(at_sec, name) in marks {
+        all.push(Owned::Plain(Sample::Mark(Mark {
+            t_ms: at_sec * 1_000 + 50,
+            name,
+        })));
+    }
+    all.sort_by_key(|owned| owned.sample().t_ms());
+    all
+}
+
+/// Who hands over, or says that this is the door, stands at no gate, wherever the way leads on from there.
+#[test]
+fn a_stay_with_the_hand_over_is_no_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 30),
+        (NORTH, 30),
+        (Act::Stay, 30),
+    ];
+    let context = context_at(0.0, 60.0);
+    for (marks, expected) in [
+        (&[][..], 1),
+        (&[(70, "app_opened")][..], 1),
+        (&[(80, "pod_captured")][..], 0),
+        (&[(75, "arrived")][..], 0),
+        // Handed over before: what follows is no approach.
+        (&[(50, "left_at_door")][..], 0),
+        // Later: the gate was one on the way to it.
+        (&[(140, "handed_over")][..], 1),
+    ] {
+        let found = events_of(&context, &marked(&script, Phone::ALL, marks), 60);
+        let gates = of_type(&found, EventType::Gate);
+        assert_eq!(gates.len(), expected, "{marks:?}: {found:?}");
+    }
+}
+
+#[test]
+fn the_way_back_from_the_hand_over_is_no_backtracking() {
+    let script = [(NORTH, 60), (Act::Stay, 10), (SOUTH, 50)];
+    let context = context_at(0.0, 400.0);
+    for (marks, expected) in [(&[][..], 1), (&[(65, "handed_over")][..], 0)] {
+        let found = events_of(&context, &marked(&script, Phone::ALL, marks), 60);
+        let ways = of_type(&found, EventType::Backtracking);
+        assert_eq!(ways.len(), expected, "{marks:?}: {found:?}");
+    }
+}
+
+/// The second gate may be a few steps behind the first.
+#[test]
+fn two_gates_a_few_steps_apart_are_two() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 12),
+        (NORTH, 7),
+        (Act::Stay, 20),
+        (NORTH, 25),
+        (Act::Stay, 30),
+    ];
+    let events = events((0.0, 80.0), &script, Phone::ALL);
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 2, "{events:?}");
+    assert!(is_near(&gates[0], 60, 72, 3), "{gates:?}");
+    assert!(is_near(&gates[1], 79, 99, 3), "{gates:?}");
+}
+
+/// That the drive has ended is known only once somebody has walked: the gate right beside the kerb lies before that.
+#[test]
+fn a_gate_a_few_steps_from_the_vehicle_is_one() {
+    let script = [
+        (
+            Act::Drive {
+                mps: 8.0,
+                climb_mps: 0.0,
+            },
+            60,
+        ),
+        (Act::Stay, 12),
+        (NORTH, 9),
+        (Act::Stay, 40),
+        (NORTH, 20),
+        (Act::Stay, 30),
+    ];
+    let events = events((480.0, 37.0), &script, Phone::ALL);
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(
+        gates.len(),
+        1,
+        "neither the stay in the vehicle: {events:?}"
+    );
+    assert!(is_near(&gates[0], 81, 121, 3), "{gates:?}");
+}
+
+/// Behind the door a network's fix lies half a kilometre off: nobody turned back to there.
+#[test]
+fn a_fix_that_jumps_does_not_lead_back() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 15),
+        (NORTH, 20),
+        (Act::Stay, 40),
+    ];
+    let mut all = samples(&script, Phone::ALL, 11);
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Location(location)) = owned
+            && location.t_ms > 80_000
+        {
+            location.lat -= 500.0 / 111_195.0;
+            location.accuracy_m = Some(55.0);
+        }
+    }
+    let found = events_of(&context_at(0.0, 78.0), &all, 60);
+    let gates = of_type(&found, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{found:?}");
+    assert!(is_near(&gates[0], 60, 75, 3), "{gates:?}");
+}
+
+/// A look round of nine seconds near the address: that the stay has ended is known late, and it is no visit by then.
+#[test]
+fn a_stay_that_is_over_grows_no_longer() {
+    let script = [
+        (NORTH, 60),
+        (Act::Stay, 9),
+        (SOUTH, 30),
+        (EAST, 20),
+        (Act::Stay, 30),
+    ];
+    let events = events((26.0, 60.0), &script, Phone::ALL);
+    let ways = of_type(&events, EventType::Backtracking);
+    assert_eq!(ways.len(), 1, "{events:?}");
+    assert!(is_near(&ways[0], 69, 99, 8), "{ways:?}");
+}
+
+/// With positions alone a visit to a door is not seen: turning back near the address may be one.
+#[test]
+fn without_a_body_turning_back_near_the_address_is_a_visit() {
+    let bare = Phone {
+        pressure: false,
+        imu: false,
+        steps: false,
+        ..Phone::ALL
+    };
+    let script = [(NORTH, 90), (SOUTH, 80)];
+    for (address, expected) in [((0.0, 117.0), 0), ((0.0, 600.0), 1)] {
+        let events = events(address, &script, bare);
+        let ways = of_type(&events, EventType::Backtracking);
+        assert_eq!(ways.len(), expected, "{address:?}: {events:?}");
+    }
 }

@@ -331,3 +331,20 @@ fn a_queue_is_a_halt_in_traffic() {
     let events = events(&samples(&script, SKY, 7));
     assert_eq!(count(&events, EventType::Driving), 1, "{events:?}");
 }
+
+/// Behind a door fixes slide away at a vehicle's speed for ten seconds, while the body walks on.
+#[test]
+fn a_short_drive_in_the_midst_of_a_gait_is_a_leap_of_positions() {
+    let mut all = samples(&[(Act::Stay, 20), (WALK, 100)], Phone::ALL, 9);
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Location(location)) = owned
+            && (60_000..72_000).contains(&location.t_ms)
+        {
+            location.lat += f64::from(location.t_ms - 60_000) * 6.0 / 1_000.0 / 111_195.0;
+            location.speed_mps = Some(6.0);
+        }
+    }
+    let found = events_of(&context_at(0.0, 100.0), &all, 60);
+    assert_eq!(of_type(&found, EventType::Driving), [], "{found:?}");
+    assert!(!of_type(&found, EventType::Walking).is_empty(), "{found:?}");
+}
