@@ -70,6 +70,8 @@ pub mod fraud {
     pub const TURNS_UNFELT: f64 = 2.5;
     /// The same at four corners and more.
     pub const TURNS_UNFELT_MANY: f64 = 3.5;
+    /// The same of a phone whose bearer walks in step with the positions: then a broken gyroscope is likelier. Judgement.
+    pub const TURNS_UNFELT_CARRIED: f64 = 0.7;
     /// The position drives, the phone lies perfectly still: no road is that smooth.
     pub const GPS_DRIVES: f64 = 3.5;
     /// The same of a phone that lies nearly still, as with someone who sits: soft cars on good roads do it too, so

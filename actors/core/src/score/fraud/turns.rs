@@ -2,7 +2,7 @@
 //! carried and whatever it lies in. A gyroscope fails apart from accelerometer and step counter, so that this is a
 //! ground of its own.
 
-use super::{Group, Signal};
+use super::{Group, Signal, body};
 use crate::score::ledger::words;
 use crate::score::scene::Scene;
 use crate::score::weights::fraud as weights;
@@ -62,6 +62,12 @@ pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
         weights::TURNS_UNFELT_MANY
     } else {
         weights::TURNS_UNFELT
+    };
+    // Whose body walks in step with the positions carries the phone: then it is rather the gyroscope that fails.
+    let points = if body::is_apart(scene) {
+        points
+    } else {
+        points.min(weights::TURNS_UNFELT_CARRIED)
     };
     let text = match missed.len() {
         1 => "The position turned a corner that the phone did not turn with.".to_owned(),

@@ -94,6 +94,15 @@ fn a_phone_turns_with_its_course() {
         "a gyroscope that never moves is broken"
     );
     let mut carried = round_the_block(33);
+    for (number, window) in carried.windows.iter_mut().enumerate() {
+        if let Some(motion) = &mut window.motion {
+            motion.yaw_rad = Some(if number % 2 == 0 { 0.01 } else { -0.01 });
+        }
+    }
+    assert!(
+        carried.score().summary.fraud_score < 0.1,
+        "a gyroscope that fails convicts nobody who walked"
+    );
     let mut course: Option<f32> = None;
     let fixes: Vec<Option<Place>> = carried
         .windows
