@@ -177,7 +177,13 @@ impl Intake {
 
     fn passed_by_all_ms(&self) -> u32 {
         let heard = self.passed_ms.iter().take(MEASURING_KINDS);
-        heard.flatten().copied().min().unwrap_or(0)
+        let least_ms = heard.fold(None, |least_ms: Option<u32>, &passed_ms| {
+            match (least_ms, passed_ms) {
+                (Some(least_ms), Some(passed_ms)) => Some(least_ms.min(passed_ms)),
+                (least_ms, passed_ms) => least_ms.or(passed_ms),
+            }
+        });
+        least_ms.unwrap_or(0)
     }
 
     fn take(&mut self, context: &SessionContext, sample: Sample<'_>) {

@@ -245,22 +245,18 @@ impl BacktrackingDetector {
         let far_m2 = near_m * near_m * 1.001;
         let older = self.crumbs.len().saturating_sub(TURN_CRUMBS);
         let mut best: Option<(f32, Crumb)> = None;
-        let is_near = |here: &Crumb| {
+        let mut look = |place: usize, here: &Crumb| {
             let east_m = here.place.east_m - crumb.place.east_m;
             let north_m = here.place.north_m - crumb.place.north_m;
-            east_m * east_m + north_m * north_m <= far_m2
-        };
-        let (oldest, newest) = self.crumbs.as_slices();
-        let near = oldest.iter().enumerate().filter(|(_, here)| is_near(here));
-        let newer = (oldest.len()..).zip(newest);
-        let near = near.chain(newer.filter(|(_, here)| is_near(here)));
-        for (place, here) in near {
+            if east_m * east_m + north_m * north_m > far_m2 {
+                return;
+            }
             let Some(next) = self.crumbs.get(place + 1).filter(|_| place < older) else {
-                break;
+                return;
             };
             let apart_m = here.place.distance_m(crumb.place);
             if apart_m > near_m || crumb.t_ms.saturating_sub(here.t_ms) > RETRACE_WITHIN_MS {
-                continue;
+                return;
             }
             let way_m = next.place.distance_m(here.place);
             let along = step_east * (next.place.east_m - here.place.east_m)
@@ -269,6 +265,13 @@ impl BacktrackingDetector {
             if is_against && best.is_none_or(|(best_m, _)| apart_m < best_m) {
                 best = Some((apart_m, *here));
             }
+        };
+        let (oldest, newest) = self.crumbs.as_slices();
+        for (place, here) in oldest.iter().enumerate() {
+            look(place, here);
+        }
+        for (place, here) in (oldest.len()..).zip(newest) {
+            look(place, here);
         }
         best.map(|(_, crumb)| crumb)
     }

@@ -113,7 +113,8 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    #[inline]
+    // Where it is a call of its own it costs as much again.
+    #[inline(always)]
     pub(super) fn long_number(&mut self, what: &'static str) -> Result<u64, PackedError> {
         // Most take one byte or two.
         match *self.bytes {
@@ -129,6 +130,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    #[inline(never)]
     fn longer_number(&mut self, what: &'static str) -> Result<u64, PackedError> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
