@@ -12,6 +12,7 @@ mod height;
 mod motion;
 mod movement;
 mod position;
+mod row;
 mod run;
 mod track;
 
@@ -89,9 +90,11 @@ impl Detection {
                 .last_fix_ms
                 .map(|last_ms| window.end_ms().saturating_sub(last_ms)),
         };
-        for detector in self.detectors() {
-            detector.observe(context, &observation, log);
-        }
+        // Those of places ask what the movement track has open.
+        self.gps.observe(context, &observation, log);
+        self.movement.observe(context, &observation, log);
+        self.gate.observe(context, &observation, log);
+        self.backtracking.observe(context, &observation, log);
         if window.alive {
             self.last_sample_ms = Some(window.last_sample_ms);
         }
@@ -105,22 +108,13 @@ impl Detection {
     }
 
     fn end_all(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
-        for detector in self.detectors() {
-            detector.finish(context, t_ms, log);
-        }
+        self.gps.finish(context, t_ms, log);
+        self.movement.finish(context, t_ms, log);
+        self.gate.finish(context, t_ms, log);
+        self.backtracking.finish(context, t_ms, log);
         // What was before a silence says nothing of height after it.
         self.height = HeightTrack::default();
         self.last_fix_ms = None;
-    }
-
-    /// In the order in which they look: those of places ask what the movement track has open.
-    fn detectors(&mut self) -> [&mut dyn Detector; 4] {
-        [
-            &mut self.gps,
-            &mut self.movement,
-            &mut self.gate,
-            &mut self.backtracking,
-        ]
     }
 }
 

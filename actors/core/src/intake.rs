@@ -74,8 +74,11 @@ pub struct Intake {
     last: Option<(u32, u32)>,
 }
 
+/// The kinds that measure have the first numbers; after them come those that speak on change.
+const MEASURING_KINDS: usize = Kind::Activity as usize;
+
 fn measures(kind: Kind) -> bool {
-    !matches!(kind, Kind::Activity | Kind::Mark | Kind::System)
+    (kind as usize) < MEASURING_KINDS
 }
 
 /// The time that says to which window a sample belongs: of an array the end, up to which it can still be of use, of a
@@ -173,11 +176,8 @@ impl Intake {
     }
 
     fn passed_by_all_ms(&self) -> u32 {
-        let heard = Kind::ALL.into_iter().filter(|&kind| measures(kind));
-        heard
-            .filter_map(|kind| self.passed_ms[kind as usize])
-            .min()
-            .unwrap_or(0)
+        let heard = self.passed_ms.iter().take(MEASURING_KINDS);
+        heard.flatten().copied().min().unwrap_or(0)
     }
 
     fn take(&mut self, context: &SessionContext, sample: Sample<'_>) {
@@ -297,6 +297,14 @@ impl Intake {
 
     /// Hands on the windows that end at or before `until_ms`.
     fn hand_on(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
+        // Most samples complete none.
+        if until_ms.saturating_sub(self.next_ms) >= WINDOW_MS {
+            self.hand_on_all(until_ms, sink);
+        }
+    }
+
+    #[inline(never)]
+    fn hand_on_all(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
         while let Some(end_ms) = self
             .next_ms
             .checked_add(WINDOW_MS)

@@ -72,7 +72,7 @@ pub struct Stride {
 pub struct Window {
     /// When it begins: a multiple of [`WINDOW_MS`] since the session's start.
     pub t_ms: u32,
-    /// The fixes, in time order.
+    /// The fixes, in time order; what is none comes last.
     pub fixes: [Option<Fix>; FIXES_PER_WINDOW],
     /// Mean pressure, hPa.
     pub pressure_hpa: Option<f32>,
@@ -100,9 +100,14 @@ impl Window {
         self.t_ms + WINDOW_MS
     }
 
+    /// The fixes in it, in time order.
+    pub fn fixes(&self) -> impl Iterator<Item = &Fix> {
+        self.fixes.iter().map_while(Option::as_ref)
+    }
+
     /// The newest fix in it.
     #[must_use]
     pub fn last_fix(&self) -> Option<&Fix> {
-        self.fixes.iter().rev().flatten().next()
+        self.fixes().last()
     }
 }

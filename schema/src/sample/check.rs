@@ -87,6 +87,13 @@ impl Field {
         parts as f64 / self.parts
     }
 
+    /// The same in single precision. A product does what a quotient does: within a field's range no count of parts comes
+    /// as near to the middle between two neighbours of single precision as a product in double precision may be off.
+    #[inline]
+    pub(super) fn single_of(&self, parts: i64) -> f32 {
+        (parts as f64 * (1.0 / self.parts)) as f32
+    }
+
     #[cold]
     fn out_of_range(&self) -> FieldError {
         self.error(format!("must be between {} and {}", self.min, self.max))
@@ -166,6 +173,33 @@ mod tests {
         fn rounding_is_that_of_the_library(value in -1e15_f64..1e15, small in -1e3_f64..1e3, halves in -4_000_i32..4_000) {
             for value in [value, small, f64::from(halves) / 2.0, 0.499_999_999_999_999_94, -0.499_999_999_999_999_94] {
                 prop_assert_eq!(rounded(value), value.round() as i64);
+            }
+        }
+    }
+
+    #[test]
+    fn a_product_gives_the_single_that_a_quotient_gives() {
+        let single = [
+            [ACCURACY_M, ALTITUDE_M, SPEED_MPS, BEARING_DEG, HPA, HZ],
+            [
+                ACCEL[0],
+                GYRO[0],
+                ACCEL_MEAN,
+                CADENCE_HZ,
+                FIELD_UT[0],
+                CONFIDENCE,
+            ],
+        ];
+        for field in single.as_flattened() {
+            let (from, to) = (
+                (field.min * field.parts) as i64,
+                (field.max * field.parts) as i64,
+            );
+            // All of the finer ones; a prime, so that no remainder is left out of the others.
+            let step = if to - from < 1_000_000 { 1 } else { 7 };
+            for parts in (from..=to).step_by(step) {
+                let quotient = field.value_of(parts) as f32;
+                assert_eq!(field.single_of(parts), quotient, "{} {parts}", field.name);
             }
         }
     }

@@ -87,7 +87,7 @@ impl Detector for BacktrackingDetector {
             self.rest_sec = 0;
         }
         self.see_stay(context, observation, log);
-        for fix in observation.window.fixes.iter().flatten() {
+        for fix in observation.window.fixes() {
             // Who stays goes no way, however the fixes wander.
             let stays = self.has_body && self.rest_sec >= REST_SEC_MIN;
             if fix.accuracy_m > CRUMB_ACCURACY_M_MAX || changes_floor || stays {
@@ -241,14 +241,23 @@ impl BacktrackingDetector {
             crumb.place.north_m - last.place.north_m,
         );
         let step_m = crumb.place.distance_m(last.place);
+        // Of most crumbs it is enough to know that they are far away: roots are drawn for those near by alone.
+        let far_m2 = near_m * near_m * 1.001;
         let older = self.crumbs.len().saturating_sub(TURN_CRUMBS);
         let mut best: Option<(f32, Crumb)> = None;
-        for (here, next) in self
-            .crumbs
-            .iter()
-            .zip(self.crumbs.iter().skip(1))
-            .take(older)
-        {
+        let is_near = |here: &Crumb| {
+            let east_m = here.place.east_m - crumb.place.east_m;
+            let north_m = here.place.north_m - crumb.place.north_m;
+            east_m * east_m + north_m * north_m <= far_m2
+        };
+        let (oldest, newest) = self.crumbs.as_slices();
+        let near = oldest.iter().enumerate().filter(|(_, here)| is_near(here));
+        let newer = (oldest.len()..).zip(newest);
+        let near = near.chain(newer.filter(|(_, here)| is_near(here)));
+        for (place, here) in near {
+            let Some(next) = self.crumbs.get(place + 1).filter(|_| place < older) else {
+                break;
+            };
             let apart_m = here.place.distance_m(crumb.place);
             if apart_m > near_m || crumb.t_ms.saturating_sub(here.t_ms) > RETRACE_WITHIN_MS {
                 continue;

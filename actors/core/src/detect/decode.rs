@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST};
 use super::frame::{Frame, KeptFrame};
+use super::row::Row;
 
 /// What a body can be doing. The order is that of the tables in [`super::constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,69 +59,79 @@ const GIVEN_UP: f32 = 1e4;
 pub(super) struct Decoder {
     scores: Evidence,
     /// Of each open second, for each state: the state before. The oldest first.
-    back: [[u8; STATES]; DEPTH],
-    frames: [KeptFrame; DEPTH],
-    open: u8,
+    back: Row<[u8; STATES], DEPTH>,
+    frames: Row<KeptFrame, DEPTH>,
 }
 
 impl Decoder {
-    /// Takes the next second; `commit` gets, in order, those whose state is now settled.
+    /// Takes the next second; `is_unseen`: nothing in it shows that a vehicle moves. `commit` gets, in order, those whose
+    /// state is now settled.
     pub(super) fn observe(
         &mut self,
-        frame: &Frame,
+        frame: KeptFrame,
+        is_unseen: bool,
         evidence: &Evidence,
         mut commit: impl FnMut(&Frame, State),
     ) {
-        if usize::from(self.open) == DEPTH {
+        if self.frames.len() == DEPTH {
             self.prune();
             self.commit(1, &mut commit);
         }
-        let is_unseen = frame.speed_mps.is_none() && frame.vehicle <= 0.0;
-        let mut scores = [0.0_f32; STATES];
-        let mut came_from = [0_u8; STATES];
-        for (to, (score, came)) in scores.iter_mut().zip(&mut came_from).enumerate() {
-            let mut best = f32::NEG_INFINITY;
-            for (from, before) in self.scores.iter().enumerate() {
-                let mut reached = before - CHANGE_COST[from][to];
-                if is_unseen && to == State::Drive as usize && from != to {
-                    reached -= DRIVE_UNSEEN_ENTRY_COST;
-                }
-                if reached > best {
-                    (best, *came) = (reached, from as u8);
-                }
+        let entry_cost = if is_unseen {
+            DRIVE_UNSEEN_ENTRY_COST
+        } else {
+            0.0
+        };
+        // State by state from which one comes, all states to which one goes at once.
+        let mut reached = [f32::NEG_INFINITY; STATES];
+        let mut came = [0_u32; STATES];
+        for (from, (before, costs)) in (0_u32..).zip(self.scores.iter().zip(&CHANGE_COST)) {
+            let mut by = costs.map(|cost| before - cost);
+            if from != State::Drive as u32 {
+                by[State::Drive as usize] -= entry_cost;
             }
-            *score = best + evidence[to];
+            for ((reached, came), by) in reached.iter_mut().zip(&mut came).zip(by) {
+                let is_better = by > *reached;
+                *came = if is_better { from } else { *came };
+                *reached = if is_better { by } else { *reached };
+            }
+        }
+        let came_from = came.map(|from| from as u8);
+        let mut scores = reached;
+        for (score, evidence) in scores.iter_mut().zip(evidence) {
+            *score += evidence;
         }
         // Only differences matter; the best is kept at 0 so that a long session loses no precision.
         let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         for (kept, score) in self.scores.iter_mut().zip(scores) {
             *kept = score - best;
         }
-        let place = usize::from(self.open);
-        if let (Some(back), Some(kept)) = (self.back.get_mut(place), self.frames.get_mut(place)) {
-            (*back, *kept) = (came_from, KeptFrame::of(frame));
-            self.open += 1;
-        }
+        self.back.push(came_from);
+        self.frames.push(frame);
         self.commit(self.agreed(), &mut commit);
     }
 
     /// Settles all open seconds: nothing follows that could bear on them.
     pub(super) fn flush(&mut self, mut commit: impl FnMut(&Frame, State)) {
-        self.commit(usize::from(self.open), &mut commit);
+        self.commit(self.frames.len(), &mut commit);
         self.scores = [0.0; STATES];
     }
 
     /// How many of the oldest open seconds have the same state in every course.
     fn agreed(&self) -> usize {
-        let mut courses = [0_u8, 1, 2, 3, 4];
-        let open = usize::from(self.open);
-        for place in (0..open).rev() {
-            if courses.iter().all(|&state| state == courses[0]) {
+        // A bit for each state that some course has in the second looked at.
+        let mut states = (1_u8 << STATES) - 1;
+        for (place, back) in self.back.iter().enumerate().rev() {
+            if states & (states - 1) == 0 {
                 return place + 1;
             }
-            for state in &mut courses {
-                *state = self.before(place, *state);
+            let mut before = 0_u8;
+            while states != 0 {
+                let state = states.trailing_zeros() as usize;
+                before |= 1 << (back.get(state).copied().unwrap_or(0) & 7);
+                states &= states - 1;
             }
+            states = before;
         }
         0
     }
@@ -128,7 +139,7 @@ impl Decoder {
     /// Gives up the courses that contradict what is about to be settled without agreement.
     fn prune(&mut self) {
         let mut courses = [0_u8, 1, 2, 3, 4];
-        for place in (1..usize::from(self.open)).rev() {
+        for place in (1..self.frames.len()).rev() {
             for state in &mut courses {
                 *state = self.before(place, *state);
             }
@@ -164,18 +175,16 @@ impl Decoder {
         if count == 0 {
             return;
         }
-        let open = usize::from(self.open);
         let mut state = self.best();
         let mut settled = [0_u8; DEPTH];
-        for place in (0..open).rev() {
-            settled[place] = state;
-            state = self.before(place, state);
+        for (settled, back) in settled.iter_mut().zip(self.back.iter()).rev() {
+            *settled = state;
+            state = back.get(usize::from(state)).copied().unwrap_or(0);
         }
         for (frame, &state) in self.frames.iter().zip(&settled).take(count) {
             commit(&frame.frame(), State::of(state));
         }
-        self.back.copy_within(count..open, 0);
-        self.frames.copy_within(count..open, 0);
-        self.open = (open - count) as u8;
+        self.back.drop_first(count);
+        self.frames.drop_first(count);
     }
 }

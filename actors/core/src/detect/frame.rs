@@ -94,6 +94,37 @@ impl KeptFrame {
         }
     }
 
+    // What becomes known later is written over what was kept: the rest need not be unpacked and packed again for it.
+
+    /// Puts in the slope of the height and its standard error, m/s, and the height itself where one was measured, metres.
+    pub(super) fn put_slope(&mut self, rate_mps: f32, error_mps: f32, height_m: Option<f32>) {
+        self.rate = rounded(rate_mps * 1_000.0) as i16;
+        self.rate_error = rounded(error_mps * 1_000.0) as u16;
+        self.height_m = height_m.unwrap_or(0.0);
+    }
+
+    /// Puts in a speed over ground, m/s.
+    pub(super) fn put_speed(&mut self, speed_mps: f32) {
+        self.speed = rounded(speed_mps * 100.0) as u16;
+        self.flags |= HAS_SPEED;
+    }
+
+    /// Puts in that somebody who walks away from a vehicle would be seen to.
+    pub(super) fn put_sees_walk(&mut self) {
+        self.flags |= SEES_WALK;
+    }
+
+    /// Puts in evidence for gait or rest, log-odds.
+    pub(super) fn put_gait(&mut self, gait: f32) {
+        self.gait = rounded(gait * 64.0) as i8;
+    }
+
+    /// Puts in evidence for climbing or level ground, log-odds.
+    pub(super) fn put_climb(&mut self, climb: f32) {
+        self.climb = rounded(climb * 64.0) as i8;
+        self.flags |= HAS_CLIMB;
+    }
+
     /// When the second begins, milliseconds since the session's start.
     pub(super) fn t_ms(&self) -> u32 {
         self.t_ms

@@ -194,7 +194,7 @@ impl GateDetector {
     }
 
     fn follow(&mut self, observation: &Observation<'_>) {
-        for fix in observation.window.fixes.iter().flatten() {
+        for fix in observation.window.fixes() {
             self.accuracy_m = fix.accuracy_m;
             if fix.accuracy_m > GATE_NEAR_M {
                 continue;
@@ -202,7 +202,7 @@ impl GateDetector {
             match self.places[PLACES - 1] {
                 Some((t_ms, _)) if fix.t_ms.saturating_sub(t_ms) < 4_000 => {}
                 _ => {
-                    self.places.rotate_left(1);
+                    self.places.copy_within(1.., 0);
                     self.places[PLACES - 1] = Some((fix.t_ms, fix.place));
                 }
             }
@@ -318,7 +318,7 @@ impl Pause {
                 self.has_field_change |= (now_ut - before_ut).abs() >= GATE_FIELD_UT;
             }
         }
-        for fix in window.fixes.iter().flatten() {
+        for fix in window.fixes() {
             if self.end_ms.is_none() && fix.accuracy_m <= GATE_INSIDE_ACCURACY_M {
                 self.stay_at(fix.place);
             }

@@ -201,7 +201,7 @@ impl Detector for GpsDetector {
         log: &mut EventLog,
     ) {
         let window = observation.window;
-        for fix in window.fixes.iter().flatten() {
+        for fix in window.fixes() {
             self.see(fix, log);
         }
         if window.alive {

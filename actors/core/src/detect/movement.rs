@@ -14,6 +14,7 @@ use super::frame::{Frame, KeptFrame};
 use super::height::{LoneRide, RideTrack};
 use super::motion::vehicle_hint;
 use super::position::{Leg, PositionTrack};
+use super::row::Row;
 use super::track::Arbiter;
 use super::{Detector, Observation};
 use crate::context::SessionContext;
@@ -29,8 +30,7 @@ pub(super) struct MovementDetector {
     ride: RideTrack,
     position: PositionTrack,
     /// The last seconds: those already decoded that the slope still needs, then those that wait.
-    frames: [KeptFrame; WAITING],
-    filled: u8,
+    frames: Row<KeptFrame, WAITING>,
     /// How many of `frames` were decoded.
     done: u8,
     has_body: bool,
@@ -92,17 +92,20 @@ impl Detector for MovementDetector {
             self.lone_ride = Some((window.t_ms, ride));
         }
         self.append(&frame);
-        self.put_climb(gait.climb);
+        if let Some(climb) = gait.climb {
+            self.put_climb(climb);
+        }
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
-        while usize::from(self.filled - self.done) > self.delay() {
+        let delay = self.delay();
+        while self.frames.len() - usize::from(self.done) > delay {
             self.decode_next(context, log);
         }
     }
 
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
-        while self.done < self.filled {
+        while usize::from(self.done) < self.frames.len() {
             self.decode_next(context, log);
         }
         let Self {
@@ -113,7 +116,7 @@ impl Detector for MovementDetector {
         } = self;
         decoder.flush(|frame, state| arbiter.observe(context, frame, state, lone_ride, None, log));
         arbiter.finish(context, t_ms, log);
-        self.filled = 0;
+        self.frames = Row::default();
         self.done = 0;
         self.begun_ms = None;
         self.has_leg = false;
@@ -126,10 +129,7 @@ impl Detector for MovementDetector {
 impl MovementDetector {
     /// Seconds that wait: longer where positions are all there is, and come seldom.
     fn delay(&self) -> usize {
-        let newest_ms = usize::from(self.filled)
-            .checked_sub(1)
-            .and_then(|newest| self.frames.get(newest))
-            .map_or(0, KeptFrame::t_ms);
+        let newest_ms = self.frames.last().map_or(0, KeptFrame::t_ms);
         let is_early = newest_ms.saturating_sub(self.begun_ms.unwrap_or(newest_ms)) < COLD_FIX_MS;
         if is_early && self.position.is_empty() {
             // Whether it began in a vehicle shows with the first fix.
@@ -143,28 +143,21 @@ impl MovementDetector {
     }
 
     fn append(&mut self, frame: &Frame) {
-        if usize::from(self.filled) == WAITING {
-            self.frames.rotate_left(1);
-            self.filled -= 1;
+        if self.frames.len() == WAITING {
+            self.frames.drop_first(1);
             self.done = self.done.saturating_sub(1);
         }
-        if let Some(place) = self.frames.get_mut(usize::from(self.filled)) {
-            *place = KeptFrame::of(frame);
-            self.filled += 1;
-        }
+        self.frames.push(KeptFrame::of(frame));
     }
 
     /// Writes what the stride of the last 4 s says where its middle lies: to the second before the newest.
-    fn put_climb(&mut self, climb: Option<f32>) {
-        let place = usize::from(self.filled).checked_sub(2);
+    fn put_climb(&mut self, climb: f32) {
+        let place = self.frames.len().checked_sub(2);
         let Some(place) = place.filter(|&place| place >= usize::from(self.done)) else {
             return;
         };
         if let Some(kept) = self.frames.get_mut(place) {
-            *kept = KeptFrame::of(&Frame {
-                climb,
-                ..kept.frame()
-            });
+            kept.put_climb(climb);
         }
     }
 
@@ -173,9 +166,7 @@ impl MovementDetector {
         // A vehicle that the first speed shows was under way before it.
         let is_first = !self.has_leg && leg.speed_mps >= DRIVE_SPEED_MPS;
         self.has_leg = true;
-        let waiting = self
-            .frames
-            .get_mut(usize::from(self.done)..usize::from(self.filled));
+        let waiting = self.frames.get_mut(usize::from(self.done)..);
         for kept in waiting.into_iter().flatten() {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
             // A phone's own speed is that of the moment: it holds since the fix before.
@@ -188,27 +179,27 @@ impl MovementDetector {
             } else {
                 middle_ms + REST_HOLDS_MS >= leg.to_ms
             };
-            let gait = leg.gait.filter(|_| holds && !kept.has_body());
-            if !is_within && gait.is_none() {
-                continue;
-            }
-            let mut frame = kept.frame();
             if is_within {
-                frame.speed_mps = Some(leg.speed_mps);
-                frame.sees_walk |= leg.sees_walk;
+                kept.put_speed(leg.speed_mps);
+                if leg.sees_walk {
+                    kept.put_sees_walk();
+                }
             }
-            if let Some(gait) = gait {
-                frame.gait = gait;
+            if let Some(gait) = leg.gait
+                && holds
+                && !kept.has_body()
+            {
+                kept.put_gait(gait);
             }
-            *kept = KeptFrame::of(&frame);
         }
     }
 
     fn decode_next(&mut self, context: &SessionContext, log: &mut EventLog) {
         let place = usize::from(self.done);
-        let Some(mut frame) = self.frames.get(place).map(KeptFrame::frame) else {
+        let Some(mut kept) = self.frames.get(place).copied() else {
             return;
         };
+        let frame = kept.frame();
         match frame.speed_mps {
             Some(speed_mps) => self.lately = (frame.t_ms, speed_mps),
             None if frame.t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => {
@@ -220,10 +211,11 @@ impl MovementDetector {
         let before_fix = !self.has_leg && frame.t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
         let rate = self.rate_mps(place);
         let evidence = evidence_of(&frame, rate, self.lately.1, before_fix);
-        (frame.rate_mps, frame.rate_error_mps) = rate.unwrap_or_default();
-        frame.height_m = frame
+        let (rate_mps, error_mps) = rate.unwrap_or_default();
+        let height_m = frame
             .height_m
             .map(|height_m| self.smooth_m(place, height_m));
+        kept.put_slope(rate_mps, error_mps, height_m);
         let maybe_ms = self.ride.begun_ms().filter(|_| frame.height_m.is_none());
         let Self {
             decoder,
@@ -231,10 +223,16 @@ impl MovementDetector {
             lone_ride,
             ..
         } = self;
-        decoder.observe(&frame, &evidence, |frame, state| {
+        let is_unseen = frame.speed_mps.is_none() && frame.vehicle <= 0.0;
+        decoder.observe(kept, is_unseen, &evidence, |frame, state| {
             arbiter.observe(context, frame, state, lone_ride, maybe_ms, log)
         });
         self.done += 1;
+        // The slope reaches so far back.
+        if let Some(useless) = usize::from(self.done).checked_sub(DELAY_MIN) {
+            self.frames.drop_first(useless);
+            self.done = DELAY_MIN as u8;
+        }
     }
 
     /// Mean height of a second and its neighbours.
@@ -243,7 +241,7 @@ impl MovementDetector {
         let near = near
             .into_iter()
             .flatten()
-            .filter(|&near| near < usize::from(self.filled));
+            .filter(|&near| near < self.frames.len());
         let near = near.filter_map(|near| self.frames.get(near)?.height_m());
         let (sum_m, count) = near.fold((height_m, 1.0), |(sum_m, count), height_m| {
             (sum_m + height_m, count + 1.0)
@@ -255,7 +253,7 @@ impl MovementDetector {
     /// after.
     fn rate_mps(&self, place: usize) -> Option<(f32, f32)> {
         let from = place.saturating_sub(DELAY_MIN);
-        let to = (place + DELAY_MIN + 1).min(usize::from(self.filled));
+        let to = (place + DELAY_MIN + 1).min(self.frames.len());
         let (mut count, mut sum_t, mut sum_h, mut sum_tt, mut sum_th) =
             (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
         let mut sum_hh = 0.0_f32;
@@ -265,7 +263,8 @@ impl MovementDetector {
             let Some(height_m) = frame.height_m() else {
                 continue;
             };
-            let t_sec = (f64::from(frame.t_ms()) - f64::from(here_ms)) as f32 / 1_000.0;
+            // Times are below two days, so that their differences have room in 31 bits.
+            let t_sec = frame.t_ms().wrapping_sub(here_ms) as i32 as f32 / 1_000.0;
             let height_m = height_m - here_m;
             count += 1.0;
             sum_t += t_sec;

@@ -65,7 +65,7 @@ impl PositionTrack {
     /// Looks at the next second.
     pub(super) fn observe(&mut self, window: &Window) -> Option<Leg> {
         let mut leg = None;
-        for fix in window.fixes.iter().flatten() {
+        for fix in window.fixes() {
             leg = self.see(fix).or(leg);
         }
         leg
@@ -89,56 +89,63 @@ impl PositionTrack {
         if self.is_leap(fix) {
             return None;
         }
-        let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN);
-        let by_displacement = before.map(|before| {
-            let noise_m = if fix.accuracy_known {
-                let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
-                FIX_NOISE_SHARE * (a_m * a_m + b_m * b_m).sqrt()
-            } else {
-                0.0
-            };
-            let apart_m = (fix.place.distance_m(before.place) - noise_m).max(0.0);
-            (
-                before.t_ms,
-                apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32,
-            )
-        });
-        let gait = self.rest(fix);
+        let leg = match fix.speed_mps {
+            Some(speed_mps) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
+                Some(self.own(fix, speed_mps, before_ms))
+            }
+            _ => self.displacement(fix),
+        };
         if self.crumbs[KEPT - 1]
             .is_none_or(|last| fix.t_ms.saturating_sub(last.t_ms) >= FIX_BASELINE_MS_MIN)
         {
-            self.crumbs.rotate_left(1);
+            self.crumbs.copy_within(1.., 0);
             self.crumbs[KEPT - 1] = Some(crumb);
         }
-        match (fix.speed_mps, by_displacement) {
-            (Some(speed_mps), _) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
-                let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-                let usual_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
-                let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
-                    (fix.t_ms - before_ms).clamp(usual_ms, usual_ms + 2 * WINDOW_MS)
-                });
-                // Good enough for that, the phone's own speed tells walking from rest at once.
-                let by_speed = (GAIT_BY_SPEED_SLOPE * (speed_mps - GAIT_BY_SPEED_MPS))
-                    .clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX);
-                Some(Leg {
-                    from_ms: fix.t_ms.saturating_sub(apart_ms),
-                    to_ms: fix.t_ms,
-                    speed_mps,
-                    is_own: true,
-                    sees_walk,
-                    gait: if sees_walk { Some(by_speed) } else { gait },
-                })
-            }
-            (_, Some((from_ms, speed_mps))) => Some(Leg {
-                from_ms,
-                to_ms: fix.t_ms,
-                speed_mps,
-                is_own: false,
-                sees_walk: false,
-                gait,
-            }),
-            _ => None,
+        leg
+    }
+
+    /// By the phone's own speed.
+    fn own(&self, fix: &Fix, speed_mps: f32, before_ms: Option<u32>) -> Leg {
+        let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
+        let usual_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
+        let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
+            (fix.t_ms - before_ms).clamp(usual_ms, usual_ms + 2 * WINDOW_MS)
+        });
+        // Good enough for that, the phone's own speed tells walking from rest at once.
+        let gait = if sees_walk {
+            let by_speed = GAIT_BY_SPEED_SLOPE * (speed_mps - GAIT_BY_SPEED_MPS);
+            Some(by_speed.clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX))
+        } else {
+            self.rest(fix)
+        };
+        Leg {
+            from_ms: fix.t_ms.saturating_sub(apart_ms),
+            to_ms: fix.t_ms,
+            speed_mps,
+            is_own: true,
+            sees_walk,
+            gait,
         }
+    }
+
+    /// By how far the fix lies from one before.
+    fn displacement(&self, fix: &Fix) -> Option<Leg> {
+        let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN)?;
+        let noise_m = if fix.accuracy_known {
+            let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
+            FIX_NOISE_SHARE * (a_m * a_m + b_m * b_m).sqrt()
+        } else {
+            0.0
+        };
+        let apart_m = (fix.place.distance_m(before.place) - noise_m).max(0.0);
+        Some(Leg {
+            from_ms: before.t_ms,
+            to_ms: fix.t_ms,
+            speed_mps: apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32,
+            is_own: false,
+            sees_walk: false,
+            gait: self.rest(fix),
+        })
     }
 
     /// Whether a fix lies where no vehicle gets to: it jumped, as those of stations do that are set down wrongly. When

@@ -64,7 +64,7 @@ impl Arbiter {
         }
         let before_m = self.height_before();
         if frame.height_m.is_some() {
-            self.heights.rotate_left(1);
+            self.heights.copy_within(1.., 0);
             self.heights[2] = frame.height_m;
             self.height_ms = frame.t_ms;
         }

@@ -16,6 +16,8 @@ const BINS: usize = 40;
 const LAG_MIN: usize = 3;
 /// … to 1.4 s (a stride of two steps at 1.4 a second, where a pocket shows only every other one).
 const LAG_MAX: usize = 14;
+/// Lags that are looked at: from none to one beyond the last.
+const LAGS: usize = LAG_MAX + 2;
 /// Lags above this are a stride, two steps.
 const LAG_STEP_MAX: f32 = 8.0;
 /// Below this spread of the gait signal, m/s², there are no steps: a phone at rest has 0.02, in a vehicle 0.1 to 0.4.
@@ -50,6 +52,37 @@ struct Second {
     /// Of the norm, less [`GRAVITY`].
     norm: f32,
     norm_squared: f32,
+}
+
+impl Second {
+    /// Adds acceleration, axis by axis, all of it in one bin. `up` is the direction of gravity, if that is known.
+    fn take(&mut self, [x, y, z]: [&[f32]; 3], up: Option<[f32; 3]>, bin: &mut Bin) {
+        let (mut second, mut norms, mut rises) = (*self, bin.norm, bin.rise);
+        for ((&x, &y), &z) in x.iter().zip(y).zip(z) {
+            let norm = (x * x + y * y + z * z).sqrt() - GRAVITY;
+            second.accel = sum(second.accel, [x, y, z]);
+            second.norm += norm;
+            second.norm_squared += norm * norm;
+            norms += norm;
+            rises += up.map_or(norm, |up| dot([x, y, z], up) - GRAVITY);
+        }
+        let count = u16::try_from(x.len()).unwrap_or(u16::MAX);
+        second.count = second.count.saturating_add(count);
+        *self = second;
+        (bin.norm, bin.rise) = (norms, rises);
+        bin.count = bin.count.saturating_add(count);
+    }
+
+    /// Adds turn rates, axis by axis.
+    fn turn(&mut self, [x, y, z]: [&[f32]; 3]) {
+        let (mut gyro, mut count) = (self.gyro, 0_u16);
+        for ((&x, &y), &z) in x.iter().zip(y).zip(z) {
+            gyro = sum(gyro, [x, y, z]);
+            count = count.saturating_add(1);
+        }
+        self.gyro = gyro;
+        self.gyro_count = self.gyro_count.saturating_add(count);
+    }
 }
 
 /// Reduces `imu` samples. All state is of this kind alone, so the other kinds' order can't matter.
@@ -130,6 +163,18 @@ fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
+fn sum(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
+    [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
+}
+
+/// The gait signal of the last seconds less its mean, mm/s².
+struct Signal {
+    /// What there is of it stands at the end of the first [`BINS`]; all else is 0.
+    values: [f32; BINS + LAGS],
+    /// The sum of its squares.
+    energy: f32,
+}
+
 impl AccelReducer {
     /// When the newest array began.
     pub(super) fn begun_ms(&self) -> u32 {
@@ -152,45 +197,43 @@ impl AccelReducer {
         let step_ms = 1_000.0 / imu.hz;
         let from_ms = from_ms.max(self.passed_ms);
         let [x, y, z] = imu.accel;
+        let count = x.len().min(y.len()).min(z.len());
+        let after_ms = |place: usize| (place as i32 as f32 * step_ms) as u32;
+        let at_ms = |place: usize| imu.t_ms.saturating_add(after_ms(place));
+        let mut from = (0..count)
+            .find(|&place| at_ms(place) >= from_ms)
+            .unwrap_or(count);
         let mut up = self.up();
-        for (place, ((&x, &y), &z)) in x.iter().zip(y).zip(z).enumerate() {
-            let t_ms = imu.t_ms.saturating_add((place as f32 * step_ms) as u32);
-            if t_ms < from_ms {
-                continue;
-            }
+        // Bin by bin; no bin lies in two seconds.
+        while from < count {
+            let t_ms = at_ms(from);
+            let bin = t_ms / BIN_MS;
+            let bin_end_ms = (bin + 1).saturating_mul(BIN_MS);
+            let to = (from + 1..count)
+                .find(|&place| at_ms(place) >= bin_end_ms)
+                .unwrap_or(count);
             let start_ms = t_ms / WINDOW_MS * WINDOW_MS;
-            if let Some(second) = self.second.filter(|second| second.t_ms != start_ms)
-                && let Some(motion) = self.close(second.t_ms)
+            if let Some(open_ms) = self.second.as_ref().map(|second| second.t_ms)
+                && open_ms != start_ms
+                && let Some(motion) = self.close(open_ms)
             {
-                done(second.t_ms, motion);
+                done(open_ms, motion);
                 up = self.up();
+            }
+            if bin != self.bin.number {
+                self.close_bins(bin);
             }
             let second = self.second.get_or_insert(Second {
                 t_ms: start_ms,
                 ..Second::default()
             });
-            let norm = (x * x + y * y + z * z).sqrt() - GRAVITY;
-            second.count = second.count.saturating_add(1);
-            second.accel = [
-                second.accel[0] + x,
-                second.accel[1] + y,
-                second.accel[2] + z,
-            ];
-            second.norm += norm;
-            second.norm_squared += norm * norm;
-            if let Some([gx, gy, gz]) = imu.gyro
-                && let (Some(&gx), Some(&gy), Some(&gz)) =
-                    (gx.get(place), gy.get(place), gz.get(place))
-            {
-                second.gyro_count = second.gyro_count.saturating_add(1);
-                second.gyro = [
-                    second.gyro[0] + gx,
-                    second.gyro[1] + gy,
-                    second.gyro[2] + gz,
-                ];
+            let accel = imu.accel.map(|axis| axis.get(from..to).unwrap_or_default());
+            second.take(accel, up, &mut self.bin);
+            if let Some(gyro) = imu.gyro {
+                second
+                    .turn(gyro.map(|axis| axis.get(from..to.min(axis.len())).unwrap_or_default()));
             }
-            let rise = up.map_or(norm, |up| dot([x, y, z], up) - GRAVITY);
-            self.put_in_bin(t_ms / BIN_MS, norm, rise);
+            from = to;
         }
         let end_ms = imu.t_ms.saturating_add((x.len() as f32 * step_ms) as u32);
         self.begun_ms = imu.t_ms;
@@ -202,15 +245,6 @@ impl AccelReducer {
         let gravity = self.gravity?;
         let length = dot(gravity, gravity).sqrt();
         (length > 1.0).then(|| gravity.map(|along| along / length))
-    }
-
-    fn put_in_bin(&mut self, bin: u32, norm: f32, rise: f32) {
-        if bin != self.bin.number {
-            self.close_bins(bin);
-        }
-        self.bin.norm += norm;
-        self.bin.rise += rise;
-        self.bin.count = self.bin.count.saturating_add(1);
     }
 
     /// Shifts the bins so that `bin` is the open one; bins that got nothing repeat the one before.
@@ -250,6 +284,7 @@ impl AccelReducer {
             }
         };
         self.gravity = Some(gravity);
+        let signal = self.signal();
         let unit = dot(gravity, gravity).sqrt();
         let accel_mean = norm + GRAVITY;
         let is_first = self.spread_squared <= 0.0;
@@ -273,35 +308,52 @@ impl AccelReducer {
             accel_mean,
             accel_std,
             vertical_mean,
-            cadence_hz: Some(self.cadence_hz()),
+            cadence_hz: Some(self.cadence_hz(&signal)),
             yaw_rad,
-            stride: self.stride(),
+            stride: self.stride(&signal),
         })
     }
 
+    fn signal(&self) -> Signal {
+        let filled = usize::from(self.filled).min(BINS);
+        // Whole numbers far below 2^24: their sum is exact in single precision too.
+        let sum: i32 = self.bins[BINS - filled..]
+            .iter()
+            .map(|&bin| i32::from(bin))
+            .sum();
+        let mean = sum as f32 / filled.max(1) as f32;
+        let mut values = [0.0_f32; BINS + LAGS];
+        for (value, &bin) in values.iter_mut().zip(&self.bins).skip(BINS - filled) {
+            *value = f32::from(bin) - mean;
+        }
+        let energy = values[..BINS].iter().map(|value| value * value).sum();
+        Signal { values, energy }
+    }
+
     /// What the last 4 s say of the stride; none before there are so many, and where nobody walks.
-    fn stride(&self) -> Option<Stride> {
+    fn stride(&self, signal: &Signal) -> Option<Stride> {
         let spread_squared = self.spread_squared;
         if usize::from(self.filled) < BINS || spread_squared < GAIT_STD_MIN * GAIT_STD_MIN {
             return None;
         }
-        let mean = self.bins.iter().map(|&bin| f32::from(bin)).sum::<f32>() / BINS as f32;
-        let smooth = self
-            .bins
-            .iter()
-            .map(|&bin| (f32::from(bin) - mean) * (f32::from(bin) - mean))
-            .sum::<f32>()
-            / (BINS as f32 * 1e6);
+        let smooth = signal.energy / (BINS as f32 * 1e6);
         let mut pairs = [0.0_f32; STRIDE_BINS];
         for (pair, bins) in pairs.iter_mut().zip(self.rises.chunks_exact(2)) {
             *pair = bins.iter().map(|&bin| f32::from(bin)).sum::<f32>() / 2_000.0;
         }
         // Goertzel's algorithm at each of the stride's frequencies; whole cycles, so that a constant counts nothing.
-        let power = STRIDE_TURNS.iter().map(|turn| {
-            let (mut newest, mut before) = (0.0_f32, 0.0_f32);
-            for &value in &pairs {
-                (newest, before) = (value + turn * newest - before, newest);
+        // All of them in step, so that none waits for its own last value.
+        let (mut newest, mut before) =
+            ([0.0_f32; STRIDE_TURNS.len()], [0.0_f32; STRIDE_TURNS.len()]);
+        for &value in &pairs {
+            let mut next = [0.0_f32; STRIDE_TURNS.len()];
+            for (place, next) in next.iter_mut().enumerate() {
+                *next = value + STRIDE_TURNS[place] * newest[place] - before[place];
             }
+            (newest, before) = (next, newest);
+        }
+        let power = STRIDE_TURNS.iter().zip(newest.iter().zip(&before));
+        let power = power.map(|(turn, (newest, before))| {
             newest * newest + before * before - turn * newest * before
         });
         let bins = STRIDE_BINS as f32;
@@ -313,34 +365,20 @@ impl AccelReducer {
     }
 
     /// Steps a second by the autocorrelation of the last 4 s; 0 where there is no gait.
-    fn cadence_hz(&self) -> f32 {
-        let filled = usize::from(self.filled);
-        if filled < BINS / 2 {
+    fn cadence_hz(&self, signal: &Signal) -> f32 {
+        let (filled, energy) = (usize::from(self.filled), signal.energy);
+        if filled < BINS / 2 || (energy / filled as f32).sqrt() < GAIT_STD_MIN * 1_000.0 {
             return 0.0;
         }
-        let mut signal = [0.0_f32; BINS];
-        let mean = self.bins[BINS - filled..]
-            .iter()
-            .map(|&bin| f32::from(bin))
-            .sum::<f32>()
-            / filled as f32;
-        for (value, &bin) in signal.iter_mut().zip(&self.bins).skip(BINS - filled) {
-            *value = f32::from(bin) - mean;
+        let mut correlation = [0.0_f32; LAGS];
+        for (later, &value) in signal.values.windows(LAGS).zip(&signal.values[..BINS]) {
+            for (sum, later) in correlation.iter_mut().zip(later) {
+                *sum += later * value;
+            }
         }
-        let energy = signal.iter().map(|value| value * value).sum::<f32>();
-        if (energy / filled as f32).sqrt() < GAIT_STD_MIN * 1_000.0 {
-            return 0.0;
-        }
-        let mut correlation = [0.0_f32; LAG_MAX + 2];
         for (lag, value) in correlation.iter_mut().enumerate().skip(LAG_MIN - 1) {
             let overlap = filled as f32 / (filled - lag) as f32;
-            *value = signal[lag..]
-                .iter()
-                .zip(&signal)
-                .map(|(a, b)| a * b)
-                .sum::<f32>()
-                * overlap
-                / energy;
+            *value = *value * overlap / energy;
         }
         let mut best: Option<(f32, f32)> = None;
         for lag in LAG_MIN..=LAG_MAX {

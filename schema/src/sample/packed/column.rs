@@ -113,7 +113,23 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
+    #[inline]
     pub(super) fn long_number(&mut self, what: &'static str) -> Result<u64, PackedError> {
+        // Most take one byte or two.
+        match *self.bytes {
+            [low, ref rest @ ..] if low < 0x80 => {
+                self.bytes = rest;
+                Ok(u64::from(low))
+            }
+            [low, high, ref rest @ ..] if high < 0x80 => {
+                self.bytes = rest;
+                Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
+            }
+            _ => self.longer_number(what),
+        }
+    }
+
+    fn longer_number(&mut self, what: &'static str) -> Result<u64, PackedError> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte(what)?;
@@ -168,12 +184,76 @@ impl<'a> ColumnReader<'a> {
         })
     }
 
+    #[inline]
     pub(super) fn next(&mut self, what: &'static str) -> Result<i64, PackedError> {
         let coded = self.cursor.long_number(what)?;
+        Ok(self.add(coded))
+    }
+
+    #[inline]
+    fn add(&mut self, coded: u64) -> i64 {
         let delta = (coded >> 1) as i64 ^ -((coded & 1) as i64);
         self.previous = self.previous.wrapping_add(delta);
-        Ok(self.previous)
+        self.previous
     }
+
+    /// The next values, as many as `out` has room for, each by `value_of`.
+    pub(super) fn fill(
+        &mut self,
+        out: &mut [f32],
+        value_of: impl Fn(i64) -> f32,
+        what: &'static str,
+    ) -> Result<(), PackedError> {
+        let (fours, rest) = out.as_chunks_mut::<4>();
+        let mut column = *self;
+        for four in fours {
+            // Whether a value takes one byte or two is chance in noise, so nothing branches on it.
+            match four_short_numbers(column.cursor.bytes) {
+                Some((coded, bytes)) => {
+                    column.cursor.bytes = bytes;
+                    *four = coded.map(|coded| value_of(column.add(coded)));
+                }
+                None => column.fill_one_by_one(four, &value_of, what)?,
+            }
+        }
+        column.fill_one_by_one(rest, &value_of, what)?;
+        *self = column;
+        Ok(())
+    }
+
+    fn fill_one_by_one(
+        &mut self,
+        out: &mut [f32],
+        value_of: &impl Fn(i64) -> f32,
+        what: &'static str,
+    ) -> Result<(), PackedError> {
+        out.iter_mut().try_for_each(|value| {
+            *value = value_of(self.next(what)?);
+            Ok(())
+        })
+    }
+}
+
+/// The next four numbers and what follows them, if none of them takes more than two bytes, and there are eight.
+#[inline]
+fn four_short_numbers(bytes: &[u8]) -> Option<([u64; 4], &[u8])> {
+    const HIGHEST: u64 = 0x8080_8080_8080_8080;
+    let mut word = u64::from_le_bytes(*bytes.first_chunk()?);
+    // The highest bit of each byte but a number's last is 1.
+    let goes_on = word & HIGHEST;
+    if goes_on & (goes_on << 8) != 0 {
+        return None;
+    }
+    let (mut taken, mut numbers) = (0, [0; 4]);
+    for number in &mut numbers {
+        let is_long = (word >> 7) & 1;
+        // All bits where it takes two bytes.
+        let second = 0_u64.wrapping_sub(is_long);
+        *number = (word & 0x7f) | ((word >> 1) & 0x3f80 & second);
+        word = (word >> 8) >> (is_long * 8);
+        taken += 1 + is_long as usize;
+    }
+    Some((numbers, bytes.get(taken..)?))
 }
 
 /// A column of a field that may be absent, while it is read.
@@ -230,6 +310,50 @@ impl<'a> OptionalReader<'a> {
             self.column.next(what).map(Some)
         } else {
             Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn numbers() -> impl Strategy<Value = Vec<i64>> {
+        let number = prop_oneof![
+            4 => -70_i64..70,
+            4 => -9_000_i64..9_000,
+            1 => -3_000_000_i64..3_000_000,
+            1 => any::<i64>(),
+        ];
+        prop::collection::vec(number, 0..60)
+    }
+
+    proptest! {
+        /// Many at once are the same as one by one, wherever the column is cut off.
+        #[test]
+        fn what_is_read_at_once_is_what_is_read_one_by_one(numbers in numbers(), cut in 0_usize..12) {
+            let mut column = Column::default();
+            numbers.iter().for_each(|&number| column.push(number));
+            let mut bytes = Vec::new();
+            column.finish(&mut bytes);
+            let mut one_by_one = ColumnReader::new(&mut Cursor::new(&bytes), "column").unwrap();
+            for &number in &numbers {
+                prop_assert_eq!(one_by_one.next("column"), Ok(number));
+            }
+            let whole = ColumnReader::new(&mut Cursor::new(&bytes), "column").unwrap();
+            let kept = whole.cursor.bytes.len().saturating_sub(cut);
+            let cursor = Cursor::new(&whole.cursor.bytes[..kept]);
+            let mut at_once = ColumnReader { cursor, ..whole };
+            let mut read = vec![0.0; numbers.len()];
+            let filled = at_once.fill(&mut read, |number| number as f32, "column");
+            if cut == 0 {
+                let wanted: Vec<_> = numbers.iter().map(|&number| number as f32).collect();
+                prop_assert_eq!((filled, read), (Ok(()), wanted));
+            } else {
+                prop_assert_eq!(filled.is_err(), !numbers.is_empty());
+            }
         }
     }
 }

@@ -67,10 +67,12 @@ fn required(column: &mut ColumnReader<'_>, field: &Field) -> Result<f64, PackedE
     column.next(field.name).map(|parts| field.value_of(parts))
 }
 
+fn single(column: &mut ColumnReader<'_>, field: &Field) -> Result<f32, PackedError> {
+    column.next(field.name).map(|parts| field.single_of(parts))
+}
+
 fn optional(column: &mut OptionalReader<'_>, field: &Field) -> Result<Option<f32>, PackedError> {
-    Ok(column
-        .next(field.name)?
-        .map(|parts| field.value_of(parts) as f32))
+    Ok(column.next(field.name)?.map(|parts| field.single_of(parts)))
 }
 
 fn at_place<T: Copy>(all: &[T], place: i64, what: &'static str) -> Result<T, PackedError> {
@@ -171,7 +173,7 @@ impl<'a> BatchReader<'a> {
             Kind::Location => Sample::Location(self.location.read(t_ms)?),
             Kind::Pressure => Sample::Pressure(Pressure {
                 t_ms,
-                hpa: required(&mut self.hpa, &check::HPA)? as f32,
+                hpa: single(&mut self.hpa, &check::HPA)?,
             }),
             Kind::Steps => {
                 let count = self.count.next("count")?;
@@ -189,14 +191,14 @@ impl<'a> BatchReader<'a> {
                     .zip(&mut self.field_ut)
                     .zip(&check::FIELD_UT)
                 {
-                    *value = required(column, field)? as f32;
+                    *value = single(column, field)?;
                 }
                 Sample::Magnetic(Magnetic { t_ms, field_ut })
             }
             Kind::Activity => {
                 let activity_type =
                     at_place(ActivityType::ALL, self.activity[0].next("type")?, "type")?;
-                let confidence = required(&mut self.activity[1], &check::CONFIDENCE)? as f32;
+                let confidence = single(&mut self.activity[1], &check::CONFIDENCE)?;
                 Sample::Activity(Activity {
                     t_ms,
                     activity_type,
@@ -277,24 +279,23 @@ impl<'a> ImuReader<'a> {
     }
 
     fn read(&mut self, t_ms: u32) -> Result<Imu<'_>, PackedError> {
-        let hz = required(&mut self.hz, &check::HZ)? as f32;
+        let hz = single(&mut self.hz, &check::HZ)?;
         let values = usize::try_from(self.values.next("values")?).unwrap_or(usize::MAX);
         if hz <= 0.0 || values == 0 || values > IMU_VALUES_MAX {
             return Err(PackedError::Corrupt("values"));
         }
         let has_gyro = self.has_gyro.next("gyro")? != 0;
-        self.buffer.clear();
-        for (column, field) in self.accel.iter_mut().zip(&check::ACCEL) {
-            for _ in 0..values {
-                self.buffer.push(required(column, field)? as f32);
-            }
-        }
-        if has_gyro {
-            for (column, field) in self.gyro.iter_mut().zip(&check::GYRO) {
-                for _ in 0..values {
-                    self.buffer.push(required(column, field)? as f32);
-                }
-            }
+        let axes = if has_gyro { 6 } else { 3 };
+        self.buffer.resize(axes * values, 0.0);
+        let columns = self.accel.iter_mut().chain(&mut self.gyro);
+        let fields = check::ACCEL.iter().chain(&check::GYRO);
+        for ((out, column), field) in self
+            .buffer
+            .chunks_exact_mut(values)
+            .zip(columns)
+            .zip(fields)
+        {
+            column.fill(out, |parts| field.single_of(parts), field.name)?;
         }
         let axis = |number: usize| &self.buffer[number * values..(number + 1) * values];
         let accel = [axis(0), axis(1), axis(2)];
@@ -321,8 +322,8 @@ impl<'a> MotionReader<'a> {
     fn read(&mut self, t_ms: u32) -> Result<Motion, PackedError> {
         Ok(Motion {
             t_ms,
-            accel_mean: required(&mut self.accel_mean, &check::ACCEL_MEAN)? as f32,
-            accel_std: required(&mut self.accel_std, &check::ACCEL_STD)? as f32,
+            accel_mean: single(&mut self.accel_mean, &check::ACCEL_MEAN)?,
+            accel_std: single(&mut self.accel_std, &check::ACCEL_STD)?,
             vertical_mean: optional(&mut self.vertical_mean, &check::VERTICAL_MEAN)?,
             cadence_hz: optional(&mut self.cadence_hz, &check::CADENCE_HZ)?,
             yaw_rad: optional(&mut self.yaw_rad, &check::YAW_RAD)?,

@@ -1,0 +1,117 @@
+//! A short row of values in place: pushed at its end, dropped at its front. Written, it is as long as what stands in it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// At most `N` values, of which there are at most 255. What is free holds defaults, so that equal rows are equal bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Row<T, const N: usize> {
+    values: [T; N],
+    length: u8,
+}
+
+impl<T: Copy + Default, const N: usize> Default for Row<T, N> {
+    fn default() -> Self {
+        Self {
+            values: [T::default(); N],
+            length: 0,
+        }
+    }
+}
+
+impl<T: Copy + Default, const N: usize> Row<T, N> {
+    /// Appends a value; false, and nothing done, where there is no room.
+    pub(super) fn push(&mut self, value: T) -> bool {
+        let Some(place) = self.values.get_mut(usize::from(self.length)) else {
+            return false;
+        };
+        *place = value;
+        self.length += 1;
+        true
+    }
+
+    /// Takes away the first `count` values, or all there are.
+    pub(super) fn drop_first(&mut self, count: usize) {
+        let length = self.len();
+        let count = count.min(length);
+        self.values.copy_within(count..length, 0);
+        self.length = (length - count) as u8;
+        if let Some(freed) = self.values.get_mut(length - count..length) {
+            freed.fill(T::default());
+        }
+    }
+}
+
+impl<T, const N: usize> Deref for Row<T, N> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.values
+            .get(..usize::from(self.length))
+            .unwrap_or_default()
+    }
+}
+
+impl<T, const N: usize> DerefMut for Row<T, N> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.values
+            .get_mut(..usize::from(self.length))
+            .unwrap_or_default()
+    }
+}
+
+impl<T: Serialize, const N: usize> Serialize for Row<T, N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Copy + Default, const N: usize> Deserialize<'de> for Row<T, N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Reader(PhantomData))
+    }
+}
+
+struct Reader<T, const N: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Copy + Default, const N: usize> Visitor<'de> for Reader<T, N> {
+    type Value = Row<T, N>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "at most {N} values")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Row<T, N>, A::Error> {
+        let mut row = Row::default();
+        while let Some(value) = values.next_element()? {
+            if !row.push(value) {
+                return Err(A::Error::custom("more values than there is room for"));
+            }
+        }
+        Ok(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_takes_what_it_has_room_for_and_reads_back() {
+        let mut row = Row::<u8, 4>::default();
+        assert!((1..=4).all(|value| row.push(value)) && !row.push(5));
+        row.drop_first(3);
+        assert!(row.push(9));
+        assert_eq!(*row, [4, 9]);
+        let bytes = postcard::to_stdvec(&row).unwrap();
+        assert_eq!(bytes, [2, 4, 9]);
+        assert_eq!(postcard::from_bytes::<Row<u8, 4>>(&bytes), Ok(row));
+        assert!(postcard::from_bytes::<Row<u8, 1>>(&bytes).is_err());
+        row.drop_first(7);
+        assert_eq!(row, Row::default());
+    }
+}
