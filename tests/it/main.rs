@@ -22,6 +22,7 @@ mod crash;
 mod dashboards;
 #[cfg(test)]
 mod logs;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod migrating;
