@@ -24,6 +24,8 @@ use scylla::client::session_builder::SessionBuilder;
 const FOLDER: &str = "cassandra-5.0.6";
 /// A start that takes longer has failed. Generous, for a machine that is busy.
 const START_WITHIN: Duration = Duration::from_secs(600);
+/// A node that ends by itself so often has a reason that stays.
+const STARTS_MAX: u32 = 5;
 /// What Java 17 must be told so that Cassandra can use it: `--add-exports`, each of `=ALL-UNNAMED`.
 const EXPORTS: &str = "java.base/jdk.internal.misc java.base/jdk.internal.ref java.base/java.lang.ref \
     java.base/sun.nio.ch java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry \
@@ -89,7 +91,35 @@ impl Node {
     /// Starts one that was killed, and waits until it takes connections.
     pub(crate) fn start(&self) {
         self.tell("start");
-        wait(&self.address, &self.folder).unwrap();
+        self.wait().unwrap();
+    }
+
+    /// Whether the server has ended by itself. What nobody has waited for still has a number, but no command line.
+    fn has_ended(&self) -> bool {
+        std::fs::read_to_string(self.folder.join("pid")).is_ok_and(|pid| {
+            let process = Path::new("/proc").join(pid.trim());
+            std::fs::read(process.join("cmdline")).map_or(true, |line| line.is_empty())
+        })
+    }
+
+    /// Waits until the node takes connections, which it does once it can serve them. It gives the others two seconds to
+    /// answer when it starts, and ends where they do not: on a busy machine it is begun again.
+    fn wait(&self) -> Result<(), String> {
+        let (began, mut starts) = (Instant::now(), 1);
+        while TcpStream::connect(&self.address).is_err() {
+            let has_ended = self.has_ended();
+            if has_ended && starts < STARTS_MAX {
+                starts += 1;
+                self.kill();
+                self.tell("start");
+            } else if has_ended || began.elapsed() > START_WITHIN {
+                let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                let tail: Vec<_> = log.lines().rev().take(20).collect();
+                return Err(format!("Cassandra did not start: {tail:#?}"));
+            }
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+        Ok(())
     }
 }
 
@@ -145,12 +175,15 @@ impl CqlServer {
     }
 
     fn started(libraries: &Path, hosts: &[String], name: &str, more: &str) -> Result<Self, String> {
-        let started: Result<Vec<_>, _> = (0..hosts.len())
-            .map(|place| start(libraries, hosts, place, name, more))
-            .collect();
-        let started = started?;
+        let begin = |place| start(libraries, hosts, place, name, more);
+        // The first alone: it is the one that the others ask.
+        let first = begin(0)?;
+        first.wait()?;
+        let others: Result<Vec<_>, _> = (1..hosts.len()).map(begin).collect();
+        let mut started = vec![first];
+        started.extend(others?);
         for node in &started {
-            wait(&node.address, &node.folder)?;
+            node.wait()?;
         }
         Ok(Self {
             nodes: started.iter().map(|node| node.address.clone()).collect(),
@@ -386,20 +419,4 @@ async fn decide(nodes: &[String], keyspace: &str, replication_factor: u32) -> Re
             decided => return decided,
         }
     }
-}
-
-/// Waits until the node takes connections, which it does once it can serve them.
-fn wait(address: &str, folder: &Path) -> Result<(), String> {
-    let began = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        let ended = std::fs::read_to_string(folder.join("pid"))
-            .is_ok_and(|pid| !Path::new("/proc").join(pid.trim()).exists());
-        if ended || began.elapsed() > START_WITHIN {
-            let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-            let tail: Vec<_> = log.lines().rev().take(20).collect();
-            return Err(format!("Cassandra did not start: {tail:#?}"));
-        }
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
-    Ok(())
 }

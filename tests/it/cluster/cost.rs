@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::nodes::{NODES, Nodes};
 use crate::cql_process::{borrowed, variables};
 use crate::phone::Client;
+use crate::receiver::Authority;
 use crate::server::{Folder, Server, binary, block_on, http, successful};
 
 /// How long is counted.
@@ -108,6 +110,21 @@ fn lightweight_transactions_at_rest_and_under_load() {
         }
     });
     server.stop();
+}
+
+#[test]
+#[ignore = "it measures: on a quiet machine, with a release build"]
+fn lightweight_transactions_of_nodes_at_rest() {
+    let Some(cluster) = Nodes::start(&Authority::new()) else {
+        return;
+    };
+    let metric = "porchlight_store_lightweight_total";
+    block_on(async {
+        let before = cluster.sum(metric).await;
+        tokio::time::sleep(COUNTED).await;
+        let rest = (cluster.sum(metric).await - before) / COUNTED.as_secs_f64();
+        println!("{NODES} nodes at rest: {rest:.2} lightweight transactions a second");
+    });
 }
 
 async fn session(client: Client, key: Option<String>, stopped: bool) {

@@ -74,6 +74,8 @@ struct Campaign {
     /// Whether what depends on the machine's pace is judged too: requests that nobody answered in time, and how often
     /// shards move. A machine that stands still for seconds fails these though no rule was broken.
     in_time: bool,
+    /// What was found of that; told when all else has been compared.
+    late: Vec<String>,
 }
 
 impl Campaign {
@@ -107,6 +109,7 @@ impl Campaign {
             sent: Vec::new(),
             insights: BTreeMap::new(),
             in_time,
+            late: Vec::new(),
         })
     }
 
@@ -202,13 +205,13 @@ impl Campaign {
             );
         }
         if fault == Fault::Rolling && self.in_time {
-            let reasons = tally.reasons.lock().unwrap();
-            assert_eq!(
-                count(&tally.unanswered),
-                0,
-                "requests were lost: {reasons:#?}"
-            );
-            assert!(moves <= MOVES_MAX, "a shard moved {moves} times");
+            if count(&tally.unanswered) > 0 {
+                let reasons = tally.reasons.lock().unwrap();
+                self.late.push(format!("requests were lost: {reasons:#?}"));
+            }
+            if moves > MOVES_MAX {
+                self.late.push(format!("a shard moved {moves} times"));
+            }
         }
         self.sent.extend(sent);
     }
@@ -252,6 +255,7 @@ impl Campaign {
 
     /// All batches are in the journal, and all insights are as one node makes them that nobody disturbs.
     fn finish(self) {
+        let late = self.late;
         block_on(check_journal(
             &self.cluster.database,
             &self.cluster.keyspace,
@@ -271,6 +275,7 @@ impl Campaign {
             );
         }
         println!("{} insights are those of one node", expected.len());
+        assert!(late.is_empty(), "{}", late.join("\n"));
     }
 }
 
