@@ -160,9 +160,12 @@ mod tests {
         });
         other.gone(began + grace).await;
         leaving.await.unwrap();
-        assert_eq!(began.elapsed(), Duration::from_millis(500), "they went");
+        let went = Duration::from_millis(500);
+        let seen = went..=went + 2 * LOOK_EVERY;
+        assert!(seen.contains(&began.elapsed()), "they went");
         let _stays = connections.open();
         connections.gone(began + grace).await;
-        assert_eq!(began.elapsed(), grace, "one stays");
+        let over = grace..=grace + 2 * LOOK_EVERY;
+        assert!(over.contains(&began.elapsed()), "one stays");
     }
 }

@@ -115,7 +115,8 @@ pub(super) fn of(seen: &Seen) -> Confidence {
 /// Of a controlled passage, by the sum of what speaks for it.
 pub(super) fn of_passage(log_odds: f32) -> Confidence {
     let over = (log_odds - GATE_LOG_ODDS).max(0.0);
-    logistic(GATE_RAISED + log_odds.min(GATE_LOG_ODDS) + GATE_SHARE * over)
+    let raised = GATE_RAISED + log_odds.min(GATE_LOG_ODDS) + GATE_SHARE * over;
+    logistic(raised.min(LOG_ODDS_MAX))
 }
 
 /// Of a way gone back, by how much longer than the least it is, metres.
