@@ -199,39 +199,18 @@ impl SecretSeal for SecretVault {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
     use crate::store::MemoryStore;
+    use crate::store::secrets::keys_of;
     use porchlight_actors::ports::PreviousSecret;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
     use porchlight_schema::time::TimestampMs;
 
-    fn keys(digits: &[&str]) -> SecretKeys {
-        let folder = std::env::temp_dir();
-        let files: Vec<_> = digits
-            .iter()
-            .map(|digits| {
-                // A file of its own: another test's would be half written now and then.
-                static NUMBER: AtomicU32 = AtomicU32::new(0);
-                let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-                let name = format!("porchlight-vault-{}-{number}", std::process::id());
-                let file = folder.join(name);
-                std::fs::write(&file, digits.repeat(32)).unwrap();
-                file
-            })
-            .collect();
-        let keys = SecretKeys::load(&files).unwrap();
-        for file in files {
-            std::fs::remove_file(file).unwrap();
-        }
-        keys
-    }
-
     #[test]
     fn a_secret_opens_in_its_place_and_in_no_other() {
-        let (now, vault) = (TimestampMs(1), SecretVault::new(&keys(&["ab"])));
+        let (now, vault) = (TimestampMs(1), SecretVault::new(&keys_of(&["ab"])));
         let tenant = Tenant {
             organization_id: OrganizationId::new(now, 1),
             env: Env::Sandbox,
@@ -268,13 +247,13 @@ mod tests {
             env: Env::Sandbox,
         };
         let id = EndpointId::new(TimestampMs(1), 2);
-        let old = SecretVault::new(&keys(&["cd"]));
+        let old = SecretVault::new(&keys_of(&["cd"]));
         let sealed = old.seal(tenant, id, 1, "whsec_text").unwrap();
-        let both = SecretVault::new(&keys(&["ef", "cd"]));
+        let both = SecretVault::new(&keys_of(&["ef", "cd"]));
         assert!(both.open(tenant, id, &sealed).is_some());
         assert!(!both.is_current(tenant, id, &sealed) && old.is_current(tenant, id, &sealed));
         assert_eq!(
-            SecretVault::new(&keys(&["ef"])).open(tenant, id, &sealed),
+            SecretVault::new(&keys_of(&["ef"])).open(tenant, id, &sealed),
             None
         );
     }
@@ -308,16 +287,16 @@ mod tests {
     async fn what_is_sealed_anew_opens_without_the_old_key() {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let (old, both, new) = (["cd"].as_slice(), ["ef", "cd"].as_slice(), ["ef"]);
-        let old = SecretVault::new(&keys(old));
+        let old = SecretVault::new(&keys_of(old));
         let made = endpoint(store.as_ref(), &old, 1).await;
-        endpoint(store.as_ref(), &SecretVault::new(&keys(&["01"])), 2).await;
-        let both = SecretVault::new(&keys(both));
+        endpoint(store.as_ref(), &SecretVault::new(&keys_of(&["01"])), 2).await;
+        let both = SecretVault::new(&keys_of(both));
         endpoint(store.as_ref(), &both, 3).await;
         let lost = EndpointId::new(TimestampMs(1), 2).to_string();
         let mut report = both.rewrap(store.as_ref()).await.unwrap();
         assert_eq!((report.rewrapped, report.current), (2, 2));
         assert_eq!(report.unopened, [lost]);
-        let new = SecretVault::new(&keys(&new));
+        let new = SecretVault::new(&keys_of(&new));
         assert_eq!(report.key, new.fingerprint());
         assert_ne!(report.key, old.fingerprint());
         report = new.rewrap(store.as_ref()).await.unwrap();

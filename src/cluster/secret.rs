@@ -191,16 +191,20 @@ mod tests {
         PeerSecret::new(text.as_bytes()).unwrap()
     }
 
-    #[test]
-    fn a_tag_is_of_one_secret_node_path_request_and_body() {
-        let (nonce, body) = ([1; 16], digest(b"body"));
-        let head = Head {
+    fn asked<'a>(nonce: &'a Nonce, digest: &'a [u8; 32]) -> Head<'a> {
+        Head {
             node: "a:1",
             method: "POST",
             path: "/peer/v1/live",
-            nonce: &nonce,
-            digest: &body,
-        };
+            nonce,
+            digest,
+        }
+    }
+
+    #[test]
+    fn a_tag_is_of_one_secret_node_path_request_and_body() {
+        let (nonce, body) = ([1; 16], digest(b"body"));
+        let head = asked(&nonce, &body);
         let ours = secret("0123456789abcdef0123456789abcdef");
         let tag = ours.request(&head);
         assert!(same(&tag, &ours.request(&head)));
@@ -250,13 +254,7 @@ mod tests {
         let texts = ["0", "1", "2"].map(|digit| digit.repeat(32));
         let [old, new, strange] = texts.each_ref().map(|text| secret(text));
         let (nonce, body) = ([1; 16], digest(b"body"));
-        let head = Head {
-            node: "a:1",
-            method: "POST",
-            path: "/peer/v1/live",
-            nonce: &nonce,
-            digest: &body,
-        };
+        let head = asked(&nonce, &body);
         let changing = PeerSecrets::from(new.clone()).accepting(old.clone());
         assert!(same(&changing.own().request(&head), &new.request(&head)));
         for known in [&old, &new] {

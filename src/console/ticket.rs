@@ -161,19 +161,12 @@ fn word(key: &SecretKey, ticket: &Ticket) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::secrets::keys_of;
 
     const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
 
     fn tickets(digits: &str) -> Tickets {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("porchlight-ticket-{}-{number}", std::process::id());
-        let file = std::env::temp_dir().join(name);
-        std::fs::write(&file, digits.repeat(32)).unwrap();
-        let keys = SecretKeys::load(std::slice::from_ref(&file)).unwrap();
-        std::fs::remove_file(file).unwrap();
-        Tickets::new(&keys)
+        Tickets::new(&keys_of(&[digits]))
     }
 
     #[test]

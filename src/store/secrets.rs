@@ -130,6 +130,27 @@ impl SecretKeys {
     }
 }
 
+/// Keys for tests: each of two digits of hex, again and again; the first writes.
+#[cfg(test)]
+pub(crate) fn keys_of(digits: &[&str]) -> SecretKeys {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let write = |digits: &&str| {
+        // A file of its own: another test's would be half written now and then.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("porchlight-keys-{}-{number}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, digits.repeat(KEY_BYTES)).unwrap();
+        file
+    };
+    let files: Vec<_> = digits.iter().map(write).collect();
+    let keys = SecretKeys::load(&files).unwrap();
+    for file in files {
+        std::fs::remove_file(file).unwrap();
+    }
+    keys
+}
+
 fn make(folder: &Path, file: &Path) -> io::Result<()> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
     crate::world::fill(key.as_mut_slice());

@@ -136,16 +136,7 @@ async fn more_than_is_acknowledged_in_time_is_refused_before_the_body_is_read() 
 async fn where_batches_are_refused_no_session_is_started() {
     let server = Server::start().await;
     let session = server.start_session().await;
-    let target = server
-        .service
-        .target(session.id.parse().unwrap())
-        .await
-        .unwrap()
-        .unwrap();
-    let whole = server
-        .service
-        .admit(&target, NODE_IN_FLIGHT_BYTES_MAX)
-        .unwrap();
+    let whole = server.service.reserve(NODE_IN_FLIGHT_BYTES_MAX).unwrap();
     let refused = server
         .post("/v1/sessions/start", &server.keys.client, &start_body())
         .await;

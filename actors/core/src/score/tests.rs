@@ -15,6 +15,7 @@ mod script;
 mod spoofs;
 mod streams;
 
+use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 
 use super::weights;
@@ -33,6 +34,15 @@ fn about<'s>(score: &'s Score, field: &'s str) -> impl Iterator<Item = &'s Evide
         .evidence
         .iter()
         .filter(move |entry| entry.about == field)
+}
+
+/// Which events there are, and from when to when, whole seconds: for messages of failed tests.
+fn spans(score: &Score) -> Vec<(EventType, u32, Option<u32>)> {
+    let span = |event: &Event| {
+        let end_sec = event.t_end_ms.map(|t_ms| t_ms / 1_000);
+        (event.event_type, event.t_start_ms / 1_000, end_sec)
+    };
+    score.events.iter().map(span).collect()
 }
 
 fn sum(score: &Score, field: &str) -> f64 {

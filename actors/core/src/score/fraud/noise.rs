@@ -49,6 +49,18 @@ pub(super) fn signal(scene: &Scene<'_>, fixes: &[Fix]) -> Option<Signal> {
     smooth(fixes).or_else(|| white(&pieces(scene, fixes)))
 }
 
+/// The change of place from one fix to the next, east and north, m/s; none where they are too near or too far apart in time.
+fn velocity(from: &Fix, to: &Fix) -> Option<(f32, f32)> {
+    let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
+    let (east_m, north_m) = (
+        to.place.east_m - from.place.east_m,
+        to.place.north_m - from.place.north_m,
+    );
+    STEP_SEC
+        .contains(&seconds)
+        .then(|| (east_m / seconds, north_m / seconds))
+}
+
 /// What was seen of the noise in a piece of the way.
 struct Piece {
     span: (u32, u32),
@@ -76,18 +88,14 @@ fn pieces(scene: &Scene<'_>, fixes: &[Fix]) -> Vec<Piece> {
     let mut from_ms = 0;
     for pair in fixes.windows(2) {
         let [a, b] = pair else { continue };
-        let seconds = b.t_ms.saturating_sub(a.t_ms) as f32 / 1000.0;
-        if !STEP_SEC.contains(&seconds) {
+        let Some(velocity) = velocity(a, b) else {
             velocities.clear();
             continue;
-        }
+        };
         if velocities.is_empty() {
             from_ms = a.t_ms;
         }
-        velocities.push((
-            (b.place.east_m - a.place.east_m) / seconds,
-            (b.place.north_m - a.place.north_m) / seconds,
-        ));
+        velocities.push(velocity);
         if velocities.len() == PIECE {
             let span = (from_ms, b.t_ms);
             pieces.extend(piece(&velocities, span, is_driven(span)));
@@ -171,16 +179,6 @@ fn smooth(fixes: &[Fix]) -> Option<Signal> {
     let (mut on_foot, mut on_road) = (Evenness::default(), Evenness::default());
     for triple in fixes.windows(3) {
         let [a, b, c] = triple else { continue };
-        let velocity = |a: &Fix, b: &Fix| {
-            let seconds = b.t_ms.saturating_sub(a.t_ms) as f32 / 1000.0;
-            STEP_SEC.contains(&seconds).then(|| {
-                let (east_m, north_m) = (
-                    b.place.east_m - a.place.east_m,
-                    b.place.north_m - a.place.north_m,
-                );
-                (east_m / seconds, north_m / seconds)
-            })
-        };
         let Some((before, after)) = velocity(a, b).zip(velocity(b, c)) else {
             continue;
         };
@@ -253,16 +251,12 @@ pub(super) fn at_rest(fixes: &[Fix]) -> Option<Signal> {
     let mut span: Option<(u32, u32)> = None;
     for pair in fixes.windows(2) {
         let [a, b] = pair else { continue };
-        let seconds = b.t_ms.saturating_sub(a.t_ms) as f32 / 1000.0;
         let rests = |fix: &Fix| fix.speed_mps.is_some_and(|mps| mps <= REST_MPS);
-        if !STEP_SEC.contains(&seconds) || !rests(a) || !rests(b) {
+        let change = velocity(a, b).filter(|_| rests(a) && rests(b));
+        let Some(change) = change else {
             before = None;
             continue;
-        }
-        let change = (
-            (b.place.east_m - a.place.east_m) / seconds,
-            (b.place.north_m - a.place.north_m) / seconds,
-        );
+        };
         let square = |(east, north): (f32, f32)| east * east + north * north;
         changes += 1;
         squares += square(change);

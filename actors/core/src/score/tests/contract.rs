@@ -4,9 +4,9 @@
 use porchlight_schema::insight::ReasonCode::{self, *};
 use serde_json::json;
 
-use super::assert_sound;
 use super::errands::{come, door_at, flat, floor, go, house, lobby};
 use super::phone::{Error, Phone};
+use super::{assert_sound, spans};
 
 pub(super) const ERRORS: [Error; 3] = [Error::None, Error::Dice, Error::Wander];
 
@@ -48,17 +48,7 @@ pub(super) fn check(cases: &[Case]) {
                 .iter()
                 .filter(|code| score.reason_codes.contains(code));
             if missed.count() + added.count() > 0 {
-                let events: Vec<_> = score
-                    .events
-                    .iter()
-                    .map(|event| {
-                        (
-                            event.event_type,
-                            event.t_start_ms / 1_000,
-                            event.t_end_ms.map(|t_ms| t_ms / 1_000),
-                        )
-                    })
-                    .collect();
+                let events = spans(&score);
                 wrong.push(format!(
                     "{} ({error:?}): {:?}\n    {events:?}\n    {:?}",
                     case.name, score.reason_codes, score.summary

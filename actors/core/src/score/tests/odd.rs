@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::errands::{come, door_at, flat, floor, go, house, lobby};
 use super::phone::{Error, Phone};
-use super::{about, assert_sound};
+use super::{about, assert_sound, spans};
 
 /// What must hold of one session: its outcome is among these, these codes are beside it and those are not.
 struct Odd {
@@ -291,17 +291,7 @@ const ODD: &[Odd] = &[
 ];
 
 fn told(score: &Score) -> String {
-    let events: Vec<_> = score
-        .events
-        .iter()
-        .map(|event| {
-            (
-                event.event_type,
-                event.t_start_ms / 1_000,
-                event.t_end_ms.map(|t_ms| t_ms / 1_000),
-            )
-        })
-        .collect();
+    let events = spans(score);
     let across: Vec<_> = about(score, "rightDoorstep")
         .map(|entry| entry.text.as_str())
         .collect();
