@@ -1,0 +1,149 @@
+//! Phones that lack sensors: what the others still show is told, and told right.
+
+use super::errands::{flat, floor, house, lobby};
+use super::phone::{Error, Phone};
+use super::{assert_sound, spans};
+
+/// A delivery, and what a phone with every sensor knows of it.
+struct Errand {
+    name: &'static str,
+    act: fn(Phone) -> Phone,
+    floors: i16,
+    elevator: bool,
+}
+
+const ERRANDS: [Errand; 6] = [
+    Errand {
+        name: "two floors of stairs",
+        act: |phone| flat(floor(phone, 2), 6.0, false),
+        floors: 2,
+        elevator: false,
+    },
+    Errand {
+        name: "three floors of stairs",
+        act: |phone| flat(floor(phone, 3), 9.0, false),
+        floors: 3,
+        elevator: false,
+    },
+    Errand {
+        name: "two floors by elevator",
+        act: |phone| flat(floor(phone, 2), 6.0, true),
+        floors: 2,
+        elevator: true,
+    },
+    Errand {
+        name: "five floors by elevator",
+        act: |phone| flat(floor(phone, 5), 15.0, true),
+        floors: 5,
+        elevator: true,
+    },
+    Errand {
+        name: "a house",
+        act: house,
+        floors: 0,
+        elevator: false,
+    },
+    Errand {
+        name: "a lobby",
+        act: |phone| lobby(floor(phone, 4)),
+        floors: 0,
+        elevator: false,
+    },
+];
+
+/// The stay at every door, seconds, and how far off it may be told.
+const STAY_SEC: f64 = 35.0;
+const STAY_OFF_SEC: f64 = 2.0;
+
+fn tell(
+    errand: &Errand,
+    without: &[&'static str],
+    told: impl Fn(&str, &porchlight_schema::insight::Score),
+) {
+    for (error, seed) in [(Error::Dice, 1), (Error::Wander, 2), (Error::Wander, 3)] {
+        let name = format!("{} without {without:?}, {error:?} {seed}", errand.name);
+        let score = (errand.act)(Phone::new(error, seed).without(without)).score();
+        assert_sound(&name, &score);
+        told(&name, &score);
+    }
+}
+
+#[test]
+fn a_stay_at_the_door_is_found_by_any_sensor_of_the_body() {
+    for errand in &ERRANDS {
+        for without in [
+            &[][..],
+            &["motion"],
+            &["steps"],
+            &["pressure"],
+            &["motion", "pressure"],
+            &["steps", "pressure"],
+        ] {
+            // Steps alone show three stays about an elevator, and not that two of them are waits for it.
+            if errand.elevator && without == ["motion", "pressure"] {
+                continue;
+            }
+            tell(errand, without, |name, score| {
+                let door_sec = score.metrics.time_at_door_sec.unwrap_or(0.0);
+                assert!(
+                    (door_sec - STAY_SEC).abs() <= STAY_OFF_SEC,
+                    "{name}: {door_sec} s, {:?}",
+                    spans(score)
+                );
+                assert_eq!(score.summary.attempt_cycles, 1, "{name}");
+            });
+        }
+    }
+}
+
+#[test]
+fn floors_and_rides_are_told_by_whatever_measures_height() {
+    for errand in &ERRANDS {
+        // Pressure, and something of the body.
+        for without in [&[][..], &["motion"], &["steps"]] {
+            tell(errand, without, |name, score| {
+                assert_eq!(score.summary.floors_climbed, Some(errand.floors), "{name}");
+                assert_eq!(score.summary.elevator_used, Some(errand.elevator), "{name}");
+            });
+        }
+        // The push of a cabin shows in the acceleration, how many floors it went by does not.
+        for without in [&["pressure"][..], &["steps", "pressure"]] {
+            tell(errand, without, |name, score| {
+                assert_eq!(score.summary.floors_climbed, None, "{name}");
+                assert_eq!(
+                    score.summary.elevator_used,
+                    Some(errand.elevator),
+                    "{name}: {:?}",
+                    spans(score)
+                );
+            });
+        }
+        tell(errand, &["motion", "pressure"], |name, score| {
+            assert_eq!(score.summary.floors_climbed, None, "{name}");
+            assert_eq!(score.summary.elevator_used, None, "{name}");
+        });
+    }
+}
+
+/// Without positions nobody knows which door it was, but what was climbed on the way to one is seen.
+#[test]
+fn without_positions_the_stay_upstairs_is_the_one_that_counts() {
+    for errand in ERRANDS.iter().filter(|errand| errand.floors > 0) {
+        for without in [
+            &["location"][..],
+            &["location", "motion"],
+            &["location", "steps"],
+        ] {
+            tell(errand, without, |name, score| {
+                assert_eq!(
+                    score.summary.floors_climbed,
+                    Some(errand.floors),
+                    "{name}: {:?}",
+                    spans(score)
+                );
+                assert_eq!(score.summary.elevator_used, Some(errand.elevator), "{name}");
+                assert!(!score.summary.right_doorstep, "{name}");
+            });
+        }
+    }
+}
