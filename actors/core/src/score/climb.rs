@@ -20,6 +20,8 @@ const AGREE_M: f32 = 1.5;
 /// On foot a street of one in ten makes less than this in that time; stairs make twice as much.
 const STEEP_M: f32 = 2.8;
 const STEEP_MS: u32 = 20_000;
+/// Stairs are not climbed faster, m/s (research 2.0: 0.2 to 0.35, the quickest half a metre).
+const STAIRS_MPS: f32 = 0.5;
 /// An event below this is not counted on.
 const CONFIDENCE_LEAST: f64 = 0.4;
 /// This much of the time must be heard before "none" may be said.
@@ -282,9 +284,11 @@ fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Opt
             ) > 0
         })
     };
-    let ride = scene
-        .events(EventType::Elevator)
-        .find(|event| event.confidence.as_probability() >= CONFIDENCE_LEAST && within(event));
+    let ride = scene.events(EventType::Elevator).find(|event| {
+        event.confidence.as_probability() >= CONFIDENCE_LEAST
+            && within(event)
+            && !may_be_stairs(scene, event)
+    });
     if let Some(ride) = ride {
         let span = (ride.t_start_ms, end_of(ride, scene.end_ms));
         let length_sec = seconds(span.1.saturating_sub(span.0));
@@ -335,6 +339,17 @@ fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Opt
         words(text, "Some phones have no barometer."),
     );
     None
+}
+
+/// Whether a ride is as slow as stairs and nothing of the body was measured in it: it may have been either.
+fn may_be_stairs(scene: &Scene<'_>, ride: &Event) -> bool {
+    let (from_ms, to_ms) = (ride.t_start_ms, end_of(ride, scene.end_ms));
+    let told = scene
+        .windows(from_ms, to_ms)
+        .iter()
+        .any(|window| window.motion.is_some() || window.steps.is_some());
+    let length_sec = seconds(to_ms.saturating_sub(from_ms)) as f32;
+    !told && signed_height_m(ride).is_some_and(|height_m| height_m.abs() <= STAIRS_MPS * length_sec)
 }
 
 /// Whether the level changed by a floor within a minute without any event that says how.

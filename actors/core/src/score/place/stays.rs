@@ -48,6 +48,8 @@ pub(crate) struct Stay {
     pub(crate) passage: bool,
     /// Whether an elevator is entered from it.
     pub(crate) before_ride: bool,
+    /// Whether only the height shows it: how much of the time was spent at a door nobody saw.
+    pub(crate) by_height: bool,
 }
 
 impl Stay {
@@ -78,11 +80,33 @@ pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
             _ => spans.push((from_ms, to_ms)),
         }
     }
-    spans
+    let mut stays: Vec<Stay> = spans
         .into_iter()
         .flat_map(|span| before_the_wait(scene, span))
         .map(|(from_ms, to_ms)| stay(scene, from_ms, to_ms))
-        .collect()
+        .collect();
+    add_upstairs(scene, &mut stays);
+    stays
+}
+
+/// What only the height shows counts where no stop was seen at that time.
+fn add_upstairs(scene: &Scene<'_>, stays: &mut Vec<Stay>) {
+    for (from_ms, to_ms) in scene
+        .feet
+        .iter()
+        .filter_map(|&foot| super::upstairs::find(scene, foot))
+    {
+        let is_seen = stays
+            .iter()
+            .any(|stay| overlap_ms((stay.from_ms, stay.to_ms), (from_ms, to_ms)) > 0);
+        if !is_seen {
+            stays.push(Stay {
+                by_height: true,
+                ..stay(scene, from_ms, to_ms)
+            });
+        }
+    }
+    stays.sort_by_key(|stay| (stay.from_ms, stay.to_ms));
 }
 
 /// A stop that ends in a ride, cut at its longest gait: the few steps from a door to the elevator beside it make no
@@ -139,6 +163,7 @@ fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
         arrived: false,
         passage: false,
         before_ride: ends_in_ride(scene, to_ms),
+        by_height: false,
     }
 }
 

@@ -58,6 +58,10 @@ pub(super) struct Phone {
     pub(super) soft: bool,
     /// Sends no fix while it stays where it is.
     pub(super) frugal: bool,
+    /// Seconds from fix to fix.
+    pub(super) fix_every: f64,
+    /// What is added to the accuracy of each fix, metres.
+    pub(super) vaguer_m: f64,
     /// Seconds after the last sample at which the session ends.
     pub(super) ends_after: f64,
     pub(super) timed_out: bool,
@@ -84,6 +88,8 @@ impl Phone {
             lies: false,
             soft: false,
             frugal: false,
+            fix_every: 1.0,
+            vaguer_m: 0.0,
             ends_after: 0.0,
             timed_out: false,
             pod: false,
@@ -158,6 +164,9 @@ impl Phone {
     }
 
     fn locate(&mut self, speed_mps: f64) {
+        if self.t % self.fix_every != 0.0 {
+            return;
+        }
         // Reception fades within 15 s of a doorway, and is gone then.
         let indoors = self.indoors_since.map(|since| self.t - since);
         let accuracy = match indoors {
@@ -165,6 +174,7 @@ impl Phone {
             Some(sec) if sec <= 15.0 => 5.0 + 6.0 * sec,
             Some(_) => return,
         };
+        let accuracy = accuracy + self.vaguer_m;
         let (east, north) = (self.noise(), self.noise());
         let off = match self.error {
             Error::None => (0.0, 0.0),

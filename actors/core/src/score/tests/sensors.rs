@@ -1,5 +1,8 @@
 //! Phones that lack sensors: what the others still show is told, and told right.
 
+use porchlight_schema::insight::ReasonCode::{DeliveredToRightDoorstep, FullAttempt};
+use porchlight_schema::insight::Score;
+
 use super::errands::{flat, floor, house, lobby};
 use super::phone::{Error, Phone};
 use super::{assert_sound, spans};
@@ -55,11 +58,7 @@ const ERRANDS: [Errand; 6] = [
 const STAY_SEC: f64 = 35.0;
 const STAY_OFF_SEC: f64 = 2.0;
 
-fn tell(
-    errand: &Errand,
-    without: &[&'static str],
-    told: impl Fn(&str, &porchlight_schema::insight::Score),
-) {
+fn tell(errand: &Errand, without: &[&'static str], told: impl Fn(&str, &Score)) {
     for (error, seed) in [(Error::Dice, 1), (Error::Wander, 2), (Error::Wander, 3)] {
         let name = format!("{} without {without:?}, {error:?} {seed}", errand.name);
         let score = (errand.act)(Phone::new(error, seed).without(without)).score();
@@ -144,6 +143,73 @@ fn without_positions_the_stay_upstairs_is_the_one_that_counts() {
                 assert_eq!(score.summary.elevator_used, Some(errand.elevator), "{name}");
                 assert!(!score.summary.right_doorstep, "{name}");
             });
+        }
+    }
+}
+
+/// Seconds from fix to fix, and what each fix is less exact by, metres.
+const POSITIONS: [(f64, f64); 6] = [
+    (2.0, 0.0),
+    (5.0, 0.0),
+    (10.0, 0.0),
+    (1.0, 10.0),
+    (1.0, 25.0),
+    (5.0, 15.0),
+];
+
+fn with_positions(mut phone: Phone, (fix_every, vaguer_m): (f64, f64)) -> Phone {
+    (phone.fix_every, phone.vaguer_m) = (fix_every, vaguer_m);
+    phone
+}
+
+#[test]
+fn rarer_and_vaguer_positions_change_neither_outcome_nor_floors_nor_the_stay() {
+    for errand in &ERRANDS {
+        for without in [&[][..], &["motion"], &["pressure"]] {
+            let phone = || Phone::new(Error::Wander, 5).without(without);
+            let usual = (errand.act)(phone()).score();
+            for positions in POSITIONS {
+                let name = format!("{} without {without:?}, {positions:?}", errand.name);
+                let score = (errand.act)(with_positions(phone(), positions)).score();
+                assert_sound(&name, &score);
+                assert_eq!(score.reason_codes, usual.reason_codes, "{name}");
+                assert_eq!(
+                    (score.summary.floors_climbed, score.summary.elevator_used),
+                    (usual.summary.floors_climbed, usual.summary.elevator_used),
+                    "{name}"
+                );
+                assert_eq!(
+                    score.metrics.time_at_door_sec, usual.metrics.time_at_door_sec,
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+/// Nothing tells of the body, but the height was another one for a while: somebody was at a door up there. How long he
+/// stood at it nobody saw.
+#[test]
+fn the_height_alone_shows_who_was_upstairs() {
+    for errand in ERRANDS.iter().filter(|errand| errand.floors > 0) {
+        for positions in POSITIONS {
+            let name = format!("{}, {positions:?}", errand.name);
+            let phone = Phone::new(Error::Wander, 5).without(&["motion", "steps"]);
+            let score = (errand.act)(with_positions(phone, positions)).score();
+            assert_sound(&name, &score);
+            assert_eq!(
+                score.reason_codes,
+                [FullAttempt, DeliveredToRightDoorstep],
+                "{name}"
+            );
+            assert_eq!(score.summary.floors_climbed, Some(errand.floors), "{name}");
+            // Stairs and a slow elevator look alike: then it is not told.
+            assert_ne!(
+                score.summary.elevator_used,
+                Some(!errand.elevator),
+                "{name}"
+            );
+            assert_eq!(score.metrics.time_at_door_sec, None, "{name}");
         }
     }
 }
