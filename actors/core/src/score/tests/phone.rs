@@ -60,6 +60,9 @@ pub(super) struct Phone {
     pub(super) frugal: bool,
     /// Seconds from fix to fix.
     pub(super) fix_every: f64,
+    /// Seconds from pressure to pressure, and how rough it is, hPa.
+    pub(super) pressure_every: f64,
+    pub(super) rough_hpa: f64,
     /// What is added to the accuracy of each fix, metres.
     pub(super) vaguer_m: f64,
     /// Seconds after the last sample at which the session ends.
@@ -89,6 +92,8 @@ impl Phone {
             soft: false,
             frugal: false,
             fix_every: 1.0,
+            pressure_every: 1.0,
+            rough_hpa: 0.01,
             vaguer_m: 0.0,
             ends_after: 0.0,
             timed_out: false,
@@ -140,8 +145,10 @@ impl Phone {
         if speed_mps > 0.0 || !self.frugal {
             self.locate(speed_mps);
         }
-        let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0) + 0.01 * self.chance();
-        self.say("pressure", json!({ "hPa": hpa }));
+        let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0) + self.rough_hpa * self.chance();
+        if self.t % self.pressure_every == 0.0 {
+            self.say("pressure", json!({ "hPa": hpa }));
+        }
         let gait = if self.lies { Gait::Rests } else { gait };
         let walks = matches!(gait, Gait::Walks | Gait::Climbs);
         self.steps += if walks { 1.8 } else { 0.0 };

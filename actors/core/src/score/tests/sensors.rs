@@ -187,6 +187,31 @@ fn rarer_and_vaguer_positions_change_neither_outcome_nor_floors_nor_the_stay() {
     }
 }
 
+#[test]
+fn rarer_and_rougher_pressure_changes_neither_floors_nor_rides() {
+    for errand in &ERRANDS {
+        for without in [&[][..], &["motion"], &["steps"]] {
+            for (pressure_every, rough_hpa) in [(1.0, 0.03), (1.0, 0.1), (2.0, 0.01)] {
+                let name = format!(
+                    "{} without {without:?}, each {pressure_every} s, {rough_hpa} hPa",
+                    errand.name
+                );
+                let mut phone = Phone::new(Error::Wander, 5).without(without);
+                (phone.pressure_every, phone.rough_hpa) = (pressure_every, rough_hpa);
+                let score = (errand.act)(phone).score();
+                assert_sound(&name, &score);
+                assert_eq!(score.summary.floors_climbed, Some(errand.floors), "{name}");
+                assert_eq!(
+                    score.summary.elevator_used,
+                    Some(errand.elevator),
+                    "{name}: {:?}",
+                    spans(&score)
+                );
+            }
+        }
+    }
+}
+
 /// Nothing tells of the body, but the height was another one for a while: somebody was at a door up there. How long he
 /// stood at it nobody saw.
 #[test]
