@@ -29,6 +29,73 @@ struct Crumb {
     place: Place,
 }
 
+/// The newest crumbs, the oldest first; places and times apart, so that places can be looked at four at a time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+struct Trail {
+    places: VecDeque<Place>,
+    times_ms: VecDeque<u32>,
+}
+
+impl Trail {
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn clear(&mut self) {
+        self.places.clear();
+        self.times_ms.clear();
+    }
+
+    fn get(&self, place: usize) -> Option<Crumb> {
+        Some(Crumb {
+            t_ms: *self.times_ms.get(place)?,
+            place: *self.places.get(place)?,
+        })
+    }
+
+    fn newest(&self) -> Option<Crumb> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// Appends a crumb; the oldest goes where there are [`CRUMBS`] already.
+    fn push(&mut self, crumb: Crumb) {
+        if self.len() == CRUMBS {
+            self.places.pop_front();
+            self.times_ms.pop_front();
+        }
+        self.places.push_back(crumb.place);
+        self.times_ms.push_back(crumb.t_ms);
+    }
+
+    /// Calls `look` with the number of each crumb within `near_m` of `place`, in order, and of some that are not.
+    fn each_near(&self, place: Place, near_m: f32, mut look: impl FnMut(usize)) {
+        // Of most crumbs it is enough to know that they are far away: roots are drawn for those near by alone.
+        let far_m2 = near_m * near_m * 1.001;
+        let is_near = |here: &Place| {
+            let (east_m, north_m) = (here.east_m - place.east_m, here.north_m - place.north_m);
+            east_m * east_m + north_m * north_m <= far_m2
+        };
+        let mut number = 0;
+        let (oldest, newest) = self.places.as_slices();
+        for part in [oldest, newest] {
+            let (fours, rest) = part.as_chunks::<4>();
+            for four in fours {
+                let [a, b, c, d] = four.each_ref().map(is_near);
+                if a | b | c | d {
+                    (number..number + 4).for_each(&mut look);
+                }
+                number += 4;
+            }
+            for here in rest {
+                if is_near(here) {
+                    look(number);
+                }
+                number += 1;
+            }
+        }
+    }
+}
+
 /// A way back that is being gone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Retrace {
@@ -47,7 +114,7 @@ struct Retrace {
 pub(super) struct BacktrackingDetector {
     place: Option<Place>,
     accuracy_m: f32,
-    crumbs: VecDeque<Crumb>,
+    trail: Trail,
     retrace: Option<Retrace>,
     /// The body is measured: stays are seen by it.
     has_body: bool,
@@ -84,7 +151,7 @@ impl Detector for BacktrackingDetector {
             || log.open_event(EventType::Elevator).is_some();
         if changes_floor {
             self.end(log);
-            self.crumbs.clear();
+            self.trail.clear();
             // Whoever has changed floors is in the building: the next way in the open leads back.
             self.is_return = true;
         }
@@ -132,7 +199,8 @@ impl Detector for BacktrackingDetector {
 impl BacktrackingDetector {
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.crumbs.capacity() * size_of::<Crumb>()
+        self.trail.places.capacity() * size_of::<Place>()
+            + self.trail.times_ms.capacity() * size_of::<u32>()
     }
 
     fn see_stay(
@@ -165,7 +233,7 @@ impl BacktrackingDetector {
         if is_long
             && is_new
             && self
-                .crumbs
+                .trail
                 .get(TURN_CRUMBS)
                 .is_some_and(|crumb| crumb.t_ms < stay.t_start_ms)
             && self
@@ -191,8 +259,8 @@ impl BacktrackingDetector {
     }
 
     fn step(&mut self, context: &SessionContext, crumb: Crumb, log: &mut EventLog) {
-        let Some(last) = self.crumbs.back().copied() else {
-            self.crumbs.push_back(crumb);
+        let Some(last) = self.trail.newest() else {
+            self.trail.push(crumb);
             return;
         };
         let stride_m = crumb.place.distance_m(last.place);
@@ -205,10 +273,7 @@ impl BacktrackingDetector {
             self.stay_ms = Some((last.t_ms, crumb.t_ms));
         }
         let there = self.there(&last, &crumb);
-        if self.crumbs.len() == CRUMBS {
-            self.crumbs.pop_front();
-        }
-        self.crumbs.push_back(crumb);
+        self.trail.push(crumb);
         match (&mut self.retrace, there) {
             (None, None) => {}
             (None, Some(there)) => {
@@ -278,17 +343,14 @@ impl BacktrackingDetector {
             crumb.place.north_m - last.place.north_m,
         );
         let step_m = crumb.place.distance_m(last.place);
-        // Of most crumbs it is enough to know that they are far away: roots are drawn for those near by alone.
-        let far_m2 = near_m * near_m * 1.001;
-        let older = self.crumbs.len().saturating_sub(TURN_CRUMBS);
+        let older = self.trail.len().saturating_sub(TURN_CRUMBS);
         let mut best: Option<(f32, Crumb)> = None;
-        let mut look = |place: usize, here: &Crumb| {
-            let east_m = here.place.east_m - crumb.place.east_m;
-            let north_m = here.place.north_m - crumb.place.north_m;
-            if east_m * east_m + north_m * north_m > far_m2 {
+        self.trail.each_near(crumb.place, near_m, |number| {
+            if number >= older {
                 return;
             }
-            let Some(next) = self.crumbs.get(place + 1).filter(|_| place < older) else {
+            let (Some(here), Some(next)) = (self.trail.get(number), self.trail.get(number + 1))
+            else {
                 return;
             };
             let apart_m = here.place.distance_m(crumb.place);
@@ -300,16 +362,9 @@ impl BacktrackingDetector {
                 + step_north * (next.place.north_m - here.place.north_m);
             let is_against = along <= RETRACE_COSINE_MAX * way_m * step_m;
             if is_against && best.is_none_or(|(best_m, _)| apart_m < best_m) {
-                best = Some((apart_m, *here));
+                best = Some((apart_m, here));
             }
-        };
-        let (oldest, newest) = self.crumbs.as_slices();
-        for (place, here) in oldest.iter().enumerate() {
-            look(place, here);
-        }
-        for (place, here) in (oldest.len()..).zip(newest) {
-            look(place, here);
-        }
+        });
         best.map(|(_, crumb)| crumb)
     }
 

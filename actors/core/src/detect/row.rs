@@ -7,10 +7,12 @@ use std::ops::{Deref, DerefMut};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// At most `N` values, of which there are at most 255. What is free holds defaults, so that equal rows are equal bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// At most `N` values, of which there are at most 255. They begin anywhere: what is dropped at the front is not moved up
+/// before the room behind runs out.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Row<T, const N: usize> {
     values: [T; N],
+    from: u8,
     length: u8,
 }
 
@@ -18,6 +20,7 @@ impl<T: Copy + Default, const N: usize> Default for Row<T, N> {
     fn default() -> Self {
         Self {
             values: [T::default(); N],
+            from: 0,
             length: 0,
         }
     }
@@ -25,8 +28,13 @@ impl<T: Copy + Default, const N: usize> Default for Row<T, N> {
 
 impl<T: Copy + Default, const N: usize> Row<T, N> {
     /// Appends a value; false, and nothing done, where there is no room.
+    #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
-        let Some(place) = self.values.get_mut(usize::from(self.length)) else {
+        if self.end() == N && !self.move_up() {
+            return false;
+        }
+        let end = self.end();
+        let Some(place) = self.values.get_mut(end) else {
             return false;
         };
         *place = value;
@@ -34,32 +42,57 @@ impl<T: Copy + Default, const N: usize> Row<T, N> {
         true
     }
 
+    /// Makes room behind, if there is some before.
+    #[inline(never)]
+    fn move_up(&mut self) -> bool {
+        let (from, end) = (usize::from(self.from), self.end());
+        self.values.copy_within(from..end, 0);
+        self.from = 0;
+        from > 0
+    }
+
     /// Takes away the first `count` values, or all there are.
+    #[inline]
     pub(super) fn drop_first(&mut self, count: usize) {
-        let length = self.len();
-        let count = count.min(length);
-        self.values.copy_within(count..length, 0);
-        self.length = (length - count) as u8;
-        if let Some(freed) = self.values.get_mut(length - count..length) {
-            freed.fill(T::default());
+        let count = count.min(usize::from(self.length)) as u8;
+        self.from += count;
+        self.length -= count;
+        if self.length == 0 {
+            self.from = 0;
         }
+    }
+}
+
+impl<T, const N: usize> Row<T, N> {
+    #[inline]
+    fn end(&self) -> usize {
+        usize::from(self.from) + usize::from(self.length)
+    }
+}
+
+impl<T: PartialEq, const N: usize> PartialEq for Row<T, N> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
     }
 }
 
 impl<T, const N: usize> Deref for Row<T, N> {
     type Target = [T];
 
+    #[inline]
     fn deref(&self) -> &[T] {
         self.values
-            .get(..usize::from(self.length))
+            .get(usize::from(self.from)..self.end())
             .unwrap_or_default()
     }
 }
 
 impl<T, const N: usize> DerefMut for Row<T, N> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
+        let end = self.end();
         self.values
-            .get_mut(..usize::from(self.length))
+            .get_mut(usize::from(self.from)..end)
             .unwrap_or_default()
     }
 }
