@@ -238,3 +238,87 @@ fn the_height_alone_shows_who_was_upstairs() {
         }
     }
 }
+
+/// What is told of a climb, whatever its speed: floors where pressure was heard, the way up, and the stay at the door.
+fn assert_climb(name: &str, score: &Score, floors: Option<i16>, elevator: bool) {
+    assert_sound(name, score);
+    let summary = &score.summary;
+    assert_eq!(
+        (summary.floors_climbed, summary.elevator_used),
+        (floors, Some(elevator)),
+        "{name}: {:?}",
+        spans(score)
+    );
+    let door_sec = score.metrics.time_at_door_sec.unwrap_or(0.0);
+    assert!(
+        (door_sec - STAY_SEC).abs() <= STAY_OFF_SEC,
+        "{name}: {door_sec} s, {:?}",
+        spans(score)
+    );
+}
+
+#[test]
+fn elevators_of_any_speed_are_told() {
+    for floors in [1_i16, 2, 5, 12, 20] {
+        let metres = 3.0 * f64::from(floors);
+        for lift_mps in [0.4, 0.63, 1.0, 1.6, 2.5, 4.0] {
+            for without in [&[][..], &["motion"], &["steps"], &["pressure"]] {
+                let is_measured = !without.contains(&"pressure");
+                // A cabin so slow, or on its way for four seconds, is hardly felt.
+                if !is_measured && (floors == 1 || lift_mps < 0.5) {
+                    continue;
+                }
+                let name = format!("{floors} floors at {lift_mps} m/s without {without:?}");
+                let mut phone = Phone::new(Error::Wander, 7).without(without);
+                phone.lift_mps = lift_mps;
+                let score = flat(floor(phone, floors), metres, true).score();
+                assert_climb(&name, &score, is_measured.then_some(floors), true);
+            }
+        }
+    }
+}
+
+#[test]
+fn stairs_of_any_speed_are_told() {
+    for floors in [-1_i16, 1, 2, 6] {
+        let metres = 3.0 * f64::from(floors);
+        for stairs_mps in [0.15, 0.3, 0.45, 0.6] {
+            for without in [&[][..], &["motion"], &["steps"], &["pressure"]] {
+                let is_measured = !without.contains(&"pressure");
+                let name = format!("{floors} floors at {stairs_mps} m/s without {without:?}");
+                let mut phone = Phone::new(Error::Wander, 7).without(without);
+                phone.stairs_mps = stairs_mps;
+                let score = flat(floor(phone, floors), metres, false).score();
+                assert_climb(&name, &score, is_measured.then_some(floors), false);
+            }
+        }
+    }
+}
+
+#[test]
+fn however_fast_one_drives_and_walks_the_house_is_reached() {
+    for (drive_mps, walk_mps) in [
+        (4.0, 1.3),
+        (6.0, 1.3),
+        (15.0, 1.3),
+        (25.0, 1.3),
+        (9.0, 0.7),
+        (9.0, 1.0),
+        (9.0, 1.8),
+        (9.0, 2.6),
+    ] {
+        for without in [&[][..], &["motion"], &["steps"], &["pressure"]] {
+            let name = format!("{drive_mps} and {walk_mps} m/s without {without:?}");
+            let mut phone = Phone::new(Error::Wander, 7).without(without);
+            (phone.drive_mps, phone.walk_mps) = (drive_mps, walk_mps);
+            let score = house(phone).score();
+            let floors = (!without.contains(&"pressure")).then_some(0);
+            assert_climb(&name, &score, floors, false);
+            assert_eq!(
+                score.reason_codes,
+                [FullAttempt, DeliveredToRightDoorstep],
+                "{name}"
+            );
+        }
+    }
+}
