@@ -87,9 +87,8 @@ impl Detector for MovementDetector {
             speed_mps: None,
             vehicle: vehicle_hint(window),
         };
-        let ride = ride.filter(|_| window.pressure_hpa.is_none());
-        if let Some(ride) = ride {
-            self.lone_ride = Some((window.t_ms, ride));
+        if window.pressure_hpa.is_none() && ride.is_some() {
+            self.lone_ride = ride;
         }
         self.append(&frame);
         if let Some(climb) = gait.climb {
