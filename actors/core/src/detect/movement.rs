@@ -89,9 +89,8 @@ impl Detector for MovementDetector {
             is_loose: false,
             vehicle: vehicle_hint(window),
         };
-        let ride = ride.filter(|_| window.pressure_hpa.is_none());
-        if let Some(ride) = ride {
-            self.lone_ride = Some((window.t_ms, ride));
+        if window.pressure_hpa.is_none() && ride.is_some() {
+            self.lone_ride = ride;
         }
         self.append(&frame);
         if let Some(climb) = gait.climb {
@@ -168,19 +167,24 @@ impl MovementDetector {
         // A vehicle that the first speed shows was under way before it.
         let is_first = !self.has_leg && leg.speed_mps >= DRIVE_SPEED_MPS;
         self.has_leg = true;
+        // A phone's own speed is that of the moment: it holds since the fix before.
+        let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
+        let after_ms = leg.from_ms.saturating_sub(early_ms);
         let waiting = self.frames.get_mut(usize::from(self.done)..);
-        for kept in waiting.into_iter().flatten() {
+        for kept in waiting.unwrap_or_default().iter_mut().rev() {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
-            // A phone's own speed is that of the moment: it holds since the fix before.
-            let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
-            let is_within = (is_first || middle_ms > leg.from_ms.saturating_sub(early_ms))
-                && middle_ms <= leg.to_ms + WINDOW_MS;
+            let is_since = is_first || middle_ms > after_ms;
+            let is_within = is_since && middle_ms <= leg.to_ms + WINDOW_MS;
             // A speed holds for its own seconds, a displacement for the middle of its time.
             let holds = if leg.sees_walk {
                 is_within
             } else {
                 middle_ms + REST_HOLDS_MS >= leg.to_ms
             };
+            if !is_since && !holds {
+                // Nor does it say anything of those before.
+                break;
+            }
             if is_within {
                 kept.put_speed(leg.speed_mps, leg.is_loose);
                 if leg.sees_walk {
@@ -201,32 +205,32 @@ impl MovementDetector {
         let Some(mut kept) = self.frames.get(place).copied() else {
             return;
         };
-        let frame = kept.frame();
+        let (t_ms, speed_mps) = (kept.t_ms(), kept.speed_mps());
         // Behind a door platforms take stations for satellites: places jump while the claims stay small.
-        match frame.speed_mps.filter(|_| !frame.is_loose) {
-            Some(speed_mps) => self.lately = (frame.t_ms, speed_mps),
-            None if frame.t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => {
-                self.lately.1 = 0.0
-            }
+        match speed_mps.filter(|_| !kept.is_loose()) {
+            Some(speed_mps) => self.lately = (t_ms, speed_mps),
+            None if t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => self.lately.1 = 0.0,
             None => {}
         }
-        let begun_ms = self.begun_ms.unwrap_or(frame.t_ms);
-        let before_fix = !self.has_leg && frame.t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
+        let begun_ms = self.begun_ms.unwrap_or(t_ms);
+        let before_fix = !self.has_leg && t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
         let rate = self.rate_mps(place);
-        let evidence = evidence_of(&frame, rate, self.lately.1, before_fix);
-        let (rate_mps, error_mps) = rate.unwrap_or_default();
-        let height_m = frame
-            .height_m
-            .map(|height_m| self.smooth_m(place, height_m));
-        kept.put_slope(rate_mps, error_mps, height_m);
-        let maybe_ms = self.ride.begun_ms().filter(|_| frame.height_m.is_none());
+        let evidence = evidence_of(&kept, rate, self.lately.1, before_fix);
+        let is_unseen = speed_mps.is_none() && kept.vehicle() <= 0.0;
+        let mut maybe_ms = self.ride.begun_ms();
+        if let Some(height_m) = kept.height_m() {
+            maybe_ms = None;
+            let (rate_mps, error_mps) = rate.unwrap_or_default();
+            kept.put_slope(rate_mps, error_mps, self.smooth_m(place, height_m));
+        } else if let Some((rate_mps, error_mps)) = rate {
+            kept.put_slope(rate_mps, error_mps, 0.0);
+        }
         let Self {
             decoder,
             arbiter,
             lone_ride,
             ..
         } = self;
-        let is_unseen = frame.speed_mps.is_none() && frame.vehicle <= 0.0;
         decoder.observe(kept, is_unseen, &evidence, |frame, state| {
             arbiter.observe(context, frame, state, lone_ride, maybe_ms, log)
         });
@@ -294,15 +298,16 @@ fn cost(off: f32, spread: f32) -> f32 {
 
 /// What one second says for each state.
 fn evidence_of(
-    frame: &Frame,
+    frame: &KeptFrame,
     rate: Option<(f32, f32)>,
     lately_mps: f32,
     before_fix: bool,
 ) -> Evidence {
+    let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
     // Places that are not of satellites jump: where a gait is felt they show no vehicle.
-    let walks = frame.has_body && frame.gait >= REST_LOG_ODDS;
-    let drive = match frame.speed_mps {
-        Some(_) if frame.is_loose && walks => 0.0,
+    let walks = frame.has_body() && gait >= REST_LOG_ODDS;
+    let drive = match speed_mps {
+        Some(_) if frame.is_loose() && walks => 0.0,
         Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
             .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
         None => 0.0,
@@ -325,7 +330,7 @@ fn evidence_of(
                 cost(RIDE_MPS - rate_mps, climb),
             )
         }
-        None => match frame.climb {
+        None => match frame.climb() {
             Some(climb) if climb > 0.0 => ((climb, climb), 0.0, UNMEASURED_RIDE_COST),
             _ => ((0.0, 0.0), UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
         },
@@ -334,26 +339,26 @@ fn evidence_of(
     let over_ground =
         (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
     // Under the sky the phone's own speed tells a steep street from stairs outdoors.
-    let street = match frame.speed_mps {
-        Some(speed_mps) if frame.sees_sky && !frame.is_loose => {
+    let street = match speed_mps {
+        Some(speed_mps) if frame.sees_sky() && !frame.is_loose() => {
             (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
         }
         _ => 0.0,
     };
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
-    let driving = match frame.speed_mps {
+    let driving = match speed_mps {
         // That the place changes speaks for a vehicle as much as for a walk.
-        Some(_) if !frame.has_body => drive + frame.gait.max(0.0) + frame.vehicle,
-        Some(_) => drive + frame.vehicle,
+        Some(_) if !frame.has_body() => drive + gait.max(0.0) + vehicle,
+        Some(_) => drive + vehicle,
         // Who sits in a vehicle is at rest: until the first fix a session may have begun in one.
-        None if before_fix => DRIVE_UNSEEN_LOG_ODDS - frame.gait + frame.vehicle,
-        None => DRIVE_UNSEEN_LOG_ODDS - frame.gait.max(0.0) + frame.vehicle,
+        None if before_fix => DRIVE_UNSEEN_LOG_ODDS - gait + vehicle,
+        None => DRIVE_UNSEEN_LOG_ODDS - gait.max(0.0) + vehicle,
     };
     [
-        -frame.gait - level_stay + on_foot,
-        frame.gait - level_walk + on_foot,
-        frame.gait - climb + on_foot - over_ground.max(street),
-        -frame.gait - ride + on_foot - over_ground,
+        -gait - level_stay + on_foot,
+        gait - level_walk + on_foot,
+        gait - climb + on_foot - over_ground.max(street),
+        -gait - ride + on_foot - over_ground,
         driving,
     ]
 }
