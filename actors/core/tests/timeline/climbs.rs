@@ -61,6 +61,8 @@ fn fixes_that_jump_behind_a_door_do_not_hide_a_staircase() {
     };
     assert_eq!((floors, direction), (Some(2), Some(Direction::Up)));
     assert!(begun_sec.abs_diff(60) <= 3, "{events:?}");
+    assert_eq!(of_type(&events, EventType::Backtracking), [], "{events:?}");
+    assert_eq!(of_type(&events, EventType::Driving), [], "{events:?}");
 }
 
 #[test]
