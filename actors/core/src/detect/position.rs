@@ -32,6 +32,8 @@ pub(super) struct PositionTrack {
     last_ms: Option<u32>,
     /// Fixes running that nothing on wheels could have reached from the newest crumb.
     leaps: u8,
+    /// Whether the phone has told a speed of its own.
+    tells_speed: bool,
 }
 
 /// What a fix says of the time before it.
@@ -45,6 +47,8 @@ pub(super) struct Leg {
     pub speed_mps: f32,
     /// Whether it is the phone's own speed.
     pub is_own: bool,
+    /// Whether the phone tells speeds and told none here: the fix is not of satellites, and may be anywhere.
+    pub is_loose: bool,
     /// Whether it is the phone's own speed, of an accuracy at which walking is told from rest.
     pub sees_walk: bool,
     /// For walking where positive, for staying where negative; it holds for the middle of the last
@@ -110,7 +114,8 @@ impl PositionTrack {
     }
 
     /// By the phone's own speed.
-    fn own(&self, fix: &Fix, speed_mps: f32, before_ms: Option<u32>) -> Leg {
+    fn own(&mut self, fix: &Fix, speed_mps: f32, before_ms: Option<u32>) -> Leg {
+        self.tells_speed = true;
         let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
         let usual_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
         let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
@@ -128,6 +133,7 @@ impl PositionTrack {
             to_ms: fix.t_ms,
             speed_mps,
             is_own: true,
+            is_loose: false,
             sees_walk,
             gait,
         }
@@ -148,6 +154,7 @@ impl PositionTrack {
             to_ms: fix.t_ms,
             speed_mps: apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32,
             is_own: false,
+            is_loose: self.tells_speed,
             sees_walk: false,
             gait: self.rest(fix),
         })

@@ -78,7 +78,7 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
     let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
     let rise = measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
     let floors = match rise {
-        Some(rise) => storeys(scene).floors(rise.metres),
+        Some(rise) => super::storey_count::floors(scene, rise.metres),
         None => floors_by_events(scene, from_ms, to_ms),
     };
     explain(scene, (from_ms, to_ms), rise, floors, ledger);
@@ -256,7 +256,12 @@ fn explain(
     let (signal, text) = match (rise, floors) {
         (Some(rise), Some(floors)) => {
             let metres = super::ledger::rounded(f64::from(rise.metres));
-            ("height_by_pressure", format!("The air pressure shows {metres:.1} m from the entrance to the drop-off, which is {floors} floors by {how}."))
+            let counted = storeys(scene).floors(rise.metres);
+            let near = match counted {
+                Some(counted) if counted != floors => format!("; {counted} would be as likely, but the address is on floor {floors}"),
+                _ => String::new(),
+            };
+            ("height_by_pressure", format!("The air pressure shows {metres:.1} m from the entrance to the drop-off, which is {floors} floors by {how}{near}."))
         }
         (Some(_), None) => ("height_implausible", "The air pressure shows a height that no building has.".to_owned()),
         (None, Some(floors)) => ("floors_by_motion", format!("The height was not measured; the climbs themselves add up to {floors} floors.")),
