@@ -1,6 +1,6 @@
 //! `BACKTRACKING`: turning round and going one's own way back, before the drop-off.
 
-use std::collections::VecDeque;
+mod trail;
 
 use porchlight_schema::event::{EventType, Metadata};
 use porchlight_schema::limits::KIND_LAG_MS_MAX;
@@ -17,85 +17,10 @@ use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::timeline::EventLog;
 use crate::window::WINDOW_MS;
+use trail::{Crumb, Trail};
 
-/// Crumbs kept: 64 of 5 m are 320 m of path (research 2.3).
-const CRUMBS: usize = 64;
 /// Crumbs that must lie between the way there and the way back: the turn itself.
 const TURN_CRUMBS: usize = 2;
-
-/// A point of the path.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Crumb {
-    t_ms: u32,
-    place: Place,
-}
-
-/// The newest crumbs, the oldest first; places and times apart, so that places can be looked at four at a time.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-struct Trail {
-    places: VecDeque<Place>,
-    times_ms: VecDeque<u32>,
-}
-
-impl Trail {
-    fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    fn clear(&mut self) {
-        self.places.clear();
-        self.times_ms.clear();
-    }
-
-    fn get(&self, place: usize) -> Option<Crumb> {
-        Some(Crumb {
-            t_ms: *self.times_ms.get(place)?,
-            place: *self.places.get(place)?,
-        })
-    }
-
-    fn newest(&self) -> Option<Crumb> {
-        self.get(self.len().checked_sub(1)?)
-    }
-
-    /// Appends a crumb; the oldest goes where there are [`CRUMBS`] already.
-    fn push(&mut self, crumb: Crumb) {
-        if self.len() == CRUMBS {
-            self.places.pop_front();
-            self.times_ms.pop_front();
-        }
-        self.places.push_back(crumb.place);
-        self.times_ms.push_back(crumb.t_ms);
-    }
-
-    /// Calls `look` with the number of each crumb within `near_m` of `place`, in order, and of some that are not.
-    fn each_near(&self, place: Place, near_m: f32, mut look: impl FnMut(usize)) {
-        // Of most crumbs it is enough to know that they are far away: roots are drawn for those near by alone.
-        let far_m2 = near_m * near_m * 1.001;
-        let is_near = |here: &Place| {
-            let (east_m, north_m) = (here.east_m - place.east_m, here.north_m - place.north_m);
-            east_m * east_m + north_m * north_m <= far_m2
-        };
-        let mut number = 0;
-        let (oldest, newest) = self.places.as_slices();
-        for part in [oldest, newest] {
-            let (fours, rest) = part.as_chunks::<4>();
-            for four in fours {
-                let [a, b, c, d] = four.each_ref().map(is_near);
-                if a | b | c | d {
-                    (number..number + 4).for_each(&mut look);
-                }
-                number += 4;
-            }
-            for here in rest {
-                if is_near(here) {
-                    look(number);
-                }
-                number += 1;
-            }
-        }
-    }
-}
 
 /// A way back that is being gone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -154,9 +79,19 @@ impl Detector for BacktrackingDetector {
             || log.open_event(EventType::Elevator).is_some();
         if changes_floor {
             self.end(log);
-            self.trail.clear();
+            self.trail = Trail::default();
             // Whoever has changed floors is in the building: the next way in the open leads back.
             self.is_return = true;
+        }
+        // On the way to the vehicle no way back begins: until the next drive there is nothing to remember.
+        if self.is_return && !self.retrace.is_some_and(|retrace| retrace.is_open) {
+            if !self.trail.is_empty() {
+                *self = Self {
+                    is_return: true,
+                    ..Self::default()
+                };
+            }
+            return;
         }
         let gait = observation.gait;
         self.has_body |= gait.is_measured;
@@ -203,8 +138,7 @@ impl Detector for BacktrackingDetector {
 impl BacktrackingDetector {
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.trail.places.capacity() * size_of::<Place>()
-            + self.trail.times_ms.capacity() * size_of::<u32>()
+        self.trail.heap_bytes()
     }
 
     /// A parcel is put down in less time than makes a stay: at the address itself a pause is enough.
@@ -375,15 +309,23 @@ impl BacktrackingDetector {
             else {
                 return;
             };
+            let along = step_east * (next.place.east_m - here.place.east_m)
+                + step_north * (next.place.north_m - here.place.north_m);
+            // Most ways beside this one lead along it.
+            if along > 0.0 || crumb.t_ms.saturating_sub(here.t_ms) > RETRACE_WITHIN_MS {
+                return;
+            }
             let apart_m = here.place.distance_m(crumb.place);
-            if apart_m > near_m || crumb.t_ms.saturating_sub(here.t_ms) > RETRACE_WITHIN_MS {
+            if apart_m > near_m {
                 return;
             }
             let way_m = next.place.distance_m(here.place);
-            let along = step_east * (next.place.east_m - here.place.east_m)
-                + step_north * (next.place.north_m - here.place.north_m);
             let is_against = along <= RETRACE_COSINE_MAX * way_m * step_m;
-            if is_against && best.is_none_or(|(best_m, _)| apart_m < best_m) {
+            // Of equals the older.
+            let is_better = |&(best_m, best): &(f32, Crumb)| {
+                apart_m < best_m || (apart_m == best_m && here.t_ms < best.t_ms)
+            };
+            if is_against && best.as_ref().is_none_or(is_better) {
                 best = Some((apart_m, here));
             }
         });

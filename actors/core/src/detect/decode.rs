@@ -70,11 +70,39 @@ const fn lane_costs() -> [[f32; LANES]; STATES] {
     costs
 }
 
+/// For each state, when it is the best one: up to where the scores of the others lie so far below it, by row and column,
+/// that each state is best reached from it. For those the way through a third state is dearer too.
+const DOMINATED: [Evidence; STATES] = dominated();
+
+/// Far more than what rounding takes from a score.
+const ROUNDING: f32 = 0.01;
+
+const fn dominated() -> [Evidence; STATES] {
+    let mut limits = [[f32::INFINITY; STATES]; STATES];
+    let mut place = 0;
+    while place < STATES * STATES * STATES {
+        let (best, other) = (place / STATES / STATES, place / STATES % STATES);
+        let to = place % STATES;
+        let limit = CHANGE_COST[other][to] - CHANGE_COST[best][to] - ROUNDING;
+        if best != other && limit < limits[best][other] {
+            limits[best][other] = limit;
+        }
+        place += 1;
+    }
+    limits
+}
+
 /// For each state of a second, the state before: three bits each, those of the first state the lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct WayBack(u16);
 
 impl WayBack {
+    /// The same state before each.
+    #[inline]
+    fn all_from(state: u8) -> Self {
+        Self(u16::from(state & 7) * 0o1_1111)
+    }
+
     #[inline]
     fn of(came_from: [u32; LANES]) -> Self {
         let [still, walk, climb, ride, drive, ..] = came_from;
@@ -90,6 +118,9 @@ impl WayBack {
     /// A bit for each state before, of a bit for each state.
     #[inline]
     fn before_all(self, mut states: u8) -> u8 {
+        if self == Self::all_from(self.before(0)) {
+            return 1 << self.before(0);
+        }
         let mut before = 0_u8;
         while states != 0 {
             before |= 1 << self.before(states.trailing_zeros() as u8);
@@ -103,6 +134,8 @@ impl WayBack {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Decoder {
     scores: Evidence,
+    /// The state with the best score.
+    best: u8,
     /// Of each open second, for each state: the state before. The oldest first.
     back: Row<WayBack, DEPTH>,
     frames: Row<KeptFrame, DEPTH>,
@@ -127,23 +160,52 @@ impl Decoder {
         } else {
             0.0
         };
-        let (reached, came_from) = self.step(entry_cost);
-        let mut scores = self.scores;
-        for (score, (reached, evidence)) in scores.iter_mut().zip(reached.iter().zip(evidence)) {
+        let (reached, way_back) = self
+            .step_from_best(entry_cost)
+            .unwrap_or_else(|| self.step(entry_cost));
+        let (mut best, mut best_score) = (0, f32::NEG_INFINITY);
+        for (state, (score, (reached, evidence))) in
+            (0_u8..).zip(self.scores.iter_mut().zip(reached.iter().zip(evidence)))
+        {
             *score = reached + evidence;
+            let is_better = *score > best_score;
+            best = if is_better { state } else { best };
+            best_score = if is_better { *score } else { best_score };
         }
+        self.best = best;
         // Only differences matter; the best is kept at 0 so that a long session loses no precision.
-        let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        self.scores = scores.map(|score| score - best);
-        self.back.push(WayBack::of(came_from));
+        self.scores = self.scores.map(|score| score - best_score);
+        self.back.push(way_back);
         self.frames.push(frame);
         self.commit(self.agreed(), &mut commit);
+    }
+
+    /// What [`Decoder::step`] gives, where the best state lies so far before the others that each state is best reached
+    /// from it: in most seconds.
+    #[inline]
+    fn step_from_best(&self, entry_cost: f32) -> Option<(Evidence, WayBack)> {
+        let best = usize::from(self.best);
+        let (limits, costs) = (DOMINATED.get(best)?, CHANGE_COST.get(best)?);
+        let is_dominated = self
+            .scores
+            .iter()
+            .zip(limits)
+            .all(|(score, limit)| score < limit);
+        let mut reached = costs.map(|cost| 0.0 - cost);
+        let [_, _, _, _, drive] = self.scores;
+        let [_, _, _, _, by_change] = &mut reached;
+        if self.best != State::Drive as u8 {
+            *by_change -= entry_cost;
+        }
+        // To go on driving costs no entry.
+        let drives_on = self.best != State::Drive as u8 && drive >= *by_change - ROUNDING;
+        (is_dominated && !drives_on).then(|| (reached, WayBack::all_from(self.best)))
     }
 
     /// The best score with which each state is reached, and the state before. `entry_cost`: what it costs more to begin
     /// to drive.
     #[inline]
-    fn step(&self, entry_cost: f32) -> ([f32; LANES], [u32; LANES]) {
+    fn step(&self, entry_cost: f32) -> (Evidence, WayBack) {
         let mut entry_costs = [0.0; LANES];
         entry_costs[State::Drive as usize] = entry_cost;
         // State by state from which one comes, all states to which one goes at once.
@@ -160,13 +222,15 @@ impl Decoder {
                 reached[lane] = if is_better { by } else { reached[lane] };
             }
         }
-        (reached, came)
+        let [still, walk, climb, ride, drive, ..] = reached;
+        ([still, walk, climb, ride, drive], WayBack::of(came))
     }
 
     /// Settles all open seconds: nothing follows that could bear on them.
     pub(super) fn flush(&mut self, mut commit: impl FnMut(&KeptFrame, State)) {
         self.commit(self.frames.len(), &mut commit);
         self.scores = [0.0; STATES];
+        self.best = 0;
     }
 
     /// How many of the oldest open seconds have the same state in every course.
@@ -190,22 +254,12 @@ impl Decoder {
                 *state = self.before(place, *state);
             }
         }
-        let best = courses[usize::from(self.best())];
+        let best = courses.get(usize::from(self.best)).copied().unwrap_or(0);
         for (score, &oldest) in self.scores.iter_mut().zip(&courses) {
             if oldest != best {
                 *score -= GIVEN_UP;
             }
         }
-    }
-
-    fn best(&self) -> u8 {
-        let mut best = 0_u8;
-        for (number, &score) in self.scores.iter().enumerate() {
-            if score > self.scores[usize::from(best)] {
-                best = number as u8;
-            }
-        }
-        best
     }
 
     fn before(&self, place: usize, state: u8) -> u8 {
@@ -217,7 +271,7 @@ impl Decoder {
         if count == 0 {
             return;
         }
-        let mut state = self.best();
+        let mut state = self.best;
         let mut settled = [0_u8; DEPTH];
         for (settled, back) in settled.iter_mut().zip(self.back.iter()).rev() {
             *settled = state;

@@ -31,6 +31,8 @@ pub(super) struct Frame {
     pub rate_error_mps: f32,
     /// Speed over ground, m/s, where fixes are good enough to tell.
     pub speed_mps: Option<f32>,
+    /// That speed is from how far fixes lie apart which are not of satellites: it says little.
+    pub is_loose: bool,
     /// For a vehicle where positive, beside the speed: the phone's recogniser.
     pub vehicle: f32,
 }
@@ -61,6 +63,7 @@ const HAS_PUSH: u16 = 32;
 const HAS_CLIMB: u16 = 64;
 const HAS_FIX: u16 = 128;
 const SEES_SKY: u16 = 256;
+const IS_LOOSE: u16 = 512;
 
 /// The value that `as` cuts to the nearest whole number: `f32::round` is a call where the processor has no instruction
 /// for it, and five of them would be a fifth of a second's cost.
@@ -90,7 +93,8 @@ impl KeptFrame {
                 | flag(frame.climb.is_some(), HAS_CLIMB)
                 | flag(frame.sees_walk, SEES_WALK)
                 | flag(frame.height_m.is_some(), HAS_HEIGHT)
-                | flag(frame.speed_mps.is_some(), HAS_SPEED),
+                | flag(frame.speed_mps.is_some(), HAS_SPEED)
+                | flag(frame.is_loose, IS_LOOSE),
         }
     }
 
@@ -104,10 +108,10 @@ impl KeptFrame {
         self.height_m = height_m;
     }
 
-    /// Puts in a speed over ground, m/s.
-    pub(super) fn put_speed(&mut self, speed_mps: f32) {
+    /// Puts in a speed over ground, m/s; `is_loose`: of fixes that are not of satellites.
+    pub(super) fn put_speed(&mut self, speed_mps: f32, is_loose: bool) {
         self.speed = rounded(speed_mps * 100.0) as u16;
-        self.flags |= HAS_SPEED;
+        self.flags = (self.flags & !IS_LOOSE) | HAS_SPEED | if is_loose { IS_LOOSE } else { 0 };
     }
 
     /// Puts in that somebody who walks away from a vehicle would be seen to.
@@ -215,5 +219,11 @@ impl KeptFrame {
     #[inline]
     pub(super) fn sees_walk(&self) -> bool {
         self.has(SEES_WALK)
+    }
+
+    /// Whether its speed is from how far fixes lie apart which are not of satellites.
+    #[inline]
+    pub(super) fn is_loose(&self) -> bool {
+        self.has(IS_LOOSE)
     }
 }

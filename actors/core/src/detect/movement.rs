@@ -6,8 +6,9 @@ use super::constants::{
     CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
     CLIMB_SPREAD_MPS, COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE,
     DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX,
-    RATE_ERROR_SHARE, REST_HOLDS_MS, RIDE_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPEED_HOLDS_MS,
-    UNMEASURED_RIDE_COST,
+    RATE_ERROR_SHARE, REST_HOLDS_MS, REST_LOG_ODDS, RIDE_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS,
+    SPEED_HOLDS_MS, STREET_SPEED_COST, STREET_SPEED_MPS, UNMEASURED_RIDE_COST,
+    WALK_LEVEL_SPREAD_MPS,
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::{Frame, KeptFrame};
@@ -85,11 +86,11 @@ impl Detector for MovementDetector {
             rate_mps: 0.0,
             rate_error_mps: 0.0,
             speed_mps: None,
+            is_loose: false,
             vehicle: vehicle_hint(window),
         };
-        let ride = ride.filter(|_| window.pressure_hpa.is_none());
-        if let Some(ride) = ride {
-            self.lone_ride = Some((window.t_ms, ride));
+        if window.pressure_hpa.is_none() && ride.is_some() {
+            self.lone_ride = ride;
         }
         self.append(&frame);
         if let Some(climb) = gait.climb {
@@ -185,7 +186,7 @@ impl MovementDetector {
                 break;
             }
             if is_within {
-                kept.put_speed(leg.speed_mps);
+                kept.put_speed(leg.speed_mps, leg.is_loose);
                 if leg.sees_walk {
                     kept.put_sees_walk();
                 }
@@ -205,7 +206,8 @@ impl MovementDetector {
             return;
         };
         let (t_ms, speed_mps) = (kept.t_ms(), kept.speed_mps());
-        match speed_mps {
+        // Behind a door platforms take stations for satellites: places jump while the claims stay small.
+        match speed_mps.filter(|_| !kept.is_loose()) {
             Some(speed_mps) => self.lately = (t_ms, speed_mps),
             None if t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => self.lately.1 = 0.0,
             None => {}
@@ -302,32 +304,47 @@ fn evidence_of(
     before_fix: bool,
 ) -> Evidence {
     let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
+    // Places that are not of satellites jump: where a gait is felt they show no vehicle.
+    let walks = frame.has_body() && gait >= REST_LOG_ODDS;
     let drive = match speed_mps {
+        Some(_) if frame.is_loose() && walks => 0.0,
         Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
             .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
         None => 0.0,
     };
-    let (level, climb, ride) = match rate {
+    // Level ground for who stays, and for who walks.
+    let ((level_stay, level_walk), climb, ride) = match rate {
         Some((rate_mps, error_mps)) => {
             // In wind or in a pocket the height is rough, and its slope says little.
             let rough =
                 |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
             let (level, climb) = (rough(LEVEL_SPREAD_MPS), rough(CLIMB_SPREAD_MPS));
+            let walk = rough(WALK_LEVEL_SPREAD_MPS);
             let rate_mps = rate_mps.abs();
             (
-                cost(rate_mps - LEVEL_MPS, level),
+                (
+                    cost(rate_mps - LEVEL_MPS, level),
+                    cost(rate_mps - LEVEL_MPS, walk),
+                ),
                 cost(CLIMB_SLOW_MPS - rate_mps, climb) + cost(rate_mps - CLIMB_FAST_MPS, climb),
                 cost(RIDE_MPS - rate_mps, climb),
             )
         }
         None => match frame.climb() {
-            Some(climb) if climb > 0.0 => (climb, 0.0, UNMEASURED_RIDE_COST),
-            _ => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
+            Some(climb) if climb > 0.0 => ((climb, climb), 0.0, UNMEASURED_RIDE_COST),
+            _ => ((0.0, 0.0), UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
         },
     };
     let on_foot = -drive.max(0.0);
     let over_ground =
         (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
+    // Under the sky the phone's own speed tells a steep street from stairs outdoors.
+    let street = match speed_mps {
+        Some(speed_mps) if frame.sees_sky() && !frame.is_loose() => {
+            (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
+        }
+        _ => 0.0,
+    };
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
     let driving = match speed_mps {
         // That the place changes speaks for a vehicle as much as for a walk.
@@ -338,9 +355,9 @@ fn evidence_of(
         None => DRIVE_UNSEEN_LOG_ODDS - gait.max(0.0) + vehicle,
     };
     [
-        -gait - level + on_foot,
-        gait - level + on_foot,
-        gait - climb + on_foot - over_ground,
+        -gait - level_stay + on_foot,
+        gait - level_walk + on_foot,
+        gait - climb + on_foot - over_ground.max(street),
         -gait - ride + on_foot - over_ground,
         driving,
     ]

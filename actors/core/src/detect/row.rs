@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(super) struct Row<T, const N: usize> {
     values: [T; N],
     from: u8,
-    length: u8,
+    end: u8,
 }
 
 impl<T: Copy + Default, const N: usize> Default for Row<T, N> {
@@ -21,7 +21,7 @@ impl<T: Copy + Default, const N: usize> Default for Row<T, N> {
         Self {
             values: [T::default(); N],
             from: 0,
-            length: 0,
+            end: 0,
         }
     }
 }
@@ -30,43 +30,32 @@ impl<T: Copy + Default, const N: usize> Row<T, N> {
     /// Appends a value; false, and nothing done, where there is no room.
     #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
-        if self.end() == N && !self.move_up() {
+        if usize::from(self.end) == N && !self.move_up() {
             return false;
         }
-        let end = self.end();
-        let Some(place) = self.values.get_mut(end) else {
+        let Some(place) = self.values.get_mut(usize::from(self.end)) else {
             return false;
         };
         *place = value;
-        self.length += 1;
+        self.end += 1;
         true
     }
 
     /// Makes room behind, if there is some before.
     #[inline(never)]
     fn move_up(&mut self) -> bool {
-        let (from, end) = (usize::from(self.from), self.end());
-        self.values.copy_within(from..end, 0);
+        let from = self.from;
+        self.values
+            .copy_within(usize::from(from)..usize::from(self.end), 0);
         self.from = 0;
+        self.end -= from;
         from > 0
     }
 
     /// Takes away the first `count` values, or all there are.
     #[inline]
     pub(super) fn drop_first(&mut self, count: usize) {
-        let count = count.min(usize::from(self.length)) as u8;
-        self.from += count;
-        self.length -= count;
-        if self.length == 0 {
-            self.from = 0;
-        }
-    }
-}
-
-impl<T, const N: usize> Row<T, N> {
-    #[inline]
-    fn end(&self) -> usize {
-        usize::from(self.from) + usize::from(self.length)
+        self.from += count.min(usize::from(self.end - self.from)) as u8;
     }
 }
 
@@ -82,7 +71,7 @@ impl<T, const N: usize> Deref for Row<T, N> {
     #[inline]
     fn deref(&self) -> &[T] {
         self.values
-            .get(usize::from(self.from)..self.end())
+            .get(usize::from(self.from)..usize::from(self.end))
             .unwrap_or_default()
     }
 }
@@ -90,9 +79,8 @@ impl<T, const N: usize> Deref for Row<T, N> {
 impl<T, const N: usize> DerefMut for Row<T, N> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        let end = self.end();
         self.values
-            .get_mut(usize::from(self.from)..end)
+            .get_mut(usize::from(self.from)..usize::from(self.end))
             .unwrap_or_default()
     }
 }
