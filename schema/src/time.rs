@@ -41,14 +41,91 @@ impl fmt::Display for TimestampMs {
 impl FromStr for TimestampMs {
     type Err = TimestampError;
 
+    /// Reads the `date-time` of RFC 3339, section 5.6, and nothing else: any number of decimals, of which three count;
+    /// `Z` or an offset with its colon; a leap second is the second before it. All of the years 0000 to 9999 can be
+    /// read, for `9999-12-31T23:59:59Z` is how many say "for ever".
     fn from_str(text: &str) -> Result<Self, TimestampError> {
-        // jiff reads more than RFC 3339 (a bracketed zone, a space, a comma): the length and the ends say which it is.
-        let plain = text.len() >= 20 && text.len() <= 40 && !text.contains(['[', ',']);
-        if !plain || !matches!(text.as_bytes().get(10), Some(b'T' | b't')) {
-            return Err(TimestampError);
+        read(text.as_bytes()).ok_or(TimestampError)
+    }
+}
+
+/// The `date-time` that `text` is; none where it is something else.
+fn read(text: &[u8]) -> Option<TimestampMs> {
+    let (date_time, rest) = text.split_at_checked(b"2026-11-20T10:55:00".len())?;
+    let [
+        y0,
+        y1,
+        y2,
+        y3,
+        b'-',
+        o0,
+        o1,
+        b'-',
+        d0,
+        d1,
+        b'T' | b't',
+        time @ ..,
+    ] = date_time
+    else {
+        return None;
+    };
+    let [h0, h1, b':', m0, m1, b':', s0, s1] = time else {
+        return None;
+    };
+    let year = number(&[*y0, *y1, *y2, *y3])?;
+    let (month, day) = (number(&[*o0, *o1])?, number(&[*d0, *d1])?);
+    let (hour, minute) = (number(&[*h0, *h1])?, number(&[*m0, *m1])?);
+    let second = number(&[*s0, *s1])?;
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let (millisecond, offset) = decimals(rest)?;
+    let date = jiff::civil::Date::new(
+        i16::try_from(year).ok()?,
+        i8::try_from(month).ok()?,
+        i8::try_from(day).ok()?,
+    );
+    let days = date.ok()?.duration_since(jiff::civil::date(1970, 1, 1));
+    let seconds = days.as_secs() + hour * 3_600 + minute * 60 + second.min(59);
+    Some(TimestampMs(
+        (seconds - offset_sec(offset)?) * 1_000 + millisecond,
+    ))
+}
+
+/// The number that some digits write, and nothing but digits.
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |sum: i64, digit| {
+        digit
+            .is_ascii_digit()
+            .then(|| sum * 10 + i64::from(digit - b'0'))
+    })
+}
+
+/// The milliseconds of the decimals, if there are any, and what comes after them.
+fn decimals(rest: &[u8]) -> Option<(i64, &[u8])> {
+    let [b'.', rest @ ..] = rest else {
+        return Some((0, rest));
+    };
+    let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = rest.split_at_checked(length)?;
+    let hundred = i64::from(digits.first()? - b'0') * 100;
+    let ten = digits
+        .get(1)
+        .map_or(0, |digit| i64::from(digit - b'0') * 10);
+    let one = digits.get(2).map_or(0, |digit| i64::from(digit - b'0'));
+    Some((hundred + ten + one, rest))
+}
+
+/// The seconds by which `Z` or `+01:00` is ahead of UTC.
+fn offset_sec(offset: &[u8]) -> Option<i64> {
+    match offset {
+        b"Z" | b"z" => Some(0),
+        [sign @ (b'+' | b'-'), h0, h1, b':', m0, m1] => {
+            let (hours, minutes) = (number(&[*h0, *h1])?, number(&[*m0, *m1])?);
+            let sec = (hours <= 23 && minutes <= 59).then_some(hours * 3_600 + minutes * 60)?;
+            Some(if *sign == b'-' { -sec } else { sec })
         }
-        let timestamp: jiff::Timestamp = text.parse().map_err(|_| TimestampError)?;
-        Ok(Self(timestamp.as_millisecond()))
+        _ => None,
     }
 }
 
@@ -96,6 +173,31 @@ mod tests {
     }
 
     #[test]
+    fn all_that_rfc_3339_allows_is_read() {
+        for (text, same) in [
+            ("2026-11-20t10:55:00z", "2026-11-20T10:55:00Z"),
+            ("2026-11-20T10:55:00-00:00", "2026-11-20T10:55:00Z"),
+            ("2026-11-20T16:40:00+05:45", "2026-11-20T10:55:00Z"),
+            ("2026-11-19T23:55:00-11:00", "2026-11-20T10:55:00Z"),
+            ("2026-12-31T23:59:60Z", "2026-12-31T23:59:59Z"),
+            (
+                "2026-11-20T10:55:00.1239999999999999999999999999999999999999Z",
+                "2026-11-20T10:55:00.123Z",
+            ),
+            ("1969-12-31T23:59:59.999Z", "1969-12-31T23:59:59.999Z"),
+        ] {
+            let (text, same): (TimestampMs, TimestampMs) =
+                (text.parse().unwrap(), same.parse().unwrap());
+            assert_eq!(text, same);
+        }
+        // The first and the last second that the form can write are times too, and in order.
+        let [first, last]: [TimestampMs; 2] =
+            ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z"].map(|text| text.parse().unwrap());
+        assert_eq!(first.0, -62_167_219_200_000);
+        assert_eq!(last.0, 253_402_300_799_000);
+    }
+
+    #[test]
     fn what_is_not_rfc_3339_is_refused() {
         for text in [
             "",
@@ -104,6 +206,20 @@ mod tests {
             "2026-11-20 10:55:00Z",
             "yesterday",
             "1763636100",
+            "2026-11-20T10:55:00+0100",
+            "2026-11-20T10:55:00+01",
+            "2026-11-20T10:55:00+24:00",
+            "2026-11-20T10:55:00+01:00:30",
+            "2026-11-20T10:55:00Z[Europe/Berlin]",
+            "2026-11-20T10:55:00,5Z",
+            "2026-11-20T10:55:00.Z",
+            "2026-11-20T10:55Z",
+            "2026-11-20T24:00:00Z",
+            "2026-02-29T10:55:00Z",
+            "2026-11-20T10:55:61Z",
+            "+002026-11-20T10:55:00Z",
+            "2026-11-20T10:55:00Z ",
+            "\u{662}026-11-20T10:55:00Z",
         ] {
             assert_eq!(text.parse::<TimestampMs>(), Err(TimestampError), "{text}");
         }

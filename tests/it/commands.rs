@@ -393,6 +393,31 @@ fn recordings_are_replayed_one_insight_a_line() {
     );
 }
 
+/// The seed that a run of `simulate` names on standard error.
+fn simulated_seed(arguments: &[&str]) -> u64 {
+    let output = porchlight()
+        .args(["simulate", "--deliveries", "0"])
+        .args(arguments)
+        .env("PORCHLIGHT_KEY", "none is asked for")
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr.clone()).unwrap();
+    successful(output);
+    error
+        .trim()
+        .strip_prefix("--seed ")
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+/// Otherwise the second run's deliveries would be copies of the first one's, and look like fraud.
+#[test]
+fn simulated_deliveries_are_new_each_time_unless_a_seed_is_given() {
+    assert_ne!(simulated_seed(&[]), simulated_seed(&[]));
+    assert_eq!(simulated_seed(&["--seed", "7"]), 7);
+}
+
 /// Recordings of real phones, where this machine has them: `PORCHLIGHT_RECORDINGS` names the folder.
 #[test]
 fn a_real_recording_is_replayed() {

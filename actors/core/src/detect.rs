@@ -71,7 +71,7 @@ impl Detection {
     /// Bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.backtracking.heap_bytes()
+        self.backtracking.heap_bytes() + self.gate.heap_bytes()
     }
 
     /// Looks at the next second.

@@ -58,12 +58,27 @@ pub struct IntakeCounts {
     pub lagging: u32,
 }
 
+/// Up to where a kind has spoken, milliseconds since the session's start, and one more; 0 where it has not.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Passed(u32);
+
+impl Passed {
+    fn ms(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+
+    /// It has spoken up to there.
+    fn raise(&mut self, passed_ms: u32) {
+        self.0 = self.0.max(passed_ms.saturating_add(1));
+    }
+}
+
 /// Reduces samples to windows.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Intake {
     counts: IntakeCounts,
     /// By kind: up to where it has spoken, milliseconds since the session's start.
-    passed_ms: [Option<u32>; Kind::ALL.len()],
+    passed_ms: [Passed; Kind::ALL.len()],
     newest_ms: Option<u32>,
     /// From where on it is enough that every kind heard has passed.
     swift_from_ms: u32,
@@ -160,7 +175,7 @@ impl Intake {
     }
 
     fn admits(&mut self, kind: Kind, t_ms: u32) -> bool {
-        let passed_ms = self.passed_ms[kind as usize];
+        let passed_ms = self.passed_ms[kind as usize].ms();
         // An `imu` array has passed its end, and the next may begin a little before it by the jitter of the clock.
         let back = match kind {
             Kind::Location => passed_ms.is_some_and(|passed_ms| t_ms <= passed_ms),
@@ -186,13 +201,11 @@ impl Intake {
 
     fn passed_by_all_ms(&self) -> u32 {
         let heard = self.passed_ms.iter().take(MEASURING_KINDS);
-        let least_ms = heard.fold(None, |least_ms: Option<u32>, &passed_ms| {
-            match (least_ms, passed_ms) {
-                (Some(least_ms), Some(passed_ms)) => Some(least_ms.min(passed_ms)),
-                (least_ms, passed_ms) => least_ms.or(passed_ms),
-            }
+        // What has not spoken wraps round to more than any time.
+        let least_ms = heard.fold(u32::MAX, |least_ms, passed| {
+            least_ms.min(passed.0.wrapping_sub(1))
         });
-        least_ms.unwrap_or(0)
+        if least_ms == u32::MAX { 0 } else { least_ms }
     }
 
     fn take(&mut self, context: &SessionContext, sample: Sample<'_>) {
@@ -222,8 +235,7 @@ impl Intake {
             Sample::Mark(mark) => self.take_mark(mark.t_ms, MarkName::from_name(mark.name)),
             Sample::System(_) => {}
         }
-        let before_ms = self.passed_ms[kind as usize].unwrap_or(0);
-        self.passed_ms[kind as usize] = Some(passed_ms.max(before_ms));
+        self.passed_ms[kind as usize].raise(passed_ms);
     }
 
     fn take_location(&mut self, context: &SessionContext, location: &Location) {
@@ -345,7 +357,7 @@ impl Intake {
             .filter(|&end_ms| end_ms <= until_ms)
         {
             let start_ms = self.next_ms;
-            let Some(mut slot) = self.slots.pop_front() else {
+            let Some(slot) = self.slots.front_mut() else {
                 // Nothing waits: the rest up to there is silence.
                 self.next_ms = until_ms / WINDOW_MS * WINDOW_MS;
                 break;
@@ -354,13 +366,13 @@ impl Intake {
             if let Some(motion) = self.accel.as_mut().and_then(|accel| accel.close(start_ms)) {
                 slot.take_imu(motion);
             }
+            let window = slot.is_alive().then(|| slot.window(start_ms));
+            self.slots.pop_front();
             self.take_effect(end_ms);
-            if slot.is_alive() {
-                let window = Window {
-                    arrived_ms: self.arrived_ms,
-                    handed_over_ms: self.handed_over_ms,
-                    ..slot.into_window(start_ms, self.activity)
-                };
+            if let Some(mut window) = window {
+                window.activity = self.activity;
+                window.arrived_ms = self.arrived_ms;
+                window.handed_over_ms = self.handed_over_ms;
                 self.hand_on_one(window, sink);
             }
         }

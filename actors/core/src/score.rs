@@ -16,6 +16,7 @@ mod outcome;
 mod place;
 pub(crate) mod position;
 pub(crate) mod scene;
+mod storey_count;
 mod visibility;
 pub mod weights;
 

@@ -47,6 +47,8 @@ pub struct EventLog {
     next_number: u32,
     /// Of each type the place of its open event, plus one; 0 where none is open.
     open: [u16; EventType::ALL.len()],
+    /// Of each type the place of its newest event, plus one; 0 where there was none.
+    newest: [u16; EventType::ALL.len()],
     dropped: u32,
 }
 
@@ -61,10 +63,9 @@ impl EventLog {
     /// The newest event of this type, be it open or closed, if it is among the last few.
     #[must_use]
     pub fn newest_event(&self, event_type: EventType) -> Option<&Event> {
-        let lately = self.events.iter().rev().take(NEWEST_EVENTS);
-        lately
-            .into_iter()
-            .find(|event| event.event_type == event_type)
+        let place = usize::from(self.newest[event_type as usize]).checked_sub(1)?;
+        let is_lately = place + NEWEST_EVENTS >= self.events.len();
+        self.events.get(place).filter(|_| is_lately)
     }
 
     /// Emits an event that goes on. At most one of a type is open: a second one is not taken.
@@ -137,6 +138,7 @@ impl EventLog {
         self.events.push(event);
         self.numbers.push((self.next_number, None));
         self.next_number += 1;
+        self.newest[event.event_type as usize] = u16::try_from(self.events.len()).unwrap_or(0);
         Some(self.events.len() - 1)
     }
 }

@@ -9,6 +9,9 @@ mod annotations;
 #[path = "timeline/gps.rs"]
 mod gps;
 
+#[path = "timeline/climbs.rs"]
+mod climbs;
+
 #[path = "timeline/fooled.rs"]
 mod fooled;
 

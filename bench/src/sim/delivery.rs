@@ -178,7 +178,10 @@ fn truth_of(scenario: Scenario, kit: &Kit, plan: &Plan, samples: &[Sample], end_
         right_doorstep: plan.right_doorstep,
         floors_climbed: reached.map(|tick| tick.floor),
         elevator_used: script.ticks.iter().any(|tick| tick.mode == Mode::Ride),
-        attempt_cycles: plan.attempt_cycles,
+        // A visit that nothing was heard of cannot be counted, and the field has no null.
+        attempt_cycles: plan
+            .attempt_cycles
+            .filter(|_| !matches!(scenario.kind, Kind::ThinData | Kind::InterruptedAtDoor)),
         outcome: scenario.outcome(plan.outcome, reached.is_some_and(|tick| tick.floor != 0)),
         added,
         fraudulent: plan.fraudulent,

@@ -207,6 +207,7 @@ impl Campaign {
         if fault == Fault::Rolling && self.in_time {
             if count(&tally.unanswered) > 0 {
                 let reasons = tally.reasons.lock().unwrap();
+                println!("requests were lost: {reasons:#?}");
                 self.late.push(format!("requests were lost: {reasons:#?}"));
             }
             if moves > MOVES_MAX {

@@ -1,6 +1,6 @@
 //! `BACKTRACKING`: turning round and going one's own way back, before the drop-off.
 
-use std::collections::VecDeque;
+mod trail;
 
 use porchlight_schema::event::{EventType, Metadata};
 use porchlight_schema::limits::KIND_LAG_MS_MAX;
@@ -16,18 +16,11 @@ use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::timeline::EventLog;
+use crate::window::WINDOW_MS;
+use trail::{Crumb, Trail};
 
-/// Crumbs kept: 64 of 5 m are 320 m of path (research 2.3).
-const CRUMBS: usize = 64;
 /// Crumbs that must lie between the way there and the way back: the turn itself.
 const TURN_CRUMBS: usize = 2;
-
-/// A point of the path.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Crumb {
-    t_ms: u32,
-    place: Place,
-}
 
 /// A way back that is being gone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -47,7 +40,7 @@ struct Retrace {
 pub(super) struct BacktrackingDetector {
     place: Option<Place>,
     accuracy_m: f32,
-    crumbs: VecDeque<Crumb>,
+    trail: Trail,
     retrace: Option<Retrace>,
     /// The body is measured: stays are seen by it.
     has_body: bool,
@@ -59,6 +52,8 @@ pub(super) struct BacktrackingDetector {
     is_return: bool,
     /// The newest second in which the body was at rest.
     rest_ms: u32,
+    /// The newest pause where the address itself may be, from and to.
+    door_ms: Option<(u32, u32)>,
 }
 
 impl Detector for BacktrackingDetector {
@@ -84,9 +79,19 @@ impl Detector for BacktrackingDetector {
             || log.open_event(EventType::Elevator).is_some();
         if changes_floor {
             self.end(log);
-            self.crumbs.clear();
+            self.trail = Trail::default();
             // Whoever has changed floors is in the building: the next way in the open leads back.
             self.is_return = true;
+        }
+        // On the way to the vehicle no way back begins: until the next drive there is nothing to remember.
+        if self.is_return && !self.retrace.is_some_and(|retrace| retrace.is_open) {
+            if !self.trail.is_empty() {
+                *self = Self {
+                    is_return: true,
+                    ..Self::default()
+                };
+            }
+            return;
         }
         let gait = observation.gait;
         self.has_body |= gait.is_measured;
@@ -96,6 +101,7 @@ impl Detector for BacktrackingDetector {
         } else if gait.log_odds > REST_LOG_ODDS {
             self.rest_sec = 0;
         }
+        self.see_pause(context);
         self.see_stay(context, observation, log);
         for fix in observation.window.fixes() {
             // Who stays goes no way, however the fixes wander.
@@ -132,7 +138,20 @@ impl Detector for BacktrackingDetector {
 impl BacktrackingDetector {
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.crumbs.capacity() * size_of::<Crumb>()
+        self.trail.heap_bytes()
+    }
+
+    /// A parcel is put down in less time than makes a stay: at the address itself a pause is enough.
+    fn see_pause(&mut self, context: &SessionContext) {
+        // The smoothed place is as much as a crumb behind.
+        let near_m = CRUMB_M + context.accuracy_m.max(self.accuracy_m);
+        let is_here = self
+            .place
+            .is_some_and(|place| place.distance_m(Place::default()) <= near_m);
+        if self.rest_sec >= REST_SEC_MIN && is_here {
+            let length_ms = u32::from(self.rest_sec) * WINDOW_MS;
+            self.door_ms = Some((self.rest_ms.saturating_sub(length_ms), self.rest_ms));
+        }
     }
 
     fn see_stay(
@@ -165,7 +184,7 @@ impl BacktrackingDetector {
         if is_long
             && is_new
             && self
-                .crumbs
+                .trail
                 .get(TURN_CRUMBS)
                 .is_some_and(|crumb| crumb.t_ms < stay.t_start_ms)
             && self
@@ -183,16 +202,21 @@ impl BacktrackingDetector {
 
     /// Whether somebody who turned at `turn_ms` had stayed there: at a door, and not on the wrong way.
     fn is_visit(&self, turn_ms: u32) -> bool {
-        self.stay_ms.is_some_and(|(from_ms, to_ms)| {
-            to_ms.saturating_sub(from_ms) >= VISIT_MS_MIN
-                && (from_ms.saturating_sub(VISIT_NEAR_MS)..=to_ms.saturating_add(VISIT_NEAR_MS))
-                    .contains(&turn_ms)
-        })
+        let is_at_turn = |(from_ms, to_ms): (u32, u32), near_ms: u32| {
+            (from_ms.saturating_sub(near_ms)..=to_ms.saturating_add(near_ms)).contains(&turn_ms)
+        };
+        let is_long =
+            |&(from_ms, to_ms): &(u32, u32)| to_ms.saturating_sub(from_ms) >= VISIT_MS_MIN;
+        let is_stay = |stay| is_at_turn(stay, VISIT_NEAR_MS);
+        self.stay_ms.filter(is_long).is_some_and(is_stay)
+            || self
+                .door_ms
+                .is_some_and(|pause| is_at_turn(pause, VISIT_STRIDE_MS))
     }
 
     fn step(&mut self, context: &SessionContext, crumb: Crumb, log: &mut EventLog) {
-        let Some(last) = self.crumbs.back().copied() else {
-            self.crumbs.push_back(crumb);
+        let Some(last) = self.trail.newest() else {
+            self.trail.push(crumb);
             return;
         };
         let stride_m = crumb.place.distance_m(last.place);
@@ -205,10 +229,7 @@ impl BacktrackingDetector {
             self.stay_ms = Some((last.t_ms, crumb.t_ms));
         }
         let there = self.there(&last, &crumb);
-        if self.crumbs.len() == CRUMBS {
-            self.crumbs.pop_front();
-        }
-        self.crumbs.push_back(crumb);
+        self.trail.push(crumb);
         match (&mut self.retrace, there) {
             (None, None) => {}
             (None, Some(there)) => {
@@ -278,38 +299,36 @@ impl BacktrackingDetector {
             crumb.place.north_m - last.place.north_m,
         );
         let step_m = crumb.place.distance_m(last.place);
-        // Of most crumbs it is enough to know that they are far away: roots are drawn for those near by alone.
-        let far_m2 = near_m * near_m * 1.001;
-        let older = self.crumbs.len().saturating_sub(TURN_CRUMBS);
+        let older = self.trail.len().saturating_sub(TURN_CRUMBS);
         let mut best: Option<(f32, Crumb)> = None;
-        let mut look = |place: usize, here: &Crumb| {
-            let east_m = here.place.east_m - crumb.place.east_m;
-            let north_m = here.place.north_m - crumb.place.north_m;
-            if east_m * east_m + north_m * north_m > far_m2 {
+        self.trail.each_near(crumb.place, near_m, |number| {
+            if number >= older {
                 return;
             }
-            let Some(next) = self.crumbs.get(place + 1).filter(|_| place < older) else {
+            let (Some(here), Some(next)) = (self.trail.get(number), self.trail.get(number + 1))
+            else {
                 return;
             };
+            let along = step_east * (next.place.east_m - here.place.east_m)
+                + step_north * (next.place.north_m - here.place.north_m);
+            // Most ways beside this one lead along it.
+            if along > 0.0 || crumb.t_ms.saturating_sub(here.t_ms) > RETRACE_WITHIN_MS {
+                return;
+            }
             let apart_m = here.place.distance_m(crumb.place);
-            if apart_m > near_m || crumb.t_ms.saturating_sub(here.t_ms) > RETRACE_WITHIN_MS {
+            if apart_m > near_m {
                 return;
             }
             let way_m = next.place.distance_m(here.place);
-            let along = step_east * (next.place.east_m - here.place.east_m)
-                + step_north * (next.place.north_m - here.place.north_m);
             let is_against = along <= RETRACE_COSINE_MAX * way_m * step_m;
-            if is_against && best.is_none_or(|(best_m, _)| apart_m < best_m) {
-                best = Some((apart_m, *here));
+            // Of equals the older.
+            let is_better = |&(best_m, best): &(f32, Crumb)| {
+                apart_m < best_m || (apart_m == best_m && here.t_ms < best.t_ms)
+            };
+            if is_against && best.as_ref().is_none_or(is_better) {
+                best = Some((apart_m, here));
             }
-        };
-        let (oldest, newest) = self.crumbs.as_slices();
-        for (place, here) in oldest.iter().enumerate() {
-            look(place, here);
-        }
-        for (place, here) in (oldest.len()..).zip(newest) {
-            look(place, here);
-        }
+        });
         best.map(|(_, crumb)| crumb)
     }
 

@@ -151,6 +151,9 @@ pub(super) const DELAY_MAX: usize = 13;
 pub(super) const LEVEL_MPS: f32 = 0.07;
 /// How quickly a faster one speaks against level ground, m/s.
 pub(super) const LEVEL_SPREAD_MPS: f32 = 0.08;
+/// The same for who walks, m/s: a steady 0.2 m/s would be a street of 15 %, and half a staircase in the hand of somebody
+/// who goes slowly (measured in a museum: 0.16 to 0.24 m/s on flights of 1.4 m).
+pub(super) const WALK_LEVEL_SPREAD_MPS: f32 = 0.06;
 /// Vertical speed on stairs, m/s, slowest (research 2.0: 0.2 to 0.35; with a turn on each landing less) …
 pub(super) const CLIMB_SLOW_MPS: f32 = 0.15;
 /// … and fastest.
@@ -269,6 +272,10 @@ pub(super) const DRIVE_UNSEEN_ENTRY_COST: f32 = 60.0;
 pub(super) const CLIMB_GROUND_SPEED_MPS: f32 = 1.1;
 /// What each m/s more speaks against them, up to [`RATE_COST_MAX`].
 pub(super) const CLIMB_GROUND_SPEED_COST: f32 = 2.0;
+/// The same under the sky, where the phone's own speed is good: nobody takes stairs so quickly over ground, m/s …
+pub(super) const STREET_SPEED_MPS: f32 = 0.8;
+/// … and so much each m/s more speaks against them: a street of 15 % is none.
+pub(super) const STREET_SPEED_COST: f32 = 5.0;
 /// Share of the slope's squared standard error that is added to those spreads: swings of the air last some seconds, so
 /// that neighbouring seconds are not independent.
 pub(super) const RATE_ERROR_SHARE: f32 = 4.0;

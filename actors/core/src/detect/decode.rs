@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST};
-use super::frame::{Frame, KeptFrame};
+use super::frame::KeptFrame;
 use super::row::Row;
 
 /// What a body can be doing. The order is that of the tables in [`super::constants`].
@@ -54,12 +54,90 @@ const DEPTH: usize = 16;
 /// Log-odds that no evidence makes good again.
 const GIVEN_UP: f32 = 1e4;
 
+/// States are looked at eight at a time, which is two vectors of the processor; those beyond [`STATES`] mean nothing.
+const LANES: usize = 8;
+
+/// [`CHANGE_COST`] with as many columns as there are lanes.
+const LANE_COSTS: [[f32; LANES]; STATES] = lane_costs();
+
+const fn lane_costs() -> [[f32; LANES]; STATES] {
+    let mut costs = [[0.0; LANES]; STATES];
+    let mut place = 0;
+    while place < STATES * STATES {
+        costs[place / STATES][place % STATES] = CHANGE_COST[place / STATES][place % STATES];
+        place += 1;
+    }
+    costs
+}
+
+/// For each state, when it is the best one: up to where the scores of the others lie so far below it, by row and column,
+/// that each state is best reached from it. For those the way through a third state is dearer too.
+const DOMINATED: [Evidence; STATES] = dominated();
+
+/// Far more than what rounding takes from a score.
+const ROUNDING: f32 = 0.01;
+
+const fn dominated() -> [Evidence; STATES] {
+    let mut limits = [[f32::INFINITY; STATES]; STATES];
+    let mut place = 0;
+    while place < STATES * STATES * STATES {
+        let (best, other) = (place / STATES / STATES, place / STATES % STATES);
+        let to = place % STATES;
+        let limit = CHANGE_COST[other][to] - CHANGE_COST[best][to] - ROUNDING;
+        if best != other && limit < limits[best][other] {
+            limits[best][other] = limit;
+        }
+        place += 1;
+    }
+    limits
+}
+
+/// For each state of a second, the state before: three bits each, those of the first state the lowest.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct WayBack(u16);
+
+impl WayBack {
+    /// The same state before each.
+    #[inline]
+    fn all_from(state: u8) -> Self {
+        Self(u16::from(state & 7) * 0o1_1111)
+    }
+
+    #[inline]
+    fn of(came_from: [u32; LANES]) -> Self {
+        let [still, walk, climb, ride, drive, ..] = came_from;
+        Self((still | walk << 3 | climb << 6 | ride << 9 | drive << 12) as u16)
+    }
+
+    /// The state before; of what is no state, or was read from a damaged snapshot, any number up to 7.
+    #[inline]
+    fn before(self, state: u8) -> u8 {
+        (u32::from(self.0) >> (3 * u32::from(state & 7)) & 7) as u8
+    }
+
+    /// A bit for each state before, of a bit for each state.
+    #[inline]
+    fn before_all(self, mut states: u8) -> u8 {
+        if self == Self::all_from(self.before(0)) {
+            return 1 << self.before(0);
+        }
+        let mut before = 0_u8;
+        while states != 0 {
+            before |= 1 << self.before(states.trailing_zeros() as u8);
+            states &= states - 1;
+        }
+        before
+    }
+}
+
 /// The decoder: scores of the best course into each state, and the way back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Decoder {
     scores: Evidence,
+    /// The state with the best score.
+    best: u8,
     /// Of each open second, for each state: the state before. The oldest first.
-    back: Row<[u8; STATES], DEPTH>,
+    back: Row<WayBack, DEPTH>,
     frames: Row<KeptFrame, DEPTH>,
 }
 
@@ -71,7 +149,7 @@ impl Decoder {
         frame: KeptFrame,
         is_unseen: bool,
         evidence: &Evidence,
-        mut commit: impl FnMut(&Frame, State),
+        mut commit: impl FnMut(&KeptFrame, State),
     ) {
         if self.frames.len() == DEPTH {
             self.prune();
@@ -82,39 +160,77 @@ impl Decoder {
         } else {
             0.0
         };
-        // State by state from which one comes, all states to which one goes at once.
-        let mut reached = [f32::NEG_INFINITY; STATES];
-        let mut came = [0_u32; STATES];
-        for (from, (before, costs)) in (0_u32..).zip(self.scores.iter().zip(&CHANGE_COST)) {
-            let mut by = costs.map(|cost| before - cost);
-            if from != State::Drive as u32 {
-                by[State::Drive as usize] -= entry_cost;
-            }
-            for ((reached, came), by) in reached.iter_mut().zip(&mut came).zip(by) {
-                let is_better = by > *reached;
-                *came = if is_better { from } else { *came };
-                *reached = if is_better { by } else { *reached };
-            }
+        let (reached, way_back) = self
+            .step_from_best(entry_cost)
+            .unwrap_or_else(|| self.step(entry_cost));
+        let (mut best, mut best_score) = (0, f32::NEG_INFINITY);
+        for (state, (score, (reached, evidence))) in
+            (0_u8..).zip(self.scores.iter_mut().zip(reached.iter().zip(evidence)))
+        {
+            *score = reached + evidence;
+            let is_better = *score > best_score;
+            best = if is_better { state } else { best };
+            best_score = if is_better { *score } else { best_score };
         }
-        let came_from = came.map(|from| from as u8);
-        let mut scores = reached;
-        for (score, evidence) in scores.iter_mut().zip(evidence) {
-            *score += evidence;
-        }
+        self.best = best;
         // Only differences matter; the best is kept at 0 so that a long session loses no precision.
-        let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        for (kept, score) in self.scores.iter_mut().zip(scores) {
-            *kept = score - best;
-        }
-        self.back.push(came_from);
+        self.scores = self.scores.map(|score| score - best_score);
+        self.back.push(way_back);
         self.frames.push(frame);
         self.commit(self.agreed(), &mut commit);
     }
 
+    /// What [`Decoder::step`] gives, where the best state lies so far before the others that each state is best reached
+    /// from it: in most seconds.
+    #[inline]
+    fn step_from_best(&self, entry_cost: f32) -> Option<(Evidence, WayBack)> {
+        let best = usize::from(self.best);
+        let (limits, costs) = (DOMINATED.get(best)?, CHANGE_COST.get(best)?);
+        let is_dominated = self
+            .scores
+            .iter()
+            .zip(limits)
+            .all(|(score, limit)| score < limit);
+        let mut reached = costs.map(|cost| 0.0 - cost);
+        let [_, _, _, _, drive] = self.scores;
+        let [_, _, _, _, by_change] = &mut reached;
+        if self.best != State::Drive as u8 {
+            *by_change -= entry_cost;
+        }
+        // To go on driving costs no entry.
+        let drives_on = self.best != State::Drive as u8 && drive >= *by_change - ROUNDING;
+        (is_dominated && !drives_on).then(|| (reached, WayBack::all_from(self.best)))
+    }
+
+    /// The best score with which each state is reached, and the state before. `entry_cost`: what it costs more to begin
+    /// to drive.
+    #[inline]
+    fn step(&self, entry_cost: f32) -> (Evidence, WayBack) {
+        let mut entry_costs = [0.0; LANES];
+        entry_costs[State::Drive as usize] = entry_cost;
+        // State by state from which one comes, all states to which one goes at once.
+        let mut reached = [f32::NEG_INFINITY; LANES];
+        let mut came = [0_u32; LANES];
+        for (from, (before, costs)) in (0_u32..).zip(self.scores.iter().zip(&LANE_COSTS)) {
+            if from == State::Drive as u32 {
+                entry_costs = [0.0; LANES];
+            }
+            for lane in 0..LANES {
+                let by = before - costs[lane] - entry_costs[lane];
+                let is_better = by > reached[lane];
+                came[lane] = if is_better { from } else { came[lane] };
+                reached[lane] = if is_better { by } else { reached[lane] };
+            }
+        }
+        let [still, walk, climb, ride, drive, ..] = reached;
+        ([still, walk, climb, ride, drive], WayBack::of(came))
+    }
+
     /// Settles all open seconds: nothing follows that could bear on them.
-    pub(super) fn flush(&mut self, mut commit: impl FnMut(&Frame, State)) {
+    pub(super) fn flush(&mut self, mut commit: impl FnMut(&KeptFrame, State)) {
         self.commit(self.frames.len(), &mut commit);
         self.scores = [0.0; STATES];
+        self.best = 0;
     }
 
     /// How many of the oldest open seconds have the same state in every course.
@@ -125,13 +241,7 @@ impl Decoder {
             if states & (states - 1) == 0 {
                 return place + 1;
             }
-            let mut before = 0_u8;
-            while states != 0 {
-                let state = states.trailing_zeros() as usize;
-                before |= 1 << (back.get(state).copied().unwrap_or(0) & 7);
-                states &= states - 1;
-            }
-            states = before;
+            states = back.before_all(states);
         }
         0
     }
@@ -144,7 +254,7 @@ impl Decoder {
                 *state = self.before(place, *state);
             }
         }
-        let best = courses[usize::from(self.best())];
+        let best = courses.get(usize::from(self.best)).copied().unwrap_or(0);
         for (score, &oldest) in self.scores.iter_mut().zip(&courses) {
             if oldest != best {
                 *score -= GIVEN_UP;
@@ -152,37 +262,23 @@ impl Decoder {
         }
     }
 
-    fn best(&self) -> u8 {
-        let mut best = 0_u8;
-        for (number, &score) in self.scores.iter().enumerate() {
-            if score > self.scores[usize::from(best)] {
-                best = number as u8;
-            }
-        }
-        best
-    }
-
     fn before(&self, place: usize, state: u8) -> u8 {
-        self.back
-            .get(place)
-            .and_then(|back| back.get(usize::from(state)))
-            .copied()
-            .unwrap_or(0)
+        self.back.get(place).map_or(0, |back| back.before(state))
     }
 
     /// Settles the oldest `count` seconds along the best course.
-    fn commit(&mut self, count: usize, commit: &mut impl FnMut(&Frame, State)) {
+    fn commit(&mut self, count: usize, commit: &mut impl FnMut(&KeptFrame, State)) {
         if count == 0 {
             return;
         }
-        let mut state = self.best();
+        let mut state = self.best;
         let mut settled = [0_u8; DEPTH];
         for (settled, back) in settled.iter_mut().zip(self.back.iter()).rev() {
             *settled = state;
-            state = back.get(usize::from(state)).copied().unwrap_or(0);
+            state = back.before(state);
         }
         for (frame, &state) in self.frames.iter().zip(&settled).take(count) {
-            commit(&frame.frame(), State::of(state));
+            commit(frame, State::of(state));
         }
         self.back.drop_first(count);
         self.frames.drop_first(count);

@@ -31,6 +31,8 @@ pub(super) struct Frame {
     pub rate_error_mps: f32,
     /// Speed over ground, m/s, where fixes are good enough to tell.
     pub speed_mps: Option<f32>,
+    /// That speed is from how far fixes lie apart which are not of satellites: it says little.
+    pub is_loose: bool,
     /// For a vehicle where positive, beside the speed: the phone's recogniser.
     pub vehicle: f32,
 }
@@ -61,6 +63,7 @@ const HAS_PUSH: u16 = 32;
 const HAS_CLIMB: u16 = 64;
 const HAS_FIX: u16 = 128;
 const SEES_SKY: u16 = 256;
+const IS_LOOSE: u16 = 512;
 
 /// The value that `as` cuts to the nearest whole number: `f32::round` is a call where the processor has no instruction
 /// for it, and five of them would be a fifth of a second's cost.
@@ -90,23 +93,25 @@ impl KeptFrame {
                 | flag(frame.climb.is_some(), HAS_CLIMB)
                 | flag(frame.sees_walk, SEES_WALK)
                 | flag(frame.height_m.is_some(), HAS_HEIGHT)
-                | flag(frame.speed_mps.is_some(), HAS_SPEED),
+                | flag(frame.speed_mps.is_some(), HAS_SPEED)
+                | flag(frame.is_loose, IS_LOOSE),
         }
     }
 
     // What becomes known later is written over what was kept: the rest need not be unpacked and packed again for it.
 
-    /// Puts in the slope of the height and its standard error, m/s, and the height itself where one was measured, metres.
-    pub(super) fn put_slope(&mut self, rate_mps: f32, error_mps: f32, height_m: Option<f32>) {
+    /// Puts in the slope of the height and its standard error, m/s, and the height itself, metres; 0 where none was
+    /// measured.
+    pub(super) fn put_slope(&mut self, rate_mps: f32, error_mps: f32, height_m: f32) {
         self.rate = rounded(rate_mps * 1_000.0) as i16;
         self.rate_error = rounded(error_mps * 1_000.0) as u16;
-        self.height_m = height_m.unwrap_or(0.0);
+        self.height_m = height_m;
     }
 
-    /// Puts in a speed over ground, m/s.
-    pub(super) fn put_speed(&mut self, speed_mps: f32) {
+    /// Puts in a speed over ground, m/s; `is_loose`: of fixes that are not of satellites.
+    pub(super) fn put_speed(&mut self, speed_mps: f32, is_loose: bool) {
         self.speed = rounded(speed_mps * 100.0) as u16;
-        self.flags |= HAS_SPEED;
+        self.flags = (self.flags & !IS_LOOSE) | HAS_SPEED | if is_loose { IS_LOOSE } else { 0 };
     }
 
     /// Puts in that somebody who walks away from a vehicle would be seen to.
@@ -125,38 +130,100 @@ impl KeptFrame {
         self.flags |= HAS_CLIMB;
     }
 
+    // What was kept is read field by field: few readers want all of it.
+
     /// When the second begins, milliseconds since the session's start.
+    #[inline]
     pub(super) fn t_ms(&self) -> u32 {
         self.t_ms
     }
 
+    #[inline]
+    fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
     /// Height over the session's reference, metres.
+    #[inline]
     pub(super) fn height_m(&self) -> Option<f32> {
-        (self.flags & HAS_HEIGHT != 0).then_some(self.height_m)
+        self.has(HAS_HEIGHT).then_some(self.height_m)
+    }
+
+    /// [`Frame::gait`], to 1/64.
+    #[inline]
+    pub(super) fn gait(&self) -> f32 {
+        f32::from(self.gait) / 64.0
+    }
+
+    /// [`Frame::vehicle`], to 1/64.
+    #[inline]
+    pub(super) fn vehicle(&self) -> f32 {
+        f32::from(self.vehicle) / 64.0
+    }
+
+    /// [`Frame::climb`], to 1/64.
+    #[inline]
+    pub(super) fn climb(&self) -> Option<f32> {
+        self.has(HAS_CLIMB).then(|| f32::from(self.climb) / 64.0)
+    }
+
+    /// [`Frame::speed_mps`], to 1 cm/s.
+    #[inline]
+    pub(super) fn speed_mps(&self) -> Option<f32> {
+        self.has(HAS_SPEED).then(|| f32::from(self.speed) / 100.0)
+    }
+
+    /// [`Frame::rate_mps`], to 1 mm/s.
+    #[inline]
+    pub(super) fn rate_mps(&self) -> f32 {
+        f32::from(self.rate) / 1_000.0
+    }
+
+    /// [`Frame::rate_error_mps`], to 1 mm/s.
+    #[inline]
+    pub(super) fn rate_error_mps(&self) -> f32 {
+        f32::from(self.rate_error) / 1_000.0
     }
 
     /// Whether the body was measured.
+    #[inline]
     pub(super) fn has_body(&self) -> bool {
-        self.flags & HAS_BODY != 0
+        self.has(HAS_BODY)
     }
 
-    /// The frame again.
-    pub(super) fn frame(&self) -> Frame {
-        Frame {
-            t_ms: self.t_ms,
-            gait: f32::from(self.gait) / 64.0,
-            has_body: self.flags & HAS_BODY != 0,
-            has_steps: self.flags & HAS_STEPS != 0,
-            has_push: self.flags & HAS_PUSH != 0,
-            sees_sky: self.flags & SEES_SKY != 0,
-            has_fix: self.flags & HAS_FIX != 0,
-            climb: (self.flags & HAS_CLIMB != 0).then(|| f32::from(self.climb) / 64.0),
-            sees_walk: self.flags & SEES_WALK != 0,
-            height_m: self.height_m(),
-            rate_mps: f32::from(self.rate) / 1_000.0,
-            rate_error_mps: f32::from(self.rate_error) / 1_000.0,
-            speed_mps: (self.flags & HAS_SPEED != 0).then(|| f32::from(self.speed) / 100.0),
-            vehicle: f32::from(self.vehicle) / 64.0,
-        }
+    /// Whether steps were seen.
+    #[inline]
+    pub(super) fn has_steps(&self) -> bool {
+        self.has(HAS_STEPS)
+    }
+
+    /// Whether the body was pushed up or down, or shaken so that none can tell.
+    #[inline]
+    pub(super) fn has_push(&self) -> bool {
+        self.has(HAS_PUSH)
+    }
+
+    /// Whether the newest fix was so good and so new that the phone saw the sky.
+    #[inline]
+    pub(super) fn sees_sky(&self) -> bool {
+        self.has(SEES_SKY)
+    }
+
+    /// Whether a fix came.
+    #[inline]
+    pub(super) fn has_fix(&self) -> bool {
+        self.has(HAS_FIX)
+    }
+
+    /// Whether somebody who walks away from a vehicle would be seen to.
+    #[inline]
+    pub(super) fn sees_walk(&self) -> bool {
+        self.has(SEES_WALK)
+    }
+
+    /// Whether its speed is from how far fixes lie apart which are not of satellites.
+    #[inline]
+    pub(super) fn is_loose(&self) -> bool {
+        self.has(IS_LOOSE)
     }
 }

@@ -79,9 +79,9 @@ pub(super) struct GateDetector {
     /// For rest while walking, for walking while at rest.
     turn: Turn,
     is_resting: bool,
-    pause: Option<Pause>,
+    pause: Option<Box<Pause>>,
     /// The pause before that, a few steps from it: a wait for an elevator, or a gate before a door.
-    earlier: Option<Pause>,
+    earlier: Option<Box<Pause>>,
     /// When the parcel changed hands, since the vehicle was left: what follows is no approach.
     handed_over_ms: Option<u32>,
     /// No drive is known to have ended: a pause is one in traffic.
@@ -158,6 +158,11 @@ impl Detector for GateDetector {
 }
 
 impl GateDetector {
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        [&self.pause, &self.earlier].into_iter().flatten().count() * size_of::<Pause>()
+    }
+
     /// By how much the height has leapt against the second before, where that is more than it usually does.
     fn swing(&mut self, observation: &Observation<'_>) -> Option<f32> {
         let height_m = observation.height_m?;
@@ -185,7 +190,7 @@ impl GateDetector {
                     .end_ms
                     .is_some_and(|end_ms| start_ms >= end_ms.saturating_add(apart_ms))
             };
-            if let Some(pause) = pause.filter(was_before) {
+            if let Some(pause) = pause.filter(|pause| was_before(pause)) {
                 self.judge(context, &pause, log);
             }
         }
@@ -207,7 +212,7 @@ impl GateDetector {
 
     /// Whether the pause was the wait for an elevator: a few steps, and at rest the way led up or down.
     fn climbed(&self, observation: &Observation<'_>) -> bool {
-        let before = self.earlier.or(self.pause);
+        let before = self.earlier.as_ref().or(self.pause.as_ref());
         let Some(before_m) = before.and_then(|pause| pause.end_m) else {
             return false;
         };
@@ -265,7 +270,7 @@ impl GateDetector {
         }
         let window = observation.window;
         let oldest = self.places.iter().flatten().next();
-        self.pause = Some(Pause {
+        self.pause = Some(Box::new(Pause {
             start_ms: since_ms,
             end_ms: None,
             accuracy_m: self.accuracy_m,
@@ -285,12 +290,12 @@ impl GateDetector {
                     .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS),
             end_m: None,
             is_arrived: false,
-        });
+        }));
     }
 
     /// Once the walk has gone on for long enough, or the pause is too long: a gate, or none.
     fn decide(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
-        let Some(pause) = self.pause else { return };
+        let Some(pause) = &self.pause else { return };
         let is_over = match pause.end_ms {
             Some(end_ms) => t_ms.saturating_sub(end_ms) >= GATE_DECIDE_MS,
             None => t_ms.saturating_sub(pause.start_ms) > GATE_PAUSE_MS_MAX,

@@ -8,7 +8,7 @@ use super::constants::{
     RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX, RIDE_QUIET_STD_MPS2, RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC,
     RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
 };
-use crate::window::{BodyMotion, Window};
+use crate::window::{BodyMotion, WINDOW_MS, Window};
 
 /// The height track.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -136,14 +136,22 @@ impl RideTrack {
                 && (self.push.is_some() || self.ride.is_some()))
     }
 
-    /// The ride that ends with this second, if one does.
-    pub(super) fn observe(&mut self, window: &Window) -> Option<LoneRide> {
+    /// The ride under way, if the speed is back at none with the second before `t_ms`: the doors were open at once.
+    fn left_at_once(&mut self, t_ms: u32) -> Option<(u32, LoneRide)> {
+        let (ride, first_mps, speed_mps) = self.ride.take()?;
+        let end_ms = t_ms.checked_sub(WINDOW_MS)?;
+        let has_stopped = speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs();
+        let is_long = end_ms.saturating_sub(ride.start_ms) >= RIDE_ALONE_MS_MIN;
+        (has_stopped && is_long && ride.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some((end_ms, ride))
+    }
+
+    /// The ride that has ended, and its last second, milliseconds since the session's start: this second or the one before.
+    pub(super) fn observe(&mut self, window: &Window) -> Option<(u32, LoneRide)> {
         self.has_push = true;
         let Some(motion) = window.motion.filter(|motion| self.can_ride(motion)) else {
             self.quiet_sec = 0;
             self.push = None;
-            self.ride = None;
-            return None;
+            return self.left_at_once(window.t_ms);
         };
         if motion.accel_std <= RIDE_QUIET_STD_MPS2 {
             self.quiet_sec = self.quiet_sec.saturating_add(1);
@@ -172,7 +180,9 @@ impl RideTrack {
             return None;
         }
         if self.ride.is_some() {
-            return self.ride_on(window, over_mps2);
+            return self
+                .ride_on(window, over_mps2)
+                .map(|ride| (window.t_ms, ride));
         }
         // A push ends with the acceleration, or turns into the opposite one where there is no coasting between.
         let goes_on =

@@ -6,8 +6,9 @@ use super::constants::{
     CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
     CLIMB_SPREAD_MPS, COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE,
     DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX,
-    RATE_ERROR_SHARE, REST_HOLDS_MS, RIDE_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPEED_HOLDS_MS,
-    UNMEASURED_RIDE_COST,
+    RATE_ERROR_SHARE, REST_HOLDS_MS, REST_LOG_ODDS, RIDE_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS,
+    SPEED_HOLDS_MS, STREET_SPEED_COST, STREET_SPEED_MPS, UNMEASURED_RIDE_COST,
+    WALK_LEVEL_SPREAD_MPS,
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::{Frame, KeptFrame};
@@ -34,6 +35,8 @@ pub(super) struct MovementDetector {
     /// How many of `frames` were decoded.
     done: u8,
     has_body: bool,
+    /// Whether a height was ever measured.
+    has_height: bool,
     /// When the newest fix came, if it was good enough to be one under the sky; 0 if it was not.
     sky_ms: u32,
     /// The first second since the session's start, or since a silence.
@@ -63,6 +66,7 @@ impl Detector for MovementDetector {
         } = *observation;
         self.begun_ms.get_or_insert(window.t_ms);
         self.has_body |= gait.is_measured;
+        self.has_height |= height_m.is_some();
         if let Some(fix) = window.last_fix() {
             let is_good = fix.accuracy_known && fix.accuracy_m <= SKY_ACCURACY_M;
             self.sky_ms = if is_good { fix.t_ms.max(1) } else { 0 };
@@ -85,11 +89,11 @@ impl Detector for MovementDetector {
             rate_mps: 0.0,
             rate_error_mps: 0.0,
             speed_mps: None,
+            is_loose: false,
             vehicle: vehicle_hint(window),
         };
-        let ride = ride.filter(|_| window.pressure_hpa.is_none());
-        if let Some(ride) = ride {
-            self.lone_ride = Some((window.t_ms, ride));
+        if window.pressure_hpa.is_none() && ride.is_some() {
+            self.lone_ride = ride;
         }
         self.append(&frame);
         if let Some(climb) = gait.climb {
@@ -98,7 +102,7 @@ impl Detector for MovementDetector {
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
-        let delay = self.delay();
+        let delay = self.delay(window.t_ms);
         while self.frames.len() - usize::from(self.done) > delay {
             self.decode_next(context, log);
         }
@@ -128,8 +132,7 @@ impl Detector for MovementDetector {
 
 impl MovementDetector {
     /// Seconds that wait: longer where positions are all there is, and come seldom.
-    fn delay(&self) -> usize {
-        let newest_ms = self.frames.last().map_or(0, KeptFrame::t_ms);
+    fn delay(&self, newest_ms: u32) -> usize {
         let is_early = newest_ms.saturating_sub(self.begun_ms.unwrap_or(newest_ms)) < COLD_FIX_MS;
         if is_early && self.position.is_empty() {
             // Whether it began in a vehicle shows with the first fix.
@@ -166,21 +169,26 @@ impl MovementDetector {
         // A vehicle that the first speed shows was under way before it.
         let is_first = !self.has_leg && leg.speed_mps >= DRIVE_SPEED_MPS;
         self.has_leg = true;
+        // A phone's own speed is that of the moment: it holds since the fix before.
+        let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
+        let after_ms = leg.from_ms.saturating_sub(early_ms);
         let waiting = self.frames.get_mut(usize::from(self.done)..);
-        for kept in waiting.into_iter().flatten() {
+        for kept in waiting.unwrap_or_default().iter_mut().rev() {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
-            // A phone's own speed is that of the moment: it holds since the fix before.
-            let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
-            let is_within = (is_first || middle_ms > leg.from_ms.saturating_sub(early_ms))
-                && middle_ms <= leg.to_ms + WINDOW_MS;
+            let is_since = is_first || middle_ms > after_ms;
+            let is_within = is_since && middle_ms <= leg.to_ms + WINDOW_MS;
             // A speed holds for its own seconds, a displacement for the middle of its time.
             let holds = if leg.sees_walk {
                 is_within
             } else {
                 middle_ms + REST_HOLDS_MS >= leg.to_ms
             };
+            if !is_since && !holds {
+                // Nor does it say anything of those before.
+                break;
+            }
             if is_within {
-                kept.put_speed(leg.speed_mps);
+                kept.put_speed(leg.speed_mps, leg.is_loose);
                 if leg.sees_walk {
                     kept.put_sees_walk();
                 }
@@ -199,31 +207,32 @@ impl MovementDetector {
         let Some(mut kept) = self.frames.get(place).copied() else {
             return;
         };
-        let frame = kept.frame();
-        match frame.speed_mps {
-            Some(speed_mps) => self.lately = (frame.t_ms, speed_mps),
-            None if frame.t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => {
-                self.lately.1 = 0.0
-            }
+        let (t_ms, speed_mps) = (kept.t_ms(), kept.speed_mps());
+        // Behind a door platforms take stations for satellites: places jump while the claims stay small.
+        match speed_mps.filter(|_| !kept.is_loose()) {
+            Some(speed_mps) => self.lately = (t_ms, speed_mps),
+            None if t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => self.lately.1 = 0.0,
             None => {}
         }
-        let begun_ms = self.begun_ms.unwrap_or(frame.t_ms);
-        let before_fix = !self.has_leg && frame.t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
+        let begun_ms = self.begun_ms.unwrap_or(t_ms);
+        let before_fix = !self.has_leg && t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
         let rate = self.rate_mps(place);
-        let evidence = evidence_of(&frame, rate, self.lately.1, before_fix);
-        let (rate_mps, error_mps) = rate.unwrap_or_default();
-        let height_m = frame
-            .height_m
-            .map(|height_m| self.smooth_m(place, height_m));
-        kept.put_slope(rate_mps, error_mps, height_m);
-        let maybe_ms = self.ride.begun_ms().filter(|_| frame.height_m.is_none());
+        let evidence = evidence_of(&kept, rate, self.lately.1, before_fix);
+        let is_unseen = speed_mps.is_none() && kept.vehicle() <= 0.0;
+        let mut maybe_ms = self.ride.begun_ms();
+        if let Some(height_m) = kept.height_m() {
+            maybe_ms = None;
+            let (rate_mps, error_mps) = rate.unwrap_or_default();
+            kept.put_slope(rate_mps, error_mps, self.smooth_m(place, height_m));
+        } else if let Some((rate_mps, error_mps)) = rate {
+            kept.put_slope(rate_mps, error_mps, 0.0);
+        }
         let Self {
             decoder,
             arbiter,
             lone_ride,
             ..
         } = self;
-        let is_unseen = frame.speed_mps.is_none() && frame.vehicle <= 0.0;
         decoder.observe(kept, is_unseen, &evidence, |frame, state| {
             arbiter.observe(context, frame, state, lone_ride, maybe_ms, log)
         });
@@ -252,6 +261,9 @@ impl MovementDetector {
     /// Slope of the height around a second and its standard error, m/s: least squares over three seconds before and
     /// after.
     fn rate_mps(&self, place: usize) -> Option<(f32, f32)> {
+        if !self.has_height {
+            return None;
+        }
         let from = place.saturating_sub(DELAY_MIN);
         let to = (place + DELAY_MIN + 1).min(self.frames.len());
         let (mut count, mut sum_t, mut sum_h, mut sum_tt, mut sum_th) =
@@ -291,51 +303,67 @@ fn cost(off: f32, spread: f32) -> f32 {
 
 /// What one second says for each state.
 fn evidence_of(
-    frame: &Frame,
+    frame: &KeptFrame,
     rate: Option<(f32, f32)>,
     lately_mps: f32,
     before_fix: bool,
 ) -> Evidence {
-    let drive = match frame.speed_mps {
+    let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
+    // Places that are not of satellites jump: where a gait is felt they show no vehicle.
+    let walks = frame.has_body() && gait >= REST_LOG_ODDS;
+    let drive = match speed_mps {
+        Some(_) if frame.is_loose() && walks => 0.0,
         Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
             .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
         None => 0.0,
     };
-    let (level, climb, ride) = match rate {
+    // Level ground for who stays, and for who walks.
+    let ((level_stay, level_walk), climb, ride) = match rate {
         Some((rate_mps, error_mps)) => {
             // In wind or in a pocket the height is rough, and its slope says little.
             let rough =
                 |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
             let (level, climb) = (rough(LEVEL_SPREAD_MPS), rough(CLIMB_SPREAD_MPS));
+            let walk = rough(WALK_LEVEL_SPREAD_MPS);
             let rate_mps = rate_mps.abs();
             (
-                cost(rate_mps - LEVEL_MPS, level),
+                (
+                    cost(rate_mps - LEVEL_MPS, level),
+                    cost(rate_mps - LEVEL_MPS, walk),
+                ),
                 cost(CLIMB_SLOW_MPS - rate_mps, climb) + cost(rate_mps - CLIMB_FAST_MPS, climb),
                 cost(RIDE_MPS - rate_mps, climb),
             )
         }
-        None => match frame.climb {
-            Some(climb) if climb > 0.0 => (climb, 0.0, UNMEASURED_RIDE_COST),
-            _ => (0.0, UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
+        None => match frame.climb() {
+            Some(climb) if climb > 0.0 => ((climb, climb), 0.0, UNMEASURED_RIDE_COST),
+            _ => ((0.0, 0.0), UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
         },
     };
     let on_foot = -drive.max(0.0);
     let over_ground =
         (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
+    // Under the sky the phone's own speed tells a steep street from stairs outdoors.
+    let street = match speed_mps {
+        Some(speed_mps) if frame.sees_sky() && !frame.is_loose() => {
+            (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
+        }
+        _ => 0.0,
+    };
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
-    let driving = match frame.speed_mps {
+    let driving = match speed_mps {
         // That the place changes speaks for a vehicle as much as for a walk.
-        Some(_) if !frame.has_body => drive + frame.gait.max(0.0) + frame.vehicle,
-        Some(_) => drive + frame.vehicle,
+        Some(_) if !frame.has_body() => drive + gait.max(0.0) + vehicle,
+        Some(_) => drive + vehicle,
         // Who sits in a vehicle is at rest: until the first fix a session may have begun in one.
-        None if before_fix => DRIVE_UNSEEN_LOG_ODDS - frame.gait + frame.vehicle,
-        None => DRIVE_UNSEEN_LOG_ODDS - frame.gait.max(0.0) + frame.vehicle,
+        None if before_fix => DRIVE_UNSEEN_LOG_ODDS - gait + vehicle,
+        None => DRIVE_UNSEEN_LOG_ODDS - gait.max(0.0) + vehicle,
     };
     [
-        -frame.gait - level + on_foot,
-        frame.gait - level + on_foot,
-        frame.gait - climb + on_foot - over_ground,
-        -frame.gait - ride + on_foot - over_ground,
+        -gait - level_stay + on_foot,
+        gait - level_walk + on_foot,
+        gait - climb + on_foot - over_ground.max(street),
+        -gait - ride + on_foot - over_ground,
         driving,
     ]
 }

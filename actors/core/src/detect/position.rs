@@ -8,6 +8,7 @@ use super::constants::{
     GAIT_BY_SPEED_SLOPE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX,
     WALK_ACCURACY_M_MAX,
 };
+use super::row::Row;
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
 
@@ -15,7 +16,7 @@ use crate::window::{Fix, WINDOW_MS, Window};
 const KEPT: usize = 8;
 
 /// A fix, as far as displacement needs it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Crumb {
     t_ms: u32,
     place: Place,
@@ -26,11 +27,13 @@ struct Crumb {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct PositionTrack {
     /// The newest at the end; at least [`FIX_BASELINE_MS_MIN`] apart.
-    crumbs: [Option<Crumb>; KEPT],
+    crumbs: Row<Crumb, KEPT>,
     usual_interval_ms: f32,
     last_ms: Option<u32>,
     /// Fixes running that nothing on wheels could have reached from the newest crumb.
     leaps: u8,
+    /// Whether the phone has told a speed of its own.
+    tells_speed: bool,
 }
 
 /// What a fix says of the time before it.
@@ -44,6 +47,8 @@ pub(super) struct Leg {
     pub speed_mps: f32,
     /// Whether it is the phone's own speed.
     pub is_own: bool,
+    /// Whether the phone tells speeds and told none here: the fix is not of satellites, and may be anywhere.
+    pub is_loose: bool,
     /// Whether it is the phone's own speed, of an accuracy at which walking is told from rest.
     pub sees_walk: bool,
     /// For walking where positive, for staying where negative; it holds for the middle of the last
@@ -95,17 +100,22 @@ impl PositionTrack {
             }
             _ => self.displacement(fix),
         };
-        if self.crumbs[KEPT - 1]
+        if self
+            .crumbs
+            .last()
             .is_none_or(|last| fix.t_ms.saturating_sub(last.t_ms) >= FIX_BASELINE_MS_MIN)
         {
-            self.crumbs.copy_within(1.., 0);
-            self.crumbs[KEPT - 1] = Some(crumb);
+            if self.crumbs.len() == KEPT {
+                self.crumbs.drop_first(1);
+            }
+            self.crumbs.push(crumb);
         }
         leg
     }
 
     /// By the phone's own speed.
-    fn own(&self, fix: &Fix, speed_mps: f32, before_ms: Option<u32>) -> Leg {
+    fn own(&mut self, fix: &Fix, speed_mps: f32, before_ms: Option<u32>) -> Leg {
+        self.tells_speed = true;
         let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
         let usual_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
         let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
@@ -123,6 +133,7 @@ impl PositionTrack {
             to_ms: fix.t_ms,
             speed_mps,
             is_own: true,
+            is_loose: false,
             sees_walk,
             gait,
         }
@@ -143,6 +154,7 @@ impl PositionTrack {
             to_ms: fix.t_ms,
             speed_mps: apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32,
             is_own: false,
+            is_loose: self.tells_speed,
             sees_walk: false,
             gait: self.rest(fix),
         })
@@ -151,7 +163,7 @@ impl PositionTrack {
     /// Whether a fix lies where no vehicle gets to: it jumped, as those of stations do that are set down wrongly. When
     /// several in a row say so it was the crumbs that were wrong.
     fn is_leap(&mut self, fix: &Fix) -> bool {
-        let Some(last) = self.crumbs[KEPT - 1] else {
+        let Some(last) = self.crumbs.last() else {
             return false;
         };
         let apart_m = fix.place.distance_m(last.place)
@@ -166,7 +178,7 @@ impl PositionTrack {
             return true;
         }
         self.leaps = 0;
-        self.crumbs = [None; KEPT];
+        self.crumbs = Row::default();
         false
     }
 
@@ -176,7 +188,6 @@ impl PositionTrack {
             .crumbs
             .iter()
             .rev()
-            .flatten()
             .find(|crumb| t_ms.saturating_sub(crumb.t_ms) >= apart_ms)?;
         (t_ms - crumb.t_ms <= FIX_BASELINE_MS_MAX).then_some(*crumb)
     }

@@ -7,59 +7,97 @@ use std::ops::{Deref, DerefMut};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// At most `N` values, of which there are at most 255. What is free holds defaults, so that equal rows are equal bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// At most `N` values, of which there are at most 255. They begin anywhere: what is dropped at the front is not moved up
+/// before the room behind runs out.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Row<T, const N: usize> {
     values: [T; N],
-    length: u8,
+    from: u8,
+    end: u8,
 }
 
 impl<T: Copy + Default, const N: usize> Default for Row<T, N> {
     fn default() -> Self {
         Self {
             values: [T::default(); N],
-            length: 0,
+            from: 0,
+            end: 0,
         }
     }
 }
 
 impl<T: Copy + Default, const N: usize> Row<T, N> {
+    // Of the slice there are the same; these need not make one.
+
+    /// How many values there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.end - self.from)
+    }
+
+    /// The newest value.
+    #[inline]
+    pub(super) fn last(&self) -> Option<&T> {
+        if self.end == self.from {
+            return None;
+        }
+        self.values.get(usize::from(self.end) - 1)
+    }
+
     /// Appends a value; false, and nothing done, where there is no room.
+    #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
-        let Some(place) = self.values.get_mut(usize::from(self.length)) else {
+        if usize::from(self.end) == N && !self.move_up() {
+            return false;
+        }
+        let Some(place) = self.values.get_mut(usize::from(self.end)) else {
             return false;
         };
         *place = value;
-        self.length += 1;
+        self.end += 1;
         true
     }
 
+    /// Makes room behind, if there is some before.
+    #[inline(never)]
+    fn move_up(&mut self) -> bool {
+        let from = self.from;
+        self.values
+            .copy_within(usize::from(from)..usize::from(self.end), 0);
+        self.from = 0;
+        self.end -= from;
+        from > 0
+    }
+
     /// Takes away the first `count` values, or all there are.
+    #[inline]
     pub(super) fn drop_first(&mut self, count: usize) {
-        let length = self.len();
-        let count = count.min(length);
-        self.values.copy_within(count..length, 0);
-        self.length = (length - count) as u8;
-        if let Some(freed) = self.values.get_mut(length - count..length) {
-            freed.fill(T::default());
-        }
+        self.from += count.min(usize::from(self.end - self.from)) as u8;
+    }
+}
+
+impl<T: PartialEq, const N: usize> PartialEq for Row<T, N> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
     }
 }
 
 impl<T, const N: usize> Deref for Row<T, N> {
     type Target = [T];
 
+    #[inline]
     fn deref(&self) -> &[T] {
         self.values
-            .get(..usize::from(self.length))
+            .get(usize::from(self.from)..usize::from(self.end))
             .unwrap_or_default()
     }
 }
 
 impl<T, const N: usize> DerefMut for Row<T, N> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         self.values
-            .get_mut(..usize::from(self.length))
+            .get_mut(usize::from(self.from)..usize::from(self.end))
             .unwrap_or_default()
     }
 }

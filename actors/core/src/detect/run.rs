@@ -14,7 +14,7 @@ use super::constants::{
 };
 use super::decode::State;
 use super::floors::floors_of;
-use super::frame::Frame;
+use super::frame::KeptFrame;
 use crate::context::SessionContext;
 use crate::window::WINDOW_MS;
 
@@ -72,41 +72,70 @@ pub(super) fn event_type(state: State) -> EventType {
 }
 
 impl Run {
-    /// One second.
-    pub(super) fn of(frame: &Frame, state: State, before_m: Option<f32>) -> Self {
-        let evidence = match state {
-            State::Still | State::Ride => -frame.gait,
-            State::Walk | State::Climb => frame.gait,
+    /// One second; `before_m` is the height before it.
+    pub(super) fn of(frame: &KeptFrame, state: State, before_m: Option<f32>) -> Self {
+        let mut run = Self {
+            state,
+            start_ms: frame.t_ms(),
+            end_ms: 0,
+            own_end_ms: 0,
+            evidence: 0.0,
+            body_sec: 0,
+            steps_sec: 0,
+            push_sec: 0,
+            seen_sec: 0,
+            fast_sec: 0,
+            sky_sec: 0,
+            fix_sec: 0,
+            stride_sec: 0,
+            speed_sec: 0,
+            speed_squared: 0.0,
+            from_m: before_m,
+            to_m: None,
+            path_m: 0.0,
+            rough_mps: 0.0,
+            ride_m: 0.0,
+            ground_m: 0.0,
+        };
+        run.go_on(frame);
+        run
+    }
+
+    /// One second more of its own state. Its height counts as the one before where none was known.
+    pub(super) fn go_on(&mut self, frame: &KeptFrame) {
+        let more = |seconds: &mut u16, is_so: bool| {
+            *seconds = seconds.saturating_add(u16::from(is_so));
+        };
+        self.end_ms = frame.t_ms() + WINDOW_MS;
+        self.own_end_ms = self.end_ms;
+        self.evidence += match self.state {
+            State::Still | State::Ride => -frame.gait(),
+            State::Walk | State::Climb => frame.gait(),
             State::Drive => 1.0,
         };
-        let is_fast = frame
-            .speed_mps
-            .is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX);
-        Self {
-            state,
-            start_ms: frame.t_ms,
-            end_ms: frame.t_ms + WINDOW_MS,
-            own_end_ms: frame.t_ms + WINDOW_MS,
-            evidence,
-            body_sec: u16::from(frame.has_body),
-            steps_sec: u16::from(frame.has_steps),
-            push_sec: u16::from(frame.has_push || !frame.has_body),
-            seen_sec: u16::from(frame.sees_walk),
-            fast_sec: u16::from(is_fast),
-            sky_sec: u16::from(frame.sees_sky),
-            fix_sec: u16::from(frame.has_fix),
-            stride_sec: u16::from(frame.climb.is_some_and(|climb| climb > 0.0)),
-            speed_sec: u16::from(frame.speed_mps.is_some()),
-            speed_squared: frame
-                .speed_mps
-                .map_or(0.0, |speed_mps| speed_mps * speed_mps),
-            from_m: before_m.or(frame.height_m),
-            to_m: frame.height_m,
-            path_m: frame.rate_mps.abs(),
-            rough_mps: frame.rate_error_mps,
-            ride_m: 0.0,
-            ground_m: frame.speed_mps.unwrap_or(0.0),
+        more(&mut self.body_sec, frame.has_body());
+        more(&mut self.steps_sec, frame.has_steps());
+        more(&mut self.push_sec, frame.has_push() || !frame.has_body());
+        more(&mut self.seen_sec, frame.sees_walk());
+        more(&mut self.sky_sec, frame.sees_sky());
+        more(&mut self.fix_sec, frame.has_fix());
+        more(
+            &mut self.stride_sec,
+            frame.climb().is_some_and(|climb| climb > 0.0),
+        );
+        if let Some(speed_mps) = frame.speed_mps() {
+            more(&mut self.speed_sec, true);
+            more(&mut self.fast_sec, speed_mps > WALK_SPEED_MPS_MAX);
+            self.speed_squared += speed_mps * speed_mps;
+            self.ground_m += speed_mps;
         }
+        let height_m = frame.height_m();
+        if height_m.is_some() {
+            self.from_m = self.from_m.or(height_m);
+            self.to_m = height_m;
+        }
+        self.path_m += frame.rate_mps().abs();
+        self.rough_mps += frame.rate_error_mps();
     }
 
     pub(super) fn duration_ms(&self) -> u32 {

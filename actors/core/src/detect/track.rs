@@ -13,7 +13,7 @@ use super::constants::{
     SAME_WAY_M_MIN, STOPPED_MS_MIN,
 };
 use super::decode::State;
-use super::frame::Frame;
+use super::frame::KeptFrame;
 use super::height::LoneRide;
 use super::run::{Run, event_type};
 use crate::context::SessionContext;
@@ -52,41 +52,43 @@ impl Arbiter {
     pub(super) fn observe(
         &mut self,
         context: &SessionContext,
-        frame: &Frame,
+        frame: &KeptFrame,
         state: State,
         lone_ride: &mut Option<(u32, LoneRide)>,
         ride_maybe_ms: Option<u32>,
         log: &mut EventLog,
     ) {
-        self.first_ms.get_or_insert(frame.t_ms);
+        let t_ms = frame.t_ms();
+        self.first_ms.get_or_insert(t_ms);
         self.ride_maybe_ms = ride_maybe_ms.or(lone_ride.map(|(_, ride)| ride.start_ms));
-        if frame.t_ms.saturating_sub(self.height_ms) > HEIGHT_GAP_MS {
+        if t_ms.saturating_sub(self.height_ms) > HEIGHT_GAP_MS {
             self.heights = [None; 3];
         }
-        let before_m = self.height_before();
-        if frame.height_m.is_some() {
-            self.heights.copy_within(1.., 0);
-            self.heights[2] = frame.height_m;
-            self.height_ms = frame.t_ms;
+        let before = self.heights;
+        if let Some(height_m) = frame.height_m() {
+            let [_, older, newer] = before;
+            self.heights = [older, newer, Some(height_m)];
+            self.height_ms = t_ms;
         }
         self.settle_height(frame);
         // A vehicle that rolls out is not parked yet.
         if state == State::Walk || state == State::Ride {
-            self.walked_ms = Some(frame.t_ms);
+            self.walked_ms = Some(t_ms);
         }
-        let rolls = frame
-            .speed_mps
-            .is_some_and(|speed_mps| speed_mps >= ROLLING_MPS);
-        let state = match self.newest() {
-            Some(run) if run.state == State::Drive && state == State::Still && rolls => {
-                State::Drive
-            }
-            _ => state,
+        let rolls = || {
+            frame
+                .speed_mps()
+                .is_some_and(|speed_mps| speed_mps >= ROLLING_MPS)
         };
-        let second = Run::of(frame, state, before_m);
-        self.append(second);
+        let is_drive = |run: &Run| run.state == State::Drive;
+        let state = if state == State::Still && self.newest().is_some_and(is_drive) && rolls() {
+            State::Drive
+        } else {
+            state
+        };
+        self.append(frame, state, &before);
         self.resolve(context, log);
-        if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= frame.t_ms) {
+        if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= t_ms) {
             self.insert_ride(context, frame, &ride, log);
         }
     }
@@ -95,7 +97,7 @@ impl Arbiter {
     fn insert_ride(
         &mut self,
         context: &SessionContext,
-        frame: &Frame,
+        frame: &KeptFrame,
         ride: &LoneRide,
         log: &mut EventLog,
     ) {
@@ -106,22 +108,21 @@ impl Arbiter {
             return;
         }
         // It lies within the newest stay, be that an event or not yet one.
-        let newest = match usize::from(self.waiting).checked_sub(1) {
-            Some(place) => self.pending.get(place).copied().flatten(),
-            None => self.event,
-        };
-        let Some(stay) = newest
+        let Some(stay) = self
+            .newest()
+            .copied()
             .filter(|run| run.state == State::Still && run.start_ms <= ride.start_ms + WINDOW_MS)
         else {
             return;
         };
+        let end_ms = frame.t_ms() + WINDOW_MS;
         let goes_on = |event: &Run| {
             event.state == State::Ride
                 && event.ride_m * ride.rise_m > 0.0
                 && ride.start_ms.saturating_sub(event.end_ms) < DOOR_STOP_MS_MAX
         };
         if let Some(event) = self.event.as_mut().filter(|event| goes_on(event)) {
-            (event.end_ms, event.own_end_ms) = (frame.t_ms + WINDOW_MS, frame.t_ms + WINDOW_MS);
+            (event.end_ms, event.own_end_ms) = (end_ms, end_ms);
             event.ride_m += ride.rise_m;
             self.pending = [None; PENDING];
             self.waiting = 0;
@@ -136,9 +137,9 @@ impl Arbiter {
         let run = Run {
             state: State::Ride,
             start_ms: ride.start_ms.max(stay.start_ms),
-            end_ms: frame.t_ms + WINDOW_MS,
-            own_end_ms: frame.t_ms + WINDOW_MS,
-            evidence: (frame.t_ms + WINDOW_MS - ride.start_ms) as f32 / WINDOW_MS as f32,
+            end_ms,
+            own_end_ms: end_ms,
+            evidence: (end_ms - ride.start_ms) as f32 / WINDOW_MS as f32,
             from_m: None,
             to_m: None,
             ride_m: ride.rise_m,
@@ -175,21 +176,11 @@ impl Arbiter {
         };
     }
 
-    /// Mean of the heights just before the newest second.
-    fn height_before(&self) -> Option<f32> {
-        let (mut sum_m, mut count) = (0.0, 0.0);
-        for height_m in self.heights.iter().flatten() {
-            sum_m += height_m;
-            count += 1.0;
-        }
-        (count > 0.0).then(|| sum_m / count)
-    }
-
     /// In the first two seconds after a climb or ride the height still settles: they count for its end.
-    fn settle_height(&mut self, frame: &Frame) {
+    fn settle_height(&mut self, frame: &KeptFrame) {
         let settles = |run: &Run| {
             matches!(run.state, State::Climb | State::Ride)
-                && frame.t_ms.saturating_sub(run.end_ms) < 2 * WINDOW_MS
+                && frame.t_ms().saturating_sub(run.end_ms) < 2 * WINDOW_MS
         };
         let newest = self
             .pending
@@ -198,21 +189,26 @@ impl Arbiter {
             .rev();
         for run in newest.flatten().chain(self.event.as_mut()).take(2) {
             if settles(run) {
-                run.to_m = frame.height_m.or(run.to_m);
+                run.to_m = frame.height_m().or(run.to_m);
             }
         }
     }
 
-    fn append(&mut self, second: Run) {
+    /// `before`: the newest heights before the second.
+    fn append(&mut self, frame: &KeptFrame, state: State, before: &[Option<f32>; 3]) {
         let waiting = usize::from(self.waiting);
         let newest = match waiting.checked_sub(1) {
             Some(place) => self.pending.get_mut(place).and_then(Option::as_mut),
             None => self.event.as_mut(),
         };
-        if let Some(run) = newest.filter(|run| run.state == second.state) {
-            run.absorb(&second);
+        if let Some(run) = newest.filter(|run| run.state == state) {
+            if run.from_m.is_none() {
+                run.from_m = mean(before);
+            }
+            run.go_on(frame);
             return;
         }
+        let second = Run::of(frame, state, mean(before));
         if self.absorb_manoeuvre(&second) {
             return;
         }
@@ -272,10 +268,10 @@ impl Arbiter {
     }
 
     /// The newest run, be it the event or one that waits.
-    fn newest(&self) -> Option<Run> {
+    fn newest(&self) -> Option<&Run> {
         match usize::from(self.waiting).checked_sub(1) {
-            Some(place) => self.pending.get(place).copied().flatten(),
-            None => self.event,
+            Some(place) => self.pending.get(place).and_then(Option::as_ref),
+            None => self.event.as_ref(),
         }
     }
 
@@ -415,6 +411,16 @@ impl Arbiter {
         );
         self.event = Some(run);
     }
+}
+
+/// The mean of those that were measured.
+fn mean(heights_m: &[Option<f32>; 3]) -> Option<f32> {
+    let (mut sum_m, mut count) = (0.0, 0.0);
+    for height_m in heights_m.iter().flatten() {
+        sum_m += height_m;
+        count += 1.0;
+    }
+    (count > 0.0).then(|| sum_m / count)
 }
 
 fn close(context: &SessionContext, event: &Run, log: &mut EventLog) {

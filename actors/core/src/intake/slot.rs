@@ -1,6 +1,6 @@
 //! A window that is still being filled.
 
-use porchlight_schema::sample::{ActivityType, Motion};
+use porchlight_schema::sample::Motion;
 use serde::{Deserialize, Serialize};
 
 use crate::window::{BodyMotion, FIXES_PER_WINDOW, Fix, WINDOW_MS, Window};
@@ -89,7 +89,8 @@ impl Slot {
     }
 
     /// The finished window. `silent_since_ms` holds the time of its first sample until the intake has looked at it.
-    pub(super) fn into_window(self, t_ms: u32, activity: Option<(ActivityType, f32)>) -> Window {
+    #[inline]
+    pub(super) fn window(&self, t_ms: u32) -> Window {
         let mean = |(sum, count): (f32, u16)| (count > 0).then(|| sum / f32::from(count));
         let (first, last) = self.heard.unwrap_or_default();
         Window {
@@ -99,7 +100,7 @@ impl Slot {
             steps: self.steps,
             motion: self.motion,
             magnetic_ut: mean(self.magnetic),
-            activity,
+            activity: None,
             arrived_ms: None,
             handed_over_ms: None,
             alive: self.heard.is_some(),

@@ -24,7 +24,7 @@ const LEFT_SECONDS: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Attempts {
     pub(crate) visits: u32,
-    /// From when to when one was at the door with the parcel.
+    /// From when to when one was at the door with the parcel, where that was seen.
     pub(crate) door: Option<(u32, u32)>,
     /// Milliseconds of it that were spent there.
     pub(crate) at_door_ms: u32,
@@ -90,7 +90,7 @@ pub(crate) fn count(
             Some(span),
             words(text, "A neighbour's door on the same floor looks alike."),
         );
-        if visit.iter().any(|stay| stay.from_ms == door.from_ms) {
+        if !door.by_height && visit.iter().any(|stay| stay.from_ms == door.from_ms) {
             handed.door = Some(span);
             handed.at_door_ms = at_door_ms;
         }

@@ -20,10 +20,14 @@ const AGREE_M: f32 = 1.5;
 /// On foot a street of one in ten makes less than this in that time; stairs make twice as much.
 const STEEP_M: f32 = 2.8;
 const STEEP_MS: u32 = 20_000;
+/// Stairs are not climbed faster, m/s (research 2.0: 0.2 to 0.35, the quickest half a metre).
+const STAIRS_MPS: f32 = 0.5;
 /// An event below this is not counted on.
 const CONFIDENCE_LEAST: f64 = 0.4;
 /// This much of the time must be heard before "none" may be said.
 const HEARD_SHARE: f64 = 0.8;
+/// Pressure no rarer than this shows every climb: the slope of a height is taken over seven seconds.
+const PRESSURE_GAP_MS: u32 = 2_000;
 /// A rise of this much that no event explains leaves open how it was made.
 const UNEXPLAINED_M: f32 = 2.2;
 
@@ -74,7 +78,7 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
     let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
     let rise = measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
     let floors = match rise {
-        Some(rise) => storeys(scene).floors(rise.metres),
+        Some(rise) => super::storey_count::floors(scene, rise.metres),
         None => floors_by_events(scene, from_ms, to_ms),
     };
     explain(scene, (from_ms, to_ms), rise, floors, ledger);
@@ -252,7 +256,12 @@ fn explain(
     let (signal, text) = match (rise, floors) {
         (Some(rise), Some(floors)) => {
             let metres = super::ledger::rounded(f64::from(rise.metres));
-            ("height_by_pressure", format!("The air pressure shows {metres:.1} m from the entrance to the drop-off, which is {floors} floors by {how}."))
+            let counted = storeys(scene).floors(rise.metres);
+            let near = match counted {
+                Some(counted) if counted != floors => format!("; {counted} would be as likely, but the address is on floor {floors}"),
+                _ => String::new(),
+            };
+            ("height_by_pressure", format!("The air pressure shows {metres:.1} m from the entrance to the drop-off, which is {floors} floors by {how}{near}."))
         }
         (Some(_), None) => ("height_implausible", "The air pressure shows a height that no building has.".to_owned()),
         (None, Some(floors)) => ("floors_by_motion", format!("The height was not measured; the climbs themselves add up to {floors} floors.")),
@@ -282,9 +291,11 @@ fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Opt
             ) > 0
         })
     };
-    let ride = scene
-        .events(EventType::Elevator)
-        .find(|event| event.confidence.as_probability() >= CONFIDENCE_LEAST && within(event));
+    let ride = scene.events(EventType::Elevator).find(|event| {
+        event.confidence.as_probability() >= CONFIDENCE_LEAST
+            && within(event)
+            && !may_be_stairs(scene, event)
+    });
     if let Some(ride) = ride {
         let span = (ride.t_start_ms, end_of(ride, scene.end_ms));
         let length_sec = seconds(span.1.saturating_sub(span.0));
@@ -301,12 +312,8 @@ fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Opt
     let foot = places.foot.or_else(|| scene.feet.first().copied());
     let (from_ms, to_ms) = foot.map_or((0, scene.end_ms), |foot| (foot.from_ms, foot.to_ms));
     let seconds_in = f64::from(to_ms.saturating_sub(from_ms) / 1000).max(1.0);
+    let pressure = f64::from(height_heard_ms(scene, (from_ms, to_ms)) / 1000) / seconds_in;
     let windows = scene.windows(from_ms, to_ms);
-    let pressure = windows
-        .iter()
-        .filter(|window| window.pressure_hpa.is_some())
-        .count() as f64
-        / seconds_in;
     let vertical = windows.iter().filter(|window| {
         window
             .motion
@@ -335,6 +342,30 @@ fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Opt
         words(text, "Some phones have no barometer."),
     );
     None
+}
+
+/// How long of `from_ms..to_ms` pressure was heard often enough for a ride to show, milliseconds.
+fn height_heard_ms(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
+    let levels = scene.height.levels(from_ms, to_ms);
+    let next = levels.iter().skip(1).map(|level| level.t_ms);
+    let lengths = levels
+        .iter()
+        .zip(next.chain([to_ms]))
+        .map(|(level, next_ms)| next_ms.saturating_sub(level.t_ms));
+    lengths
+        .filter(|length_ms| *length_ms <= PRESSURE_GAP_MS)
+        .fold(0, u32::saturating_add)
+}
+
+/// Whether a ride is as slow as stairs and nothing of the body was measured in it: it may have been either.
+fn may_be_stairs(scene: &Scene<'_>, ride: &Event) -> bool {
+    let (from_ms, to_ms) = (ride.t_start_ms, end_of(ride, scene.end_ms));
+    let told = scene
+        .windows(from_ms, to_ms)
+        .iter()
+        .any(|window| window.motion.is_some() || window.steps.is_some());
+    let length_sec = seconds(to_ms.saturating_sub(from_ms)) as f32;
+    !told && signed_height_m(ride).is_some_and(|height_m| height_m.abs() <= STAIRS_MPS * length_sec)
 }
 
 /// Whether the level changed by a floor within a minute without any event that says how.

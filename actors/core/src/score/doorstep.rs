@@ -108,7 +108,8 @@ pub(crate) fn up(scene: &Scene<'_>, climb: &Climb) -> Up {
     if right { Up::Right } else { Up::Wrong }
 }
 
-fn is_height_of(scene: &Scene<'_>, wanted: i16, metres: f32) -> bool {
+/// Whether `metres` above the entrance can be the height of floor `wanted`.
+pub(super) fn is_height_of(scene: &Scene<'_>, wanted: i16, metres: f32) -> bool {
     let storeys = super::climb::storeys(scene);
     let count = f32::from(wanted).abs();
     if wanted == 0 {

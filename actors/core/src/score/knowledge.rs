@@ -280,8 +280,14 @@ const UNIT_WORDS: [&str; 12] = [
     "whg",
 ];
 
+/// Towns of one name lie farther apart than this, degrees: 11 km of latitude. A building on the line between two cells may
+/// be remembered twice, which costs it some sessions of learning …
+const REGION_DEG: f64 = 0.1;
+/// … and no round coordinate lies on such a line: they are shifted by this part of a cell.
+const REGION_SHIFT: f64 = 0.371;
+
 /// The key under which a place is remembered: one for each building of a customer, in one environment. Case,
-/// punctuation and the unit do not matter.
+/// punctuation and the unit do not matter; the same street in a town of the same name elsewhere is another place.
 #[must_use]
 pub fn place_key(tenant: Tenant, address: &Address) -> [u8; 16] {
     let mut hash = Sha256::new();
@@ -294,6 +300,9 @@ pub fn place_key(tenant: Tenant, address: &Address) -> [u8; 16] {
     ] {
         hash.update([0]);
         hash.update(part.join(" ").as_bytes());
+    }
+    for degrees in [address.point.lat, address.point.lng] {
+        hash.update(((degrees / REGION_DEG + REGION_SHIFT).floor() as i32).to_le_bytes());
     }
     let mut key = [0; 16];
     for (to, from) in key.iter_mut().zip(hash.finalize()) {

@@ -3,6 +3,7 @@
 pub(crate) mod entrance;
 mod halt;
 pub(crate) mod stays;
+mod upstairs;
 
 use super::MarkName;
 use super::position::Estimate;

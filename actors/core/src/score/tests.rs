@@ -12,6 +12,7 @@ mod odd;
 mod phone;
 mod scenarios;
 mod script;
+mod sensors;
 mod spoofs;
 mod streams;
 

@@ -5,7 +5,7 @@
 //! truth exist; until then `fraudScore` is a risk index and not a calibrated probability.
 
 /// Version of this table, as stored with each insight and answered by `/evidence`.
-pub const VERSION: &str = "2026-11.6";
+pub const VERSION: &str = "2026-11.7";
 
 /// Fraud: log-odds.
 pub mod fraud {

@@ -273,21 +273,47 @@ impl<'a> ColumnReader<'a> {
         value_of: impl Fn(i64) -> f32,
         what: &'static str,
     ) -> Result<(), PackedError> {
-        let (fours, rest) = out.as_chunks_mut::<4>();
-        let mut column = *self;
-        for four in fours {
-            // Whether a value takes one byte or two is chance in noise, so nothing branches on it.
-            match four_short_numbers(column.cursor.bytes) {
-                Some((coded, bytes)) => {
-                    column.cursor.bytes = bytes;
-                    *four = coded.map(|coded| value_of(column.add(coded)));
-                }
-                None => column.fill_one_by_one(four, &value_of, what)?,
-            }
+        let mut out = out;
+        while !out.is_empty() {
+            let filled = self.fill_by_short_numbers(out, &value_of);
+            out = out.get_mut(filled..).unwrap_or_default();
+            let few = out.len().min(4);
+            let (few, rest) = out.split_at_mut(few);
+            self.fill_one_by_one(few, &value_of, what)?;
+            out = rest;
         }
-        column.fill_one_by_one(rest, &value_of, what)?;
-        *self = column;
         Ok(())
+    }
+
+    /// Fills in as many as are short, four at a time, up to [`AT_ONCE`]; how many. Step by step over all of them, so that
+    /// each step but the first is one of vectors.
+    fn fill_by_short_numbers(&mut self, out: &mut [f32], value_of: &impl Fn(i64) -> f32) -> usize {
+        // So many short differences more do not leave the 32 bits that a vector's lane has.
+        let Ok(mut sum) = i32::try_from(self.previous) else {
+            return 0;
+        };
+        if sum.unsigned_abs() >= 1 << 30 {
+            return 0;
+        }
+        let mut room = [0_u32; AT_ONCE];
+        let length = out.len().min(AT_ONCE);
+        let (coded, rest) = gather_short_numbers(self.cursor.bytes, room.get_mut(..length));
+        for number in &mut *coded {
+            // All bits where it takes two bytes; then what `add` does.
+            let second = 0_u32.wrapping_sub((*number >> 7) & 1);
+            let both = (*number & 0x7f) | ((*number >> 1) & 0x3f80 & second);
+            *number = (both >> 1) ^ 0_u32.wrapping_sub(both & 1);
+        }
+        for number in &mut *coded {
+            sum = sum.wrapping_add(*number as i32);
+            *number = sum as u32;
+        }
+        for (out, &number) in out.iter_mut().zip(&*coded) {
+            *out = value_of(i64::from(number as i32));
+        }
+        self.previous = i64::from(sum);
+        self.cursor.bytes = rest;
+        coded.len()
     }
 
     fn fill_one_by_one(
@@ -303,26 +329,75 @@ impl<'a> ColumnReader<'a> {
     }
 }
 
-/// The next four numbers and what follows them, if none of them takes more than two bytes, and there are eight.
-#[inline]
-fn four_short_numbers(bytes: &[u8]) -> Option<([u64; 4], &[u8])> {
-    const HIGHEST: u64 = 0x8080_8080_8080_8080;
-    let mut word = u64::from_le_bytes(*bytes.first_chunk()?);
-    // The highest bit of each byte but a number's last is 1.
-    let goes_on = word & HIGHEST;
-    if goes_on & (goes_on << 8) != 0 {
-        return None;
+/// Where four numbers of one byte or two lie in eight bytes.
+#[derive(Clone, Copy)]
+struct Places {
+    /// How many bits before each.
+    shifts: [u8; 4],
+    /// How many bytes they take; none where one of them is longer.
+    bytes: u8,
+}
+
+/// By which of the eight bytes go on: bit i of the index is the highest bit of byte i. With it no number has to be read
+/// before the next one's place is known.
+static PLACES: [Places; 256] = places();
+
+const fn places() -> [Places; 256] {
+    let none = Places {
+        shifts: [0; 4],
+        bytes: 0,
+    };
+    let mut all = [none; 256];
+    let mut goes_on = 0;
+    while goes_on < all.len() {
+        let (mut byte, mut number, mut is_short) = (0, 0, true);
+        while number < 4 {
+            all[goes_on].shifts[number] = 8 * byte;
+            if goes_on >> byte & 1 == 1 {
+                byte += 1;
+                is_short = is_short && goes_on >> byte & 1 == 0;
+            }
+            byte += 1;
+            number += 1;
+        }
+        all[goes_on].bytes = if is_short { byte } else { 0 };
+        goes_on += 1;
     }
-    let (mut taken, mut numbers) = (0, [0; 4]);
-    for number in &mut numbers {
-        let is_long = (word >> 7) & 1;
-        // All bits where it takes two bytes.
-        let second = 0_u64.wrapping_sub(is_long);
-        *number = (word & 0x7f) | ((word >> 1) & 0x3f80 & second);
-        word = (word >> 8) >> (is_long * 8);
-        taken += 1 + is_long as usize;
+    all
+}
+
+/// Numbers that are looked at together.
+const AT_ONCE: usize = 64;
+
+/// Puts the next numbers into `room`, each with the bytes behind it, four at a time, as long as none of the four takes
+/// more than two bytes and eight bytes are left. Those that were put, and the bytes that follow them.
+fn gather_short_numbers<'a, 'b>(
+    bytes: &'a [u8],
+    room: Option<&'b mut [u32]>,
+) -> (&'b mut [u32], &'a [u8]) {
+    let (mut bytes, room) = (bytes, room.unwrap_or_default());
+    let mut gathered = 0;
+    for four in room.as_chunks_mut::<4>().0 {
+        let Some(&word) = bytes.first_chunk() else {
+            break;
+        };
+        let word = u64::from_le_bytes(word);
+        // The highest bit of each byte but a number's last is 1: the product gathers them in the highest byte.
+        let highest = (word >> 7) & 0x0101_0101_0101_0101;
+        let goes_on = highest.wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        let places = PLACES
+            .get(goes_on as usize)
+            .filter(|places| places.bytes > 0);
+        let Some((places, rest)) =
+            places.and_then(|places| Some((places, bytes.get(usize::from(places.bytes)..)?)))
+        else {
+            break;
+        };
+        *four = places.shifts.map(|shift| (word >> (shift & 63)) as u32);
+        bytes = rest;
+        gathered += 4;
     }
-    Some((numbers, bytes.get(taken..)?))
+    (room.get_mut(..gathered).unwrap_or_default(), bytes)
 }
 
 /// A column of a field that may be absent, while it is read.
@@ -361,21 +436,22 @@ impl<'a> OptionalReader<'a> {
         })
     }
 
+    #[inline]
     pub(super) fn next(&mut self, what: &'static str) -> Result<Option<i64>, PackedError> {
-        let present = match self.mode {
-            ALL_ABSENT => false,
-            ALL_PRESENT => true,
-            _ => {
-                self.present
-                    .get(self.row / 8)
-                    .ok_or(PackedError::Corrupt(what))?
-                    >> (self.row % 8)
-                    & 1
-                    == 1
-            }
-        };
+        match self.mode {
+            ALL_ABSENT => Ok(None),
+            ALL_PRESENT => self.column.next(what).map(Some),
+            _ => self.next_marked(what),
+        }
+    }
+
+    /// The same where a bit for each row says whether it has a value.
+    #[inline(never)]
+    fn next_marked(&mut self, what: &'static str) -> Result<Option<i64>, PackedError> {
+        let marks = self.present.get(self.row / 8);
+        let is_present = marks.ok_or(PackedError::Corrupt(what))? >> (self.row % 8) & 1 == 1;
         self.row += 1;
-        if present {
+        if is_present {
             self.column.next(what).map(Some)
         } else {
             Ok(None)

@@ -63,6 +63,7 @@ struct MotionReader<'a> {
     yaw_rad: OptionalReader<'a>,
 }
 
+#[inline(always)]
 fn required(column: &mut ColumnReader<'_>, field: &Field) -> Result<f64, PackedError> {
     column.next(field.name).map(|parts| field.value_of(parts))
 }
@@ -71,6 +72,7 @@ fn single(column: &mut ColumnReader<'_>, field: &Field) -> Result<f32, PackedErr
     column.next(field.name).map(|parts| field.single_of(parts))
 }
 
+#[inline(always)]
 fn optional(column: &mut OptionalReader<'_>, field: &Field) -> Result<Option<f32>, PackedError> {
     Ok(column.next(field.name)?.map(|parts| field.single_of(parts)))
 }

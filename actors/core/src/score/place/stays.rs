@@ -4,7 +4,7 @@ use porchlight_schema::event::EventType;
 
 use crate::geo::Place;
 use crate::score::MarkName;
-use crate::score::height::rise;
+use crate::score::height::{Level, rise};
 use crate::score::position::Estimate;
 use crate::score::scene::{Body, Foot, Scene, body, end_of, overlap_ms};
 use crate::score::weights::stay as points;
@@ -48,6 +48,8 @@ pub(crate) struct Stay {
     pub(crate) passage: bool,
     /// Whether an elevator is entered from it.
     pub(crate) before_ride: bool,
+    /// Whether only the height shows it: how much of the time was spent at a door nobody saw.
+    pub(crate) by_height: bool,
 }
 
 impl Stay {
@@ -78,11 +80,33 @@ pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
             _ => spans.push((from_ms, to_ms)),
         }
     }
-    spans
+    let mut stays: Vec<Stay> = spans
         .into_iter()
         .flat_map(|span| before_the_wait(scene, span))
         .map(|(from_ms, to_ms)| stay(scene, from_ms, to_ms))
-        .collect()
+        .collect();
+    add_upstairs(scene, &mut stays);
+    stays
+}
+
+/// What only the height shows counts where no stop was seen at that time.
+fn add_upstairs(scene: &Scene<'_>, stays: &mut Vec<Stay>) {
+    for (from_ms, to_ms) in scene
+        .feet
+        .iter()
+        .filter_map(|&foot| super::upstairs::find(scene, foot))
+    {
+        let is_seen = stays
+            .iter()
+            .any(|stay| overlap_ms((stay.from_ms, stay.to_ms), (from_ms, to_ms)) > 0);
+        if !is_seen {
+            stays.push(Stay {
+                by_height: true,
+                ..stay(scene, from_ms, to_ms)
+            });
+        }
+    }
+    stays.sort_by_key(|stay| (stay.from_ms, stay.to_ms));
 }
 
 /// A stop that ends in a ride, cut at its longest gait: the few steps from a door to the elevator beside it make no
@@ -139,6 +163,7 @@ fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
         arrived: false,
         passage: false,
         before_ride: ends_in_ride(scene, to_ms),
+        by_height: false,
     }
 }
 
@@ -207,15 +232,16 @@ pub(crate) fn at(scene: &Scene<'_>, stays: &[Stay], t_ms: u32, near_ms: u32) -> 
         .map(|(index, _)| index)
 }
 
-/// The stay that looks most like the one at the door, if any looks like one; of two equals the later. A pause that
-/// looks like one at a gate is taken only where there is no other.
+/// The stay that looks most like the one at the door, if any looks like one; of two equals the longer, and of those the
+/// later. A pause that looks like one at a gate is taken only where there is no other.
 pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
     let best_of = |able: &dyn Fn(&Stay) -> bool| {
         let able = stays
             .iter()
             .enumerate()
             .filter(|(_, stay)| stay.points >= points::LEAST && able(stay));
-        able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))
+        let by_length = |a: &Stay, b: &Stay| a.length_ms().cmp(&b.length_ms());
+        able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points).then(by_length(a, b)))
             .map(|(index, _)| index)
     };
     best_of(&|stay| !stay.passage).or_else(|| best_of(&|stay| !stay.before_ride))
@@ -227,7 +253,7 @@ pub(crate) fn judge(scene: &Scene<'_>, stays: &mut [Stay]) {
     for stay in stays.iter_mut() {
         stay.marked = has_mark(scene, stay, MarkName::is_hand_over);
         stay.arrived = has_mark(scene, stay, |name| name == MarkName::Arrived);
-        stay.passage = !stay.marked && is_passage(scene, stay);
+        stay.passage = !stay.marked && is_passage(scene, stay, &all);
         stay.points = points_of(scene, stay, &all);
     }
 }
@@ -243,23 +269,31 @@ fn has_mark(scene: &Scene<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> bool) -
 }
 
 /// A pause at a gate, or one that ends in an elevator.
-fn is_passage(scene: &Scene<'_>, stay: &Stay) -> bool {
+fn is_passage(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let span = (stay.from_ms, stay.to_ms);
     let gate = scene.events(EventType::Gate).any(|event| {
         let overlap = overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span);
         overlap > 0 && u64::from(overlap) * 2 >= u64::from(stay.length_ms())
     });
-    gate || waits_for_elevator(scene, stay)
+    gate || waits_for_elevator(scene, stay, all)
 }
 
-/// Whether the stay ends in a ride that leads away from where the courier came from: the way up or down to the
-/// door. The wait for the way back looks the same, but no stay at a door has come before it.
-fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay) -> bool {
-    let rode_before = scene
+/// Whether the stay ends in a ride and is no more than the wait for it: no ride has come before it, so that it leads to
+/// the door, or since the newest ride there was a stay that lasted longer, which may have been the one at the door.
+fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
+    let before = scene
         .events(EventType::Elevator)
-        .any(|ride| ride.t_start_ms < stay.from_ms);
-    // With a ride behind it, a stay that ends in a ride may be the one at a door by the lift.
-    stay.before_ride && !rode_before
+        .filter(|ride| ride.t_start_ms < stay.from_ms);
+    let Some(ride_ms) = before.map(|ride| ride.t_start_ms).max() else {
+        return stay.before_ride;
+    };
+    // With a ride behind it and no other stay on that floor, it may be the one at a door by the lift.
+    stay.before_ride
+        && all.iter().any(|other| {
+            other.from_ms > ride_ms
+                && other.to_ms < stay.from_ms
+                && other.length_ms() > stay.length_ms()
+        })
 }
 
 /// Whether a ride begins about `t_ms`.
@@ -289,14 +323,14 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
     if is_farthest(scene, stay, all) {
         sum += points::FARTHEST;
     }
-    if is_extreme(stay, all) {
+    if is_extreme(scene, stay, all) {
         sum += points::EXTREME;
     }
     if goes_back(scene, stay) {
         sum += points::REVERSAL;
     }
     if stay.passage {
-        sum += if waits_for_elevator(scene, stay) {
+        sum += if waits_for_elevator(scene, stay, all) {
             points::ELEVATOR
         } else {
             points::GATE
@@ -331,11 +365,17 @@ fn is_farthest(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
     own_m > REVERSAL_M && peers.map(away_m).fold(0.0, f32::max) <= own_m
 }
 
-/// Whether the stay is as high, or as low, as the session ever stayed, and that is another floor.
-fn is_extreme(stay: &Stay, all: &[Stay]) -> bool {
+/// Whether the stay is as high, or as low, as the session ever stayed, and that is another floor than the one that the
+/// courier came from.
+fn is_extreme(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let Some(own_m) = stay.height_m else {
         return false;
     };
+    if level_before(scene, stay)
+        .is_some_and(|before| (before.height_m - own_m).abs() < SAME_FLOOR_M)
+    {
+        return false;
+    }
     let heights = all.iter().filter_map(|stay| stay.height_m);
     let (low_m, high_m) = heights.fold((own_m, own_m), |(low, high), height| {
         (low.min(height), high.max(height))
@@ -351,12 +391,19 @@ fn is_extreme(stay: &Stay, all: &[Stay]) -> bool {
         })
 }
 
+/// The level on which the stay's period on foot began.
+fn level_before(scene: &Scene<'_>, stay: &Stay) -> Option<Level> {
+    let foot = super::foot_at(scene, stay.from_ms)?;
+    let to_ms = foot.from_ms.saturating_add(10_000);
+    scene.height.level(foot.from_ms, to_ms)
+}
+
 /// Whether the courier goes back afterwards: nearer to the vehicle, or back to the level he came from.
 fn goes_back(scene: &Scene<'_>, stay: &Stay) -> bool {
-    let Some((foot, origin)) = origin(scene, stay) else {
+    let Some(foot) = super::foot_at(scene, stay.from_ms) else {
         return false;
     };
-    if let Some(estimate) = stay.estimate {
+    if let (Some(estimate), Some((_, origin))) = (stay.estimate, origin(scene, stay)) {
         let own_m = estimate.place.distance_m(origin);
         let later = scene.fixes(stay.to_ms, foot.to_ms).iter();
         let nearest_m = later
@@ -366,11 +413,8 @@ fn goes_back(scene: &Scene<'_>, stay: &Stay) -> bool {
             return true;
         }
     }
-    let before = scene
-        .height
-        .level(foot.from_ms, foot.from_ms.saturating_add(10_000));
     let own = scene.height.level(stay.from_ms, stay.to_ms);
-    let (Some(before), Some(own)) = (before, own) else {
+    let (Some(before), Some(own)) = (level_before(scene, stay), own) else {
         return false;
     };
     let Some(up) = rise(before, own) else {

@@ -85,6 +85,36 @@ const FLOORS: &[(&str, Act, Option<i16>, Option<bool>)] = &[
         Some(false),
     ),
     (
+        "twelve up in warm air, which makes 36 m 34",
+        |phone| flat(floor(phone, 12), 34.0, true),
+        Some(12),
+        Some(true),
+    ),
+    (
+        "two up where the fifth was asked for",
+        |phone| flat(floor(phone, 5), 6.0, false),
+        Some(2),
+        Some(false),
+    ),
+    (
+        "two up where the third was asked for",
+        |phone| flat(floor(phone, 3), 6.0, false),
+        Some(2),
+        Some(false),
+    ),
+    (
+        "two up where the fifth was asked for, of storeys that nobody knows",
+        |phone| flat(phone.address("floor", json!(5)), 7.5, false),
+        Some(2),
+        Some(false),
+    ),
+    (
+        "10 m where the fourth was asked for, of storeys that nobody knows",
+        |phone| flat(phone.address("floor", json!(4)), 10.0, false),
+        Some(2),
+        Some(false),
+    ),
+    (
         "no barometer, and no rise told",
         |phone| house(phone.without(&["pressure"])),
         None,

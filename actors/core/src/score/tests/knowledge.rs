@@ -158,6 +158,26 @@ fn the_key_is_of_the_building() {
     assert_eq!(key("12 Main Street"), key("12  main street, Apt 4B"));
     assert_eq!(key("12 Main Street"), key("12 MAIN STREET #7"));
     assert_ne!(key("12 Main Street"), key("14 Main Street"));
+    let moved = |degrees: f64| {
+        let point = address().point;
+        place_key(
+            tenant(1),
+            &Address {
+                line1: "12 Main Street".into(),
+                point: Point {
+                    lat: point.lat + degrees,
+                    ..point
+                },
+                ..address()
+            },
+        )
+    };
+    assert_eq!(key("12 Main Street"), moved(0.0001), "geocoded anew");
+    assert_ne!(
+        key("12 Main Street"),
+        moved(1.0),
+        "a town of that name elsewhere"
+    );
     assert_ne!(
         key("12 Main Street"),
         place_key(

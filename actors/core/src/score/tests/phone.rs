@@ -58,6 +58,18 @@ pub(super) struct Phone {
     pub(super) soft: bool,
     /// Sends no fix while it stays where it is.
     pub(super) frugal: bool,
+    /// Seconds from fix to fix.
+    pub(super) fix_every: f64,
+    /// How fast it drives, walks, climbs stairs and rides, m/s.
+    pub(super) drive_mps: f64,
+    pub(super) walk_mps: f64,
+    pub(super) stairs_mps: f64,
+    pub(super) lift_mps: f64,
+    /// Seconds from pressure to pressure, and how rough it is, hPa.
+    pub(super) pressure_every: f64,
+    pub(super) rough_hpa: f64,
+    /// What is added to the accuracy of each fix, metres.
+    pub(super) vaguer_m: f64,
     /// Seconds after the last sample at which the session ends.
     pub(super) ends_after: f64,
     pub(super) timed_out: bool,
@@ -84,6 +96,14 @@ impl Phone {
             lies: false,
             soft: false,
             frugal: false,
+            fix_every: 1.0,
+            drive_mps: 9.0,
+            walk_mps: 1.3,
+            stairs_mps: 0.3,
+            lift_mps: 1.2,
+            pressure_every: 1.0,
+            rough_hpa: 0.01,
+            vaguer_m: 0.0,
             ends_after: 0.0,
             timed_out: false,
             pod: false,
@@ -134,8 +154,10 @@ impl Phone {
         if speed_mps > 0.0 || !self.frugal {
             self.locate(speed_mps);
         }
-        let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0) + 0.01 * self.chance();
-        self.say("pressure", json!({ "hPa": hpa }));
+        let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0) + self.rough_hpa * self.chance();
+        if self.t % self.pressure_every == 0.0 {
+            self.say("pressure", json!({ "hPa": hpa }));
+        }
         let gait = if self.lies { Gait::Rests } else { gait };
         let walks = matches!(gait, Gait::Walks | Gait::Climbs);
         self.steps += if walks { 1.8 } else { 0.0 };
@@ -158,6 +180,9 @@ impl Phone {
     }
 
     fn locate(&mut self, speed_mps: f64) {
+        if self.t % self.fix_every != 0.0 {
+            return;
+        }
         // Reception fades within 15 s of a doorway, and is gone then.
         let indoors = self.indoors_since.map(|since| self.t - since);
         let accuracy = match indoors {
@@ -165,6 +190,7 @@ impl Phone {
             Some(sec) if sec <= 15.0 => 5.0 + 6.0 * sec,
             Some(_) => return,
         };
+        let accuracy = accuracy + self.vaguer_m;
         let (east, north) = (self.noise(), self.noise());
         let off = match self.error {
             Error::None => (0.0, 0.0),
@@ -201,12 +227,12 @@ impl Phone {
     }
 
     pub(super) fn drive(mut self, east: f64, north: f64) -> Self {
-        self.go((east, north), Gait::Drives, 9.0);
+        self.go((east, north), Gait::Drives, self.drive_mps);
         self
     }
 
     pub(super) fn walk(mut self, east: f64, north: f64) -> Self {
-        self.go((east, north), Gait::Walks, 1.3);
+        self.go((east, north), Gait::Walks, self.walk_mps);
         self
     }
 
@@ -217,19 +243,33 @@ impl Phone {
         self
     }
 
-    /// Stairs of 0.3 m/s, or an elevator of 1.2 m/s, by so many metres.
+    /// Stairs, or an elevator that gathers speed by 1 m/s² and loses it likewise, by so many metres.
     pub(super) fn climb(mut self, metres: f64, elevator: bool) -> Self {
-        let speed = if elevator { 1.2 } else { 0.3 };
-        let seconds = (metres.abs() / speed).ceil();
         let from_m = self.height_m;
-        for second in 1..=seconds as u32 {
-            let part = f64::from(second) / seconds;
-            self.height_m = from_m + part * metres;
-            let pushes = match second {
-                1 => 1.2,
-                last if f64::from(last) >= seconds => -1.2,
-                _ => 0.0,
-            } * metres.signum();
+        let way_m = metres.abs();
+        // Over a short way it never reaches its speed.
+        let (speed_mps, ramp_sec) = if elevator {
+            let speed_mps = self.lift_mps.min(way_m.sqrt());
+            (speed_mps, speed_mps)
+        } else {
+            (self.stairs_mps, 0.0)
+        };
+        let total_sec = way_m / speed_mps + ramp_sec;
+        let speed_at = |t: f64| t.min(total_sec - t).clamp(0.0, speed_mps);
+        let way_at = |t: f64| {
+            let left_sec = (total_sec - t).max(0.0);
+            if t <= ramp_sec {
+                t * t / 2.0
+            } else if left_sec <= ramp_sec {
+                way_m - left_sec * left_sec / 2.0
+            } else {
+                speed_mps * (t - ramp_sec / 2.0)
+            }
+        };
+        for second in 0..total_sec.ceil() as u32 {
+            let t = f64::from(second);
+            self.height_m = from_m + way_at((t + 0.5).min(total_sec)) * metres.signum();
+            let pushes = (speed_at(t + 1.0) - speed_at(t)) * metres.signum();
             let gait = if elevator {
                 Gait::Rides { pushes }
             } else {
@@ -237,6 +277,7 @@ impl Phone {
             };
             self.second(gait, 0.0);
         }
+        self.height_m = from_m + metres;
         self
     }
 

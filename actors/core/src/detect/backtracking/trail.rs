@@ -1,0 +1,205 @@
+//! The newest crumbs of a path, and which of them lie near a place.
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+use crate::geo::Place;
+
+/// Crumbs kept: 64 of 5 m are 320 m of path (research 2.3).
+const CRUMBS: usize = 64;
+/// Crumbs that are passed over at once if none of them is near.
+const LANES: usize = 8;
+
+/// A point of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Crumb {
+    pub(super) t_ms: u32,
+    pub(super) place: Place,
+}
+
+/// The newest [`CRUMBS`] crumbs, numbered from the oldest, which is 0.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Trail(Option<Box<Ring>>);
+
+/// A ring of crumbs, field by field, so that a vector of the processor holds several of them. Where there is none yet the
+/// place is infinitely far away.
+#[derive(Debug, Clone)]
+struct Ring {
+    east_m: [f32; CRUMBS],
+    north_m: [f32; CRUMBS],
+    t_ms: [u32; CRUMBS],
+    /// Where the oldest stands.
+    first: u8,
+    length: u8,
+}
+
+impl Ring {
+    /// Where the crumb of this number stands.
+    fn at(&self, number: usize) -> usize {
+        (usize::from(self.first) + number) % CRUMBS
+    }
+}
+
+impl Trail {
+    pub(super) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |ring| usize::from(ring.length))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |_| size_of::<Ring>())
+    }
+
+    /// The crumb of this number.
+    pub(super) fn get(&self, number: usize) -> Option<Crumb> {
+        let ring = self.0.as_ref()?;
+        let at = ring.at(number);
+        (number < usize::from(ring.length)).then(|| Crumb {
+            t_ms: ring.t_ms[at],
+            place: Place {
+                east_m: ring.east_m[at],
+                north_m: ring.north_m[at],
+            },
+        })
+    }
+
+    /// The newest crumb.
+    pub(super) fn newest(&self) -> Option<Crumb> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// Appends a crumb; the oldest goes where there is no room.
+    pub(super) fn push(&mut self, crumb: Crumb) {
+        let ring = self.0.get_or_insert_with(|| {
+            Box::new(Ring {
+                east_m: [f32::INFINITY; CRUMBS],
+                north_m: [f32::INFINITY; CRUMBS],
+                t_ms: [0; CRUMBS],
+                first: 0,
+                length: 0,
+            })
+        });
+        let at = ring.at(usize::from(ring.length));
+        if usize::from(ring.length) == CRUMBS {
+            ring.first = ((at + 1) % CRUMBS) as u8;
+        } else {
+            ring.length += 1;
+        }
+        ring.t_ms[at] = crumb.t_ms;
+        (ring.east_m[at], ring.north_m[at]) = (crumb.place.east_m, crumb.place.north_m);
+    }
+
+    /// Calls `look` with the number of each crumb within `near_m` of `place`, in any order, and of hardly any that are not.
+    pub(super) fn each_near(&self, place: Place, near_m: f32, mut look: impl FnMut(usize)) {
+        let Some(ring) = &self.0 else { return };
+        // Of most crumbs it is enough to know that they are far away: roots are drawn for those near by alone.
+        let far_m2 = near_m * near_m * 1.001;
+        let mut is_near = [0_u8; CRUMBS];
+        let places = ring.east_m.iter().zip(&ring.north_m);
+        for (is_near, (east_m, north_m)) in is_near.iter_mut().zip(places) {
+            let (east_m, north_m) = (east_m - place.east_m, north_m - place.north_m);
+            *is_near = u8::from(east_m * east_m + north_m * north_m <= far_m2);
+        }
+        for (chunk, &lanes) in is_near.as_chunks::<LANES>().0.iter().enumerate() {
+            let mut lanes = u64::from_le_bytes(lanes);
+            while lanes != 0 {
+                let at = LANES * chunk + lanes.trailing_zeros() as usize / 8;
+                look((CRUMBS + at - usize::from(ring.first)) % CRUMBS);
+                lanes &= lanes - 1;
+            }
+        }
+    }
+
+    fn crumbs(&self) -> impl ExactSizeIterator<Item = Crumb> {
+        let none = Crumb {
+            t_ms: 0,
+            place: Place::default(),
+        };
+        (0..self.len()).map(move |number| self.get(number).unwrap_or(none))
+    }
+}
+
+impl PartialEq for Trail {
+    fn eq(&self, other: &Self) -> bool {
+        self.crumbs().eq(other.crumbs())
+    }
+}
+
+impl Serialize for Trail {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.crumbs())
+    }
+}
+
+impl<'de> Deserialize<'de> for Trail {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Trail;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "at most {CRUMBS} crumbs")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut crumbs: A) -> Result<Trail, A::Error> {
+        let mut trail = Trail::default();
+        while let Some(crumb) = crumbs.next_element()? {
+            if trail.len() == CRUMBS {
+                return Err(A::Error::custom("more crumbs than there is room for"));
+            }
+            trail.push(crumb);
+        }
+        Ok(trail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The ring is a row of the newest crumbs, and knows which of them are near.
+        #[test]
+        fn the_newest_crumbs_are_kept_and_found(
+            places in prop::collection::vec((-40.0_f32..40.0, -40.0_f32..40.0), 0..200),
+            (east_m, north_m) in (-40.0_f32..40.0, -40.0_f32..40.0),
+            near_m in 1.0_f32..20.0,
+        ) {
+            let crumbs: Vec<_> = (0..).zip(&places).map(|(t_ms, &(east_m, north_m))| Crumb {
+                t_ms,
+                place: Place { east_m, north_m },
+            }).collect();
+            let mut trail = Trail::default();
+            crumbs.iter().for_each(|&crumb| trail.push(crumb));
+            let kept = &crumbs[crumbs.len().saturating_sub(CRUMBS)..];
+            prop_assert_eq!(trail.len(), kept.len());
+            prop_assert!(kept.iter().copied().eq(trail.crumbs()));
+            prop_assert_eq!(trail.newest(), kept.last().copied());
+            prop_assert_eq!(trail.get(kept.len()), None);
+            let here = Place { east_m, north_m };
+            let mut found = Vec::new();
+            trail.each_near(here, near_m, |number| found.push(number));
+            found.sort_unstable();
+            let near = (0..kept.len())
+                .filter(|&number| kept[number].place.distance_m(here) <= near_m);
+            for number in near {
+                prop_assert!(found.binary_search(&number).is_ok(), "{} of {:?}", number, found);
+            }
+            prop_assert!(found.iter().all(|&number| kept[number].place.distance_m(here) <= near_m * 1.001));
+            let bytes = postcard::to_stdvec(&trail).unwrap();
+            prop_assert_eq!(postcard::from_bytes::<Trail>(&bytes), Ok(trail));
+        }
+    }
+}

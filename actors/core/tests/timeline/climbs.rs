@@ -1,0 +1,108 @@
+//! Stairs as they are met: what hides them, and what only looks like them.
+
+use porchlight_schema::event::{Direction, Event, EventType, Metadata};
+use porchlight_schema::sample::{Location, Sample};
+
+use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
+
+const WALK: Act = Act::Walk { heading_deg: 0.0 };
+
+/// When each staircase begins, seconds, its floors, and which way it leads.
+fn staircases(events: &[Event]) -> Vec<(u32, Option<u16>, Option<Direction>)> {
+    let stairs = of_type(events, EventType::Stairs);
+    let told = |one: &Event| match one.metadata {
+        Metadata::Climb {
+            floors, direction, ..
+        } => (one.t_start_ms / 1_000, floors, Some(direction)),
+        _ => (one.t_start_ms / 1_000, None, None),
+    };
+    stairs.iter().map(told).collect()
+}
+
+/// From `from_ms` on the platform takes stations for satellites: no speed, a small claim, and every few seconds
+/// another place.
+fn behind_a_door(samples: &mut [Owned], from_ms: u32) {
+    for owned in samples {
+        let Owned::Plain(Sample::Location(fix)) = owned else {
+            continue;
+        };
+        if fix.t_ms >= from_ms {
+            let place = f64::from(fix.t_ms / 4_000 % 3);
+            *fix = Location {
+                lat: fix.lat + place * 0.000_15,
+                lng: fix.lng - place * 0.000_2,
+                accuracy_m: Some(4.0),
+                speed_mps: None,
+                ..*fix
+            };
+        }
+    }
+}
+
+#[test]
+fn fixes_that_jump_behind_a_door_do_not_hide_a_staircase() {
+    let mut script = vec![(Act::Stay, 20), (WALK, 40)];
+    for _ in 0..4 {
+        script.push((
+            Act::Stairs {
+                mps: 0.26,
+                heading_deg: 0.0,
+            },
+            6,
+        ));
+        script.push((Act::Walk { heading_deg: 90.0 }, 2));
+    }
+    script.extend([(WALK, 10), (Act::Stay, 20)]);
+    let mut all = samples(&script, Phone::ALL, 11);
+    behind_a_door(&mut all, 56_000);
+    let events = events_of(&context_at(0.0, 0.0), &all, 60);
+    let [(begun_sec, floors, direction)] = staircases(&events)[..] else {
+        unreachable!("one staircase: {events:?}")
+    };
+    assert_eq!((floors, direction), (Some(2), Some(Direction::Up)));
+    assert!(begun_sec.abs_diff(60) <= 3, "{events:?}");
+}
+
+#[test]
+fn a_steep_street_is_no_staircase_where_the_phone_tells_its_speed() {
+    // 1.3 m/s at 0.2 m/s up: a street of 15 %.
+    let script = [(Act::Stay, 20), (WALK, 20), (WALK, 40), (WALK, 20)];
+    let mut all = samples(&script, Phone::ALL, 12);
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Pressure(pressure)) = owned {
+            let climbed_ms = pressure.t_ms.clamp(40_000, 80_000) - 40_000;
+            pressure.hpa *= libm::expf(-0.2 * climbed_ms as f32 / 1_000.0 / 8_434.0);
+        }
+    }
+    let events = events_of(&context_at(0.0, 0.0), &all, 60);
+    assert_eq!(of_type(&events, EventType::Stairs), [], "{events:?}");
+    assert_eq!(of_type(&events, EventType::Elevator), [], "{events:?}");
+}
+
+#[test]
+fn flights_that_are_taken_slowly_are_a_staircase() {
+    let flight = |mps| Act::Stairs {
+        mps,
+        heading_deg: 0.0,
+    };
+    let script = [
+        (Act::Stay, 20),
+        (WALK, 15),
+        (flight(-0.21), 8),
+        (Act::Walk { heading_deg: 90.0 }, 6),
+        (flight(-0.21), 8),
+        (WALK, 15),
+        (Act::Stay, 15),
+    ];
+    let phone = Phone {
+        location: false,
+        steps: false,
+        ..Phone::ALL
+    };
+    let events = events_of(&context_at(0.0, 0.0), &samples(&script, phone, 13), 60);
+    let [(begun_sec, floors, direction)] = staircases(&events)[..] else {
+        unreachable!("one staircase: {events:?}")
+    };
+    assert_eq!((floors, direction), (Some(1), Some(Direction::Down)));
+    assert!(begun_sec.abs_diff(35) <= 3, "{events:?}");
+}
