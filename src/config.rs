@@ -295,11 +295,9 @@ impl Config {
         if self.session.idle_timeout.as_millis() == 0 {
             return invalid("session.idle_timeout", "must be longer than 0");
         }
-        if self.session.max_duration < self.session.idle_timeout {
-            return invalid(
-                "session.max_duration",
-                "must not be shorter than session.idle_timeout",
-            );
+        // Each of the two ends a session by itself: one that is shorter than the other leaves that one nothing to do.
+        if self.session.max_duration.as_millis() == 0 {
+            return invalid("session.max_duration", "must be longer than 0");
         }
         if self.store.retention.as_millis() == 0 {
             return invalid("store.retention", "must be longer than 0");
@@ -335,6 +333,14 @@ mod tests {
         let config = Config::load_from(Some(&file), variables);
         std::fs::remove_file(file).unwrap();
         config
+    }
+
+    /// To see a session end by its age nobody has to know of the other limit.
+    #[test]
+    fn either_limit_of_a_session_may_be_the_shorter_one() {
+        for toml in ["max_duration = \"5s\"", "idle_timeout = \"13h\""] {
+            load(&format!("[session]\n{toml}"), &[]).unwrap();
+        }
     }
 
     #[test]
@@ -417,6 +423,8 @@ mod tests {
                 "not an address and a port such as 127.0.0.1:8080 for key `server.listen`",
             ),
             ("[store]\nretention = \"0d\"", "store.retention"),
+            ("[session]\nidle_timeout = \"0s\"", "session.idle_timeout"),
+            ("[session]\nmax_duration = \"0s\"", "session.max_duration"),
             ("[server]\ndrain_grace = \"21s\"", "server.drain_grace"),
         ] {
             let error = load(toml, &[]).unwrap_err().to_string();
@@ -424,12 +432,6 @@ mod tests {
         }
         let folder = Config::load_from(Some(&std::env::temp_dir()), std::iter::empty());
         assert!(folder.unwrap_err().to_string().contains("is a folder"));
-        assert!(
-            load("[session]\nidle_timeout = \"13h\"", &[])
-                .unwrap_err()
-                .to_string()
-                .contains("max_duration")
-        );
         assert!(
             load("[store]\nkind = \"cql\"", &[])
                 .unwrap_err()

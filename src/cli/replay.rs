@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use porchlight_core::score::MarkName;
 use porchlight_schema::time::TimestampMs;
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
     /// A secret key of that service.
     #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
     key: Option<String>,
-    /// Where the door is; without it the last good fix.
+    /// Where the door is; without it the last good fix before the hand-over was marked, or the last of all.
     #[arg(long, value_name = "LAT,LNG")]
     address: Option<String>,
 }
@@ -159,7 +160,21 @@ fn batches(samples: &[Value]) -> impl Iterator<Item = &[Value]> {
     })
 }
 
+/// Where the phone was when its app marked the hand-over; where none was marked, at the end.
 fn last_good_fix(samples: &[Value]) -> Option<(f64, f64)> {
+    let is_hand_over = |sample: &Value| {
+        sample["kind"] == "mark"
+            && sample["name"]
+                .as_str()
+                .is_some_and(|name| MarkName::from_name(name).is_hand_over())
+    };
+    let until = samples.iter().rposition(is_hand_over);
+    let before = until.and_then(|until| samples.get(..until));
+    before.and_then(good_fix).or_else(|| good_fix(samples))
+}
+
+/// The last fix that is good, or the last one where none is.
+fn good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     let fixes = || {
         samples
             .iter()
@@ -173,4 +188,34 @@ fn last_good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     };
     let fix = fixes().find(is_good).or_else(|| fixes().next())?;
     Some((fix["lat"].as_f64()?, fix["lng"].as_f64()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_door_is_where_the_hand_over_was_marked_or_where_the_recording_ends() {
+        let fix = |t: u32, lat: f64, accuracy_m: f64| json!({ "t": t, "kind": "location", "lat": lat, "lng": 13.4, "accuracyM": accuracy_m });
+        let mark = |t: u32, name: &str| json!({ "t": t, "kind": "mark", "name": name });
+        let recording = |name: &str| {
+            vec![
+                fix(0, 1.0, 5.0),
+                fix(1, 2.0, 5.0),
+                fix(2, 3.0, 80.0),
+                mark(3, name),
+                fix(4, 4.0, 5.0),
+                fix(5, 5.0, 80.0),
+            ]
+        };
+        for (samples, lat) in [
+            (recording("left_at_door"), Some(2.0)),
+            (recording("pod_captured"), Some(2.0)),
+            (recording("app_opened"), Some(4.0)),
+            (vec![mark(0, "handed_over"), fix(1, 6.0, 80.0)], Some(6.0)),
+            (vec![mark(0, "handed_over")], None),
+        ] {
+            assert_eq!(last_good_fix(&samples).map(|(lat, _)| lat), lat);
+        }
+    }
 }

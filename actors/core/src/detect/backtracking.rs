@@ -16,6 +16,7 @@ use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::timeline::EventLog;
+use crate::window::WINDOW_MS;
 use trail::{Crumb, Trail};
 
 /// Crumbs that must lie between the way there and the way back: the turn itself.
@@ -53,6 +54,8 @@ pub(super) struct BacktrackingDetector {
     rest_ms: u32,
     /// Whether the phone has told a speed of its own: then a fix without one is not of satellites, and leads nowhere.
     tells_speed: bool,
+    /// The newest pause where the address itself may be, from and to.
+    door_ms: Option<(u32, u32)>,
 }
 
 impl Detector for BacktrackingDetector {
@@ -100,6 +103,7 @@ impl Detector for BacktrackingDetector {
         } else if gait.log_odds > REST_LOG_ODDS {
             self.rest_sec = 0;
         }
+        self.see_pause(context);
         self.see_stay(context, observation, log);
         for fix in observation.window.fixes() {
             // Who stays goes no way, however the fixes wander.
@@ -139,6 +143,19 @@ impl BacktrackingDetector {
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         self.trail.heap_bytes()
+    }
+
+    /// A parcel is put down in less time than makes a stay: at the address itself a pause is enough.
+    fn see_pause(&mut self, context: &SessionContext) {
+        // The smoothed place is as much as a crumb behind.
+        let near_m = CRUMB_M + context.accuracy_m.max(self.accuracy_m);
+        let is_here = self
+            .place
+            .is_some_and(|place| place.distance_m(Place::default()) <= near_m);
+        if self.rest_sec >= REST_SEC_MIN && is_here {
+            let length_ms = u32::from(self.rest_sec) * WINDOW_MS;
+            self.door_ms = Some((self.rest_ms.saturating_sub(length_ms), self.rest_ms));
+        }
     }
 
     fn see_stay(
@@ -189,11 +206,16 @@ impl BacktrackingDetector {
 
     /// Whether somebody who turned at `turn_ms` had stayed there: at a door, and not on the wrong way.
     fn is_visit(&self, turn_ms: u32) -> bool {
-        self.stay_ms.is_some_and(|(from_ms, to_ms)| {
-            to_ms.saturating_sub(from_ms) >= VISIT_MS_MIN
-                && (from_ms.saturating_sub(VISIT_NEAR_MS)..=to_ms.saturating_add(VISIT_NEAR_MS))
-                    .contains(&turn_ms)
-        })
+        let is_at_turn = |(from_ms, to_ms): (u32, u32), near_ms: u32| {
+            (from_ms.saturating_sub(near_ms)..=to_ms.saturating_add(near_ms)).contains(&turn_ms)
+        };
+        let is_long =
+            |&(from_ms, to_ms): &(u32, u32)| to_ms.saturating_sub(from_ms) >= VISIT_MS_MIN;
+        let is_stay = |stay| is_at_turn(stay, VISIT_NEAR_MS);
+        self.stay_ms.filter(is_long).is_some_and(is_stay)
+            || self
+                .door_ms
+                .is_some_and(|pause| is_at_turn(pause, VISIT_STRIDE_MS))
     }
 
     fn step(&mut self, context: &SessionContext, crumb: Crumb, log: &mut EventLog) {

@@ -321,3 +321,23 @@ fn without_a_body_turning_back_near_the_address_is_a_visit() {
         assert_eq!(ways.len(), expected, "{address:?}: {events:?}");
     }
 }
+
+/// A parcel is left at the door in a few seconds, and the way back to the vehicle is none that was gone in vain.
+#[test]
+fn the_way_back_from_a_short_stop_at_the_address_is_no_backtracking() {
+    for stop_sec in [4, 6, 9] {
+        let script = [(NORTH, 60), (Act::Stay, stop_sec), (SOUTH, 55)];
+        // The same stop on a wrong way is a look round.
+        for (address, expected) in [((0.0, 78.0), 0), ((6.0, 82.0), 0), ((0.0, 400.0), 1)] {
+            for phone in [Phone::ALL, NO_BAROMETER] {
+                let events = events(address, &script, phone);
+                let ways = of_type(&events, EventType::Backtracking);
+                assert_eq!(
+                    ways.len(),
+                    expected,
+                    "{stop_sec} s, {address:?}: {events:?}"
+                );
+            }
+        }
+    }
+}
