@@ -5,6 +5,10 @@
 //! their commits together, so that they share them. A task of its own does the work, and the answer is written as fast
 //! as the gateway reads it: one that does not read is given up, and what was admitted for it is given back.
 //!
+//! A node that has no room reads no line of a request some of whose lines it still has on their way: the gateway waits
+//! for itself, as it would over a slow network. Only where none of them is under way a line is refused. Each line counts
+//! against the key's rate as a request does, and the first one is the request itself.
+//!
 //! The answer's head waits for the first line's answer: what is wrong with the body as a whole before that has a
 //! status of its own. After that it is told in a last line, without a session.
 
@@ -80,6 +84,8 @@ pub(super) async fn telemetry(mut call: Call) -> Result<HttpResponse, Problem> {
         held: None,
         room: Room::default(),
         crowded: None,
+        is_counted: true,
+        is_held_back: false,
         has_ended: false,
         failed: None,
         has_answered: false,
@@ -123,12 +129,16 @@ struct Gateway {
     body: BodyStream<Payload>,
     lines: Lines,
     pipeline: Pipeline<Answer>,
-    /// A line whose session has as much in flight as it may, by this very request.
+    /// A line whose session, or node, has as much in flight as it may, by this very request.
     held: Option<Taken>,
     /// The right to hold a long line while it arrives.
     room: Room,
     /// There is no such room: the line is refused once those before it are taken up.
     crowded: Option<AdmitError>,
+    /// The next line is counted against the key's rate already: by the request.
+    is_counted: bool,
+    /// There are lines that wait for room in the node.
+    is_held_back: bool,
     has_ended: bool,
     /// What ended the body before its time.
     failed: Option<Problem>,
@@ -156,7 +166,8 @@ impl Gateway {
                 Ok(None) => (Piece::End, true),
                 Err(problem) => (Piece::Refused(problem), true),
             };
-            match pieces.send_timeout(piece, patience).await {
+            let sent = pieces.send_timeout(piece, patience);
+            match self.pipeline.going_on(sent).await {
                 Ok(()) if is_last => break StreamEnd::Finished,
                 Ok(()) => {}
                 // Nobody reads the answer: whoever sends the rest of the body sends it again.
@@ -165,6 +176,7 @@ impl Gateway {
             }
         };
         StreamMetrics::get().on_ended(StreamKind::Ndjson, end);
+        self.pipeline.leave();
     }
 
     /// The next answers; none: that was all.
@@ -197,7 +209,7 @@ impl Gateway {
 
     /// Waits until the first line is answered, or more of the body has come.
     async fn wait(&mut self) {
-        let may_read = !self.has_ended && !self.is_full();
+        let may_read = !self.has_ended && !self.is_full() && !self.is_held_back;
         let read = tokio::select! {
             biased;
             () = self.pipeline.first_done() => return,
@@ -229,6 +241,11 @@ impl Gateway {
             self.admit(held).await;
         }
         while !self.is_full() {
+            // Lines are read one after the other: what is read and then refused cost as much as what is taken.
+            self.is_held_back = !self.pipeline.is_empty() && !self.state.service.has_room();
+            if self.is_held_back {
+                return;
+            }
             let Some(line) = self.lines.next_line(self.has_ended) else {
                 return self.refuse_crowded();
             };
@@ -259,11 +276,17 @@ impl Gateway {
         let line = match read {
             Ok(line) => line,
             Err(error) => {
-                let problem = not_decoded(Format::Json, error);
+                let problem = match self.count() {
+                    Ok(()) => not_decoded(Format::Json, error),
+                    Err(problem) => problem,
+                };
                 return self.refuse(LineAnswer::of_none(), problem);
             }
         };
         let answer = LineAnswer::new(line.session_id, line.seq);
+        if let Err(problem) = self.count() {
+            return self.refuse(answer, problem);
+        }
         let target = match self.target(answer.session()).await {
             Ok(target) => target,
             Err(problem) => return self.refuse(answer, problem),
@@ -280,6 +303,14 @@ impl Gateway {
             }
             Err(error) => self.refuse(answer, not_decoded(Format::Json, error)),
         }
+    }
+
+    /// Counts a line against the key's rate.
+    fn count(&mut self) -> Result<(), Problem> {
+        if std::mem::take(&mut self.is_counted) {
+            return Ok(());
+        }
+        self.state.auth.count(&self.caller)
     }
 
     /// The session of a line, if the caller sees it.
@@ -309,6 +340,15 @@ impl Gateway {
         } = taken;
         let permit = match self.state.service.admit(&target, bytes) {
             Ok(permit) => permit,
+            Err(AdmitError::NodeFull) if !self.pipeline.is_empty() => {
+                self.held = Some(Taken {
+                    target,
+                    answer,
+                    bytes,
+                    batch,
+                });
+                return;
+            }
             Err(error) => return self.refuse(answer, not_admitted(error)),
         };
         count_unknown(&batch);

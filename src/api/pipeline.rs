@@ -3,11 +3,10 @@
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use actix_web::rt;
-use actix_web::rt::task::JoinHandle;
 use porchlight_actors::service::{AdmitError, IngestError, Permit, Service, Target};
 use porchlight_schema::sample::json::DecodedBatch;
 
@@ -25,11 +24,11 @@ pub(super) struct Pipeline<A> {
 
 enum State {
     Done(Result<(), Problem>),
-    /// In a task of its own: what was admitted is given back when it is durable, even while nobody reads the answers.
-    Commits(JoinHandle<Result<(), IngestError>>),
+    /// The connection's own task sees it through, with all others of it: a task for each would cost as much as a frame.
+    Commits(Pin<Box<dyn Future<Output = Result<(), IngestError>>>>),
 }
 
-impl<A> Pipeline<A> {
+impl<A: 'static> Pipeline<A> {
     pub(super) fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -69,42 +68,77 @@ impl<A> Pipeline<A> {
         });
         let state = match poll_fn(|context| Poll::Ready(commits.as_mut().poll(context))).await {
             Poll::Ready(taken) => State::Done(taken.map_err(not_taken)),
-            Poll::Pending => State::Commits(rt::spawn(commits)),
+            Poll::Pending => State::Commits(commits),
         };
         self.waiting.push_back((answer, state));
     }
 
     /// Waits until the first one's outcome is there; for ever where there is none.
     pub(super) async fn first_done(&mut self) {
-        poll_fn(|context| self.poll_first(context)).await;
+        poll_fn(|context| {
+            self.poll_all(context);
+            match self.waiting.front() {
+                Some((_, State::Done(_))) => Poll::Ready(()),
+                _ => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
+    /// The output of `future`; meanwhile the commits go on, so that what was admitted is given back when it is durable,
+    /// even while nobody reads the answers.
+    pub(super) async fn going_on<F: Future>(&mut self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let output = future.as_mut().poll(context);
+            if output.is_pending() {
+                self.poll_all(context);
+            }
+            output
+        })
+        .await
+    }
+
+    /// Nobody waits for the answers any more: what is on its way is seen through all the same.
+    pub(super) fn leave(mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        rt::spawn(async move {
+            while !self.waiting.is_empty() {
+                self.first_done().await;
+                self.waiting.pop_front();
+            }
+        });
     }
 
     /// The first one, if its outcome is there.
     pub(super) async fn take_done(&mut self) -> Option<(A, Result<(), Problem>)> {
-        let is_done = poll_fn(|context| Poll::Ready(self.poll_first(context).is_ready())).await;
-        if !is_done {
-            return None;
+        if let Some((_, State::Commits(_))) = self.waiting.front() {
+            poll_fn(|context| {
+                self.poll_all(context);
+                Poll::Ready(())
+            })
+            .await;
         }
         match self.waiting.pop_front()? {
             (answer, State::Done(outcome)) => Some((answer, outcome)),
-            (_, State::Commits(_)) => None,
+            first => {
+                self.waiting.push_front(first);
+                None
+            }
         }
     }
 
-    fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some((_, state)) = self.waiting.front_mut() else {
-            return Poll::Pending;
-        };
-        if let State::Commits(commits) = state {
-            let Poll::Ready(taken) = Pin::new(commits).poll(context) else {
-                return Poll::Pending;
-            };
-            *state = State::Done(match taken {
-                Ok(taken) => taken.map_err(not_taken),
-                Err(_panic) => Err(Problem::internal("a batch's task panicked")),
-            });
+    /// Looks at all: they are answered by the group, and whoever is not looked at keeps what it was admitted with.
+    fn poll_all(&mut self, context: &mut Context<'_>) {
+        for (_, state) in &mut self.waiting {
+            if let State::Commits(commits) = state
+                && let Poll::Ready(taken) = commits.as_mut().poll(context)
+            {
+                *state = State::Done(taken.map_err(not_taken));
+            }
         }
-        Poll::Ready(())
     }
 }
 

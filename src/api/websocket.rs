@@ -2,7 +2,8 @@
 //!
 //! A text is a batch as JSON and is answered with `{"ackSeq": 17}`; a binary message is one as protobuf and is answered
 //! with an `AckSeq`. A batch that is refused is answered with its problem, as text, and the connection stays. As many
-//! batches are under way as one session may have in flight; the next is read when one of them is answered.
+//! batches are under way as one session may have in flight; the next is read when one of them is answered. Each counts
+//! against the credential's rate as a request does.
 //!
 //! | closed with | when |
 //! |---|---|
@@ -165,6 +166,7 @@ impl Socket {
             // Whether or not it answers, the connection is closed.
             let _answered = timeout(patience, self.closed()).await;
         }
+        self.pipeline.leave();
     }
 
     /// Takes messages and answers them, until there is a reason to close.
@@ -341,6 +343,7 @@ impl Socket {
         bytes: &[u8],
     ) -> Result<(Target, Permit, DecodedBatch), Problem> {
         let service = &self.state.service;
+        self.state.auth.count(&self.caller)?;
         let target = service.target(self.session_id).await?;
         let target = target.ok_or_else(session_not_found)?;
         self.caller.still_good(target.end.as_ref(), service.now())?;
@@ -385,7 +388,8 @@ impl Socket {
             return Ok(());
         }
         let patience = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
-        let sent = self.out.send_timeout(out.freeze(), patience).await;
+        let sent = self.out.send_timeout(out.freeze(), patience);
+        let sent = self.pipeline.going_on(sent).await;
         sent.map_err(|_| Closing::Gone)
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use porchlight::api::ApiConfig;
 use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::answer::Answer;
-use crate::server::{Server, batch, telemetry};
+use crate::server::{Server, batch, config, telemetry};
 
 const PATH: &str = "/v1/telemetry";
 const MEDIA_TYPE: &str = "application/x-ndjson";
@@ -334,5 +335,46 @@ async fn what_ends_a_body_early_is_told_in_a_last_line() {
         .post(&telemetry(&id), &server.keys.client, &batch(0))
         .await;
     assert_eq!(answer.status, 202);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn each_line_counts_against_the_key_s_rate() {
+    let server = Server::with(ApiConfig {
+        rate_limit_per_second: 10,
+        ..config()
+    })
+    .await;
+    let id = server.start_session().await.id;
+    let body: String = (0..300).map(|seq| line(&id, seq)).collect();
+    let answers = lines(request(&server, &server.keys.client, body)).await;
+    assert_eq!(answers[0], taken(&id, 0), "it is the request itself");
+    let mut limited = 0;
+    for (seq, answer) in (0..).zip(&answers) {
+        if *answer != taken(&id, seq) {
+            let expected = refused(Some(&id), Some(seq), 429, "rate_limited");
+            assert_eq!(*answer, expected);
+            limited += 1;
+        }
+    }
+    assert!(answers.len() == 300 && limited > 0);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_request_that_fills_the_node_waits_for_itself() {
+    let server = Server::start().await;
+    let id = server.start_session().await.id;
+    let body: String = (0..40).map(|seq| line(&id, seq)).collect();
+    // There is room for one line at a time.
+    let room = line(&id, 39).len();
+    let others = server
+        .service
+        .reserve(NODE_IN_FLIGHT_BYTES_MAX - room)
+        .unwrap();
+    let answers = lines(request(&server, &server.keys.client, body)).await;
+    let expected: Vec<_> = (0..40).map(|seq| taken(&id, seq)).collect();
+    assert_eq!(answers, expected);
+    drop(others);
     server.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use actix_http::ws::{CloseCode, Codec, Frame, Item, Message};
 use bytes::{Bytes, BytesMut};
+use porchlight::api::ApiConfig;
 use porchlight_schema::limits::{
     NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SESSION_SOCKETS_MAX,
 };
@@ -13,7 +14,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use crate::answer::Answer;
 use crate::protobuf::{acknowledgement, encode};
-use crate::server::{Server, Started, batch, telemetry};
+use crate::server::{Server, Started, batch, config, telemetry};
 
 /// The other end of a socket.
 pub(crate) struct Phone {
@@ -311,5 +312,27 @@ async fn the_upgrade_is_checked_as_any_request_is() {
     Answer::of(upgrade(&session.token, "13", nonce))
         .await
         .is_problem(503, "draining");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn each_message_counts_against_the_rate() {
+    let server = Server::with(ApiConfig {
+        rate_limit_per_second: 10,
+        ..config()
+    })
+    .await;
+    let session = server.start_session().await;
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    let mut limited = 0;
+    for seq in 0..300 {
+        phone.text(&batch(seq)).await;
+        let answer = phone.answer().await;
+        if answer["ackSeq"] != seq {
+            assert_eq!(answer["code"], "rate_limited", "{answer}");
+            limited += 1;
+        }
+    }
+    assert!(limited > 0, "300 are more than ten a second");
     server.stop().await;
 }

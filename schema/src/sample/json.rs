@@ -10,10 +10,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::packed::{BatchBuilder, PackedBatch};
+use super::packed::{BatchBuilder, FixParts, PackedBatch};
 use super::{
-    Activity, ActivityType, FieldError, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure,
-    Provider, Sample, Steps, System, SystemName, check,
+    Activity, ActivityType, FieldError, Imu, Kind, Magnetic, Mark, Motion, Pressure, Provider,
+    Sample, Steps, System, SystemName, check,
 };
 
 /// A batch that was read and checked.
@@ -107,6 +107,11 @@ pub(super) trait Fields {
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError>;
     /// The truth value in `name`.
     fn flag(&self, name: &'static str) -> Result<Option<bool>, FieldError>;
+    /// What `kind` says: none where it is absent or null; within it none where it is not known.
+    #[inline(always)]
+    fn kind(&self) -> Result<Option<Option<Kind>>, FieldError> {
+        Ok(self.text("kind")?.map(|name| Kind::from_name(&name)))
+    }
     /// The numbers in `name`, appended to `values`; false where it is absent.
     fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError>;
 }
@@ -169,14 +174,16 @@ pub(super) fn push<F: Fields>(
     buffer: &mut Vec<f32>,
     builder: &mut BatchBuilder,
 ) -> Result<bool, FieldError> {
-    let kind = fields.text("kind")?.ok_or_else(|| missing("kind"))?;
-    let Some(kind) = Kind::from_name(&kind) else {
+    let Some(kind) = fields.kind()?.ok_or_else(|| missing("kind"))? else {
         return Ok(false);
     };
     let t_ms = check::rounded(need(fields, &check::T)? * 1000.0) as u32;
     let name;
     let sample = match kind {
-        Kind::Location => Sample::Location(location(fields, t_ms)?),
+        Kind::Location => {
+            push_fix(fields, t_ms, builder)?;
+            return Ok(true);
+        }
         Kind::Pressure => Sample::Pressure(Pressure {
             t_ms,
             hpa: need(fields, &check::HPA)? as f32,
@@ -228,18 +235,38 @@ pub(super) fn push<F: Fields>(
     Ok(true)
 }
 
-fn location<F: Fields>(fields: &F, t_ms: u32) -> Result<Location, FieldError> {
-    Ok(Location {
-        t_ms,
-        lat: need(fields, &check::LAT)?,
-        lng: need(fields, &check::LNG)?,
-        accuracy_m: may_be_negative(fields, &check::ACCURACY_M)?,
-        altitude_m: may(fields, &check::ALTITUDE_M)?,
-        speed_mps: may_be_negative(fields, &check::SPEED_MPS)?,
-        bearing_deg: may_be_negative(fields, &check::BEARING_DEG)?,
+/// Appends a fix. Nearly all samples are one: its values are looked at once, and go straight into their columns.
+#[inline(always)]
+fn push_fix<F: Fields>(
+    fields: &F,
+    t_ms: u32,
+    builder: &mut BatchBuilder,
+) -> Result<(), FieldError> {
+    let whole = |field: &check::Field, value: f64| check::rounded(value * field.parts);
+    let single = |field: &check::Field, value: Option<f32>| {
+        value.map(|value| whole(field, f64::from(value)))
+    };
+    let fix = FixParts {
+        lat: whole(&check::LAT, need(fields, &check::LAT)?),
+        lng: whole(&check::LNG, need(fields, &check::LNG)?),
+        accuracy_m: single(
+            &check::ACCURACY_M,
+            may_be_negative(fields, &check::ACCURACY_M)?,
+        ),
+        altitude_m: single(&check::ALTITUDE_M, may(fields, &check::ALTITUDE_M)?),
+        speed_mps: single(
+            &check::SPEED_MPS,
+            may_be_negative(fields, &check::SPEED_MPS)?,
+        ),
+        bearing_deg: single(
+            &check::BEARING_DEG,
+            may_be_negative(fields, &check::BEARING_DEG)?,
+        ),
         mock: fields.flag("mock")?.unwrap_or(false),
         provider: closed(fields, "provider", Provider::from_name)?,
-    })
+    };
+    builder.push_fix(t_ms, &fix);
+    Ok(())
 }
 
 fn imu<'b, F: Fields>(

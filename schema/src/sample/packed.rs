@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 pub use reader::BatchReader;
 pub use writer::BatchBuilder;
+pub(super) use writer::{FixParts, with_builder};
 
 use column::Cursor;
 

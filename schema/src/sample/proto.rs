@@ -9,7 +9,7 @@ mod wire;
 use std::borrow::Cow;
 
 use super::json::{DecodeError, DecodedBatch, FIELD_ERRORS_MAX, Fields, push};
-use super::packed::BatchBuilder;
+use super::packed::{BatchBuilder, with_builder};
 use super::{ActivityType, FieldError, Kind, Provider};
 use crate::ids::SessionId;
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
@@ -24,7 +24,11 @@ pub const SCHEMA: &str = include_str!("../../porchlight.proto");
 ///
 /// What is wrong, with the pointers that the same batch would get as JSON.
 pub fn decode_batch(bytes: &[u8]) -> Result<DecodedBatch, DecodeError> {
-    let mut reading = Reading::default();
+    with_builder(bytes.len(), |builder| decode_into(bytes, builder))
+}
+
+fn decode_into(bytes: &[u8], builder: &mut BatchBuilder) -> Result<DecodedBatch, DecodeError> {
+    let mut reading = Reading::new(builder);
     let mut wire = Wire::new(bytes);
     while let Some((number, value)) = wire.next_field().map_err(not_protobuf)? {
         match (number, value) {
@@ -54,10 +58,9 @@ fn not_protobuf(_: Malformed) -> DecodeError {
 }
 
 /// What was read of a batch so far.
-#[derive(Default)]
-struct Reading<'a> {
+struct Reading<'a, 'b> {
     seq: Option<u32>,
-    builder: BatchBuilder,
+    builder: &'b mut BatchBuilder,
     sample: WireSample<'a>,
     buffer: Vec<f32>,
     count: usize,
@@ -65,7 +68,19 @@ struct Reading<'a> {
     errors: Vec<FieldError>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a, 'b> Reading<'a, 'b> {
+    fn new(builder: &'b mut BatchBuilder) -> Self {
+        Self {
+            seq: None,
+            builder,
+            sample: WireSample::default(),
+            buffer: Vec::new(),
+            count: 0,
+            unknown_kinds: 0,
+            errors: Vec::new(),
+        }
+    }
+
     fn sample(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
         self.count += 1;
         // The rest is still read, for what is malformed is told first.
@@ -73,7 +88,7 @@ impl<'a> Reading<'a> {
         if self.count > BATCH_SAMPLES_MAX || self.errors.len() == FIELD_ERRORS_MAX {
             return Ok(());
         }
-        match push(&self.sample, &mut self.buffer, &mut self.builder) {
+        match push(&self.sample, &mut self.buffer, self.builder) {
             Ok(is_known) => self.unknown_kinds += u32::from(!is_known),
             Err(error) => self.errors.push(FieldError {
                 pointer: format!("/samples/{}{}", self.count - 1, error.pointer),
@@ -112,8 +127,22 @@ impl<'a> Reading<'a> {
 const SLOTS: usize = 31;
 const AXES: usize = 6;
 const FIRST_AXIS: usize = 14;
+const NAME: usize = 30;
+/// The numbers of the fields that are doubles, floats, and whole numbers, as sets.
+const DOUBLES: u32 = set_of(&[2, 3, 4]);
+const FLOATS: u32 = set_of(&[5, 6, 7, 8, 11, 13, 20, 21, 22, 23, 24, 25, 26, 27, 29]);
+const WHOLES: u32 = set_of(&[1, 9, 10, 12, 28]);
 /// A name that no enum has: of a number that is not known.
 const UNKNOWN: &str = "?";
+
+const fn set_of(numbers: &[u32]) -> u32 {
+    let (mut set, mut place) = (0, 0);
+    while place < numbers.len() {
+        set |= 1 << numbers[place];
+        place += 1;
+    }
+    set
+}
 
 /// Every field of every kind, as it came: by field number, of which a set says what is there.
 #[derive(Default)]
@@ -133,18 +162,22 @@ impl<'a> WireSample<'a> {
             if number >= SLOTS {
                 continue;
             }
-            match (number, value) {
-                (14..=19, value) => self.read_axis(number, value)?,
-                (30, Value::Bytes(text)) => {
-                    self.name = std::str::from_utf8(text).map_err(|_| Malformed)?;
-                }
-                (2..=4, Value::Fixed64(bits)) => self.keep(number, f64::from_bits(bits))?,
-                (5..=8 | 11 | 13 | 20..=27 | 29, Value::Fixed32(bits)) => {
+            match value {
+                Value::Fixed32(bits) if FLOATS & (1 << number) != 0 => {
                     self.keep(number, f64::from(f32::from_bits(bits)))?;
                 }
+                Value::Fixed64(bits) if DOUBLES & (1 << number) != 0 => {
+                    self.keep(number, f64::from_bits(bits))?;
+                }
                 // Enums are 32 bits wide, sign-extended; so is a count.
-                (1 | 9 | 10 | 12 | 28, Value::Varint(value)) => {
+                Value::Varint(value) if WHOLES & (1 << number) != 0 => {
                     self.keep(number, f64::from(value as u32))?;
+                }
+                Value::Bytes(text) if number == NAME => {
+                    self.name = std::str::from_utf8(text).map_err(|_| Malformed)?;
+                }
+                value if (FIRST_AXIS..FIRST_AXIS + AXES).contains(&number) => {
+                    self.read_axis(number, value)?;
                 }
                 _ => return Err(Malformed),
             }
@@ -231,12 +264,20 @@ impl Fields for WireSample<'_> {
     }
 
     #[inline(always)]
+    fn kind(&self) -> Result<Option<Option<Kind>>, FieldError> {
+        Ok(match self.at(1).map(|number| number as usize) {
+            None | Some(0) => None,
+            Some(number) => Some(Kind::ALL.get(number - 1).copied()),
+        })
+    }
+
+    #[inline(always)]
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError> {
         Ok(match name.as_bytes() {
             b"kind" => self.name_of(1, &Kind::ALL, Kind::as_str),
             b"provider" => self.name_of(10, Provider::ALL, Provider::as_str),
             b"type" => self.name_of(28, ActivityType::ALL, ActivityType::as_str),
-            b"name" if self.present & (1 << 30) != 0 => Some(self.name),
+            b"name" if self.present & (1 << NAME) != 0 => Some(self.name),
             _ => None,
         }
         .map(Cow::Borrowed))

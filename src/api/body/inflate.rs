@@ -1,6 +1,7 @@
 //! Content codings, unpacked piece by piece: what a step gives is bounded, whatever it is fed.
 
-use std::io::Write;
+use std::cell::Cell;
+use std::io::{self, Write};
 
 use actix_web::web::{Buf, Bytes};
 use flate2::write::MultiGzDecoder;
@@ -25,12 +26,53 @@ pub(super) enum Inflate {
     },
     /// RFC 8878.
     Zstd {
-        decoder: Box<Decoder<'static>>,
+        decoder: Lent,
         /// A frame is begun and not whole.
         is_open: bool,
         /// The last step filled its room: there may be more without more input.
         is_full: bool,
     },
+}
+
+/// A decompressor of the thread's, given back at the end: making one costs more than unpacking a batch. The library
+/// itself lets go of a window that was larger than what is needed afterwards.
+pub(super) struct Lent(Option<Box<Decoder<'static>>>);
+
+thread_local! {
+    static AT_REST: Cell<Option<Box<Decoder<'static>>>> = const { Cell::new(None) };
+}
+
+impl Lent {
+    fn new() -> io::Result<Self> {
+        if let Some(decoder) = AT_REST.take() {
+            return Ok(Self(Some(decoder)));
+        }
+        let mut decoder = Decoder::new()?;
+        decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))?;
+        Ok(Self(Some(Box::new(decoder))))
+    }
+
+    fn run(
+        &mut self,
+        input: &mut InBuffer<'_>,
+        output: &mut OutBuffer<'_, [u8]>,
+    ) -> io::Result<usize> {
+        match &mut self.0 {
+            Some(decoder) => decoder.run(input, output),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(mut decoder) = self.0.take()
+            && decoder.reinit().is_ok()
+        {
+            // At the end of the thread there is nobody to keep it for.
+            let _kept = AT_REST.try_with(|at_rest| at_rest.set(Some(decoder)));
+        }
+    }
 }
 
 impl Inflate {
@@ -41,17 +83,11 @@ impl Inflate {
                 decoder: Box::new(MultiGzDecoder::new(Vec::new())),
                 is_begun: false,
             },
-            Coding::Zstd => {
-                let mut decoder = Decoder::new().map_err(Problem::internal)?;
-                decoder
-                    .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))
-                    .map_err(Problem::internal)?;
-                Self::Zstd {
-                    decoder: Box::new(decoder),
-                    is_open: false,
-                    is_full: false,
-                }
-            }
+            Coding::Zstd => Self::Zstd {
+                decoder: Lent::new().map_err(Problem::internal)?,
+                is_open: false,
+                is_full: false,
+            },
         })
     }
 

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use actix_web::web::Bytes;
 use flate2::bufread::MultiGzDecoder;
 
+use super::inflate::Inflate;
 use super::too_large;
 use crate::api::problem::{Code, Problem};
 
@@ -59,15 +60,32 @@ pub(super) async fn unpack(
     match coding {
         Coding::Identity => Ok(sent),
         Coding::Gzip => drain(MultiGzDecoder::new(&sent[..]), room, bytes_max, grow).await,
-        Coding::Zstd => {
-            let mut decoder =
-                zstd::stream::read::Decoder::with_buffer(&sent[..]).map_err(malformed)?;
-            decoder
-                .window_log_max(ZSTD_WINDOW_LOG_MAX)
-                .map_err(malformed)?;
-            drain(decoder, room, bytes_max, grow).await
-        }
+        Coding::Zstd => step_by_step(coding, sent, room, bytes_max, grow).await,
     }
+}
+
+async fn step_by_step(
+    coding: Coding,
+    mut sent: Bytes,
+    room: usize,
+    bytes_max: usize,
+    mut grow: impl FnMut(usize) -> Result<(), Problem>,
+) -> Result<Bytes, Problem> {
+    let mut inflate = Inflate::new(coding)?;
+    let mut unpacked = Vec::with_capacity(room);
+    while !sent.is_empty() || inflate.has_more() {
+        if !unpacked.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let before = unpacked.len();
+        inflate.step(&mut sent, &mut unpacked)?;
+        if unpacked.len() > bytes_max {
+            return Err(too_large(bytes_max, "unpacked"));
+        }
+        grow(unpacked.len() - before)?;
+    }
+    inflate.finish(&mut unpacked)?;
+    Ok(unpacked.into())
 }
 
 async fn drain(

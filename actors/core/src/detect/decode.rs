@@ -284,3 +284,51 @@ impl Decoder {
         self.frames.drop_first(count);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Where a step is taken from the best state alone it is the step that comparing all ways gives, bit for bit.
+        #[test]
+        fn a_step_from_the_best_is_the_best_step(
+            best in 0_u8..STATES as u8,
+            below in prop::array::uniform5(prop_oneof![0.001_f32..12.0, 0.0_f32..40.0, 1e4_f32..1.2e4]),
+            is_unseen in any::<bool>(),
+        ) {
+            let mut scores = below.map(|below| -below);
+            scores[usize::from(best)] = 0.0;
+            let decoder = Decoder { scores, best, ..Decoder::default() };
+            let entry_cost = if is_unseen { DRIVE_UNSEEN_ENTRY_COST } else { 0.0 };
+            let (reached, way_back) = decoder.step(entry_cost);
+            if let Some((by_best, way_by_best)) = decoder.step_from_best(entry_cost) {
+                prop_assert_eq!(by_best.map(f32::to_bits), reached.map(f32::to_bits));
+                prop_assert_eq!(way_by_best, way_back);
+            }
+        }
+
+        /// The way back of a set of states is that of each of them.
+        #[test]
+        fn all_ways_back_are_the_ways_of_each(came in prop::array::uniform8(0_u32..STATES as u32), states in 1_u8..32) {
+            let way_back = WayBack::of(came);
+            let each = (0..STATES as u8)
+                .filter(|&state| states >> state & 1 == 1)
+                .fold(0, |before, state| before | 1 << came[usize::from(state)]);
+            prop_assert_eq!(way_back.before_all(states), each);
+        }
+    }
+
+    #[test]
+    fn a_walk_that_shows_steps_from_the_best() {
+        let scores = [-9.0, 0.0, -9.0, -14.0, -9.0];
+        let decoder = Decoder {
+            scores,
+            best: State::Walk as u8,
+            ..Decoder::default()
+        };
+        assert!(decoder.step_from_best(0.0).is_some());
+    }
+}

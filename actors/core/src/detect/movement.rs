@@ -35,6 +35,8 @@ pub(super) struct MovementDetector {
     /// How many of `frames` were decoded.
     done: u8,
     has_body: bool,
+    /// Whether a height was ever measured.
+    has_height: bool,
     /// When the newest fix came, if it was good enough to be one under the sky; 0 if it was not.
     sky_ms: u32,
     /// The first second since the session's start, or since a silence.
@@ -64,6 +66,7 @@ impl Detector for MovementDetector {
         } = *observation;
         self.begun_ms.get_or_insert(window.t_ms);
         self.has_body |= gait.is_measured;
+        self.has_height |= height_m.is_some();
         if let Some(fix) = window.last_fix() {
             let is_good = fix.accuracy_known && fix.accuracy_m <= SKY_ACCURACY_M;
             self.sky_ms = if is_good { fix.t_ms.max(1) } else { 0 };
@@ -99,7 +102,7 @@ impl Detector for MovementDetector {
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
-        let delay = self.delay();
+        let delay = self.delay(window.t_ms);
         while self.frames.len() - usize::from(self.done) > delay {
             self.decode_next(context, log);
         }
@@ -129,8 +132,7 @@ impl Detector for MovementDetector {
 
 impl MovementDetector {
     /// Seconds that wait: longer where positions are all there is, and come seldom.
-    fn delay(&self) -> usize {
-        let newest_ms = self.frames.last().map_or(0, KeptFrame::t_ms);
+    fn delay(&self, newest_ms: u32) -> usize {
         let is_early = newest_ms.saturating_sub(self.begun_ms.unwrap_or(newest_ms)) < COLD_FIX_MS;
         if is_early && self.position.is_empty() {
             // Whether it began in a vehicle shows with the first fix.
@@ -259,6 +261,9 @@ impl MovementDetector {
     /// Slope of the height around a second and its standard error, m/s: least squares over three seconds before and
     /// after.
     fn rate_mps(&self, place: usize) -> Option<(f32, f32)> {
+        if !self.has_height {
+            return None;
+        }
         let from = place.saturating_sub(DELAY_MIN);
         let to = (place + DELAY_MIN + 1).min(self.frames.len());
         let (mut count, mut sum_t, mut sum_h, mut sum_tt, mut sum_th) =

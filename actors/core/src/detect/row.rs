@@ -27,6 +27,23 @@ impl<T: Copy + Default, const N: usize> Default for Row<T, N> {
 }
 
 impl<T: Copy + Default, const N: usize> Row<T, N> {
+    // Of the slice there are the same; these need not make one.
+
+    /// How many values there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.end - self.from)
+    }
+
+    /// The newest value.
+    #[inline]
+    pub(super) fn last(&self) -> Option<&T> {
+        if self.end == self.from {
+            return None;
+        }
+        self.values.get(usize::from(self.end) - 1)
+    }
+
     /// Appends a value; false, and nothing done, where there is no room.
     #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {

@@ -100,7 +100,8 @@ impl Registry {
         }
     }
 
-    fn has_room(&self) -> bool {
+    /// Whether another batch would be admitted, as far as the node goes.
+    pub(crate) fn has_room(&self) -> bool {
         let waiting = self.inner.mailboxes.load(Ordering::Relaxed);
         self.inner.gate.has_room() && waiting < NODE_MAILBOX_MAX
     }

@@ -109,6 +109,12 @@ impl Service {
         self.registry().admit(counted, bytes)
     }
 
+    /// Whether the node has room for another batch at the moment.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.registry().has_room()
+    }
+
     /// Admits a request that starts a session, before its body of `bytes` bytes is read: full only, for what is
     /// stopping is told by [`Service::start`].
     pub fn admit_start(&self, bytes: usize) -> Result<Permit, AdmitError> {

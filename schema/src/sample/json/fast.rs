@@ -9,21 +9,13 @@ mod digits;
 mod scanner;
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 
 use scanner::{Expected, Scanner};
 
 use super::{DecodedBatch, Fields, push};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 use crate::sample::FieldError;
-use crate::sample::packed::BatchBuilder;
-
-/// After a longer batch the columns' room is given back.
-const KEPT_TEXT_BYTES_MAX: usize = 256 * 1024;
-
-thread_local! {
-    static BUILDER: RefCell<BatchBuilder> = RefCell::default();
-}
+use crate::sample::packed::{BatchBuilder, with_builder};
 
 pub(super) fn decode_batch(text: &[u8]) -> Option<DecodedBatch> {
     decode(text, &mut |scanner, _| scanner.skip_scalar())
@@ -48,14 +40,7 @@ fn decode<'a>(
     text: &'a [u8],
     other: &mut impl FnMut(&mut Scanner<'a>, &'a [u8]) -> Option<()>,
 ) -> Option<DecodedBatch> {
-    BUILDER.with_borrow_mut(|builder| {
-        builder.clear();
-        let decoded = decode_into(text, builder, other);
-        if text.len() > KEPT_TEXT_BYTES_MAX {
-            *builder = BatchBuilder::default();
-        }
-        decoded
-    })
+    with_builder(text.len(), |builder| decode_into(text, builder, other))
 }
 
 fn decode_into<'a>(

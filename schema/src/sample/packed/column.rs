@@ -1,100 +1,14 @@
 //! Columns of integers: zigzag deltas in LEB128.
 
+mod written;
+
 use super::PackedError;
+pub(super) use written::{Column, OptionalColumn, put_number};
 
-/// Appends `number` in LEB128.
-#[inline]
-pub(super) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
-    // Most take one byte or two.
-    if number < 0x80 {
-        bytes.push(number as u8);
-        return;
-    }
-    if number < 0x4000 {
-        bytes.extend_from_slice(&[number as u8 | 0x80, (number >> 7) as u8]);
-        return;
-    }
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-/// A column while it is written.
-#[derive(Debug, Default)]
-pub(super) struct Column {
-    bytes: Vec<u8>,
-    previous: i64,
-}
-
-impl Column {
-    #[inline]
-    pub(super) fn push(&mut self, value: i64) {
-        let delta = value.wrapping_sub(self.previous);
-        self.previous = value;
-        put_number(&mut self.bytes, ((delta << 1) ^ (delta >> 63)) as u64);
-    }
-
-    /// Makes it empty, and keeps its room.
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.previous = 0;
-    }
-
-    pub(super) fn finish(&self, out: &mut Vec<u8>) {
-        put_number(out, self.bytes.len() as u64);
-        out.extend_from_slice(&self.bytes);
-    }
-}
-
-/// A column of a field that may be absent, while it is written.
-#[derive(Debug, Default)]
-pub(super) struct OptionalColumn {
-    present: Vec<u8>,
-    rows: usize,
-    values: usize,
-    column: Column,
-}
-
+/// How an optional column says which rows have a value: none, all, or by a bit for each.
 const ALL_ABSENT: u8 = 0;
 const ALL_PRESENT: u8 = 1;
 const BITMAP: u8 = 2;
-
-impl OptionalColumn {
-    pub(super) fn push(&mut self, value: Option<i64>) {
-        if self.rows.is_multiple_of(8) {
-            self.present.push(0);
-        }
-        if let Some(value) = value {
-            self.present[self.rows / 8] |= 1 << (self.rows % 8);
-            self.values += 1;
-            self.column.push(value);
-        }
-        self.rows += 1;
-    }
-
-    /// Makes it empty, and keeps its room.
-    pub(super) fn clear(&mut self) {
-        self.present.clear();
-        self.rows = 0;
-        self.values = 0;
-        self.column.clear();
-    }
-
-    pub(super) fn finish(&self, out: &mut Vec<u8>) {
-        if self.values == 0 {
-            out.extend_from_slice(&[1, ALL_ABSENT]);
-            return;
-        }
-        let all = self.values == self.rows;
-        let bitmap = if all { 0 } else { self.present.len() };
-        put_number(out, (1 + bitmap + self.column.bytes.len()) as u64);
-        out.push(if all { ALL_PRESENT } else { BITMAP });
-        out.extend_from_slice(&self.present[..bitmap]);
-        out.extend_from_slice(&self.column.bytes);
-    }
-}
 
 /// Reads forward through bytes.
 #[derive(Debug, Clone, Copy, Default)]

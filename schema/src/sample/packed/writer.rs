@@ -1,5 +1,6 @@
 //! Samples in, packed form out.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::column::{Column, OptionalColumn, put_number};
@@ -10,6 +11,18 @@ use crate::sample::{
     Activity, ActivityType, FieldError, Imu, Kind, Location, Magnetic, Mark, Motion, Pressure,
     Provider, Sample, Steps, System, SystemName,
 };
+
+/// A fix, its values in whole parts of their units as they are packed.
+pub(in crate::sample) struct FixParts {
+    pub(in crate::sample) lat: i64,
+    pub(in crate::sample) lng: i64,
+    pub(in crate::sample) accuracy_m: Option<i64>,
+    pub(in crate::sample) altitude_m: Option<i64>,
+    pub(in crate::sample) speed_mps: Option<i64>,
+    pub(in crate::sample) bearing_deg: Option<i64>,
+    pub(in crate::sample) mock: bool,
+    pub(in crate::sample) provider: Option<Provider>,
+}
 
 /// Builds a packed batch: checks each sample against the ranges of contract section 9 and appends it to its columns.
 #[derive(Debug, Default)]
@@ -28,6 +41,31 @@ pub struct BatchBuilder {
     activity: [Column; 2],
     mark: MarkColumns,
     system: Column,
+    /// What was packed last: its room is used again.
+    packed: Vec<u8>,
+}
+
+thread_local! {
+    static BUILDER: RefCell<BatchBuilder> = RefCell::default();
+}
+
+/// After a longer batch the room of a thread's columns is given back.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Lends the thread's own builder, empty, to read a batch of `input_bytes` with: so that a batch allocates only what it
+/// is packed into.
+pub(in crate::sample) fn with_builder<T>(
+    input_bytes: usize,
+    read: impl FnOnce(&mut BatchBuilder) -> T,
+) -> T {
+    BUILDER.with_borrow_mut(|builder| {
+        builder.clear();
+        let batch = read(builder);
+        if input_bytes > KEPT_BYTES_MAX {
+            *builder = BatchBuilder::default();
+        }
+        batch
+    })
 }
 
 #[derive(Debug, Default)]
@@ -86,7 +124,7 @@ impl BatchBuilder {
             check::T.check(f64::from(t_ms) / 1000.0)?;
         }
         match sample {
-            Sample::Location(location) => self.push_location(location)?,
+            Sample::Location(location) => return self.push_location(location),
             Sample::Pressure(Pressure { hpa, .. }) => {
                 self.hpa.push(check::HPA.parts_of(f64::from(*hpa))?)
             }
@@ -124,6 +162,25 @@ impl BatchBuilder {
         Ok(())
     }
 
+    /// Appends a fix that is given in whole parts, each of a value that lies in its range.
+    #[inline(always)]
+    pub(in crate::sample) fn push_fix(&mut self, t_ms: u32, fix: &FixParts) {
+        let columns = &mut self.location;
+        columns.lat.push(fix.lat);
+        columns.lng.push(fix.lng);
+        columns.accuracy_m.push(fix.accuracy_m);
+        columns.altitude_m.push(fix.altitude_m);
+        columns.speed_mps.push(fix.speed_mps);
+        columns.bearing_deg.push(fix.bearing_deg);
+        columns.mock.push(fix.mock.then_some(1));
+        let provider = fix.provider;
+        columns
+            .provider
+            .push(provider.map(|provider| place(Provider::ALL, &provider)));
+        self.note(Kind::Location, i64::from(t_ms));
+    }
+
+    #[inline(always)]
     fn note(&mut self, kind: Kind, t_ms: i64) {
         self.t_ms[kind as usize].push(t_ms);
         self.rows[kind as usize] += 1;
@@ -136,32 +193,20 @@ impl BatchBuilder {
     }
 
     fn push_location(&mut self, location: &Location) -> Result<(), FieldError> {
-        let columns = &mut self.location;
-        let lat = check::LAT.parts_of(location.lat)?;
-        let lng = check::LNG.parts_of(location.lng)?;
-        let accuracy_m = optional(&check::ACCURACY_M, location.accuracy_m)?;
-        let altitude_m = optional(&check::ALTITUDE_M, location.altitude_m)?;
         // Phones send a negative speed or bearing for "none".
-        let speed_mps = optional(
-            &check::SPEED_MPS,
-            location.speed_mps.filter(|&speed| speed >= 0.0),
-        )?;
-        let bearing_deg = optional(
-            &check::BEARING_DEG,
-            location.bearing_deg.filter(|&bearing| bearing >= 0.0),
-        )?;
-        columns.lat.push(lat);
-        columns.lng.push(lng);
-        columns.accuracy_m.push(accuracy_m);
-        columns.altitude_m.push(altitude_m);
-        columns.speed_mps.push(speed_mps);
-        columns.bearing_deg.push(bearing_deg);
-        columns.mock.push(location.mock.then_some(1));
-        columns.provider.push(
-            location
-                .provider
-                .map(|provider| place(Provider::ALL, &provider)),
-        );
+        let speed_mps = location.speed_mps.filter(|&speed| speed >= 0.0);
+        let bearing_deg = location.bearing_deg.filter(|&bearing| bearing >= 0.0);
+        let fix = FixParts {
+            lat: check::LAT.parts_of(location.lat)?,
+            lng: check::LNG.parts_of(location.lng)?,
+            accuracy_m: optional(&check::ACCURACY_M, location.accuracy_m)?,
+            altitude_m: optional(&check::ALTITUDE_M, location.altitude_m)?,
+            speed_mps: optional(&check::SPEED_MPS, speed_mps)?,
+            bearing_deg: optional(&check::BEARING_DEG, bearing_deg)?,
+            mock: location.mock,
+            provider: location.provider,
+        };
+        self.push_fix(location.t_ms, &fix);
         Ok(())
     }
 
@@ -203,8 +248,9 @@ impl BatchBuilder {
 
     /// The packed form.
     #[must_use]
-    pub fn pack(&self) -> PackedBatch {
-        let mut out = Vec::with_capacity(64 + 20 * self.samples as usize);
+    pub fn pack(&mut self) -> PackedBatch {
+        let mut out = std::mem::take(&mut self.packed);
+        out.clear();
         out.push(FORMAT);
         put_number(&mut out, u64::from(self.samples));
         put_number(&mut out, u64::from(self.t_max_ms));
@@ -219,8 +265,10 @@ impl BatchBuilder {
                 self.finish_kind(kind, &mut out);
             }
         }
+        let bytes = Arc::from(out.as_slice());
+        self.packed = out;
         PackedBatch {
-            bytes: Arc::from(out),
+            bytes,
             samples: self.samples,
             t_max_ms: self.t_max_ms,
         }

@@ -8,7 +8,7 @@ use crate::geo::Place;
 
 /// Crumbs kept: 64 of 5 m are 320 m of path (research 2.3).
 const CRUMBS: usize = 64;
-/// Crumbs that are looked at together.
+/// Crumbs that are passed over at once if none of them is near.
 const LANES: usize = 8;
 
 /// A point of the path.
@@ -99,23 +99,18 @@ impl Trail {
         let Some(ring) = &self.0 else { return };
         // Of most crumbs it is enough to know that they are far away: roots are drawn for those near by alone.
         let far_m2 = near_m * near_m * 1.001;
-        let (easts_m, _) = ring.east_m.as_chunks::<LANES>();
-        let (norths_m, _) = ring.north_m.as_chunks::<LANES>();
-        for (chunk, (easts_m, norths_m)) in easts_m.iter().zip(norths_m).enumerate() {
-            let mut is_near = [false; LANES];
-            for (is_near, (east_m, north_m)) in is_near.iter_mut().zip(easts_m.iter().zip(norths_m))
-            {
-                let (east_m, north_m) = (east_m - place.east_m, north_m - place.north_m);
-                *is_near = east_m * east_m + north_m * north_m <= far_m2;
-            }
-            if u64::from_ne_bytes(is_near.map(u8::from)) == 0 {
-                continue;
-            }
-            for (at, _) in (chunk * LANES..)
-                .zip(is_near)
-                .filter(|&(_, is_near)| is_near)
-            {
+        let mut is_near = [0_u8; CRUMBS];
+        let places = ring.east_m.iter().zip(&ring.north_m);
+        for (is_near, (east_m, north_m)) in is_near.iter_mut().zip(places) {
+            let (east_m, north_m) = (east_m - place.east_m, north_m - place.north_m);
+            *is_near = u8::from(east_m * east_m + north_m * north_m <= far_m2);
+        }
+        for (chunk, &lanes) in is_near.as_chunks::<LANES>().0.iter().enumerate() {
+            let mut lanes = u64::from_le_bytes(lanes);
+            while lanes != 0 {
+                let at = LANES * chunk + lanes.trailing_zeros() as usize / 8;
                 look((CRUMBS + at - usize::from(ring.first)) % CRUMBS);
+                lanes &= lanes - 1;
             }
         }
     }
