@@ -19,7 +19,11 @@ const BATCH_SEC: f64 = 10.0;
 /// Of each kind, so many are drawn on the page.
 const DRAWN: u32 = 3;
 /// Shares of the samples that are taken away, for `visibilityScore`.
-const LOSSES: [f64; 5] = [0.0, 0.2, 0.4, 0.6, 0.8];
+const SHARES: [f64; 5] = [0.0, 0.2, 0.4, 0.6, 0.8];
+/// Seconds in which nothing is heard, around the drop-off or from the start of the session on.
+const SILENCES_SEC: [f64; 6] = [0.0, 10.0, 30.0, 60.0, 120.0, 240.0];
+/// Kinds that are taken away wholly.
+const KINDS: [&[&str]; 3] = [&["location"], &["pressure"], &["imu", "motion", "steps"]];
 
 /// What came of all.
 #[derive(Debug, Default, Serialize)]
@@ -28,8 +32,37 @@ pub(super) struct Simulated {
     events: Evaluation,
     fields: Fields,
     by_kind: BTreeMap<&'static str, Fields>,
-    /// Share of the samples that was taken away, and `visibilityScore`.
-    visibility: Vec<(f64, f64)>,
+    visibility: Visibility,
+}
+
+/// What `visibilityScore` makes of what was taken away.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Visibility {
+    by_chance: Losses,
+    at_drop_off: Losses,
+    at_start: Losses,
+    /// By the name of the first kind that was taken away: how much lower the score was.
+    by_kind: BTreeMap<&'static str, Vec<f64>>,
+}
+
+/// One way of losing telemetry: for each session how much was taken away, and the score.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+struct Losses(Vec<Vec<(f64, f64)>>);
+
+impl Losses {
+    /// Rank correlation of loss and score over all sessions together, and its mean within each.
+    fn correlations(&self) -> Option<(f64, f64)> {
+        let pooled: Vec<(f64, f64)> = self.0.iter().flatten().copied().collect();
+        let each: Vec<f64> = self
+            .0
+            .iter()
+            .filter_map(|own| rank_correlation(own))
+            .collect();
+        let mean = each.iter().sum::<f64>() / each.len().max(1) as f64;
+        rank_correlation(&pooled).map(|pooled| (-pooled, -mean))
+    }
 }
 
 /// Runs so many deliveries of each kind.
@@ -40,7 +73,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Simulated> {
     let mut all = Report::default();
     let mut by_kind = BTreeMap::new();
-    let mut visibility = Vec::new();
+    let mut visibility = Visibility::default();
     for kind in Kind::ALL {
         let mut own = Report::default();
         for seed in 1..=per_kind {
@@ -54,7 +87,7 @@ pub(super) fn run(
             }
             // Where hardly anything is seen without a loss, nothing can be lost.
             if seed <= DRAWN && is_seen_well(&delivery) {
-                visibility.extend(with_losses(&name, &delivery)?);
+                visibility.add(&name, &delivery)?;
             }
         }
         by_kind.insert(kind.as_str(), own.fields);
@@ -74,18 +107,83 @@ fn is_seen_well(delivery: &Delivery) -> bool {
         && outcome.is_some_and(|outcome| outcome != ReasonCode::InsufficientData)
 }
 
-fn with_losses(name: &str, delivery: &Delivery) -> anyhow::Result<Vec<(f64, f64)>> {
-    let mut seen = Vec::new();
-    for share in LOSSES {
-        let loss = Loss {
+impl Visibility {
+    /// One delivery, with everything that may be lost of it.
+    fn add(&mut self, name: &str, delivery: &Delivery) -> anyhow::Result<()> {
+        let seen = |loss: &Loss| visibility(name, &delivery.with_loss(loss));
+        let whole = seen(&Loss::default())?;
+        let chance = |share| Loss {
             share,
             ..Loss::default()
         };
-        let recording = recording(name, &delivery.with_loss(&loss))?;
-        let scored = recording.score(&recording.replayed());
-        seen.push((share, scored.score.summary.visibility_score));
+        let silent = |from: f64, to: f64| Loss {
+            spans: vec![(from, to)],
+            ..Loss::default()
+        };
+        let row =
+            |amounts: &[f64], loss: &dyn Fn(f64) -> Loss| -> anyhow::Result<Vec<(f64, f64)>> {
+                let scores = amounts
+                    .iter()
+                    .map(|&amount| Ok((amount, seen(&loss(amount))?)));
+                scores.collect()
+            };
+        self.by_chance.0.push(row(&SHARES, &chance)?);
+        if let Some((from, to)) = delivery.truth.dwell {
+            let middle = f64::midpoint(from, to);
+            let around = |sec| silent(middle - sec / 2.0, middle + sec / 2.0);
+            self.at_drop_off.0.push(row(&SILENCES_SEC, &around)?);
+        }
+        self.at_start
+            .0
+            .push(row(&SILENCES_SEC, &|sec| silent(0.0, sec))?);
+        for kinds in KINDS {
+            let Some(first) = kinds.first().copied() else {
+                continue;
+            };
+            let loss = Loss {
+                kinds: kinds.to_vec(),
+                ..Loss::default()
+            };
+            let lower = whole - seen(&loss)?;
+            self.by_kind.entry(first).or_default().push(lower);
+        }
+        Ok(())
     }
-    Ok(seen)
+
+    /// A line for each way of losing.
+    fn text(&self) -> String {
+        let mut out = String::new();
+        let ways = [
+            ("by chance", &self.by_chance),
+            ("around the drop-off", &self.at_drop_off),
+            ("at the start", &self.at_start),
+        ];
+        for (way, losses) in ways {
+            if let Some((pooled, within)) = losses.correlations() {
+                // Writing to a string can't fail.
+                let _ = writeln!(
+                    out,
+                    "{:<28} loss {way}: rank correlation over all sessions {pooled:.2}, within each {within:.2}",
+                    "visibilityScore"
+                );
+            }
+        }
+        for (kind, lower) in &self.by_kind {
+            let mean = lower.iter().sum::<f64>() / lower.len().max(1) as f64;
+            let _ = writeln!(
+                out,
+                "{:<28} without {kind}: lower by {mean:.2} on average",
+                "visibilityScore"
+            );
+        }
+        out
+    }
+}
+
+fn visibility(name: &str, delivery: &Delivery) -> anyhow::Result<f64> {
+    let recording = recording(name, delivery)?;
+    let scored = recording.score(&recording.replayed());
+    Ok(scored.score.summary.visibility_score)
 }
 
 /// A delivery as a recording with labels.
@@ -133,14 +231,7 @@ impl Simulated {
     /// All of it, then a line for each kind.
     pub(super) fn text(&self) -> String {
         let mut out = format!("{}\n{}", text(&self.events), fields_text(&self.fields));
-        // Writing to a string can't fail.
-        if let Some(correlation) = rank_correlation(&self.visibility) {
-            let _ = writeln!(
-                out,
-                "{:<28} rank correlation with the share of samples left: {:.2}",
-                "visibilityScore", -correlation
-            );
-        }
+        out.push_str(&self.visibility.text());
         let _ = writeln!(
             out,
             "\n{:<20} {:>9} {:>10} {:>9} {:>9} {:>9} {:>10} {:>7}",

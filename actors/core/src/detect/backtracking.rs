@@ -52,6 +52,8 @@ pub(super) struct BacktrackingDetector {
     is_return: bool,
     /// The newest second in which the body was at rest.
     rest_ms: u32,
+    /// Whether the phone has told a speed of its own: then a fix without one is not of satellites, and leads nowhere.
+    tells_speed: bool,
     /// The newest pause where the address itself may be, from and to.
     door_ms: Option<(u32, u32)>,
 }
@@ -106,7 +108,9 @@ impl Detector for BacktrackingDetector {
         for fix in observation.window.fixes() {
             // Who stays goes no way, however the fixes wander.
             let stays = self.has_body && self.rest_sec >= REST_SEC_MIN;
-            if fix.accuracy_m > CRUMB_ACCURACY_M_MAX || changes_floor || stays {
+            self.tells_speed |= fix.speed_mps.is_some();
+            let is_loose = self.tells_speed && fix.speed_mps.is_none();
+            if fix.accuracy_m > CRUMB_ACCURACY_M_MAX || changes_floor || stays || is_loose {
                 continue;
             }
             self.accuracy_m = fix.accuracy_m;

@@ -79,11 +79,11 @@ const GATE_RAISED: f32 = 0.7;
 /// … and what is above this counts less.
 const GATE_LOG_ODDS: f32 = 0.4;
 const GATE_SHARE: f32 = 0.35;
-/// A way retraced over the least length is as often none (simulated: under 30 m 17 of 30 right, up to 50 m 38 of 42, beyond 37
-/// of 38), and longer ones are surer.
-const RETRACED_LOG_ODDS: f32 = 0.1;
-const RETRACED_PER_M: f32 = 0.036;
-const RETRACED_M_MAX: f32 = 45.0;
+/// A way retraced over the least length is as often none (simulated, tuning ranges: of the shortest 7 of 12 right, of those
+/// up to 30 m more 45 of 49, beyond 40 of 41), and longer ones are surer; no recording tells, so that none is very sure.
+const RETRACED_LOG_ODDS: f32 = 0.2;
+const RETRACED_PER_M: f32 = 0.05;
+const RETRACED_M_MAX: f32 = 30.0;
 
 /// Of a run.
 pub(super) fn of(seen: &Seen) -> Confidence {

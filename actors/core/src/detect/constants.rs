@@ -152,7 +152,7 @@ pub(super) const LEVEL_MPS: f32 = 0.07;
 /// How quickly a faster one speaks against level ground, m/s.
 pub(super) const LEVEL_SPREAD_MPS: f32 = 0.08;
 /// The same for who walks, m/s: a steady 0.2 m/s would be a street of 15 %, and half a staircase in the hand of somebody
-/// who goes slowly (measured in a museum: 0.16 to 0.24 m/s on flights of 1.4 m).
+/// who goes slowly (measured in a museum: 0.16 to 0.24 m/s on flights of 1.2 to 1.7 m).
 pub(super) const WALK_LEVEL_SPREAD_MPS: f32 = 0.06;
 /// Vertical speed on stairs, m/s, slowest (research 2.0: 0.2 to 0.35; with a turn on each landing less) …
 pub(super) const CLIMB_SLOW_MPS: f32 = 0.15;

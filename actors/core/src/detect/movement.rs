@@ -301,6 +301,16 @@ fn cost(off: f32, spread: f32) -> f32 {
     (0.5 * share * share).min(RATE_COST_MAX)
 }
 
+/// What speaks against stairs under the sky, where the phone's own speed is that of a walk: a steep street.
+fn street_cost(frame: &KeptFrame) -> f32 {
+    match frame.speed_mps() {
+        Some(speed_mps) if frame.sees_sky() && !frame.is_loose() => {
+            (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
+        }
+        _ => 0.0,
+    }
+}
+
 /// What one second says for each state.
 fn evidence_of(
     frame: &KeptFrame,
@@ -343,13 +353,6 @@ fn evidence_of(
     let on_foot = -drive.max(0.0);
     let over_ground =
         (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
-    // Under the sky the phone's own speed tells a steep street from stairs outdoors.
-    let street = match speed_mps {
-        Some(speed_mps) if frame.sees_sky() && !frame.is_loose() => {
-            (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
-        }
-        _ => 0.0,
-    };
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
     let driving = match speed_mps {
         // That the place changes speaks for a vehicle as much as for a walk.
@@ -362,7 +365,7 @@ fn evidence_of(
     [
         -gait - level_stay + on_foot,
         gait - level_walk + on_foot,
-        gait - climb + on_foot - over_ground.max(street),
+        gait - climb + on_foot - over_ground.max(street_cost(frame)),
         -gait - ride + on_foot - over_ground,
         driving,
     ]

@@ -61,6 +61,12 @@ fn fixes_that_jump_behind_a_door_do_not_hide_a_staircase() {
     };
     assert_eq!((floors, direction), (Some(2), Some(Direction::Up)));
     assert!(begun_sec.abs_diff(60) <= 3, "{events:?}");
+    assert_eq!(of_type(&events, EventType::Backtracking), [], "{events:?}");
+    let drives = of_type(&events, EventType::Driving);
+    assert!(
+        drives.iter().all(|drive| drive.t_start_ms >= 100_000),
+        "where a gait is felt there is none: {events:?}"
+    );
 }
 
 #[test]
