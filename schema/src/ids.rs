@@ -145,7 +145,8 @@ id!(
 );
 
 impl MessageId {
-    /// The id of message `number` of `session`, made at `at`: the same whenever and wherever it is derived again.
+    /// The id of message `number` of `session`, made at `at`: the same whenever and wherever it is derived again. A
+    /// session's messages of one millisecond sort by their numbers.
     #[must_use]
     pub fn derived(at: TimestampMs, session: SessionId, number: u32) -> Self {
         use sha2::{Digest, Sha256};
@@ -154,8 +155,9 @@ impl MessageId {
             .chain_update(number.to_be_bytes())
             .finalize();
         let mut tail = [0_u8; 16];
-        tail.copy_from_slice(&digest[..16]);
-        Self::new(at, u128::from_be_bytes(tail))
+        tail[8..].copy_from_slice(&digest[..8]);
+        let place = u128::from(number.min(u32::from(u16::MAX)));
+        Self::new(at, (place << 64) | u128::from_be_bytes(tail))
     }
 }
 
@@ -272,6 +274,24 @@ mod tests {
             assert_eq!(SessionId::from_bytes(id.to_bytes()), id);
         }
         assert_eq!(late.made_at(), TimestampMs(1_763_636_100_001));
+    }
+
+    #[test]
+    fn messages_of_one_millisecond_sort_by_their_numbers() {
+        let at = TimestampMs(1_763_636_100_000);
+        for tail in [0, 7, u128::MAX] {
+            let session = SessionId::new(at, tail);
+            let ids: Vec<_> = [0, 1, 2, 300, 70_000]
+                .map(|number| MessageId::derived(at, session, number))
+                .into();
+            assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
+            assert_eq!(ids[1], MessageId::derived(at, session, 1));
+        }
+        let [one, other] = [1, 2].map(|tail| SessionId::new(at, tail));
+        assert_ne!(
+            MessageId::derived(at, one, 0),
+            MessageId::derived(at, other, 0)
+        );
     }
 
     #[test]

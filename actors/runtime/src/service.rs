@@ -5,6 +5,7 @@ mod feed;
 mod lifecycle;
 mod owner;
 mod path;
+mod session_ids;
 mod shards;
 mod telemetry;
 
@@ -20,6 +21,7 @@ use crate::ports::{
 };
 use crate::registry::Registry;
 use crate::scoring::ScoringPool;
+use session_ids::SessionIds;
 
 pub use crate::registry::{AdmitError, Parts, Permit, Watch};
 pub use feed::FeedState;
@@ -117,6 +119,7 @@ struct Live {
 pub struct Service {
     registry: Registry,
     scoring: ScoringPool,
+    session_ids: Arc<SessionIds>,
 }
 
 impl Service {
@@ -128,6 +131,7 @@ impl Service {
         Self {
             registry: Registry::new(parts, Arc::new(lifecycle::on_due)),
             scoring,
+            session_ids: Arc::default(),
         }
     }
 

@@ -32,7 +32,8 @@ impl Service {
         if !(-CLOCK_AHEAD_MS_MAX..=STARTED_AT_BACK_MS_MAX).contains(&age_ms) {
             return Err(StartError::StartedAtOutOfRange);
         }
-        let session_id = SessionId::new(created_at, self.registry().inner().entropy.random());
+        let random = self.registry().inner().entropy.random();
+        let session_id = self.session_ids.make(created_at, random);
         let start = SessionStart {
             session_id,
             tenant: command.tenant,

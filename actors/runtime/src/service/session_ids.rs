@@ -1,0 +1,71 @@
+//! Ids for sessions in the order in which they are made.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::time::TimestampMs;
+
+/// Bits of the place that an id has among those of its millisecond.
+const PLACE_BITS: u32 = 16;
+/// Bits of an id that stay random.
+const RANDOM_BITS: u32 = 64;
+
+/// Gives a session its id. Two of one millisecond sort as they were made, on one node: whoever starts sessions one after
+/// the other finds them in that order in the list, whatever the clock's resolution.
+#[derive(Debug, Default)]
+pub(crate) struct SessionIds {
+    /// The newest id's millisecond, and its place in it.
+    newest: AtomicU64,
+}
+
+impl SessionIds {
+    /// An id made at `at`; 64 bits of `random` are in it. Where a millisecond has more than 65,536 of them, the last
+    /// ones are in no order.
+    pub(crate) fn make(&self, at: TimestampMs, random: u128) -> SessionId {
+        let first = u64::try_from(at.0).unwrap_or(0) << PLACE_BITS;
+        let after = |newest: u64| {
+            if newest >> PLACE_BITS != first >> PLACE_BITS {
+                return first;
+            }
+            (newest + 1).min(first | ((1 << PLACE_BITS) - 1))
+        };
+        let update = |newest| Some(after(newest));
+        let before = self
+            .newest
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, update)
+            .unwrap_or(first);
+        let place = u128::from(after(before) & ((1 << PLACE_BITS) - 1));
+        let random = random & ((1 << RANDOM_BITS) - 1);
+        SessionId::new(at, (place << RANDOM_BITS) | random)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_one_millisecond_sort_as_they_were_made() {
+        let ids = SessionIds::default();
+        // The randomness falls while the ids rise; a clock that is put back begins anew.
+        let made: Vec<SessionId> = [5_i64, 5, 5, 6, 6, 4, 4]
+            .iter()
+            .zip((0..7_u128).rev())
+            .map(|(&ms, random)| ids.make(TimestampMs(ms), random))
+            .collect();
+        assert!(made[..5].is_sorted() && made[5] < made[6] && made[6] < made[0]);
+        let times: Vec<i64> = made.iter().map(|id| id.made_at().0).collect();
+        assert_eq!(times, [5, 5, 5, 6, 6, 4, 4]);
+    }
+
+    #[test]
+    fn a_full_millisecond_runs_into_no_other() {
+        let ids = SessionIds::default();
+        let at = TimestampMs(9);
+        let made: Vec<SessionId> = (0..70_000_u128)
+            .map(|random| ids.make(at, random))
+            .collect();
+        assert!(made.is_sorted());
+        assert!(made.iter().all(|id| id.made_at() == at));
+    }
+}
