@@ -140,7 +140,8 @@ impl Inflate {
                 out.truncate(from + written);
                 input.advance(read);
                 *is_open = hint != 0;
-                *is_full = written == STEP_BYTES;
+                // Of a frame that is whole nothing is kept back: what is asked for after it would begin another one.
+                *is_full = *is_open && written == STEP_BYTES;
             }
         }
         Ok(())
@@ -235,6 +236,17 @@ mod tests {
             let trailing = [&whole[..], &plain].concat();
             assert!(unpacked(coding, &trailing, 4_096).is_err(), "{coding:?}");
             assert_eq!(unpacked(coding, &[], 1).unwrap().0, b"", "{coding:?}");
+        }
+    }
+
+    #[test]
+    fn what_fills_its_last_step_is_whole() {
+        for steps in 1..=3 {
+            let plain = vec![b' '; steps * STEP_BYTES];
+            for coding in CODINGS {
+                let (out, _) = unpacked(coding, &packed(coding, &plain), 32_768).unwrap();
+                assert!(out == plain, "{coding:?} {steps}");
+            }
         }
     }
 
