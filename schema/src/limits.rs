@@ -27,6 +27,8 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const NDJSON_SENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Body of one NDJSON request after decompression (contract 9).
 pub const NDJSON_UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How long lines of an NDJSON request wait for room in the node before one is refused, milliseconds.
+pub const NDJSON_ROOM_MS_MAX: u64 = 250;
 /// Lines of one NDJSON request between their reading and their answer.
 pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;
 /// A client that has not read what waits for it after this long is given up.

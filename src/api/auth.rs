@@ -172,7 +172,7 @@ impl Authenticator {
     /// 401: no credential, or none that is good; 429: too many requests of it; 503: the store can't tell.
     pub async fn caller(&self, headers: &HeaderMap, now: TimestampMs) -> Result<Caller, Problem> {
         let caller = self.known(presented(headers)?, now).await?;
-        self.count(&caller)?;
+        self.limit(&caller)?;
         Ok(caller)
     }
 
@@ -224,7 +224,7 @@ impl Authenticator {
         now: TimestampMs,
     ) -> Result<Arc<KeyRecord>, Problem> {
         let record = self.record(hash, now).await?;
-        self.count(&Caller::Key(Arc::clone(&record)))?;
+        self.limit(&Caller::Key(Arc::clone(&record)))?;
         Ok(record)
     }
 
@@ -253,12 +253,7 @@ impl Authenticator {
         Ok(record)
     }
 
-    /// Counts what is no request of its own and yet costs what one costs: a batch in a stream.
-    ///
-    /// # Errors
-    ///
-    /// 429: more of the caller's than are served in a second.
-    pub fn count(&self, caller: &Caller) -> Result<(), Problem> {
+    fn limit(&self, caller: &Caller) -> Result<(), Problem> {
         let Some(limiter) = &self.limiter else {
             return Ok(());
         };

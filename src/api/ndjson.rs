@@ -6,8 +6,9 @@
 //! as the gateway reads it: one that does not read is given up, and what was admitted for it is given back.
 //!
 //! A node that has no room reads no line of a request some of whose lines it still has on their way: the gateway waits
-//! for itself, as it would over a slow network. Only where none of them is under way a line is refused. Each line counts
-//! against the key's rate as a request does, and the first one is the request itself.
+//! for itself, as it would over a slow network. Where none of them is under way it waits for [`NDJSON_ROOM_MS_MAX`] at
+//! most, and then a line is refused. The request counts against the key's rate, its lines do not (contract 8: requests of one
+//! key): the node's room is what bounds them.
 //!
 //! The answer's head waits for the first line's answer: what is wrong with the body as a whole before that has a
 //! status of its own. After that it is told in a last line, without a session.
@@ -16,7 +17,7 @@ mod answer;
 mod lines;
 
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::Payload;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -27,7 +28,7 @@ use porchlight_actors::service::{AdmitError, Target};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX,
-    NDJSON_LINES_IN_FLIGHT_MAX, SESSION_IN_FLIGHT_MAX,
+    NDJSON_LINES_IN_FLIGHT_MAX, NDJSON_ROOM_MS_MAX, SESSION_IN_FLIGHT_MAX,
 };
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch, DecodedLine, decode_line};
 use tokio::sync::mpsc::{self, Sender};
@@ -48,6 +49,9 @@ use lines::{Line, Lines};
 const MEDIA_TYPE: &str = "application/x-ndjson";
 /// Pieces of the answer that wait to be written.
 const PIECES_WAITING_MAX: usize = 4;
+
+/// How often a request whose lines wait for room looks for it.
+const ROOM_LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// What the task tells the answer.
 enum Piece {
@@ -84,7 +88,7 @@ pub(super) async fn telemetry(mut call: Call) -> Result<HttpResponse, Problem> {
         held: None,
         room: Room::default(),
         crowded: None,
-        is_counted: true,
+        no_room_since: None,
         is_held_back: false,
         has_ended: false,
         failed: None,
@@ -135,8 +139,8 @@ struct Gateway {
     room: Room,
     /// There is no such room: the line is refused once those before it are taken up.
     crowded: Option<AdmitError>,
-    /// The next line is counted against the key's rate already: by the request.
-    is_counted: bool,
+    /// Since when the node has no room.
+    no_room_since: Option<Instant>,
     /// There are lines that wait for room in the node.
     is_held_back: bool,
     has_ended: bool,
@@ -213,6 +217,7 @@ impl Gateway {
         let read = tokio::select! {
             biased;
             () = self.pipeline.first_done() => return,
+            () = tokio::time::sleep(ROOM_LOOK_EVERY), if self.is_held_back => return,
             read = self.body.read(self.lines.room()), if may_read => read,
         };
         match read {
@@ -241,8 +246,7 @@ impl Gateway {
             self.admit(held).await;
         }
         while !self.is_full() {
-            // Lines are read one after the other: what is read and then refused cost as much as what is taken.
-            self.is_held_back = !self.pipeline.is_empty() && !self.state.service.has_room();
+            self.is_held_back = self.waits_for_room();
             if self.is_held_back {
                 return;
             }
@@ -264,6 +268,17 @@ impl Gateway {
         }
     }
 
+    /// Whether the next line waits for room in the node: what is read and then refused costs as much as what is taken.
+    fn waits_for_room(&mut self) -> bool {
+        if self.state.service.has_room() {
+            self.no_room_since = None;
+            return false;
+        }
+        let since = *self.no_room_since.get_or_insert_with(Instant::now);
+        let is_patient = since.elapsed() < Duration::from_millis(NDJSON_ROOM_MS_MAX);
+        !self.lines.is_empty() && (is_patient || !self.pipeline.is_empty())
+    }
+
     fn refuse_crowded(&mut self) {
         if let Some(error) = self.crowded.take()
             && self.lines.give_up()
@@ -276,17 +291,10 @@ impl Gateway {
         let line = match read {
             Ok(line) => line,
             Err(error) => {
-                let problem = match self.count() {
-                    Ok(()) => not_decoded(Format::Json, error),
-                    Err(problem) => problem,
-                };
-                return self.refuse(LineAnswer::of_none(), problem);
+                return self.refuse(LineAnswer::of_none(), not_decoded(Format::Json, error));
             }
         };
         let answer = LineAnswer::new(line.session_id, line.seq);
-        if let Err(problem) = self.count() {
-            return self.refuse(answer, problem);
-        }
         let target = match self.target(answer.session()).await {
             Ok(target) => target,
             Err(problem) => return self.refuse(answer, problem),
@@ -303,14 +311,6 @@ impl Gateway {
             }
             Err(error) => self.refuse(answer, not_decoded(Format::Json, error)),
         }
-    }
-
-    /// Counts a line against the key's rate.
-    fn count(&mut self) -> Result<(), Problem> {
-        if std::mem::take(&mut self.is_counted) {
-            return Ok(());
-        }
-        self.state.auth.count(&self.caller)
     }
 
     /// The session of a line, if the caller sees it.

@@ -2,8 +2,8 @@
 //!
 //! A text is a batch as JSON and is answered with `{"ackSeq": 17}`; a binary message is one as protobuf and is answered
 //! with an `AckSeq`. A batch that is refused is answered with its problem, as text, and the connection stays. As many
-//! batches are under way as one session may have in flight; the next is read when one of them is answered. Each counts
-//! against the credential's rate as a request does.
+//! batches are under way as one session may have in flight; the next is read when one of them is answered. The upgrade
+//! counts against the credential's rate, a batch does not: a session's room is what bounds them.
 //!
 //! | closed with | when |
 //! |---|---|
@@ -343,7 +343,6 @@ impl Socket {
         bytes: &[u8],
     ) -> Result<(Target, Permit, DecodedBatch), Problem> {
         let service = &self.state.service;
-        self.state.auth.count(&self.caller)?;
         let target = service.target(self.session_id).await?;
         let target = target.ok_or_else(session_not_found)?;
         self.caller.still_good(target.end.as_ref(), service.now())?;

@@ -316,7 +316,7 @@ async fn the_upgrade_is_checked_as_any_request_is() {
 }
 
 #[actix::test]
-async fn each_message_counts_against_the_rate() {
+async fn a_connection_counts_once_however_many_messages_it_has() {
     let server = Server::with(ApiConfig {
         rate_limit_per_second: 10,
         ..config()
@@ -324,15 +324,9 @@ async fn each_message_counts_against_the_rate() {
     .await;
     let session = server.start_session().await;
     let mut phone = Phone::connect(&server, &session, &session.token).await;
-    let mut limited = 0;
-    for seq in 0..300 {
+    for seq in 0..100 {
         phone.text(&batch(seq)).await;
-        let answer = phone.answer().await;
-        if answer["ackSeq"] != seq {
-            assert_eq!(answer["code"], "rate_limited", "{answer}");
-            limited += 1;
-        }
+        assert_eq!(phone.answer().await["ackSeq"], seq);
     }
-    assert!(limited > 0, "300 are more than ten a second");
     server.stop().await;
 }
