@@ -228,7 +228,8 @@ fn events() -> Value {
     });
     let stream = format!("id: 1\nevent: event\ndata: {data}\n\n");
     let content = json!({ "text/event-stream": {
-        "schema": { "type": "string", "description": "Server-sent events." },
+        // Without a type: the whole is a text, and what reads streams takes the schema for that of each event.
+        "schema": { "description": "Server-sent events." },
         "x-event": schema("StreamedEvent"), "x-end": schema("StreamEnd"),
         "examples": one("stream", stream.into()),
     } });
