@@ -55,12 +55,16 @@ def before_call(ctx, case, kwargs):
         # Not before the start, and at most five minutes ahead.
         later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=240)
         body["endedAt"] = later.strftime("%Y-%m-%dT%H:%M:%S.000Z")
-    for sample in body.get("samples") or []:
-        if isinstance(sample, dict) and sample.get("kind") == "imu":
+    samples = body.get("samples")
+    # In a course of requests one that is meant to be good may still have a part that is not.
+    for sample in samples if isinstance(samples, list) else []:
+        axes = ["ax", "ay", "az"]
+        turns = ["gx", "gy", "gz"]
+        if not isinstance(sample, dict) or not all(isinstance(sample.get(name), list) for name in axes):
+            continue
+        if sample.get("kind") == "imu" and isinstance(sample.get("hz"), (int, float)):
             # All arrays are of one length, at most ten seconds long; turn rates come together.
-            axes = ["ax", "ay", "az"]
-            turns = ["gx", "gy", "gz"]
-            if all(sample.get(name) for name in turns):
+            if all(isinstance(sample.get(name), list) and sample[name] for name in turns):
                 axes += turns
             else:
                 for name in turns:
