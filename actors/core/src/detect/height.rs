@@ -50,6 +50,19 @@ pub(super) struct LoneRide {
     pub rise_m: f32,
 }
 
+impl LoneRide {
+    /// The ride with its last second, which begins at `end_ms`, if it is long and high enough to be one.
+    fn ended_with(self, end_ms: u32) -> Option<(u32, Self)> {
+        let is_long = end_ms.saturating_sub(self.start_ms) >= RIDE_ALONE_MS_MIN;
+        (is_long && self.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some((end_ms, self))
+    }
+}
+
+/// Whether of the speed that the first push gave nothing is left but the error of adding up.
+fn has_stopped(first_mps: f32, speed_mps: f32) -> bool {
+    speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
+}
+
 /// A push of a body that was at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Push {
@@ -103,7 +116,7 @@ impl RideTrack {
     }
 
     /// A second more of a ride under way; the ride, if it ends with it.
-    fn ride_on(&mut self, window: &Window, over_mps2: f32) -> Option<LoneRide> {
+    fn ride_on(&mut self, window: &Window, over_mps2: f32) -> Option<(u32, LoneRide)> {
         let (ride, first_mps, speed_mps) = self.ride.as_mut()?;
         // Less is noise, and would add up over a long ride.
         let gained_mps = if over_mps2.abs() < RIDE_DEAD_MPS2 {
@@ -117,12 +130,9 @@ impl RideTrack {
         let is_over = window.end_ms().saturating_sub(ride.start_ms) > RIDE_ALONE_MS_MAX;
         if is_over || speed_mps * first_mps < -RIDE_OVERSHOOT * first_mps * first_mps {
             self.ride = None;
-        } else if over_mps2.abs() < RIDE_DEAD_MPS2
-            && speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
-        {
+        } else if over_mps2.abs() < RIDE_DEAD_MPS2 && has_stopped(first_mps, speed_mps) {
             self.ride = None;
-            let is_long = window.t_ms.saturating_sub(ride.start_ms) >= RIDE_ALONE_MS_MIN;
-            return (is_long && ride.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some(ride);
+            return ride.ended_with(window.t_ms);
         }
         None
     }
@@ -140,9 +150,8 @@ impl RideTrack {
     fn left_at_once(&mut self, t_ms: u32) -> Option<(u32, LoneRide)> {
         let (ride, first_mps, speed_mps) = self.ride.take()?;
         let end_ms = t_ms.checked_sub(WINDOW_MS)?;
-        let has_stopped = speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs();
-        let is_long = end_ms.saturating_sub(ride.start_ms) >= RIDE_ALONE_MS_MIN;
-        (has_stopped && is_long && ride.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some((end_ms, ride))
+        ride.ended_with(end_ms)
+            .filter(|_| has_stopped(first_mps, speed_mps))
     }
 
     /// The ride that has ended, and its last second, milliseconds since the session's start: this second or the one before.
@@ -180,9 +189,7 @@ impl RideTrack {
             return None;
         }
         if self.ride.is_some() {
-            return self
-                .ride_on(window, over_mps2)
-                .map(|ride| (window.t_ms, ride));
+            return self.ride_on(window, over_mps2);
         }
         // A push ends with the acceleration, or turns into the opposite one where there is no coasting between.
         let goes_on =

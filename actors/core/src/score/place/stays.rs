@@ -27,6 +27,8 @@ pub(crate) const SAME_FLOOR_M: f32 = 1.6;
 const USUAL_MS: core::ops::RangeInclusive<u32> = 5_000..=120_000;
 /// How long before an elevator one waits for it.
 const ELEVATOR_WAIT_MS: u32 = 10_000;
+/// The level on which one came is that of this time, from the beginning of a period on foot.
+const BEFORE_MS: u32 = 10_000;
 /// Going back is going this much nearer to the vehicle.
 const REVERSAL_M: f32 = 8.0;
 
@@ -320,13 +322,15 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
         let (distance_m, sigma_m) = scene.offset_from_address(estimate);
         sum += points::NEAR * (1.0 - f64::from(distance_m / (3.0 * sigma_m).max(50.0))).max(0.0);
     }
-    if is_farthest(scene, stay, all) {
+    let foot = super::foot_at(scene, stay.from_ms);
+    let before = foot.and_then(|foot| level_before(scene, foot));
+    if foot.is_some_and(|foot| is_farthest(scene, foot, stay, all)) {
         sum += points::FARTHEST;
     }
-    if is_extreme(scene, stay, all) {
+    if is_extreme(before, stay, all) {
         sum += points::EXTREME;
     }
-    if goes_back(scene, stay) {
+    if foot.is_some_and(|foot| goes_back(scene, foot, before, stay)) {
         sum += points::REVERSAL;
     }
     if stay.passage {
@@ -339,19 +343,24 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
     sum
 }
 
-/// Where the vehicle of this stay's period was left, or where the period began.
-fn origin(scene: &Scene<'_>, stay: &Stay) -> Option<(Foot, Place)> {
-    let foot = super::foot_at(scene, stay.from_ms)?;
+/// Where the vehicle of a period on foot was left, or where the period began.
+fn origin(scene: &Scene<'_>, foot: Foot) -> Option<Place> {
     let parked_ms = foot.parked_ms.unwrap_or(foot.from_ms);
     let estimate = scene.estimate(
         parked_ms.saturating_sub(5_000),
         foot.from_ms.saturating_add(2_000),
     )?;
-    Some((foot, estimate.place))
+    Some(estimate.place)
 }
 
-fn is_farthest(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
-    let Some((foot, origin)) = origin(scene, stay) else {
+/// The level on which a period on foot began.
+pub(super) fn level_before(scene: &Scene<'_>, foot: Foot) -> Option<Level> {
+    let to_ms = foot.from_ms.saturating_add(BEFORE_MS);
+    scene.height.level(foot.from_ms, to_ms)
+}
+
+fn is_farthest(scene: &Scene<'_>, foot: Foot, stay: &Stay, all: &[Stay]) -> bool {
+    let Some(origin) = origin(scene, foot) else {
         return false;
     };
     let away_m = |stay: &Stay| {
@@ -365,15 +374,13 @@ fn is_farthest(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
     own_m > REVERSAL_M && peers.map(away_m).fold(0.0, f32::max) <= own_m
 }
 
-/// Whether the stay is as high, or as low, as the session ever stayed, and that is another floor than the one that the
+/// Whether the stay is as high, or as low, as the session ever stayed, and that is another floor than `before`, which the
 /// courier came from.
-fn is_extreme(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
+fn is_extreme(before: Option<Level>, stay: &Stay, all: &[Stay]) -> bool {
     let Some(own_m) = stay.height_m else {
         return false;
     };
-    if level_before(scene, stay)
-        .is_some_and(|before| (before.height_m - own_m).abs() < SAME_FLOOR_M)
-    {
+    if before.is_some_and(|before| (before.height_m - own_m).abs() < SAME_FLOOR_M) {
         return false;
     }
     let heights = all.iter().filter_map(|stay| stay.height_m);
@@ -391,19 +398,9 @@ fn is_extreme(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
         })
 }
 
-/// The level on which the stay's period on foot began.
-fn level_before(scene: &Scene<'_>, stay: &Stay) -> Option<Level> {
-    let foot = super::foot_at(scene, stay.from_ms)?;
-    let to_ms = foot.from_ms.saturating_add(10_000);
-    scene.height.level(foot.from_ms, to_ms)
-}
-
 /// Whether the courier goes back afterwards: nearer to the vehicle, or back to the level he came from.
-fn goes_back(scene: &Scene<'_>, stay: &Stay) -> bool {
-    let Some(foot) = super::foot_at(scene, stay.from_ms) else {
-        return false;
-    };
-    if let (Some(estimate), Some((_, origin))) = (stay.estimate, origin(scene, stay)) {
+fn goes_back(scene: &Scene<'_>, foot: Foot, before: Option<Level>, stay: &Stay) -> bool {
+    if let (Some(estimate), Some(origin)) = (stay.estimate, origin(scene, foot)) {
         let own_m = estimate.place.distance_m(origin);
         let later = scene.fixes(stay.to_ms, foot.to_ms).iter();
         let nearest_m = later
@@ -414,7 +411,7 @@ fn goes_back(scene: &Scene<'_>, stay: &Stay) -> bool {
         }
     }
     let own = scene.height.level(stay.from_ms, stay.to_ms);
-    let (Some(before), Some(own)) = (level_before(scene, stay), own) else {
+    let (Some(before), Some(own)) = (before, own) else {
         return false;
     };
     let Some(up) = rise(before, own) else {

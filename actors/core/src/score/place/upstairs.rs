@@ -1,6 +1,6 @@
 //! A stay on another floor that only the height shows.
 
-use crate::score::place::stays::SAME_FLOOR_M;
+use super::stays::{SAME_FLOOR_M, level_before};
 use crate::score::scene::{Body, Foot, Scene, body};
 
 /// Shorter than this it may be a landing, or a cabin that turns back.
@@ -9,8 +9,6 @@ const LEAST_MS: u32 = 10_000;
 const FLOOR_M_MIN: f32 = 2.4;
 /// Levels farther apart in time than this are two stays.
 const GAP_MS: u32 = 5_000;
-/// The level on which one came is that of this time.
-const BEFORE_MS: u32 = 10_000;
 
 /// From when to when a courier of whom no sensor of the body tells was on the floor that lies farthest from the one on
 /// which the period on foot began, milliseconds since the session's start: up there he went to a door. None where the body
@@ -24,11 +22,8 @@ pub(super) fn find(scene: &Scene<'_>, foot: Foot) -> Option<(u32, u32)> {
     if told * 2 >= windows.len() {
         return None;
     }
-    let from_ms = foot.from_ms;
-    let before = scene
-        .height
-        .level(from_ms, from_ms.saturating_add(BEFORE_MS))?;
-    let levels = scene.height.levels(from_ms, foot.to_ms);
+    let before = level_before(scene, foot)?;
+    let levels = scene.height.levels(foot.from_ms, foot.to_ms);
     let away_m = |height_m: f32| (height_m - before.height_m).abs();
     let farthest = levels
         .iter()
@@ -38,8 +33,7 @@ pub(super) fn find(scene: &Scene<'_>, foot: Foot) -> Option<(u32, u32)> {
     }
     let is_there = |height_m: f32| (height_m - farthest.height_m).abs() < SAME_FLOOR_M / 2.0;
     let mut span = (farthest.t_ms, farthest.t_ms);
-    let there = levels.iter().filter(|level| is_there(level.height_m));
-    for level in there {
+    for level in levels.iter().filter(|level| is_there(level.height_m)) {
         if level.t_ms.saturating_sub(span.1) <= GAP_MS && level.t_ms > span.1 {
             span.1 = level.t_ms;
         }
