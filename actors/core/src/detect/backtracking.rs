@@ -7,17 +7,17 @@ use porchlight_schema::limits::KIND_LAG_MS_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, REST_LOG_ODDS, REST_SEC_MIN, RETRACE_ACCURACIES,
-    RETRACE_COSINE_MAX, RETRACE_M_MIN, RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_NEAR_M_MAX,
-    RETRACE_UNSEEN_M_MIN, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN, VISIT_MS_MIN,
-    VISIT_NEAR_MS, VISIT_STRIDE_MS,
+    COURSE_NEW, CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, REST_LOG_ODDS, REST_SEC_MIN,
+    RETRACE_ACCURACIES, RETRACE_COSINE_MAX, RETRACE_M_MIN, RETRACE_MISSES_MAX, RETRACE_NEAR_M,
+    RETRACE_NEAR_M_MAX, RETRACE_UNSEEN_M_MIN, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN,
+    VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
 };
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::timeline::EventLog;
 use crate::window::WINDOW_MS;
-use trail::{Crumb, Trail};
+use trail::{Course, Crumb, Trail};
 
 /// Crumbs that must lie between the way there and the way back: the turn itself.
 const TURN_CRUMBS: usize = 2;
@@ -56,6 +56,12 @@ pub(super) struct BacktrackingDetector {
     tells_speed: bool,
     /// The newest pause where the address itself may be, from and to.
     door_ms: Option<(u32, u32)>,
+    /// When the newest pause ended.
+    pause_ms: u32,
+    /// Length of the way since the newest crumb, metres.
+    gone_m: f32,
+    /// The phone's own course over ground, as of late, degrees.
+    course_deg: Option<f32>,
 }
 
 impl Detector for BacktrackingDetector {
@@ -121,10 +127,18 @@ impl Detector for BacktrackingDetector {
                     north_m: before.north_m + CRUMB_NEW * (fix.place.north_m - before.north_m),
                 },
             };
-            self.place = Some(place);
+            if let Some(before) = self.place.replace(place) {
+                self.gone_m += place.distance_m(before);
+            }
+            self.course_deg = fix.bearing_deg.map(|now_deg| {
+                let before_deg = self.course_deg.unwrap_or(now_deg);
+                let turned_deg = (now_deg - before_deg + 540.0) % 360.0 - 180.0;
+                (before_deg + COURSE_NEW * turned_deg + 360.0) % 360.0
+            });
             let crumb = Crumb {
                 t_ms: fix.t_ms,
                 place,
+                course: Course::of_degrees(self.course_deg),
             };
             self.step(context, crumb, log);
         }
@@ -155,6 +169,9 @@ impl BacktrackingDetector {
         if self.rest_sec >= REST_SEC_MIN && is_here {
             let length_ms = u32::from(self.rest_sec) * WINDOW_MS;
             self.door_ms = Some((self.rest_ms.saturating_sub(length_ms), self.rest_ms));
+        }
+        if self.rest_sec >= REST_SEC_MIN {
+            self.pause_ms = self.rest_ms;
         }
     }
 
@@ -227,6 +244,8 @@ impl BacktrackingDetector {
         if stride_m < CRUMB_M {
             return;
         }
+        // Who turned on the way here went beyond the last crumb and back.
+        let beyond_m = (core::mem::take(&mut self.gone_m) - stride_m).clamp(0.0, 2.0 * CRUMB_M);
         // Where no body shows a stay, the path does.
         if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS
         {
@@ -237,7 +256,7 @@ impl BacktrackingDetector {
         match (&mut self.retrace, there) {
             (None, None) => {}
             (None, Some(there)) => {
-                self.turn(context, there.t_ms, &crumb, stride_m);
+                self.turn(context, &there, &crumb, beyond_m);
             }
             (Some(retrace), Some(there)) if there.t_ms <= retrace.there_ms => {
                 retrace.length_m += stride_m;
@@ -273,9 +292,19 @@ impl BacktrackingDetector {
         }
     }
 
-    /// A way back begins: `crumb` lies beside the way there, where that was at `there_ms`.
-    fn turn(&mut self, context: &SessionContext, there_ms: u32, crumb: &Crumb, stride_m: f32) {
-        let turn_ms = there_ms + (crumb.t_ms - there_ms) / 2;
+    /// A way back begins: `crumb`, the newest, lies beside `there` on the way there; the last stride was longer by `beyond_m`
+    /// than its ends are apart.
+    fn turn(&mut self, context: &SessionContext, there: &Crumb, crumb: &Crumb, beyond_m: f32) {
+        // Of the way from there to here the second half leads back, but for what the two lie apart.
+        let way_m = self.trail.way_m(there.t_ms) + beyond_m;
+        let ahead_m = self.trail.ahead_m(there, crumb.place);
+        let length_m = ((way_m - ahead_m) / 2.0).clamp(CRUMB_M / 2.0, way_m);
+        let back_ms = (crumb.t_ms - there.t_ms) as f32 * length_m / way_m.max(CRUMB_M);
+        let mut turn_ms = crumb.t_ms - (back_ms as u32).min(crumb.t_ms - there.t_ms);
+        // Who looked round there turned back when he went on.
+        if (there.t_ms..crumb.t_ms).contains(&self.pause_ms) {
+            turn_ms = turn_ms.max(self.pause_ms);
+        }
         // Where no body shows a stay, turning back near the address is what a visit to its door looks like.
         let is_unseen =
             !self.has_body && crumb.place.distance_m(Place::default()) <= self.near_m(context);
@@ -285,9 +314,8 @@ impl BacktrackingDetector {
         self.retrace = Some(Retrace {
             turn_ms,
             last_ms: crumb.t_ms,
-            there_ms,
-            // From the turn to here half of the way between was already gone back.
-            length_m: stride_m,
+            there_ms: there.t_ms,
+            length_m,
             misses: 0,
             is_open: false,
         });
@@ -321,6 +349,9 @@ impl BacktrackingDetector {
             }
             let apart_m = here.place.distance_m(crumb.place);
             if apart_m > near_m {
+                return;
+            }
+            if next.course.is_along(crumb.course) {
                 return;
             }
             let way_m = next.place.distance_m(here.place);

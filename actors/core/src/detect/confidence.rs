@@ -79,11 +79,11 @@ const GATE_RAISED: f32 = 0.7;
 /// … and what is above this counts less.
 const GATE_LOG_ODDS: f32 = 0.4;
 const GATE_SHARE: f32 = 0.35;
-/// A way retraced over the least length is as often none (simulated, tuning ranges: of the shortest 7 of 12 right, of those
-/// up to 30 m more 45 of 49, beyond 40 of 41), and longer ones are surer; no recording tells, so that none is very sure.
-const RETRACED_LOG_ODDS: f32 = 0.2;
-const RETRACED_PER_M: f32 = 0.05;
-const RETRACED_M_MAX: f32 = 30.0;
+/// A way retraced over the least length is as often none (simulated: of those up to 20 m 4 of 12 right, up to 30 m 23 of 27,
+/// beyond 162 of 170), and longer ones are surer; no recording tells, so that none is very sure.
+const RETRACED_LOG_ODDS: f32 = 0.0;
+const RETRACED_PER_M: f32 = 0.15;
+const RETRACED_M_MAX: f32 = 17.0;
 
 /// Of a run.
 pub(super) fn of(seen: &Seen) -> Confidence {
@@ -172,6 +172,6 @@ mod tests {
         assert!(of_passage(9.0).as_probability() < 0.98);
         assert!(of_passage(3.5).as_probability() < 0.9);
         assert!(of_passage(0.4) > of_passage(0.0));
-        assert!(of_retraced(0.0) < of_retraced(40.0) && of_retraced(500.0).as_probability() < 0.85);
+        assert!(of_retraced(0.0) < of_retraced(40.0) && of_retraced(500.0).as_probability() < 0.94);
     }
 }

@@ -382,6 +382,8 @@ pub(super) const CRUMB_M: f32 = 5.0;
 pub(super) const CRUMB_ACCURACY_M_MAX: f32 = 20.0;
 /// Weight of a new fix in the smoothed place.
 pub(super) const CRUMB_NEW: f32 = 0.4;
+/// Weight of a new course over ground in that of late: that of one fix is off by 10 to 30 degrees on foot.
+pub(super) const COURSE_NEW: f32 = 0.5;
 /// The way back runs within this of the way there, metres …
 pub(super) const RETRACE_NEAR_M: f32 = 8.0;
 /// … or within so many times the accuracy, of which each of the two ways has its own …

@@ -1,6 +1,6 @@
 //! Gates and ways gone twice, and rides that nothing but the barometer shows.
 
-use porchlight_schema::event::{Event, EventType};
+use porchlight_schema::event::{Event, EventType, Metadata};
 use porchlight_schema::sample::{Mark, Sample};
 
 use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
@@ -339,5 +339,43 @@ fn the_way_back_from_a_short_stop_at_the_address_is_no_backtracking() {
                 );
             }
         }
+    }
+}
+
+/// What was gone back before that was noticed counts: a short way back is one, and a long one is told as long as it was.
+#[test]
+fn a_way_back_is_as_long_as_it_was() {
+    for (back_sec, away_sec) in [(14_u32, 30), (30, 40), (60, 20)] {
+        let script = [(NORTH, 75), (SOUTH, back_sec), (EAST, away_sec)];
+        let events = events((300.0, 90.0), &script, Phone::ALL);
+        let ways = of_type(&events, EventType::Backtracking);
+        assert_eq!(ways.len(), 1, "{back_sec} s: {events:?}");
+        assert!(is_near(&ways[0], 75, 75 + back_sec, 4), "{ways:?}");
+        let Metadata::Backtracking { retraced_m } = ways[0].metadata else {
+            panic!("{ways:?}");
+        };
+        let off_m = f64::from(retraced_m) - 1.3 * f64::from(back_sec);
+        assert!(off_m.abs() <= 5.0, "{back_sec} s: {ways:?}");
+    }
+}
+
+/// Positions that wander to the side and along do not lead back while the phone's own course leads on.
+#[test]
+fn a_course_that_leads_on_leads_not_back() {
+    let script = [(Act::Stay, 10), (NORTH, 90), (Act::Stay, 30)];
+    let mut all = samples(&script, Phone::ALL, 5);
+    for told in [false, true] {
+        for owned in &mut all {
+            if let Owned::Plain(Sample::Location(location)) = owned {
+                // From 50 to 80 s the places come back by 26 m, whatever the feet do.
+                let back_sec = (f64::from(location.t_ms) / 1_000.0 - 50.0).clamp(0.0, 30.0);
+                let place = if told { 0.0 } else { 2.17 * back_sec };
+                location.lat -= place / 111_195.0;
+                location.bearing_deg = told.then_some(0.0);
+            }
+        }
+        let found = events_of(&context_at(0.0, 400.0), &all, 60);
+        let ways = of_type(&found, EventType::Backtracking);
+        assert_eq!(ways.len(), usize::from(!told), "{found:?}");
     }
 }

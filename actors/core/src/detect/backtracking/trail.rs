@@ -16,6 +16,23 @@ const LANES: usize = 8;
 pub(super) struct Crumb {
     pub(super) t_ms: u32,
     pub(super) place: Place,
+    pub(super) course: Course,
+}
+
+/// The phone's own course over ground in 255 parts of the circle, from 1 on; 0 where it told none.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Course(u8);
+
+impl Course {
+    pub(super) fn of_degrees(course_deg: Option<f32>) -> Self {
+        Self(course_deg.map_or(0, |deg| (deg * (255.0 / 360.0)) as u8 % 255 + 1))
+    }
+
+    /// Whether both are known, and less than a right angle apart.
+    pub(super) fn is_along(self, other: Self) -> bool {
+        let apart = self.0.abs_diff(other.0);
+        self.0 > 0 && other.0 > 0 && !(64..=191).contains(&apart)
+    }
 }
 
 /// The newest [`CRUMBS`] crumbs, numbered from the oldest, which is 0.
@@ -29,6 +46,7 @@ struct Ring {
     east_m: [f32; CRUMBS],
     north_m: [f32; CRUMBS],
     t_ms: [u32; CRUMBS],
+    course: [Course; CRUMBS],
     /// Where the oldest stands.
     first: u8,
     length: u8,
@@ -65,12 +83,37 @@ impl Trail {
                 east_m: ring.east_m[at],
                 north_m: ring.north_m[at],
             },
+            course: ring.course[at],
         })
     }
 
     /// The newest crumb.
     pub(super) fn newest(&self) -> Option<Crumb> {
         self.get(self.len().checked_sub(1)?)
+    }
+
+    /// Length of the way from the crumb of `since_ms` to the newest, metres.
+    pub(super) fn way_m(&self, since_ms: u32) -> f32 {
+        let newer = (0..self.len()).rev().filter_map(|number| self.get(number));
+        let mut way_m = 0.0;
+        let mut later: Option<Crumb> = None;
+        for crumb in newer.take_while(|crumb| crumb.t_ms >= since_ms) {
+            way_m += later.map_or(0.0, |later| later.place.distance_m(crumb.place));
+            later = Some(crumb);
+        }
+        way_m
+    }
+
+    /// How far `place` lies beyond the crumb `there`, along the way that led on from it, metres; negative: before it.
+    pub(super) fn ahead_m(&self, there: &Crumb, place: Place) -> f32 {
+        let newer = (0..self.len()).filter_map(|number| self.get(number));
+        let Some(next) = newer.into_iter().find(|crumb| crumb.t_ms > there.t_ms) else {
+            return 0.0;
+        };
+        let way_m = next.place.distance_m(there.place).max(0.1);
+        ((next.place.east_m - there.place.east_m) * (place.east_m - there.place.east_m)
+            + (next.place.north_m - there.place.north_m) * (place.north_m - there.place.north_m))
+            / way_m
     }
 
     /// Appends a crumb; the oldest goes where there is no room.
@@ -80,6 +123,7 @@ impl Trail {
                 east_m: [f32::INFINITY; CRUMBS],
                 north_m: [f32::INFINITY; CRUMBS],
                 t_ms: [0; CRUMBS],
+                course: [Course(0); CRUMBS],
                 first: 0,
                 length: 0,
             })
@@ -91,6 +135,7 @@ impl Trail {
             ring.length += 1;
         }
         ring.t_ms[at] = crumb.t_ms;
+        ring.course[at] = crumb.course;
         (ring.east_m[at], ring.north_m[at]) = (crumb.place.east_m, crumb.place.north_m);
     }
 
@@ -119,6 +164,7 @@ impl Trail {
         let none = Crumb {
             t_ms: 0,
             place: Place::default(),
+            course: Course(0),
         };
         (0..self.len()).map(move |number| self.get(number).unwrap_or(none))
     }
@@ -180,6 +226,7 @@ mod tests {
             let crumbs: Vec<_> = (0..).zip(&places).map(|(t_ms, &(east_m, north_m))| Crumb {
                 t_ms,
                 place: Place { east_m, north_m },
+                course: Course::of_degrees(Some(7.0 * t_ms as f32 % 360.0).filter(|_| t_ms % 3 > 0)),
             }).collect();
             let mut trail = Trail::default();
             crumbs.iter().for_each(|&crumb| trail.push(crumb));
