@@ -16,6 +16,7 @@
 //!
 //! A session that had ended when the socket was opened takes late telemetry here as it does over HTTP.
 
+mod announced;
 mod closing;
 
 use std::time::Duration;
@@ -268,6 +269,7 @@ impl Socket {
         while self.may_take() {
             let closing = match self.codec.decode(&mut self.received) {
                 Ok(Some(frame)) => self.take(frame).await,
+                Ok(None) if self.will_be_too_large() => Some(Closing::TooLarge),
                 Ok(None) => {
                     if self.received.is_empty() {
                         // A connection that waits holds nothing.
@@ -282,6 +284,13 @@ impl Socket {
             }
         }
         None
+    }
+
+    /// Whether the frame that is on its way makes its message larger than a batch may be.
+    fn will_be_too_large(&self) -> bool {
+        let begun = self.begun.as_ref().map_or(0, |(_, begun)| begun.len());
+        let room = BATCH_SENT_BYTES_MAX.saturating_sub(begun) as u64;
+        announced::payload_bytes(&self.received).is_some_and(|length| length > room)
     }
 
     async fn take(&mut self, frame: Frame) -> Option<Closing> {

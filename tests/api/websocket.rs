@@ -220,6 +220,20 @@ async fn it_is_closed_with_a_code_that_says_why() {
         .send(Message::Continuation(Item::Continue(half)))
         .await;
     assert_eq!(phone.closed().await, CloseCode::Size);
+    // One that says so at its head is not waited for, neither alone nor as the rest of a message.
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    let head = |first: u8, length: u64| [&[first, 0xff][..], &length.to_be_bytes()].concat();
+    let announced = head(0x82, 200 * 1024 * 1024);
+    phone.stream.write_all(&announced).await.unwrap();
+    assert_eq!(phone.closed().await, CloseCode::Size);
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    let half = Bytes::from(vec![b' '; 600 * 1024]);
+    phone
+        .send(Message::Continuation(Item::FirstBinary(half)))
+        .await;
+    let announced = head(0x00, 600 * 1024);
+    phone.stream.write_all(&announced).await.unwrap();
+    assert_eq!(phone.closed().await, CloseCode::Size);
     // A frame that is not masked.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone

@@ -1,0 +1,42 @@
+//! How long the frame will be whose first bytes have come.
+//!
+//! The codec compares a frame with its limit when the whole of it is there: until then a message that is too large would
+//! be held, as much of it as the node has room for.
+
+/// Bytes of the payload of the frame that begins `received`, as its head says (RFC 6455, section 5.2); none while that is
+/// not known.
+pub(super) fn payload_bytes(received: &[u8]) -> Option<u64> {
+    let (&[_, second], rest) = received.split_first_chunk()?;
+    match second & 0x7f {
+        126 => rest
+            .first_chunk()
+            .map(|&length| u64::from(u16::from_be_bytes(length))),
+        127 => rest.first_chunk().map(|&length| u64::from_be_bytes(length)),
+        length => Some(u64::from(length)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_form_of_a_length_is_read_once_it_is_there() {
+        let forms: [(&[u8], u64); 4] = [
+            (&[0x82, 0x80], 0),
+            (&[0x81, 0x80 | 125], 125),
+            (&[0x81, 0x80 | 126, 0x01, 0x02], 0x0102),
+            (
+                &[0x82, 0x80 | 127, 0, 0, 1, 2, 3, 4, 5, 6],
+                0x0102_0304_0506,
+            ),
+        ];
+        for (head, length) in forms {
+            assert_eq!(payload_bytes(head), Some(length), "{head:?}");
+            assert_eq!(payload_bytes(&[head, b"more"].concat()), Some(length));
+            for cut in 0..head.len() {
+                assert_eq!(payload_bytes(&head[..cut]), None, "{head:?} to {cut}");
+            }
+        }
+    }
+}
