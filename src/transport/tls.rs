@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use porchlight_schema::time::TimestampMs;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -144,6 +144,9 @@ pub(super) fn client_config(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Watching { inner, ends }))
         .with_no_client_auth();
+    // A connection that goes on with the keys of one before it is shown no certificate: one that has ended meanwhile, or was
+    // replaced by one that does not verify, would be taken for good for as long as the receiver's tickets hold.
+    config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

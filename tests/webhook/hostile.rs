@@ -1,12 +1,13 @@
 //! Receivers that misbehave. Each attempt ends by itself, with its cause.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use porchlight_actors::ports::{Transport, UrlRefused};
 use porchlight_core::webhook::Cause;
 use porchlight_schema::limits::{ANSWER_KEPT_BYTES_MAX, ATTEMPT_MS_MAX};
+use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -255,6 +256,39 @@ async fn a_certificate_that_does_not_verify_fails_the_attempt_and_the_probe() {
     .await;
     assert_eq!(transport.probe(&receiver.url()).await, Ok(()));
     assert_eq!(receiver.seen(), 0, "a probe sends no request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_connection_is_shown_the_certificate() {
+    let authority = Authority::new();
+    let kinds = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&kinds);
+    let receiver = Receiver::start(&authority, Shown::Good, move |mut stream, _| {
+        let seen = Arc::clone(&seen);
+        async move {
+            seen.lock()
+                .unwrap()
+                .push(stream.get_ref().1.handshake_kind());
+            read_request(&mut stream).await;
+            let last = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            write_all(&mut stream, last).await;
+        }
+    })
+    .await;
+    let transport = transport(&authority);
+    assert_eq!(transport.probe(&receiver.url()).await, Ok(()));
+    for _ in 0..3 {
+        let answer = transport.send(request(&receiver.url())).await;
+        assert_eq!((answer.cause, answer.status_code), (None, Some(200)));
+    }
+    let kinds = kinds.lock().unwrap();
+    assert_eq!(kinds.len(), 4, "each has a connection of its own");
+    assert!(
+        kinds
+            .iter()
+            .all(|kind| *kind != Some(HandshakeKind::Resumed)),
+        "{kinds:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
