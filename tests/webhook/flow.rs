@@ -296,6 +296,35 @@ fn what_is_paused_waits() {
     });
 }
 
+/// Who has had nothing to do for long is about to go, and must not go with the news.
+#[test]
+fn what_is_paused_for_long_goes_on_at_once() {
+    run(async {
+        let world = World::new();
+        let receiver =
+            Receiver::answering(&world.authority, vec![BAD.to_owned(), OK.to_owned()]).await;
+        let mut endpoint = world.endpoint(&receiver.url()).await;
+        world.start_session().await;
+        world.until("the first try failed", &[Retrying]).await;
+        for (enabled, after_ms) in [(false, 0), (true, 100_000)] {
+            world.pass(after_ms);
+            endpoint.enabled = enabled;
+            endpoint.version += 1;
+            let changed = world.store.replace_endpoint(endpoint.clone()).await;
+            assert!(changed.unwrap());
+            world.webhooks.endpoint_changed(world.tenant);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        for _ in 0..100 {
+            if world.statuses().await == [Delivered] {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("nobody has looked: {:?}", world.statuses().await);
+    });
+}
+
 #[test]
 fn what_waits_for_a_deleted_endpoint_is_cancelled() {
     run(async {

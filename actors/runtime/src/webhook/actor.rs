@@ -438,6 +438,8 @@ impl Handler<Told> for WebhookActor {
             Tell::Tick => self.feed(ctx, None, Input::Tick),
             Tell::Changed => {
                 self.presence.changed.store(false, Ordering::Release);
+                // Until it is read there seems to be nothing to do: not the moment to go.
+                self.idle_since = None;
                 self.read_endpoint(ctx);
             }
             Tell::Drain if self.at_work.is_none() => self.stop(ctx, StopReason::LostOwnership),
