@@ -20,7 +20,7 @@ mod tests;
 
 use std::sync::LazyLock;
 
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use porchlight_actors::observe::http::Route;
 use serde_json::{Map, Value, json};
@@ -88,18 +88,16 @@ pub(super) fn resource() -> Resource {
 
 /// Gives the document, or 304 to who has it.
 async fn serve(request: HttpRequest) -> HttpResponse {
-    static TAG: LazyLock<HeaderValue> = LazyLock::new(|| {
-        let tag = format!("\"{:08x}\"", crc32fast::hash(text().as_bytes()));
-        HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"0\""))
-    });
-    let is_known = request.headers().get(IF_NONE_MATCH) == Some(&*TAG);
+    static TAG: LazyLock<String> =
+        LazyLock::new(|| format!("\"{:08x}\"", crc32fast::hash(text().as_bytes())));
+    let is_known = super::insights::names(request.headers(), &TAG);
     let mut response = if is_known {
         HttpResponse::NotModified()
     } else {
         HttpResponse::Ok()
     };
     response
-        .insert_header((ETAG, TAG.clone()))
+        .insert_header((ETAG, TAG.as_str()))
         .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-cache")));
     if is_known {
         return response.finish();

@@ -234,24 +234,22 @@ pub(super) fn resources() -> [Resource; 2] {
 }
 
 async fn as_png(call: Call) -> Result<HttpResponse, Problem> {
-    let type_ = HeaderValue::from_static("image/png");
-    path_image(call, "png", type_, |drawn| drawn.png.clone()).await
+    path_image(call, "png", "png", |drawn| drawn.png.clone()).await
 }
 
 async fn as_svg(call: Call) -> Result<HttpResponse, Problem> {
-    let type_ = HeaderValue::from_static("image/svg+xml");
-    path_image(call, "svg", type_, |drawn| drawn.svg.clone()).await
+    path_image(call, "svg", "svg+xml", |drawn| drawn.svg.clone()).await
 }
 
 /// The picture of a session's path. 200 with `ETag`, or 304.
 ///
 /// # Errors
 ///
-/// 403 for a wrong signature; 404 where the session is gone or has no path; 503.
+/// 403 for a wrong signature; 404 where the session is gone or has no path; 406; 503.
 async fn path_image(
     call: Call,
     form: &str,
-    media_type: HeaderValue,
+    sub_type: &str,
     body: impl FnOnce(&Drawn) -> Bytes,
 ) -> Result<HttpResponse, Problem> {
     let images = call.state.images.as_ref();
@@ -274,6 +272,7 @@ async fn path_image(
     let revision = stored.record.revision;
     let score = stored.record.score.filter(|score| score.has_path);
     let score = score.ok_or_else(no_path)?;
+    call.accepts("image", sub_type)?;
     let tag = format!("\"{form}-{revision}-{}\"", picture::VERSION);
     let is_known = names(call.headers(), &tag);
     let mut response = if is_known {
@@ -289,7 +288,7 @@ async fn path_image(
     }
     let drawn = images.drawn(service, row, revision, score).await?;
     Ok(response
-        .insert_header((CONTENT_TYPE, media_type))
+        .insert_header((CONTENT_TYPE, format!("image/{sub_type}")))
         .insert_header((CONTENT_SECURITY_POLICY, SVG_POLICY))
         .insert_header((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
         .insert_header(REFERRER_POLICY)

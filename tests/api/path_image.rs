@@ -49,6 +49,19 @@ async fn it_is_a_picture_in_both_forms_and_the_same_each_time() {
         .ask(Method::GET, &svg)
         .header("If-None-Match", drawn.header("etag"));
     assert_eq!(Answer::of(known).await.status, 304);
+    for (path, accept, status) in [
+        (&png, "image/png", 200),
+        (&png, "image/avif, image/*;q=0.8", 200),
+        (&svg, "text/html, */*;q=0.8", 200),
+        (&svg, "image/svg+xml", 200),
+        (&png, "image/svg+xml", 406),
+        (&png, "text/html", 406),
+        (&svg, "image/png, image/svg+xml;q=0", 406),
+    ] {
+        let asked = server.ask(Method::GET, path).header("Accept", accept);
+        let status_now = asked.send().await.unwrap().status().as_u16();
+        assert_eq!(status_now, status, "{path} as {accept}");
+    }
     let head = Answer::of(server.ask(Method::HEAD, &png)).await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
     server.stop().await;

@@ -278,6 +278,7 @@ fn path_image(id: &str, summary: &str, media_type: &str) -> Value {
         Code::Forbidden,
         Code::SessionNotFound,
         Code::NotScored,
+        Code::NotAcceptable,
         Code::Overloaded,
         Code::StoreUnavailable,
     ])
