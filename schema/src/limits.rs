@@ -33,6 +33,9 @@ pub const NDJSON_ROOM_MS_MAX: u64 = 250;
 pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;
 /// A client that has not read what waits for it after this long is given up.
 pub const ANSWER_WRITTEN_MS_MAX: u64 = 10_000;
+/// A connection is closed when its other side has taken nothing of what waits for it for this long: as long as a phone may
+/// be silent on a WebSocket ([`SOCKET_SILENCE_MS_MAX`]), for both may be in a lift.
+pub const UNREAD_MS_MAX: u32 = 75_000;
 /// A body in which nothing moves for this long is given up with 408 (contract 9).
 pub const BODY_SILENCE_MS_MAX: u64 = 10_000;
 /// A body that is not whole after this long is given up with 408 (contract 9).
@@ -276,6 +279,7 @@ const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);
 const _: () = assert!(BODY_SILENCE_MS_MAX <= BODY_WHOLE_MS_MAX);
 const _: () = assert!(TENANT_EVENT_STREAMS_MAX <= NODE_EVENT_STREAMS_MAX);
 const _: () = assert!(2 * SOCKET_PING_MS < SOCKET_SILENCE_MS_MAX);
+const _: () = assert!(ANSWER_WRITTEN_MS_MAX < UNREAD_MS_MAX as u64);
 const _: () = assert!(KEY_REMEMBERED_MS_MAX + SOCKET_PING_MS < REVOKED_MS_MAX);
 const _: () = assert!(KEY_REMEMBERED_MS_MAX + EVENTS_COMMENT_MS < REVOKED_MS_MAX);
 const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);

@@ -1,5 +1,6 @@
 //! The public listener.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +13,10 @@ use actix_web::{App, HttpServer};
 use anyhow::Context;
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
+#[cfg(target_os = "linux")]
+use porchlight_schema::limits::UNREAD_MS_MAX;
+#[cfg(target_os = "linux")]
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use super::path_image::PathImages;
@@ -122,7 +127,8 @@ pub fn listen(
     // A stream's answers are small: one that waits for the other side to confirm the one before is 40 ms late.
     .tcp_nodelay(true)
     .shutdown_timeout(STOP_WITHIN_SEC)
-    .on_connect(move |_, data| {
+    .on_connect(move |connection, data| {
+        give_up_unread(connection);
         data.insert(connected.open());
     })
     .disable_signals()
@@ -143,9 +149,33 @@ pub fn listen(
     })
 }
 
+/// Has the system close a connection whose other side takes nothing of what waits for it. The framework waits for room to
+/// write for as long as the connection lasts: whoever never reads could hold its place, and what is written, for ever.
+fn give_up_unread(connection: &dyn Any) {
+    #[cfg(target_os = "linux")]
+    if let Some(stream) = connection.downcast_ref::<TcpStream>() {
+        // A connection that has ended already takes no option.
+        let _set = rustix::net::sockopt::set_tcp_user_timeout(stream, UNREAD_MS_MAX);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _unread = connection;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn who_never_reads_is_given_up_by_the_system() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_other, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (stream, _) = accepted.unwrap();
+        give_up_unread(&stream);
+        let set = rustix::net::sockopt::tcp_user_timeout(&stream).unwrap();
+        assert_eq!(set, UNREAD_MS_MAX);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn who_is_connected_is_waited_for_and_not_for_ever() {
