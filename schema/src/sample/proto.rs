@@ -99,6 +99,10 @@ impl<'a, 'b> Reading<'a, 'b> {
     }
 
     fn finish(self) -> Result<DecodedBatch, DecodeError> {
+        // How large it is comes before what is in it (contract 9).
+        if self.count > BATCH_SAMPLES_MAX {
+            return Err(DecodeError::TooManySamples);
+        }
         let invalid = |detail: String| {
             let pointer = "/seq".to_owned();
             DecodeError::Invalid(vec![FieldError { pointer, detail }])
@@ -108,9 +112,6 @@ impl<'a, 'b> Reading<'a, 'b> {
             return Err(invalid(format!(
                 "must be a whole number between 0 and {BATCH_SEQ_MAX}"
             )));
-        }
-        if self.count > BATCH_SAMPLES_MAX {
-            return Err(DecodeError::TooManySamples);
         }
         if !self.errors.is_empty() {
             return Err(DecodeError::Invalid(self.errors));

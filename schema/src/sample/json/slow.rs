@@ -20,16 +20,17 @@ pub(super) fn decode_batch(value: &Value) -> Result<DecodedBatch, DecodeError> {
     let object = value
         .as_object()
         .ok_or_else(|| invalid("", "must be an object"))?;
-    let seq = read_seq(object)?;
-    let samples = object
-        .get("samples")
-        .ok_or_else(|| invalid("/samples", "is required"))?;
-    let samples = samples
-        .as_array()
-        .ok_or_else(|| invalid("/samples", "must be an array"))?;
-    if samples.len() > BATCH_SAMPLES_MAX {
+    let samples = object.get("samples");
+    let listed = samples.and_then(Value::as_array);
+    // How large it is comes before what is in it (contract 9).
+    if listed.is_some_and(|samples| samples.len() > BATCH_SAMPLES_MAX) {
         return Err(DecodeError::TooManySamples);
     }
+    let seq = read_seq(object)?;
+    let samples = listed.ok_or_else(|| match samples {
+        None => invalid("/samples", "is required"),
+        Some(_) => invalid("/samples", "must be an array"),
+    })?;
     let mut builder = BatchBuilder::default();
     let mut errors = Vec::new();
     let mut unknown_kinds = 0;

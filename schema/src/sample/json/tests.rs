@@ -159,10 +159,15 @@ fn the_batch_itself_is_checked() {
         );
     }
     let many = batch(&vec!["{\"kind\":\"none\"}"; crate::limits::BATCH_SAMPLES_MAX + 1].join(","));
-    assert_eq!(
-        decode_batch(many.as_bytes()).unwrap_err(),
-        DecodeError::TooManySamples
-    );
+    // Also where its content is wrong, too.
+    for seq in ["17", "-1", "null", "\"x\""] {
+        let many = many.replacen("17", seq, 1);
+        assert_eq!(
+            decode_batch(many.as_bytes()).unwrap_err(),
+            DecodeError::TooManySamples,
+            "{seq}"
+        );
+    }
     assert_eq!(
         decode_batch(br#"{"seq":0,"samples":[],"more":{}}"#)
             .unwrap()

@@ -126,6 +126,7 @@ fn what_is_wrong_is_told_as_of_json() {
         json!({ "seq": 1_000_001, "samples": [] }),
         json!({ "samples": [{ "t": 1 }] }),
         json!({ "seq": 1, "samples": vec![json!({ "t": 1, "kind": "steps", "count": 1 }); BATCH_SAMPLES_MAX + 1] }),
+        json!({ "samples": vec![json!({ "t": 1, "kind": "steps", "count": 1 }); BATCH_SAMPLES_MAX + 1] }),
     ];
     for case in cases {
         let text = case.to_string();
