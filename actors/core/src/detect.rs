@@ -14,6 +14,7 @@ mod movement;
 mod position;
 mod row;
 mod run;
+mod tally;
 mod track;
 
 use porchlight_schema::event::Confidence;
@@ -71,7 +72,7 @@ impl Detection {
     /// Bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.backtracking.heap_bytes() + self.gate.heap_bytes()
+        self.movement.heap_bytes() + self.backtracking.heap_bytes() + self.gate.heap_bytes()
     }
 
     /// Looks at the next second.

@@ -136,6 +136,7 @@ impl Intake {
     /// complete by it. A sample that goes back in time within its kind, or lags too much, is dropped and counted. Equal
     /// times are no step back, except of fixes: a phone that repeats its last fix gives it the same time, and it says
     /// nothing new.
+    #[inline(always)]
     pub fn push(
         &mut self,
         context: &SessionContext,
@@ -154,16 +155,28 @@ impl Intake {
         self.newest_ms = Some(newest_ms);
         // What lies a whole lag behind goes first, so that few windows wait, whatever the leap.
         self.hand_on(newest_ms.saturating_sub(KIND_LAG_MS_MAX), sink);
+        let place_ms = place_ms(&sample);
         // Too late for its window: only of a kind not heard before. It is waited for from now on.
-        if measures(kind) && place_ms(&sample) < self.next_ms {
+        if measures(kind) && place_ms < self.next_ms {
             self.counts.lagging = self.counts.lagging.saturating_add(1);
         } else {
             self.counts.taken[kind as usize] = self.counts.taken[kind as usize].saturating_add(1);
         }
-        self.take(context, sample);
-        if newest_ms >= self.swift_from_ms {
+        let is_swift = newest_ms >= self.swift_from_ms;
+        if let Sample::Imu(imu) = sample {
+            let passed_ms = self.take_imu(&imu);
+            self.passed_ms[kind as usize].raise(passed_ms);
+            if is_swift {
+                self.hand_on(self.passed_by_all_ms(), sink);
+            }
+            return;
+        }
+        // The window that it falls into is not among those that it completes: these go first, so that few wait.
+        self.passed_ms[kind as usize].raise(place_ms);
+        if is_swift {
             self.hand_on(self.passed_by_all_ms(), sink);
         }
+        self.take(context, sample, place_ms);
     }
 
     /// The session is over: hands on what waits.
@@ -208,36 +221,34 @@ impl Intake {
         if least_ms == u32::MAX { 0 } else { least_ms }
     }
 
-    fn take(&mut self, context: &SessionContext, sample: Sample<'_>) {
-        let (kind, t_ms) = (sample.kind(), sample.t_ms());
-        let mut passed_ms = t_ms;
+    /// Takes a sample of any kind but `imu`.
+    #[inline(always)]
+    fn take(&mut self, context: &SessionContext, sample: Sample<'_>, place_ms: u32) {
         match sample {
             Sample::Location(location) => self.take_location(context, &location),
             Sample::Pressure(pressure) => {
-                if let Some(slot) = self.slot_at(t_ms) {
+                if let Some(slot) = self.slot_at(place_ms) {
                     slot.take_pressure(pressure.hpa);
                 }
             }
             Sample::Steps(steps) => self.take_steps(steps),
-            Sample::Imu(imu) => passed_ms = self.take_imu(&imu),
             Sample::Motion(motion) => {
-                passed_ms = place_ms(&sample);
-                if let Some(slot) = self.slot_at(passed_ms) {
+                if let Some(slot) = self.slot_at(place_ms) {
                     slot.take_motion(&motion);
                 }
             }
             Sample::Magnetic(magnetic) => {
-                if let Some(slot) = self.slot_at(t_ms) {
+                if let Some(slot) = self.slot_at(place_ms) {
                     slot.take_magnetic(magnetic.field_ut);
                 }
             }
             Sample::Activity(activity) => self.take_activity(activity),
             Sample::Mark(mark) => self.take_mark(mark.t_ms, MarkName::from_name(mark.name)),
-            Sample::System(_) => {}
+            Sample::Imu(_) | Sample::System(_) => {}
         }
-        self.passed_ms[kind as usize].raise(passed_ms);
     }
 
+    #[inline]
     fn take_location(&mut self, context: &SessionContext, location: &Location) {
         let fix = Fix {
             t_ms: location.t_ms,
@@ -366,22 +377,26 @@ impl Intake {
             if let Some(motion) = self.accel.as_mut().and_then(|accel| accel.close(start_ms)) {
                 slot.take_imu(motion);
             }
-            let window = slot.is_alive().then(|| slot.window(start_ms));
-            self.slots.pop_front();
-            self.take_effect(end_ms);
-            if let Some(mut window) = window {
+            if slot.is_alive() {
+                let mut window = slot.window(start_ms);
+                self.slots.pop_front();
+                self.take_effect(end_ms);
                 window.activity = self.activity;
                 window.arrived_ms = self.arrived_ms;
                 window.handed_over_ms = self.handed_over_ms;
-                self.hand_on_one(window, sink);
+                self.hand_on_one(&mut window, sink);
+            } else {
+                self.slots.pop_front();
+                self.take_effect(end_ms);
             }
         }
-        if self.slots.capacity() > 8 && self.slots.len() <= 2 {
-            self.slots.shrink_to(4);
+        // Where all kinds flow one or two seconds wait.
+        if self.slots.capacity() > 4 && self.slots.len() <= 2 {
+            self.slots.shrink_to(2);
         }
     }
 
-    fn hand_on_one(&mut self, mut window: Window, sink: &mut impl FnMut(&Window)) {
+    fn hand_on_one(&mut self, window: &mut Window, sink: &mut impl FnMut(&Window)) {
         let first_ms = window.silent_since_ms.take().unwrap_or(window.t_ms);
         if let Some((mut t_ms, last_ms)) = self.last {
             if first_ms.saturating_sub(last_ms) >= GAP_MS {
@@ -401,7 +416,7 @@ impl Intake {
             }
         }
         self.last = Some((window.end_ms(), window.last_sample_ms));
-        sink(&window);
+        sink(window);
     }
 
     fn take_effect(&mut self, end_ms: u32) {

@@ -172,6 +172,7 @@ impl Timeline {
     }
 
     /// The same; `see` gets each window that the detectors get, before them.
+    #[inline]
     pub fn push_seen(
         &mut self,
         context: &SessionContext,
@@ -199,11 +200,7 @@ impl Timeline {
         context: &SessionContext,
         batch: &PackedBatch,
     ) -> Result<(), PackedError> {
-        let mut reader = batch.reader()?;
-        while let Some(sample) = reader.next_sample()? {
-            self.push(context, sample);
-        }
-        Ok(())
+        batch.reader()?.each(|sample| self.push(context, sample))
     }
 
     /// The session is over: what is held back is looked at, and what is open ends at the last sample.

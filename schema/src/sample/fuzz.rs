@@ -97,14 +97,24 @@ fn sound(decoded: &DecodedBatch, input: &[u8]) {
     assert_eq!(read(&again), Ok(decoded.batch.samples()));
 }
 
-/// How many samples a packed batch gives, if all can be read.
+/// How many samples a packed batch gives, if all can be read. Read in runs it gives the same ones, up to where it is
+/// damaged.
 fn read(packed: &PackedBatch) -> Result<u32, ()> {
     let mut reader = packed.reader().map_err(drop)?;
-    let mut samples = 0;
-    while reader.next_sample().map_err(drop)?.is_some() {
-        samples += 1;
-    }
-    Ok(samples)
+    let mut samples = Vec::new();
+    let ended = loop {
+        match reader.next_sample() {
+            Ok(Some(sample)) => samples.push(format!("{sample:?}")),
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    let mut in_runs = samples.iter();
+    let mut reader = packed.reader().map_err(drop)?;
+    let each = reader.each(|sample| assert_eq!(in_runs.next(), Some(&format!("{sample:?}"))));
+    assert_eq!((each, in_runs.next()), (ended, None));
+    ended.map_err(drop)?;
+    Ok(samples.len() as u32)
 }
 
 /// Feeds one input to every decoder; how many of them could read it.

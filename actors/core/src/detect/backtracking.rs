@@ -65,6 +65,7 @@ pub(super) struct BacktrackingDetector {
 }
 
 impl Detector for BacktrackingDetector {
+    #[inline]
     fn observe(
         &mut self,
         context: &SessionContext,
@@ -161,12 +162,15 @@ impl BacktrackingDetector {
 
     /// A parcel is put down in less time than makes a stay: at the address itself a pause is enough.
     fn see_pause(&mut self, context: &SessionContext) {
+        if self.rest_sec < REST_SEC_MIN {
+            return;
+        }
         // The smoothed place is as much as a crumb behind.
         let near_m = CRUMB_M + context.accuracy_m.max(self.accuracy_m);
         let is_here = self
             .place
             .is_some_and(|place| place.distance_m(Place::default()) <= near_m);
-        if self.rest_sec >= REST_SEC_MIN && is_here {
+        if is_here {
             let length_ms = u32::from(self.rest_sec) * WINDOW_MS;
             self.door_ms = Some((self.rest_ms.saturating_sub(length_ms), self.rest_ms));
         }
@@ -181,36 +185,36 @@ impl BacktrackingDetector {
         observation: &Observation<'_>,
         log: &mut EventLog,
     ) {
-        let Some(stay) = log.newest_event(EventType::Stopped).copied() else {
+        let Some(stay) = log.newest_event(EventType::Stopped) else {
             return;
         };
+        let (start_ms, end_ms) = (stay.t_start_ms, stay.t_end_ms);
         // That a stay has ended is known late; the body shows it before.
         let newest_ms = if self.has_body {
-            self.rest_ms.max(stay.t_start_ms)
+            self.rest_ms.max(start_ms)
         } else {
             observation.window.t_ms
         };
-        let t_ms = stay.t_end_ms.unwrap_or(newest_ms);
-        self.stay_ms = Some((stay.t_start_ms, t_ms));
+        let t_ms = end_ms.unwrap_or(newest_ms);
+        self.stay_ms = Some((start_ms, t_ms));
         // A stay ends the way back.
         if let Some(retrace) = &mut self.retrace
-            && stay.t_start_ms > retrace.turn_ms.saturating_add(VISIT_NEAR_MS)
+            && start_ms > retrace.turn_ms.saturating_add(VISIT_NEAR_MS)
         {
-            retrace.last_ms = retrace.last_ms.min(stay.t_start_ms);
+            retrace.last_ms = retrace.last_ms.min(start_ms);
             self.end(log);
         }
-        let is_long = t_ms.saturating_sub(stay.t_start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
-        let near_m = self.near_m(context);
+        let is_long = t_ms.saturating_sub(start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
         let is_new = observation.window.t_ms.saturating_sub(t_ms) <= VISIT_NEAR_MS;
         if is_long
             && is_new
             && self
                 .trail
                 .get(TURN_CRUMBS)
-                .is_some_and(|crumb| crumb.t_ms < stay.t_start_ms)
+                .is_some_and(|crumb| crumb.t_ms < start_ms)
             && self
                 .place
-                .is_some_and(|place| place.distance_m(Place::default()) <= near_m)
+                .is_some_and(|place| place.distance_m(Place::default()) <= self.near_m(context))
         {
             self.is_return = true;
         }

@@ -115,6 +115,12 @@ impl WayBack {
         (u32::from(self.0) >> (3 * u32::from(state & 7)) & 7) as u8
     }
 
+    /// A bit for each state before, of all states.
+    #[inline]
+    fn all_before(self) -> u8 {
+        (0..STATES as u8).fold(0, |before, state| before | 1 << self.before(state))
+    }
+
     /// A bit for each state before, of a bit for each state.
     #[inline]
     fn before_all(self, mut states: u8) -> u8 {
@@ -136,9 +142,8 @@ pub(super) struct Decoder {
     scores: Evidence,
     /// The state with the best score.
     best: u8,
-    /// Of each open second, for each state: the state before. The oldest first.
-    back: Row<WayBack, DEPTH>,
-    frames: Row<KeptFrame, DEPTH>,
+    /// Each open second, and for each state in it the state before. The oldest first.
+    open: Row<(KeptFrame, WayBack), DEPTH>,
 }
 
 impl Decoder {
@@ -151,7 +156,7 @@ impl Decoder {
         evidence: &Evidence,
         mut commit: impl FnMut(&KeptFrame, State),
     ) {
-        if self.frames.len() == DEPTH {
+        if self.open.len() == DEPTH {
             self.prune();
             self.commit(1, &mut commit);
         }
@@ -160,9 +165,17 @@ impl Decoder {
         } else {
             0.0
         };
-        let (reached, way_back) = self
-            .step_from_best(entry_cost)
-            .unwrap_or_else(|| self.step(entry_cost));
+        let by_best = self.step_from_best(entry_cost);
+        if by_best.is_some() {
+            // All courses go through the best state of the second before: what was open is settled.
+            if let [(frame, _)] = &*self.open {
+                commit(frame, State::of(self.best));
+                self.open.clear();
+            } else {
+                self.commit(self.open.len(), &mut commit);
+            }
+        }
+        let (reached, way_back) = by_best.unwrap_or_else(|| self.step(entry_cost));
         let (mut best, mut best_score) = (0, f32::NEG_INFINITY);
         for (state, (score, (reached, evidence))) in
             (0_u8..).zip(self.scores.iter_mut().zip(reached.iter().zip(evidence)))
@@ -175,9 +188,10 @@ impl Decoder {
         self.best = best;
         // Only differences matter; the best is kept at 0 so that a long session loses no precision.
         self.scores = self.scores.map(|score| score - best_score);
-        self.back.push(way_back);
-        self.frames.push(frame);
-        self.commit(self.agreed(), &mut commit);
+        self.open.push((frame, way_back));
+        if by_best.is_none() {
+            self.commit(self.agreed(), &mut commit);
+        }
     }
 
     /// What [`Decoder::step`] gives, where the best state lies so far before the others that each state is best reached
@@ -228,16 +242,19 @@ impl Decoder {
 
     /// Settles all open seconds: nothing follows that could bear on them.
     pub(super) fn flush(&mut self, mut commit: impl FnMut(&KeptFrame, State)) {
-        self.commit(self.frames.len(), &mut commit);
+        self.commit(self.open.len(), &mut commit);
         self.scores = [0.0; STATES];
         self.best = 0;
     }
 
     /// How many of the oldest open seconds have the same state in every course.
     fn agreed(&self) -> usize {
+        let Some(((_, newest), older)) = self.open.split_last() else {
+            return 0;
+        };
         // A bit for each state that some course has in the second looked at.
-        let mut states = (1_u8 << STATES) - 1;
-        for (place, back) in self.back.iter().enumerate().rev() {
+        let mut states = newest.all_before();
+        for (place, (_, back)) in older.iter().enumerate().rev() {
             if states & (states - 1) == 0 {
                 return place + 1;
             }
@@ -249,7 +266,7 @@ impl Decoder {
     /// Gives up the courses that contradict what is about to be settled without agreement.
     fn prune(&mut self) {
         let mut courses = [0_u8, 1, 2, 3, 4];
-        for place in (1..self.frames.len()).rev() {
+        for place in (1..self.open.len()).rev() {
             for state in &mut courses {
                 *state = self.before(place, *state);
             }
@@ -263,7 +280,9 @@ impl Decoder {
     }
 
     fn before(&self, place: usize, state: u8) -> u8 {
-        self.back.get(place).map_or(0, |back| back.before(state))
+        self.open
+            .get(place)
+            .map_or(0, |(_, back)| back.before(state))
     }
 
     /// Settles the oldest `count` seconds along the best course.
@@ -273,15 +292,19 @@ impl Decoder {
         }
         let mut state = self.best;
         let mut settled = [0_u8; DEPTH];
-        for (settled, back) in settled.iter_mut().zip(self.back.iter()).rev() {
+        for (settled, (_, back)) in settled.iter_mut().zip(self.open.iter()).rev() {
             *settled = state;
             state = back.before(state);
         }
-        for (frame, &state) in self.frames.iter().zip(&settled).take(count) {
+        for ((frame, _), &state) in self.open.iter().zip(&settled).take(count) {
             commit(frame, State::of(state));
         }
-        self.back.drop_first(count);
-        self.frames.drop_first(count);
+        self.open.drop_first(count);
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.open.heap_bytes()
     }
 }
 
@@ -318,6 +341,7 @@ mod tests {
                 .filter(|&state| states >> state & 1 == 1)
                 .fold(0, |before, state| before | 1 << came[usize::from(state)]);
             prop_assert_eq!(way_back.before_all(states), each);
+            prop_assert_eq!(way_back.all_before(), way_back.before_all(31));
         }
     }
 

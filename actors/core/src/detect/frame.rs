@@ -2,14 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Evidence of one second. What was not measured is none or 0.
+use super::tally::Counted;
+
+/// What one second itself says. What was not measured is none or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Frame {
     /// When the second begins, milliseconds since the session's start.
     pub t_ms: u32,
     /// For gait where positive, for stillness where negative: log-odds, 0 where nothing was measured.
     pub gait: f32,
-    /// Whether `gait` is from the body (imu, motion, steps) and not from positions.
+    /// Whether `gait` is from the body (imu, motion, steps) and not from positions: then somebody who walks away from a
+    /// vehicle would be seen to.
     pub has_body: bool,
     /// Steps were seen: by cadence, or by the phone's counter.
     pub has_steps: bool,
@@ -19,20 +22,8 @@ pub(super) struct Frame {
     pub sees_sky: bool,
     /// A fix came.
     pub has_fix: bool,
-    /// For climbing stairs where positive, for level ground where negative, by the stride alone.
-    pub climb: Option<f32>,
-    /// Somebody who walks away from a vehicle would be seen to: the body is measured, or the phone's own speed is good.
-    pub sees_walk: bool,
     /// Height over the session's reference, metres.
     pub height_m: Option<f32>,
-    /// Slope of the height around it, m/s: filled in when the second is decoded.
-    pub rate_mps: f32,
-    /// Its standard error, m/s.
-    pub rate_error_mps: f32,
-    /// Speed over ground, m/s, where fixes are good enough to tell.
-    pub speed_mps: Option<f32>,
-    /// That speed is from how far fixes lie apart which are not of satellites: it says little.
-    pub is_loose: bool,
     /// For a vehicle where positive, beside the speed: the phone's recogniser.
     pub vehicle: f32,
 }
@@ -54,16 +45,18 @@ pub(super) struct KeptFrame {
     flags: u16,
 }
 
-const HAS_BODY: u16 = 1;
-const HAS_STEPS: u16 = 2;
-const SEES_WALK: u16 = 4;
-const HAS_HEIGHT: u16 = 8;
-const HAS_SPEED: u16 = 16;
-const HAS_PUSH: u16 = 32;
-const HAS_CLIMB: u16 = 64;
-const HAS_FIX: u16 = 128;
-const SEES_SKY: u16 = 256;
-const IS_LOOSE: u16 = 512;
+// Those that a run counts have its bits.
+const HAS_BODY: u16 = Counted::Body.bit();
+const HAS_STEPS: u16 = Counted::Steps.bit();
+const HAS_PUSH: u16 = Counted::Push.bit();
+const SEES_WALK: u16 = Counted::Seen.bit();
+const SEES_SKY: u16 = Counted::Sky.bit();
+const HAS_FIX: u16 = Counted::Fix.bit();
+const CLIMBS: u16 = Counted::Stride.bit();
+const HAS_SPEED: u16 = Counted::Speed.bit();
+const HAS_HEIGHT: u16 = 256;
+const HAS_CLIMB: u16 = 512;
+const IS_LOOSE: u16 = 1024;
 
 /// The value that `as` cuts to the nearest whole number: `f32::round` is a call where the processor has no instruction
 /// for it, and five of them would be a fifth of a second's cost.
@@ -73,28 +66,25 @@ fn rounded(value: f32) -> f32 {
 
 impl KeptFrame {
     /// Keeps a frame: evidence to 1/64, speeds to 1 mm/s and 1 cm/s.
+    #[inline]
     pub(super) fn of(frame: &Frame) -> Self {
         // `as` saturates: what is beyond these ranges says no more than their ends.
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         Self {
             t_ms: frame.t_ms,
             height_m: frame.height_m.unwrap_or(0.0),
-            rate: rounded(frame.rate_mps * 1_000.0) as i16,
-            rate_error: rounded(frame.rate_error_mps * 1_000.0) as u16,
-            speed: rounded(frame.speed_mps.unwrap_or(0.0) * 100.0) as u16,
+            rate: 0,
+            rate_error: 0,
+            speed: 0,
             gait: rounded(frame.gait * 64.0) as i8,
             vehicle: rounded(frame.vehicle * 64.0) as i8,
-            climb: rounded(frame.climb.unwrap_or(0.0) * 64.0) as i8,
-            flags: flag(frame.has_body, HAS_BODY)
+            climb: 0,
+            flags: flag(frame.has_body, HAS_BODY | SEES_WALK)
                 | flag(frame.has_steps, HAS_STEPS)
                 | flag(frame.has_push, HAS_PUSH)
                 | flag(frame.has_fix, HAS_FIX)
                 | flag(frame.sees_sky, SEES_SKY)
-                | flag(frame.climb.is_some(), HAS_CLIMB)
-                | flag(frame.sees_walk, SEES_WALK)
-                | flag(frame.height_m.is_some(), HAS_HEIGHT)
-                | flag(frame.speed_mps.is_some(), HAS_SPEED)
-                | flag(frame.is_loose, IS_LOOSE),
+                | flag(frame.height_m.is_some(), HAS_HEIGHT),
         }
     }
 
@@ -127,7 +117,8 @@ impl KeptFrame {
     /// Puts in evidence for climbing or level ground, log-odds.
     pub(super) fn put_climb(&mut self, climb: f32) {
         self.climb = rounded(climb * 64.0) as i8;
-        self.flags |= HAS_CLIMB;
+        let climbs = if self.climb > 0 { CLIMBS } else { 0 };
+        self.flags = (self.flags & !CLIMBS) | HAS_CLIMB | climbs;
     }
 
     // What was kept is read field by field: few readers want all of it.
@@ -161,25 +152,25 @@ impl KeptFrame {
         f32::from(self.vehicle) / 64.0
     }
 
-    /// [`Frame::climb`], to 1/64.
+    /// For climbing stairs where positive, for level ground where negative, by the stride alone: to 1/64.
     #[inline]
     pub(super) fn climb(&self) -> Option<f32> {
         self.has(HAS_CLIMB).then(|| f32::from(self.climb) / 64.0)
     }
 
-    /// [`Frame::speed_mps`], to 1 cm/s.
+    /// Speed over ground, where fixes are good enough to tell: to 1 cm/s.
     #[inline]
     pub(super) fn speed_mps(&self) -> Option<f32> {
         self.has(HAS_SPEED).then(|| f32::from(self.speed) / 100.0)
     }
 
-    /// [`Frame::rate_mps`], to 1 mm/s.
+    /// Slope of the height around it, to 1 mm/s.
     #[inline]
     pub(super) fn rate_mps(&self) -> f32 {
         f32::from(self.rate) / 1_000.0
     }
 
-    /// [`Frame::rate_error_mps`], to 1 mm/s.
+    /// Its standard error, to 1 mm/s.
     #[inline]
     pub(super) fn rate_error_mps(&self) -> f32 {
         f32::from(self.rate_error) / 1_000.0
@@ -191,34 +182,17 @@ impl KeptFrame {
         self.has(HAS_BODY)
     }
 
-    /// Whether steps were seen.
+    /// The bits of all that is counted of it ([`Counted`]): where the body was not measured it may have been pushed.
     #[inline]
-    pub(super) fn has_steps(&self) -> bool {
-        self.has(HAS_STEPS)
-    }
-
-    /// Whether the body was pushed up or down, or shaken so that none can tell.
-    #[inline]
-    pub(super) fn has_push(&self) -> bool {
-        self.has(HAS_PUSH)
+    pub(super) fn counted(&self) -> u16 {
+        let pushed = if self.has_body() { 0 } else { HAS_PUSH };
+        self.flags | pushed
     }
 
     /// Whether the newest fix was so good and so new that the phone saw the sky.
     #[inline]
     pub(super) fn sees_sky(&self) -> bool {
         self.has(SEES_SKY)
-    }
-
-    /// Whether a fix came.
-    #[inline]
-    pub(super) fn has_fix(&self) -> bool {
-        self.has(HAS_FIX)
-    }
-
-    /// Whether somebody who walks away from a vehicle would be seen to.
-    #[inline]
-    pub(super) fn sees_walk(&self) -> bool {
-        self.has(SEES_WALK)
     }
 
     /// Whether its speed is from how far fixes lie apart which are not of satellites.

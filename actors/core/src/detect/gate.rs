@@ -101,6 +101,7 @@ pub(super) struct GateDetector {
 }
 
 impl Detector for GateDetector {
+    #[inline]
     fn observe(
         &mut self,
         context: &SessionContext,
@@ -145,7 +146,9 @@ impl Detector for GateDetector {
         if self.climbed(observation) {
             (self.earlier, self.pause) = (None, None);
         }
-        self.decide(context, t_ms, log);
+        if self.pause.is_some() {
+            self.decide(context, t_ms, log);
+        }
     }
 
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {

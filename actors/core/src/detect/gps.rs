@@ -1,157 +1,19 @@
 //! `GPS_DEGRADED`, `GPS_LOST`, `GPS_RESTORED`: the contract's rules over the fixes.
 
+mod usual;
+
 use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, DEGRADED_RATIO, FIRST_FIX_MS,
-    GOOD_ACCURACY_M, LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M, USUAL_BIN_M,
-    USUAL_BIN_RATIO, USUAL_FIXES_MIN,
+    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, FIRST_FIX_MS, GOOD_ACCURACY_M,
+    LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M,
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
 use crate::window::Fix;
-
-/// Bins of the accuracies that were usable.
-const BINS: usize = 64;
-
-/// Upper edges of the bins, metres.
-const EDGES_M: [f32; BINS] = edges_m();
-
-const fn edges_m() -> [f32; BINS] {
-    let mut edges_m = [USUAL_BIN_M; BINS];
-    let mut place = 1;
-    while place < BINS {
-        edges_m[place] = edges_m[place - 1] * USUAL_BIN_RATIO;
-        place += 1;
-    }
-    edges_m
-}
-
-/// The median of the session's usable accuracies, interpolated within a bin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Usual {
-    #[serde(with = "counts")]
-    counts: [u8; BINS],
-    /// The bin of the median, and how many lie in those below it and in all.
-    bin: u8,
-    below: u16,
-    all: u16,
-    /// What the fixes in that bin say.
-    in_bin: InBin,
-}
-
-/// Many phones claim one of a few values: then the median is one of them, and not between two edges.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-enum InBin {
-    /// None since the median came into the bin.
-    #[default]
-    Unheard,
-    /// All the same, metres.
-    One(f32),
-    Several,
-}
-
-impl Default for Usual {
-    fn default() -> Self {
-        Self {
-            counts: [0; BINS],
-            bin: 0,
-            below: 0,
-            all: 0,
-            in_bin: InBin::default(),
-        }
-    }
-}
-
-/// serde's derive reads arrays up to 32 only.
-mod counts {
-    use super::BINS;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(
-        counts: &[u8; BINS],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        counts.as_slice().serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<[u8; BINS], D::Error> {
-        let counts = Vec::<u8>::deserialize(deserializer)?;
-        counts
-            .try_into()
-            .map_err(|_| de::Error::custom("not the number of bins"))
-    }
-}
-
-impl Usual {
-    fn take(&mut self, accuracy_m: f32) {
-        let place = EDGES_M
-            .partition_point(|&edge_m| edge_m < accuracy_m)
-            .min(BINS - 1);
-        let Some(count) = self.counts.get_mut(place) else {
-            return;
-        };
-        *count += 1;
-        self.all += 1;
-        self.below += u16::from(place < usize::from(self.bin));
-        if *count == u8::MAX {
-            // Old fixes count half: only their proportions matter.
-            self.counts = self.counts.map(|count| count / 2);
-            self.all = self.counts.iter().map(|&count| u16::from(count)).sum();
-            (self.bin, self.below) = (0, 0);
-        }
-        let before = self.bin;
-        while self.below * 2 > self.all {
-            self.bin = self.bin.saturating_sub(1);
-            self.below -= self.count().min(self.below);
-        }
-        while (self.below + self.count()) * 2 < self.all {
-            self.below += self.count();
-            self.bin += 1;
-        }
-        if self.bin != before {
-            self.in_bin = InBin::Unheard;
-        }
-        if place == usize::from(self.bin) {
-            self.in_bin = match self.in_bin {
-                InBin::Unheard => InBin::One(accuracy_m),
-                InBin::One(before_m) if before_m == accuracy_m => InBin::One(accuracy_m),
-                _ => InBin::Several,
-            };
-        }
-    }
-
-    fn count(&self) -> u16 {
-        self.counts
-            .get(usize::from(self.bin))
-            .map_or(self.all, |&count| u16::from(count))
-    }
-
-    fn is_far_below(&self, accuracy_m: f32) -> bool {
-        if self.all < USUAL_FIXES_MIN {
-            return false;
-        }
-        accuracy_m >= DEGRADED_RATIO * self.median_m()
-    }
-
-    fn median_m(&self) -> f32 {
-        if let InBin::One(accuracy_m) = self.in_bin {
-            return accuracy_m;
-        }
-        let edge_m = EDGES_M
-            .get(usize::from(self.bin))
-            .copied()
-            .unwrap_or(DEGRADED_ACCURACY_M);
-        let over = f32::from(self.all) * 0.5 - f32::from(self.below);
-        let share = over / f32::from(self.count().max(1));
-        let lower_m = edge_m / USUAL_BIN_RATIO;
-        lower_m + (edge_m - lower_m) * share
-    }
-}
+use usual::Usual;
 
 /// Fixes of little use running.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -194,6 +56,7 @@ pub(super) struct GpsDetector {
 }
 
 impl Detector for GpsDetector {
+    #[inline]
     fn observe(
         &mut self,
         _context: &SessionContext,
@@ -267,7 +130,16 @@ impl GpsDetector {
     }
 
     /// Counts how long the stream has lived without a useful fix.
+    #[inline]
     fn live_until(&mut self, newest_ms: u32, log: &mut EventLog) {
+        // Where fixes are all there is the newest sample was looked at as a fix.
+        let is_known = self.last_sample_ms == Some(newest_ms);
+        if !is_known || self.is_resuming || self.lived_ms >= LOST_AFTER_MS {
+            self.live_on_until(newest_ms, log);
+        }
+    }
+
+    fn live_on_until(&mut self, newest_ms: u32, log: &mut EventLog) {
         if self.is_resuming {
             self.is_resuming = false;
             self.since_ms = Some(newest_ms);

@@ -83,19 +83,13 @@ impl Detector for MovementDetector {
                 .end_ms()
                 .checked_sub(self.sky_ms)
                 .is_some_and(|since_ms| self.sky_ms > 0 && since_ms <= SKY_HOLDS_MS),
-            climb: None,
-            sees_walk: gait.is_measured,
             height_m,
-            rate_mps: 0.0,
-            rate_error_mps: 0.0,
-            speed_mps: None,
-            is_loose: false,
             vehicle: vehicle_hint(window),
         };
         if window.pressure_hpa.is_none() && ride.is_some() {
             self.lone_ride = ride;
         }
-        self.append(&frame);
+        self.append(KeptFrame::of(&frame));
         if let Some(climb) = gait.climb {
             self.put_climb(climb);
         }
@@ -131,6 +125,14 @@ impl Detector for MovementDetector {
 }
 
 impl MovementDetector {
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.frames.heap_bytes()
+            + self.position.heap_bytes()
+            + self.decoder.heap_bytes()
+            + self.arbiter.heap_bytes()
+    }
+
     /// Seconds that wait: longer where positions are all there is, and come seldom.
     fn delay(&self, newest_ms: u32) -> usize {
         let is_early = newest_ms.saturating_sub(self.begun_ms.unwrap_or(newest_ms)) < COLD_FIX_MS;
@@ -145,12 +147,12 @@ impl MovementDetector {
         }
     }
 
-    fn append(&mut self, frame: &Frame) {
+    fn append(&mut self, frame: KeptFrame) {
         if self.frames.len() == WAITING {
             self.frames.drop_first(1);
             self.done = self.done.saturating_sub(1);
         }
-        self.frames.push(KeptFrame::of(frame));
+        self.frames.push(frame);
     }
 
     /// Writes what the stride of the last 4 s says where its middle lies: to the second before the newest.
@@ -296,8 +298,13 @@ impl MovementDetector {
     }
 }
 
-fn cost(off: f32, spread: f32) -> f32 {
-    let share = (off.max(0.0)) / spread;
+/// What it costs to be off by so much, if at all. Most are not: their spread is not drawn.
+fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
+    let off = off.max(0.0);
+    if off <= 0.0 {
+        return 0.0;
+    }
+    let share = off / spread();
     (0.5 * share * share).min(RATE_COST_MAX)
 }
 
@@ -333,8 +340,9 @@ fn evidence_of(
             // In wind or in a pocket the height is rough, and its slope says little.
             let rough =
                 |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
-            let (level, climb) = (rough(LEVEL_SPREAD_MPS), rough(CLIMB_SPREAD_MPS));
-            let walk = rough(WALK_LEVEL_SPREAD_MPS);
+            let level = || rough(LEVEL_SPREAD_MPS);
+            let climb = || rough(CLIMB_SPREAD_MPS);
+            let walk = || rough(WALK_LEVEL_SPREAD_MPS);
             let rate_mps = rate_mps.abs();
             (
                 (

@@ -62,6 +62,11 @@ impl PositionTrack {
         self.usual_interval_ms
     }
 
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.crumbs.heap_bytes()
+    }
+
     /// Whether no fix has come yet.
     pub(super) fn is_empty(&self) -> bool {
         self.last_ms.is_none()
@@ -69,13 +74,23 @@ impl PositionTrack {
 
     /// Looks at the next second.
     pub(super) fn observe(&mut self, window: &Window) -> Option<Leg> {
-        let mut leg = None;
-        for fix in window.fixes() {
-            leg = self.see(fix).or(leg);
+        match &window.fixes {
+            [None, _] => None,
+            [Some(fix), None] => self.see(fix),
+            [Some(first), Some(last)] => {
+                let leg = self.see_first(first);
+                self.see(last).or(leg)
+            }
         }
-        leg
     }
 
+    /// The first of two in one second.
+    #[inline(never)]
+    fn see_first(&mut self, fix: &Fix) -> Option<Leg> {
+        self.see(fix)
+    }
+
+    #[inline(always)]
     fn see(&mut self, fix: &Fix) -> Option<Leg> {
         let before_ms = self.last_ms;
         if let Some(last_ms) = self.last_ms {
@@ -166,6 +181,15 @@ impl PositionTrack {
         let Some(last) = self.crumbs.last() else {
             return false;
         };
+        // Most lie so near that no root need be drawn.
+        let (east_m, north_m) = (
+            fix.place.east_m - last.place.east_m,
+            fix.place.north_m - last.place.north_m,
+        );
+        if east_m.abs() + north_m.abs() < 0.99 * FIX_LEAP_MPS {
+            self.leaps = 0;
+            return false;
+        }
         let apart_m = fix.place.distance_m(last.place)
             - FIX_LEAP_ACCURACIES * (fix.accuracy_m + last.accuracy_m);
         let apart_sec = (fix.t_ms.saturating_sub(last.t_ms) as f32 / 1_000.0).max(1.0);

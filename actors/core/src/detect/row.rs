@@ -1,4 +1,4 @@
-//! A short row of values in place: pushed at its end, dropped at its front. Written, it is as long as what stands in it.
+//! A short row of values: pushed at its end, dropped at its front. Written, it is as long as what stands in it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,72 +7,99 @@ use std::ops::{Deref, DerefMut};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// At most `N` values, of which there are at most 255. They begin anywhere: what is dropped at the front is not moved up
-/// before the room behind runs out.
-#[derive(Debug, Clone, Copy)]
+/// At most `N` values, of which there are at most 255. Most rows hold a few of those, so their room grows with them.
+#[derive(Debug, Clone)]
 pub(super) struct Row<T, const N: usize> {
-    values: [T; N],
+    /// What was dropped at the front still stands here, up to `from`: it is not moved up before the room behind runs out.
+    values: Vec<T>,
     from: u8,
-    end: u8,
 }
 
-impl<T: Copy + Default, const N: usize> Default for Row<T, N> {
+/// Free places for which it is worth to move the rest up.
+const FREE_MIN: usize = 3;
+
+impl<T, const N: usize> Default for Row<T, N> {
     fn default() -> Self {
         Self {
-            values: [T::default(); N],
+            values: Vec::new(),
             from: 0,
-            end: 0,
         }
     }
 }
 
-impl<T: Copy + Default, const N: usize> Row<T, N> {
+impl<T: Copy, const N: usize> Row<T, N> {
+    /// Values by which the room grows.
+    const ROOM: usize = if N > 8 { 4 } else { 2 };
+
     // Of the slice there are the same; these need not make one.
 
     /// How many values there are.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        usize::from(self.end - self.from)
+        self.values.len() - usize::from(self.from)
     }
 
     /// The newest value.
     #[inline]
     pub(super) fn last(&self) -> Option<&T> {
-        if self.end == self.from {
-            return None;
-        }
-        self.values.get(usize::from(self.end) - 1)
+        (**self).last()
     }
 
     /// Appends a value; false, and nothing done, where there is no room.
     #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
-        if usize::from(self.end) == N && !self.move_up() {
+        if self.values.len() == self.values.capacity() && !self.make_room() {
             return false;
         }
-        let Some(place) = self.values.get_mut(usize::from(self.end)) else {
-            return false;
-        };
-        *place = value;
-        self.end += 1;
+        self.values.push(value);
         true
     }
 
-    /// Makes room behind, if there is some before.
+    /// Makes room behind, where there are less than `N`.
     #[inline(never)]
-    fn move_up(&mut self) -> bool {
-        let from = self.from;
-        self.values
-            .copy_within(usize::from(from)..usize::from(self.end), 0);
+    fn make_room(&mut self) -> bool {
+        let (live, room) = (self.len(), self.values.capacity());
+        if live >= N {
+            return false;
+        }
+        if (live + FREE_MIN).min(N) <= room && room <= live + Self::ROOM + FREE_MIN {
+            self.values.drain(..usize::from(self.from));
+        } else {
+            let mut values = Vec::with_capacity((live + Self::ROOM).min(N));
+            values.extend_from_slice(self);
+            self.values = values;
+        }
         self.from = 0;
-        self.end -= from;
-        from > 0
+        true
     }
 
     /// Takes away the first `count` values, or all there are.
     #[inline]
     pub(super) fn drop_first(&mut self, count: usize) {
-        self.from += count.min(usize::from(self.end - self.from)) as u8;
+        if count >= self.len() {
+            self.clear();
+        } else {
+            self.from += count as u8;
+        }
+    }
+
+    /// Takes away the newest value.
+    pub(super) fn pop(&mut self) {
+        if !self.is_empty() {
+            self.values.pop();
+        }
+    }
+
+    /// Takes away all values, and keeps their room.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.values.clear();
+        self.from = 0;
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.values.capacity() * size_of::<T>()
     }
 }
 
@@ -88,7 +115,7 @@ impl<T, const N: usize> Deref for Row<T, N> {
     #[inline]
     fn deref(&self) -> &[T] {
         self.values
-            .get(usize::from(self.from)..usize::from(self.end))
+            .get(usize::from(self.from)..)
             .unwrap_or_default()
     }
 }
@@ -97,7 +124,7 @@ impl<T, const N: usize> DerefMut for Row<T, N> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         self.values
-            .get_mut(usize::from(self.from)..usize::from(self.end))
+            .get_mut(usize::from(self.from)..)
             .unwrap_or_default()
     }
 }
@@ -108,7 +135,7 @@ impl<T: Serialize, const N: usize> Serialize for Row<T, N> {
     }
 }
 
-impl<'de, T: Deserialize<'de> + Copy + Default, const N: usize> Deserialize<'de> for Row<T, N> {
+impl<'de, T: Deserialize<'de> + Copy, const N: usize> Deserialize<'de> for Row<T, N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(Reader(PhantomData))
     }
@@ -116,7 +143,7 @@ impl<'de, T: Deserialize<'de> + Copy + Default, const N: usize> Deserialize<'de>
 
 struct Reader<T, const N: usize>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de> + Copy + Default, const N: usize> Visitor<'de> for Reader<T, N> {
+impl<'de, T: Deserialize<'de> + Copy, const N: usize> Visitor<'de> for Reader<T, N> {
     type Value = Row<T, N>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,9 +174,26 @@ mod tests {
         assert_eq!(*row, [4, 9]);
         let bytes = postcard::to_stdvec(&row).unwrap();
         assert_eq!(bytes, [2, 4, 9]);
-        assert_eq!(postcard::from_bytes::<Row<u8, 4>>(&bytes), Ok(row));
+        assert_eq!(postcard::from_bytes::<Row<u8, 4>>(&bytes), Ok(row.clone()));
         assert!(postcard::from_bytes::<Row<u8, 1>>(&bytes).is_err());
         row.drop_first(7);
         assert_eq!(row, Row::default());
+    }
+
+    #[test]
+    fn the_room_of_a_row_follows_what_stands_in_it() {
+        let mut row = Row::<u32, 17>::default();
+        assert_eq!(row.heap_bytes(), 0);
+        for value in 0..17 {
+            assert!(row.push(value));
+        }
+        assert!(!row.push(17) && row.len() == 17);
+        row.drop_first(15);
+        for value in 17..1_000 {
+            assert!(row.push(value));
+            row.drop_first(1);
+            assert_eq!(*row, [value - 1, value]);
+        }
+        assert!(row.heap_bytes() <= 4 * 12, "{}", row.heap_bytes());
     }
 }

@@ -15,6 +15,7 @@ use super::constants::{
 use super::decode::State;
 use super::floors::floors_of;
 use super::frame::KeptFrame;
+use super::tally::{Counted, Tally};
 use crate::context::SessionContext;
 use crate::window::WINDOW_MS;
 
@@ -28,24 +29,11 @@ pub(super) struct Run {
     pub(super) own_end_ms: u32,
     /// Sum of the seconds' evidence for the state.
     pub(super) evidence: f32,
-    /// Seconds in which the body was measured.
-    pub(super) body_sec: u16,
-    /// Seconds with steps.
-    pub(super) steps_sec: u16,
-    /// Seconds in which the body was pushed up or down, or could have been.
-    pub(super) push_sec: u16,
-    /// Seconds in which walking away from a vehicle would be seen.
-    pub(super) seen_sec: u16,
+    /// Its seconds, by what was seen in them.
+    pub(super) tally: Tally,
     /// Seconds faster than anybody walks.
     pub(super) fast_sec: u16,
-    /// Seconds in which the sky was seen: the newest fix was a good one.
-    pub(super) sky_sec: u16,
-    /// Seconds with a fix.
-    pub(super) fix_sec: u16,
-    /// Seconds in which the stride was one of stairs.
-    pub(super) stride_sec: u16,
-    /// Seconds with a speed over ground, and the sum of its squares, m²/s².
-    pub(super) speed_sec: u16,
+    /// Sum of the squares of the speeds over ground, m²/s².
     pub(super) speed_squared: f32,
     /// Height before it, at its end, and a little later.
     pub(super) from_m: Option<f32>,
@@ -59,6 +47,15 @@ pub(super) struct Run {
     /// Way over ground, metres.
     pub(super) ground_m: f32,
 }
+
+/// What is counted of a run whatever state its seconds have, …
+const OF_ALL: u16 = Counted::Push.bit()
+    | Counted::Seen.bit()
+    | Counted::Sky.bit()
+    | Counted::Fix.bit()
+    | Counted::Speed.bit();
+/// … and what of those of its own state.
+const OF_ITS_STATE: u16 = Counted::Body.bit() | Counted::Steps.bit() | Counted::Stride.bit();
 
 /// The event that a state makes.
 pub(super) fn event_type(state: State) -> EventType {
@@ -80,15 +77,8 @@ impl Run {
             end_ms: 0,
             own_end_ms: 0,
             evidence: 0.0,
-            body_sec: 0,
-            steps_sec: 0,
-            push_sec: 0,
-            seen_sec: 0,
+            tally: Tally::default(),
             fast_sec: 0,
-            sky_sec: 0,
-            fix_sec: 0,
-            stride_sec: 0,
-            speed_sec: 0,
             speed_squared: 0.0,
             from_m: before_m,
             to_m: None,
@@ -102,10 +92,8 @@ impl Run {
     }
 
     /// One second more of its own state. Its height counts as the one before where none was known.
+    #[inline]
     pub(super) fn go_on(&mut self, frame: &KeptFrame) {
-        let more = |seconds: &mut u16, is_so: bool| {
-            *seconds = seconds.saturating_add(u16::from(is_so));
-        };
         self.end_ms = frame.t_ms() + WINDOW_MS;
         self.own_end_ms = self.end_ms;
         self.evidence += match self.state {
@@ -113,19 +101,10 @@ impl Run {
             State::Walk | State::Climb => frame.gait(),
             State::Drive => 1.0,
         };
-        more(&mut self.body_sec, frame.has_body());
-        more(&mut self.steps_sec, frame.has_steps());
-        more(&mut self.push_sec, frame.has_push() || !frame.has_body());
-        more(&mut self.seen_sec, frame.sees_walk());
-        more(&mut self.sky_sec, frame.sees_sky());
-        more(&mut self.fix_sec, frame.has_fix());
-        more(
-            &mut self.stride_sec,
-            frame.climb().is_some_and(|climb| climb > 0.0),
-        );
+        self.tally.count(frame.counted());
         if let Some(speed_mps) = frame.speed_mps() {
-            more(&mut self.speed_sec, true);
-            more(&mut self.fast_sec, speed_mps > WALK_SPEED_MPS_MAX);
+            let is_fast = speed_mps > WALK_SPEED_MPS_MAX;
+            self.fast_sec = self.fast_sec.saturating_add(u16::from(is_fast));
             self.speed_squared += speed_mps * speed_mps;
             self.ground_m += speed_mps;
         }
@@ -144,7 +123,7 @@ impl Run {
 
     /// Whether the body was measured in most of it.
     pub(super) fn is_by_body(&self) -> bool {
-        u32::from(self.body_sec) * 2 * WINDOW_MS >= self.duration_ms()
+        u32::from(self.tally.of(Counted::Body)) * 2 * WINDOW_MS >= self.duration_ms()
     }
 
     /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
@@ -152,8 +131,9 @@ impl Run {
         if self.is_by_body() {
             self.duration_ms() >= PARKED_WALK_MS_MIN && self.has_gait()
         } else {
-            let is_seen = u32::from(self.seen_sec) * 2 * WINDOW_MS >= self.duration_ms();
-            let mean_mps = self.ground_m / f32::from(self.speed_sec).max(1.0);
+            let is_seen =
+                u32::from(self.tally.of(Counted::Seen)) * 2 * WINDOW_MS >= self.duration_ms();
+            let mean_mps = self.ground_m / f32::from(self.tally.of(Counted::Speed)).max(1.0);
             let is_long = if is_seen && self.is_steady() && mean_mps <= WALK_USUAL_MPS_MAX {
                 self.duration_ms() >= PARKED_SEEN_MS_MIN
             } else if is_seen {
@@ -168,17 +148,17 @@ impl Run {
 
     /// Whether steps were seen in most of it.
     pub(super) fn has_gait(&self) -> bool {
-        u32::from(self.steps_sec) * 2 * WINDOW_MS >= self.duration_ms()
+        u32::from(self.tally.of(Counted::Steps)) * 2 * WINDOW_MS >= self.duration_ms()
     }
 
     /// Whether a slow move by positions is too long for a manoeuvre: by time, and by fixes where those are rare.
     pub(super) fn is_long_move(&self) -> bool {
-        self.duration_ms() >= PARKED_MOVE_MS_MIN && self.fix_sec >= PARKED_MOVE_FIXES
+        self.duration_ms() >= PARKED_MOVE_MS_MIN && self.tally.of(Counted::Fix) >= PARKED_MOVE_FIXES
     }
 
     /// Whether its speed is as steady as a walk's.
     fn is_steady(&self) -> bool {
-        let seconds = f32::from(self.speed_sec).max(1.0);
+        let seconds = f32::from(self.tally.of(Counted::Speed)).max(1.0);
         let mean_mps = self.ground_m / seconds;
         let variance = (self.speed_squared / seconds - mean_mps * mean_mps).max(0.0);
         variance.sqrt() <= WALK_UNSTEADY_SHARE * mean_mps
@@ -221,16 +201,16 @@ impl Run {
             }
             State::Climb if self.to_m.is_none() => {
                 duration_ms >= CLIMB_BY_STRIDE_MS_MIN
-                    && u32::from(self.stride_sec) * 2 * WINDOW_MS >= duration_ms
+                    && u32::from(self.tally.of(Counted::Stride)) * 2 * WINDOW_MS >= duration_ms
             }
             State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
             // A cabin pushes; where it did not, the air did, unless the way is long.
             State::Ride => {
                 let min_m = if !self.is_by_body()
-                    && u32::from(self.sky_sec) * 2 * WINDOW_MS >= duration_ms
+                    && u32::from(self.tally.of(Counted::Sky)) * 2 * WINDOW_MS >= duration_ms
                 {
                     RIDE_UNDER_SKY_HEIGHT_M_MIN
-                } else if self.push_sec > 0 {
+                } else if self.tally.of(Counted::Push) > 0 {
                     RIDE_HEIGHT_M_MIN
                 } else {
                     RIDE_UNFELT_HEIGHT_M_MIN
@@ -277,14 +257,13 @@ impl Run {
         } else {
             (next, self)
         };
+        let mut tally = longer.tally;
+        tally.add(&shorter.tally, OF_ALL & !Counted::Push.bit());
         Self {
             start_ms: self.start_ms,
             end_ms: next.end_ms,
-            seen_sec: longer.seen_sec.saturating_add(shorter.seen_sec),
+            tally,
             fast_sec: longer.fast_sec.saturating_add(shorter.fast_sec),
-            fix_sec: longer.fix_sec.saturating_add(shorter.fix_sec),
-            sky_sec: longer.sky_sec.saturating_add(shorter.sky_sec),
-            speed_sec: longer.speed_sec.saturating_add(shorter.speed_sec),
             speed_squared: longer.speed_squared + shorter.speed_squared,
             ground_m: longer.ground_m + shorter.ground_m,
             ..*longer
@@ -298,17 +277,11 @@ impl Run {
         if later.state == self.state {
             self.own_end_ms = later.own_end_ms;
             self.evidence += later.evidence;
-            self.body_sec = self.body_sec.saturating_add(later.body_sec);
-            self.steps_sec = self.steps_sec.saturating_add(later.steps_sec);
+            self.tally.add(&later.tally, OF_ITS_STATE);
             self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
-            self.stride_sec = self.stride_sec.saturating_add(later.stride_sec);
         }
-        self.sky_sec = self.sky_sec.saturating_add(later.sky_sec);
-        self.fix_sec = self.fix_sec.saturating_add(later.fix_sec);
-        self.speed_sec = self.speed_sec.saturating_add(later.speed_sec);
+        self.tally.add(&later.tally, OF_ALL);
         self.speed_squared += later.speed_squared;
-        self.push_sec = self.push_sec.saturating_add(later.push_sec);
-        self.seen_sec = self.seen_sec.saturating_add(later.seen_sec);
         self.path_m += later.path_m;
         self.rough_mps += later.rough_mps;
         self.ride_m += later.ride_m;
@@ -339,7 +312,7 @@ impl Run {
             state: self.state,
             seconds,
             evidence: self.evidence / seconds,
-            fix_sec: self.fix_sec,
+            fix_sec: self.tally.of(Counted::Fix),
             by_body: self.is_by_body(),
             has_height: self.to_m.is_some(),
         })

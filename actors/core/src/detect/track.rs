@@ -15,7 +15,9 @@ use super::constants::{
 use super::decode::State;
 use super::frame::KeptFrame;
 use super::height::LoneRide;
+use super::row::Row;
 use super::run::{Run, event_type};
+use super::tally::Counted;
 use crate::context::SessionContext;
 use crate::timeline::EventLog;
 use crate::window::WINDOW_MS;
@@ -27,8 +29,8 @@ const PENDING: usize = 5;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Arbiter {
     event: Option<Run>,
-    pending: [Option<Run>; PENDING],
-    waiting: u8,
+    /// Most of the time none waits: then they take no room.
+    pending: Row<Run, PENDING>,
     /// The newest heights, for the ends of climbs; the newest last.
     heights: [Option<f32>; 3],
     /// When the newest of them was measured.
@@ -61,7 +63,8 @@ impl Arbiter {
         let t_ms = frame.t_ms();
         self.first_ms.get_or_insert(t_ms);
         self.ride_maybe_ms = ride_maybe_ms.or(lone_ride.map(|(_, ride)| ride.start_ms));
-        if t_ms.saturating_sub(self.height_ms) > HEIGHT_GAP_MS {
+        let [.., newest_m] = self.heights;
+        if newest_m.is_some() && t_ms.saturating_sub(self.height_ms) > HEIGHT_GAP_MS {
             self.heights = [None; 3];
         }
         let before = self.heights;
@@ -124,16 +127,14 @@ impl Arbiter {
         if let Some(event) = self.event.as_mut().filter(|event| goes_on(event)) {
             (event.end_ms, event.own_end_ms) = (end_ms, end_ms);
             event.ride_m += ride.rise_m;
-            self.pending = [None; PENDING];
-            self.waiting = 0;
+            self.pending = Row::default();
             return;
         }
         if let Some(mut event) = self.event.take() {
             event.end_ms = event.end_ms.min(ride.start_ms.max(event.start_ms));
             close(context, &event, log);
         }
-        self.pending = [None; PENDING];
-        self.waiting = 0;
+        self.pending = Row::default();
         let run = Run {
             state: State::Ride,
             start_ms: ride.start_ms.max(stay.start_ms),
@@ -161,7 +162,7 @@ impl Arbiter {
             self.advance(context, place, log);
         }
         if let Some(mut event) = self.event.take() {
-            if self.waiting == 0 {
+            if self.pending.is_empty() {
                 event.end_ms = t_ms;
             }
             event.end_ms = event.end_ms.min(t_ms);
@@ -182,12 +183,8 @@ impl Arbiter {
             matches!(run.state, State::Climb | State::Ride)
                 && frame.t_ms().saturating_sub(run.end_ms) < 2 * WINDOW_MS
         };
-        let newest = self
-            .pending
-            .iter_mut()
-            .take(usize::from(self.waiting))
-            .rev();
-        for run in newest.flatten().chain(self.event.as_mut()).take(2) {
+        let newest = self.pending.iter_mut().rev();
+        for run in newest.chain(self.event.as_mut()).take(2) {
             if settles(run) {
                 run.to_m = frame.height_m().or(run.to_m);
             }
@@ -196,13 +193,10 @@ impl Arbiter {
 
     /// `before`: the newest heights before the second.
     fn append(&mut self, frame: &KeptFrame, state: State, before: &[Option<f32>; 3]) {
-        let waiting = usize::from(self.waiting);
-        let newest = match waiting.checked_sub(1) {
-            Some(place) => self.pending.get_mut(place).and_then(Option::as_mut),
-            None => self.event.as_mut(),
-        };
+        let newest = self.pending.last_mut().or(self.event.as_mut());
         if let Some(run) = newest.filter(|run| run.state == state) {
-            if run.from_m.is_none() {
+            let [.., before_m] = before;
+            if run.from_m.is_none() && before_m.is_some() {
                 run.from_m = mean(before);
             }
             run.go_on(frame);
@@ -212,38 +206,28 @@ impl Arbiter {
         if self.absorb_manoeuvre(&second) {
             return;
         }
-        let waiting = usize::from(self.waiting);
-        if waiting == PENDING {
+        if self.pending.len() == PENDING {
             // More changes than are kept: the oldest two become one, of the longer one's state.
-            if let [Some(first), Some(next), ..] = &mut self.pending {
-                let joined = first.joined(next);
-                self.pending.rotate_left(1);
-                self.pending[0] = Some(joined);
-                self.pending[PENDING - 1] = None;
-                self.waiting -= 1;
+            if let [first, next, ..] = &mut *self.pending {
+                *next = first.joined(next);
+                self.pending.drop_first(1);
             }
         }
-        if let Some(place) = self.pending.get_mut(usize::from(self.waiting)) {
-            *place = Some(second);
-            self.waiting += 1;
-        }
+        self.pending.push(second);
     }
 
     /// Where positions are all there is, a short slow move before or after a drive is the vehicle's: it leaves its
     /// place, it looks for one. True where `second` was taken into the drive.
     fn absorb_manoeuvre(&mut self, second: &Run) -> bool {
-        let waiting = usize::from(self.waiting);
-        let Some(place) = waiting.checked_sub(1) else {
-            return false;
-        };
-        let Some(manoeuvre) = self.pending.get(place).copied().flatten() else {
+        let Some((&manoeuvre, before)) = self.pending.split_last() else {
             return false;
         };
         if manoeuvre.state != State::Walk || manoeuvre.is_by_body() || manoeuvre.is_long_move() {
             return false;
         }
+        let place = before.len();
         let before = match place.checked_sub(1) {
-            Some(place) => self.pending.get_mut(place).and_then(Option::as_mut),
+            Some(place) => self.pending.get_mut(place),
             None => self.event.as_mut(),
         };
         match (before, second.state) {
@@ -252,15 +236,16 @@ impl Arbiter {
                     && manoeuvre.end_ms.saturating_sub(drive.own_end_ms) < PARKED_MOVE_MS_MIN =>
             {
                 drive.end_ms = manoeuvre.end_ms;
-                self.pending[place] = None;
-                self.waiting -= 1;
+                self.pending.pop();
                 false
             }
             (_, State::Drive) => {
-                self.pending[place] = Some(Run {
-                    start_ms: manoeuvre.start_ms,
-                    ..*second
-                });
+                if let Some(newest) = self.pending.last_mut() {
+                    *newest = Run {
+                        start_ms: manoeuvre.start_ms,
+                        ..*second
+                    };
+                }
                 true
             }
             _ => false,
@@ -269,30 +254,35 @@ impl Arbiter {
 
     /// The newest run, be it the event or one that waits.
     fn newest(&self) -> Option<&Run> {
-        match usize::from(self.waiting).checked_sub(1) {
-            Some(place) => self.pending.get(place).and_then(Option::as_ref),
-            None => self.event.as_ref(),
+        self.pending.last().or(self.event.as_ref())
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.pending.heap_bytes()
+    }
+
+    /// Makes of the runs that wait what can be made of them.
+    #[inline]
+    fn resolve(&mut self, context: &SessionContext, log: &mut EventLog) {
+        // In most seconds none waits.
+        if !self.pending.is_empty() {
+            self.resolve_pending(context, log);
         }
     }
 
-    fn waiting_runs(&self) -> impl Iterator<Item = &Run> {
-        self.pending
-            .iter()
-            .take(usize::from(self.waiting))
-            .flatten()
-    }
-
-    fn resolve(&mut self, context: &SessionContext, log: &mut EventLog) {
+    fn resolve_pending(&mut self, context: &SessionContext, log: &mut EventLog) {
         self.rejoin();
         while let Some(place) = self.first_qualified() {
             let breaks = match &self.event {
                 None => true,
                 Some(event) => {
-                    let newest_ms = self.waiting_runs().last().map_or(0, |run| run.end_ms);
+                    let newest_ms = self.pending.last().map_or(0, |run| run.end_ms);
                     (event.state == State::Drive
                         && newest_ms.saturating_sub(event.own_end_ms) >= self.halt_ms_max())
                         || self
-                            .waiting_runs()
+                            .pending
+                            .iter()
                             .any(|run| self.is_event(run) && !event.tolerates(run))
                 }
             };
@@ -307,16 +297,16 @@ impl Arbiter {
     /// Where the event's own state has come back and all between was tolerable, it goes on.
     fn rejoin(&mut self) {
         let Some(event) = &self.event else { return };
-        let Some(newest) = self.waiting_runs().last().copied() else {
+        let Some(newest) = self.pending.last().copied() else {
             return;
         };
-        let between = usize::from(self.waiting) - 1;
+        let between = self.pending.len() - 1;
         if newest.state != event.state && !event.is_continued_by(&newest) {
             return;
         }
         let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
         let tolerable = (event.state != State::Drive || away_ms < self.halt_ms_max())
-            && self.waiting_runs().take(between).all(|run| {
+            && self.pending.iter().take(between).all(|run| {
                 event.tolerates(run) || !(self.is_event(run) || event.is_parted_by(run))
             });
         // A climb or ride goes on in its own direction; before that shows it may be the way back.
@@ -324,22 +314,18 @@ impl Arbiter {
             || newest.height_m().is_none()
             || (newest.rises() * event.rises() > 0.0 && newest.rises().abs() >= SAME_WAY_M_MIN);
         if tolerable && same_way {
-            let runs = self.pending;
             if let Some(event) = &mut self.event {
-                for run in runs.iter().take(usize::from(self.waiting)).flatten() {
-                    event.absorb(run);
-                }
+                self.pending.iter().for_each(|run| event.absorb(run));
             }
-            self.pending = [None; PENDING];
-            self.waiting = 0;
+            self.pending = Row::default();
         }
     }
 
     /// How long a halt of the vehicle may be, by what was seen in it.
     fn halt_ms_max(&self) -> u32 {
         let (mut seen_ms, mut all_ms) = (0, 0);
-        for run in self.waiting_runs() {
-            seen_ms += u32::from(run.seen_sec) * WINDOW_MS;
+        for run in self.pending.iter() {
+            seen_ms += u32::from(run.tally.of(Counted::Seen)) * WINDOW_MS;
             all_ms += run.duration_ms();
         }
         if seen_ms * 2 >= all_ms {
@@ -381,7 +367,7 @@ impl Arbiter {
     }
 
     fn first_qualified(&self) -> Option<usize> {
-        self.waiting_runs().position(|run| self.is_event(run))
+        self.pending.iter().position(|run| self.is_event(run))
     }
 
     /// Ends the event; the run at `place` is the next, what stands before it is none.
@@ -389,13 +375,12 @@ impl Arbiter {
         if let Some(event) = self.event.take() {
             close(context, &event, log);
         }
-        let Some(run) = self.pending.get(place).copied().flatten() else {
+        let Some(run) = self.pending.get(place).copied() else {
             return;
         };
-        self.pending.rotate_left(place + 1);
-        self.waiting -= place as u8 + 1;
-        for empty in self.pending.iter_mut().skip(usize::from(self.waiting)) {
-            *empty = None;
+        self.pending.drop_first(place + 1);
+        if self.pending.is_empty() {
+            self.pending = Row::default();
         }
         match run.state {
             State::Drive => self.in_vehicle = true,

@@ -1,10 +1,14 @@
 //! Raw acceleration and turn rate, second by second: spread, gravity, vertical acceleration, turn, cadence, and how far
 //! the phone swings with a stride.
 
+mod gait;
+
+use std::ops::Range;
+
 use porchlight_schema::sample::Imu;
 use serde::{Deserialize, Serialize};
 
-use crate::window::{BodyMotion, Stride, WINDOW_MS};
+use crate::window::{BodyMotion, WINDOW_MS};
 
 /// Standard gravity, m/s² (ISO 80000-3): where nothing was measured yet.
 const GRAVITY: f32 = 9.806_65;
@@ -12,23 +16,6 @@ const GRAVITY: f32 = 9.806_65;
 const BIN_MS: u32 = 100;
 /// Bins kept: 4 s, at least five steps of an ordinary walk.
 const BINS: usize = 40;
-/// Lags of the autocorrelation that can be a step: 0.3 s (3.3 steps a second, running) …
-const LAG_MIN: usize = 3;
-/// … to 1.4 s (a stride of two steps at 1.4 a second, where a pocket shows only every other one).
-const LAG_MAX: usize = 14;
-/// Lags that are looked at: from none to one beyond the last.
-const LAGS: usize = LAG_MAX + 2;
-/// Lags above this are a stride, two steps.
-const LAG_STEP_MAX: f32 = 8.0;
-/// Below this spread of the gait signal, m/s², there are no steps: a phone at rest has 0.02, in a vehicle 0.1 to 0.4.
-const GAIT_STD_MIN: f32 = 0.45;
-/// Share of the variance that must come back after one step.
-const GAIT_CORRELATION_MIN: f32 = 0.35;
-/// Two bins of vertical acceleration are taken as one for the stride: it is slow.
-const STRIDE_BINS: usize = BINS / 2;
-/// Twice the cosine of the angle by which each of the stride's frequencies advances from one of those to the next:
-/// 2 to 5 cycles in the 4 s that are kept, 0.5 to 1.25 Hz, half the cadence of any walk.
-const STRIDE_TURNS: [f32; 4] = [1.618_034, 1.175_571, 0.618_034, 0.0];
 /// Weight of a new second in the spread that the stride is compared with: about 4 s, like the bins.
 const SPREAD_NEW: f32 = 0.35;
 /// Weight of a new second in the direction of gravity.
@@ -55,34 +42,49 @@ struct Second {
 }
 
 impl Second {
-    /// Adds acceleration, axis by axis, all of it in one bin. `up` is the direction of gravity, if that is known.
-    fn take(&mut self, [x, y, z]: [&[f32]; 3], up: Option<[f32; 3]>, bin: &mut Bin) {
-        let (mut second, mut norms, mut rises) = (*self, bin.norm, bin.rise);
-        for ((&x, &y), &z) in x.iter().zip(y).zip(z) {
-            let norm = (x * x + y * y + z * z).sqrt() - GRAVITY;
+    /// Adds acceleration, axis by axis, and its norms.
+    fn take(&mut self, [x, y, z]: [&[f32]; 3], norms: &[f32]) {
+        let mut second = *self;
+        for (((&x, &y), &z), &norm) in x.iter().zip(y).zip(z).zip(norms) {
             second.accel = sum(second.accel, [x, y, z]);
             second.norm += norm;
             second.norm_squared += norm * norm;
-            norms += norm;
-            rises += up.map_or(norm, |up| dot([x, y, z], up) - GRAVITY);
         }
         let count = u16::try_from(x.len()).unwrap_or(u16::MAX);
         second.count = second.count.saturating_add(count);
         *self = second;
-        (bin.norm, bin.rise) = (norms, rises);
-        bin.count = bin.count.saturating_add(count);
     }
 
     /// Adds turn rates, axis by axis.
     fn turn(&mut self, [x, y, z]: [&[f32]; 3]) {
-        let (mut gyro, mut count) = (self.gyro, 0_u16);
+        let mut gyro = self.gyro;
         for ((&x, &y), &z) in x.iter().zip(y).zip(z) {
             gyro = sum(gyro, [x, y, z]);
-            count = count.saturating_add(1);
         }
         self.gyro = gyro;
+        let count = x.len().min(y.len()).min(z.len());
+        let count = u16::try_from(count).unwrap_or(u16::MAX);
         self.gyro_count = self.gyro_count.saturating_add(count);
     }
+}
+
+/// Elements of an array that are looked at together, at most.
+const PART: usize = 64;
+
+/// The norm less gravity of each element, and its acceleration along gravity less gravity, if the direction of that is
+/// known: several elements at a time, which adding them up in their order is not.
+fn measured([x, y, z]: [&[f32]; 3], up: Option<[f32; 3]>) -> ([f32; PART], [f32; PART]) {
+    let mut norms = [0.0; PART];
+    for (((norm, &x), &y), &z) in norms.iter_mut().zip(x).zip(y).zip(z) {
+        *norm = (x * x + y * y + z * z).sqrt() - GRAVITY;
+    }
+    let mut rises = norms;
+    if let Some(up) = up {
+        for (((rise, &x), &y), &z) in rises.iter_mut().zip(x).zip(y).zip(z) {
+            *rise = dot([x, y, z], up) - GRAVITY;
+        }
+    }
+    (norms, rises)
 }
 
 /// Reduces `imu` samples. All state is of this kind alone, so the other kinds' order can't matter.
@@ -93,12 +95,14 @@ pub(super) struct AccelReducer {
     second: Option<Second>,
     gravity: Option<[f32; 3]>,
     length: Option<f32>,
-    /// The norm less gravity in bins, mm/s²; the newest at the end.
+    /// The norm less gravity in bins, mm/s²: a ring.
     #[serde(with = "bins")]
     bins: [i16; BINS],
     /// The acceleration along gravity, less gravity, in the same bins.
     #[serde(with = "bins")]
     rises: [i16; BINS],
+    /// Where in them the oldest bin stands.
+    oldest: u8,
     filled: u8,
     bin: Bin,
     /// Mean square of the norm's spread over the last seconds, m²/s⁴.
@@ -115,6 +119,17 @@ struct Bin {
 }
 
 impl Bin {
+    fn take(&mut self, norms: &[f32], rises: &[f32]) {
+        let mut bin = *self;
+        for (norm, rise) in norms.iter().zip(rises) {
+            bin.norm += norm;
+            bin.rise += rise;
+        }
+        let count = u16::try_from(norms.len()).unwrap_or(u16::MAX);
+        bin.count = bin.count.saturating_add(count);
+        *self = bin;
+    }
+
     /// Mean of a sum over it, mm/s².
     fn mean(&self, sum: f32) -> i16 {
         (sum / f32::from(self.count) * 1_000.0).clamp(-32_000.0, 32_000.0) as i16
@@ -152,6 +167,7 @@ impl Default for AccelReducer {
             length: None,
             bins: [0; BINS],
             rises: [0; BINS],
+            oldest: 0,
             filled: 0,
             bin: Bin::default(),
             spread_squared: 0.0,
@@ -167,12 +183,33 @@ fn sum(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
     [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
 }
 
-/// The gait signal of the last seconds less its mean, mm/s².
-struct Signal {
-    /// What there is of it stands at the end of the first [`BINS`]; all else is 0.
-    values: [f32; BINS + LAGS],
-    /// The sum of its squares.
-    energy: f32,
+/// When the elements of an array are.
+#[derive(Clone, Copy)]
+struct Clock {
+    t_ms: u32,
+    step_ms: f32,
+}
+
+impl Clock {
+    fn after_ms(self, place: usize) -> f32 {
+        place as i32 as f32 * self.step_ms
+    }
+
+    fn at_ms(self, place: usize) -> u32 {
+        self.t_ms.saturating_add(self.after_ms(place) as u32)
+    }
+
+    /// The first element behind `from` that is at `end_ms`, which lies after `from`, or later; `to` where there is none.
+    fn first_at(self, end_ms: u32, from: usize, to: usize) -> usize {
+        // What [`Clock::at_ms`] says, without a whole number for each.
+        let after_ms = end_ms.saturating_sub(self.t_ms) as f32;
+        if self.after_ms(to.saturating_sub(1)) < after_ms {
+            return to;
+        }
+        (from + 1..to)
+            .find(|&place| self.after_ms(place) >= after_ms)
+            .unwrap_or(to)
+    }
 }
 
 impl AccelReducer {
@@ -198,46 +235,63 @@ impl AccelReducer {
         let from_ms = from_ms.max(self.passed_ms);
         let [x, y, z] = imu.accel;
         let count = x.len().min(y.len()).min(z.len());
-        let after_ms = |place: usize| (place as i32 as f32 * step_ms) as u32;
-        let at_ms = |place: usize| imu.t_ms.saturating_add(after_ms(place));
+        let clock = Clock {
+            t_ms: imu.t_ms,
+            step_ms,
+        };
         let mut from = (0..count)
-            .find(|&place| at_ms(place) >= from_ms)
+            .find(|&place| clock.at_ms(place) >= from_ms)
             .unwrap_or(count);
-        let mut up = self.up();
-        // Bin by bin; no bin lies in two seconds.
         while from < count {
-            let t_ms = at_ms(from);
-            let bin = t_ms / BIN_MS;
-            let bin_end_ms = (bin + 1).saturating_mul(BIN_MS);
-            let to = (from + 1..count)
-                .find(|&place| at_ms(place) >= bin_end_ms)
-                .unwrap_or(count);
-            let start_ms = t_ms / WINDOW_MS * WINDOW_MS;
+            let start_ms = clock.at_ms(from) / WINDOW_MS * WINDOW_MS;
             if let Some(open_ms) = self.second.as_ref().map(|second| second.t_ms)
                 && open_ms != start_ms
                 && let Some(motion) = self.close(open_ms)
             {
                 done(open_ms, motion);
-                up = self.up();
             }
-            if bin != self.bin.number {
-                self.close_bins(bin);
-            }
-            let second = self.second.get_or_insert(Second {
-                t_ms: start_ms,
-                ..Second::default()
-            });
-            let accel = imu.accel.map(|axis| axis.get(from..to).unwrap_or_default());
-            second.take(accel, up, &mut self.bin);
-            if let Some(gyro) = imu.gyro {
-                second
-                    .turn(gyro.map(|axis| axis.get(from..to.min(axis.len())).unwrap_or_default()));
-            }
+            let end_ms = start_ms.saturating_add(WINDOW_MS);
+            let to = clock.first_at(end_ms, from, count.min(from + PART));
+            self.take_part(imu, clock, from..to);
             from = to;
         }
         let end_ms = imu.t_ms.saturating_add((x.len() as f32 * step_ms) as u32);
         self.begun_ms = imu.t_ms;
         self.passed_ms = self.passed_ms.max(end_ms);
+    }
+
+    /// Takes elements of one second, at most [`PART`] of them.
+    fn take_part(&mut self, imu: &Imu<'_>, clock: Clock, part: Range<usize>) {
+        let start_ms = clock.at_ms(part.start) / WINDOW_MS * WINDOW_MS;
+        let accel = imu
+            .accel
+            .map(|axis| axis.get(part.clone()).unwrap_or_default());
+        let (norms, rises) = measured(accel, self.up());
+        let second = self.second.get_or_insert(Second {
+            t_ms: start_ms,
+            ..Second::default()
+        });
+        second.take(accel, &norms);
+        if let Some(gyro) = imu.gyro {
+            second.turn(gyro.map(|axis| {
+                let to = part.end.min(axis.len());
+                axis.get(part.start..to).unwrap_or_default()
+            }));
+        }
+        // Bin by bin; no bin lies in two seconds.
+        let mut from = part.start;
+        while from < part.end {
+            let bin = clock.at_ms(from) / BIN_MS;
+            if bin != self.bin.number {
+                self.close_bins(bin);
+            }
+            let to = clock.first_at((bin + 1).saturating_mul(BIN_MS), from, part.end);
+            let within = from - part.start..to - part.start;
+            let both = norms.get(within.clone()).zip(rises.get(within));
+            let (norms, rises) = both.unwrap_or_default();
+            self.bin.take(norms, rises);
+            from = to;
+        }
     }
 
     /// The direction of gravity; none before the first second is whole.
@@ -253,10 +307,11 @@ impl AccelReducer {
         if behind > BINS / 2 || self.bin.count == 0 {
             self.filled = 0;
         } else {
-            let means = (self.bin.mean(self.bin.norm), self.bin.mean(self.bin.rise));
-            for (bins, mean) in [(&mut self.bins, means.0), (&mut self.rises, means.1)] {
-                bins.copy_within(behind.., 0);
-                bins[BINS - behind..].fill(mean);
+            let (norm, rise) = (self.bin.mean(self.bin.norm), self.bin.mean(self.bin.rise));
+            for _ in 0..behind {
+                let oldest = usize::from(self.oldest) % BINS;
+                (self.bins[oldest], self.rises[oldest]) = (norm, rise);
+                self.oldest = ((oldest + 1) % BINS) as u8;
             }
             self.filled = (usize::from(self.filled) + behind).min(BINS) as u8;
         }
@@ -313,95 +368,55 @@ impl AccelReducer {
             stride: self.stride(&signal),
         })
     }
+}
 
-    fn signal(&self) -> Signal {
-        let filled = usize::from(self.filled).min(BINS);
-        // Whole numbers far below 2^24: their sum is exact in single precision too.
-        let sum: i32 = self.bins[BINS - filled..]
-            .iter()
-            .map(|&bin| i32::from(bin))
-            .sum();
-        let mean = sum as f32 / filled.max(1) as f32;
-        let mut values = [0.0_f32; BINS + LAGS];
-        for (value, &bin) in values.iter_mut().zip(&self.bins).skip(BINS - filled) {
-            *value = f32::from(bin) - mean;
-        }
-        let energy = values[..BINS].iter().map(|value| value * value).sum();
-        Signal { values, energy }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// What the last 4 s say of the stride; none before there are so many, and where nobody walks.
-    fn stride(&self, signal: &Signal) -> Option<Stride> {
-        let spread_squared = self.spread_squared;
-        if usize::from(self.filled) < BINS || spread_squared < GAIT_STD_MIN * GAIT_STD_MIN {
-            return None;
-        }
-        let smooth = signal.energy / (BINS as f32 * 1e6);
-        let mut pairs = [0.0_f32; STRIDE_BINS];
-        for (pair, bins) in pairs.iter_mut().zip(self.rises.chunks_exact(2)) {
-            *pair = bins.iter().map(|&bin| f32::from(bin)).sum::<f32>() / 2_000.0;
-        }
-        // Goertzel's algorithm at each of the stride's frequencies; whole cycles, so that a constant counts nothing.
-        // All of them in step, so that none waits for its own last value.
-        let (mut newest, mut before) =
-            ([0.0_f32; STRIDE_TURNS.len()], [0.0_f32; STRIDE_TURNS.len()]);
-        for &value in &pairs {
-            let mut next = [0.0_f32; STRIDE_TURNS.len()];
-            for (place, next) in next.iter_mut().enumerate() {
-                *next = value + STRIDE_TURNS[place] * newest[place] - before[place];
-            }
-            (newest, before) = (next, newest);
-        }
-        let power = STRIDE_TURNS.iter().zip(newest.iter().zip(&before));
-        let power = power.map(|(turn, (newest, before))| {
-            newest * newest + before * before - turn * newest * before
-        });
-        let bins = STRIDE_BINS as f32;
-        Some(Stride {
-            swing_mps2: (2.0 * power.sum::<f32>()).max(0.0).sqrt() / bins,
-            spread_mps2: spread_squared.sqrt(),
-            impact_share: (1.0 - smooth / spread_squared).clamp(0.0, 1.0),
-        })
-    }
-
-    /// Steps a second by the autocorrelation of the last 4 s; 0 where there is no gait.
-    fn cadence_hz(&self, signal: &Signal) -> f32 {
-        let (filled, energy) = (usize::from(self.filled), signal.energy);
-        if filled < BINS / 2 || (energy / filled as f32).sqrt() < GAIT_STD_MIN * 1_000.0 {
-            return 0.0;
-        }
-        let mut correlation = [0.0_f32; LAGS];
-        for (later, &value) in signal.values.windows(LAGS).zip(&signal.values[..BINS]) {
-            for (sum, later) in correlation.iter_mut().zip(later) {
-                *sum += later * value;
-            }
-        }
-        for (lag, value) in correlation.iter_mut().enumerate().skip(LAG_MIN - 1) {
-            let overlap = filled as f32 / (filled - lag) as f32;
-            *value = *value * overlap / energy;
-        }
-        let mut best: Option<(f32, f32)> = None;
-        for lag in LAG_MIN..=LAG_MAX {
-            let (before, here, after) =
-                (correlation[lag - 1], correlation[lag], correlation[lag + 1]);
-            if here < GAIT_CORRELATION_MIN || here < before || here < after {
-                continue;
-            }
-            // A later peak must be clearly higher: the first one is the step, later ones are its multiples.
-            if best.is_none_or(|(_, height)| here > height + 0.2) {
-                let bend = before - 2.0 * here + after;
-                let shift = if bend < -1e-6 {
-                    0.5 * (before - after) / bend
-                } else {
-                    0.0
-                };
-                best = Some((lag as f32 + shift, here));
-            }
-        }
-        match best {
-            None => 0.0,
-            Some((lag, _)) if lag > LAG_STEP_MAX => 2_000.0 / (lag * BIN_MS as f32),
-            Some((lag, _)) => 1_000.0 / (lag * BIN_MS as f32),
+    /// What is looked at together is no part of the result: an array of ten seconds is ten arrays of one.
+    #[test]
+    fn a_long_array_is_its_seconds_one_by_one() {
+        for per_second in [20_usize, 25, 50, 100, 400] {
+            let wave = |place: usize, turn: f32| {
+                let t = place as f32 / per_second as f32;
+                (turn + 11.0 * t).sin() * 2.5 + (turn + 71.0 * t).cos() * 0.7
+            };
+            let axis = |turn: f32, base: f32| -> Vec<f32> {
+                let places = 0..10 * per_second;
+                places.map(|place| base + wave(place, turn)).collect()
+            };
+            let accel = [axis(0.0, 0.3), axis(1.0, -0.2), axis(2.0, 9.7)];
+            let gyro = [axis(3.0, 0.0), axis(4.0, 0.1), axis(5.0, 0.0)];
+            let take = |at_once: usize| {
+                let (mut reducer, mut seconds) = (AccelReducer::default(), Vec::new());
+                for from in (0..10).step_by(at_once) {
+                    let part = from * per_second..(from + at_once) * per_second;
+                    let imu = Imu {
+                        t_ms: 7_000 + from as u32 * WINDOW_MS,
+                        hz: per_second as f32,
+                        accel: accel.each_ref().map(|axis| &axis[part.clone()]),
+                        gyro: Some(gyro.each_ref().map(|axis| &axis[part.clone()])),
+                    };
+                    reducer.take(&imu, 0, |t_ms, motion| seconds.push((t_ms, motion)));
+                }
+                seconds.extend(reducer.close(16_000).map(|motion| (16_000, motion)));
+                (reducer, seconds)
+            };
+            let (reducer, seconds) = take(1);
+            assert_eq!(seconds.len(), 10);
+            assert!(seconds.iter().any(|(_, motion)| motion.stride.is_some()));
+            assert_eq!(
+                take(10),
+                (
+                    AccelReducer {
+                        begun_ms: 7_000,
+                        ..reducer.clone()
+                    },
+                    seconds.clone(),
+                )
+            );
+            assert_eq!(take(2).1, seconds);
         }
     }
 }

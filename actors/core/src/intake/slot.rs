@@ -34,12 +34,8 @@ impl Slot {
     }
 
     pub(super) fn take_fix(&mut self, fix: Fix) {
-        let [first, second] = &mut self.fixes;
-        if first.is_none() {
-            *first = Some(fix)
-        } else {
-            *second = Some(fix)
-        }
+        let place = usize::from(self.fixes[0].is_some());
+        self.fixes[place] = Some(fix);
     }
 
     pub(super) fn take_pressure(&mut self, hpa: f32) {
@@ -91,7 +87,12 @@ impl Slot {
     /// The finished window. `silent_since_ms` holds the time of its first sample until the intake has looked at it.
     #[inline]
     pub(super) fn window(&self, t_ms: u32) -> Window {
-        let mean = |(sum, count): (f32, u16)| (count > 0).then(|| sum / f32::from(count));
+        // What comes once a second is its own mean.
+        let mean = |(sum, count): (f32, u16)| match count {
+            0 => None,
+            1 => Some(sum),
+            _ => Some(sum / f32::from(count)),
+        };
         let (first, last) = self.heard.unwrap_or_default();
         Window {
             t_ms,

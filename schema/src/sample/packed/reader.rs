@@ -77,6 +77,11 @@ fn optional(column: &mut OptionalReader<'_>, field: &Field) -> Result<Option<f32
     Ok(column.next(field.name)?.map(|parts| field.single_of(parts)))
 }
 
+#[inline]
+fn t_ms(times: &mut ColumnReader<'_>) -> Result<u32, PackedError> {
+    u32::try_from(times.next("t")?).map_err(|_| PackedError::Corrupt("t"))
+}
+
 fn at_place<T: Copy>(all: &[T], place: i64, what: &'static str) -> Result<T, PackedError> {
     usize::try_from(place)
         .ok()
@@ -151,6 +156,40 @@ impl<'a> BatchReader<'a> {
 
     /// The next sample; none at the end.
     pub fn next_sample(&mut self) -> Result<Option<Sample<'_>>, PackedError> {
+        let Some(kind) = self.run()? else {
+            return Ok(None);
+        };
+        self.left_in_run -= 1;
+        let t_ms = t_ms(&mut self.t_ms[kind as usize])?;
+        self.read(kind, t_ms).map(Some)
+    }
+
+    /// Gives the samples that are left to `take`, in order: what [`BatchReader::next_sample`] does one by one. Most
+    /// samples of most batches are fixes, which are read in runs.
+    ///
+    /// # Errors
+    ///
+    /// Where the rest is corrupt; what stood before has been given.
+    #[inline]
+    pub fn each(&mut self, mut take: impl FnMut(Sample<'_>)) -> Result<(), PackedError> {
+        while let Some(kind) = self.run()? {
+            if kind == Kind::Location {
+                let times = &mut self.t_ms[Kind::Location as usize];
+                for _ in 0..std::mem::take(&mut self.left_in_run) {
+                    take(Sample::Location(self.location.read(t_ms(times)?)?));
+                }
+            } else {
+                self.left_in_run -= 1;
+                let t_ms = t_ms(&mut self.t_ms[kind as usize])?;
+                take(self.read(kind, t_ms)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The kind of the run that holds the next sample; none at the end.
+    #[inline]
+    fn run(&mut self) -> Result<Option<Kind>, PackedError> {
         while self.left_in_run == 0 {
             if self.runs_left == 0 {
                 return Ok(None);
@@ -163,11 +202,7 @@ impl<'a> BatchReader<'a> {
             )?);
             self.left_in_run = self.runs.number("run")?;
         }
-        self.left_in_run -= 1;
-        let kind = self.kind.ok_or(PackedError::Corrupt("run"))?;
-        let t_ms = u32::try_from(self.t_ms[kind as usize].next("t")?)
-            .map_err(|_| PackedError::Corrupt("t"))?;
-        self.read(kind, t_ms).map(Some)
+        Ok(self.kind)
     }
 
     fn read(&mut self, kind: Kind, t_ms: u32) -> Result<Sample<'_>, PackedError> {
@@ -249,6 +284,7 @@ impl<'a> LocationReader<'a> {
         })
     }
 
+    #[inline]
     fn read(&mut self, t_ms: u32) -> Result<Location, PackedError> {
         Ok(Location {
             t_ms,

@@ -10,6 +10,8 @@ use crate::geo::Place;
 const CRUMBS: usize = 64;
 /// Crumbs that are passed over at once if none of them is near.
 const LANES: usize = 8;
+/// Crumbs by which the room grows.
+const ROOM: usize = 16;
 
 /// A point of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -39,23 +41,48 @@ impl Course {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trail(Option<Box<Ring>>);
 
-/// A ring of crumbs, field by field, so that a vector of the processor holds several of them. Where there is none yet the
-/// place is infinitely far away.
+/// A ring of crumbs, field by field, so that a vector of the processor holds several of them. Most ways are shorter, and its
+/// room grows with them; where there is no crumb yet the place is infinitely far away.
 #[derive(Debug, Clone)]
 struct Ring {
-    east_m: [f32; CRUMBS],
-    north_m: [f32; CRUMBS],
-    t_ms: [u32; CRUMBS],
-    course: [Course; CRUMBS],
+    east_m: Vec<f32>,
+    north_m: Vec<f32>,
+    t_ms: Vec<u32>,
+    course: Vec<Course>,
     /// Where the oldest stands.
     first: u8,
     length: u8,
+    newest: Crumb,
 }
 
 impl Ring {
     /// Where the crumb of this number stands.
     fn at(&self, number: usize) -> usize {
         (usize::from(self.first) + number) % CRUMBS
+    }
+
+    fn put(&mut self, at: usize, crumb: Crumb) {
+        if at >= self.t_ms.len() {
+            let room = self.t_ms.len() + ROOM;
+            for places_m in [&mut self.east_m, &mut self.north_m] {
+                places_m.reserve_exact(ROOM);
+                places_m.resize(room, f32::INFINITY);
+            }
+            self.t_ms.reserve_exact(ROOM);
+            self.t_ms.resize(room, 0);
+            self.course.reserve_exact(ROOM);
+            self.course.resize(room, Course(0));
+        }
+        if let (Some(east_m), Some(north_m), Some(t_ms), Some(course)) = (
+            self.east_m.get_mut(at),
+            self.north_m.get_mut(at),
+            self.t_ms.get_mut(at),
+            self.course.get_mut(at),
+        ) {
+            (*east_m, *north_m) = (crumb.place.east_m, crumb.place.north_m);
+            (*t_ms, *course) = (crumb.t_ms, crumb.course);
+        }
+        self.newest = crumb;
     }
 }
 
@@ -70,26 +97,34 @@ impl Trail {
 
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |_| size_of::<Ring>())
+        self.0.as_ref().map_or(0, |ring| {
+            size_of::<Ring>()
+                + ring.t_ms.capacity()
+                    * (size_of::<u32>() + size_of::<Place>() + size_of::<Course>())
+        })
     }
 
     /// The crumb of this number.
     pub(super) fn get(&self, number: usize) -> Option<Crumb> {
         let ring = self.0.as_ref()?;
+        if number >= usize::from(ring.length) {
+            return None;
+        }
         let at = ring.at(number);
-        (number < usize::from(ring.length)).then(|| Crumb {
-            t_ms: ring.t_ms[at],
+        Some(Crumb {
+            t_ms: *ring.t_ms.get(at)?,
             place: Place {
-                east_m: ring.east_m[at],
-                north_m: ring.north_m[at],
+                east_m: *ring.east_m.get(at)?,
+                north_m: *ring.north_m.get(at)?,
             },
-            course: ring.course[at],
+            course: *ring.course.get(at)?,
         })
     }
 
     /// The newest crumb.
+    #[inline]
     pub(super) fn newest(&self) -> Option<Crumb> {
-        self.get(self.len().checked_sub(1)?)
+        self.0.as_ref().map(|ring| ring.newest)
     }
 
     /// Length of the way from the crumb of `since_ms` to the newest, metres.
@@ -120,12 +155,13 @@ impl Trail {
     pub(super) fn push(&mut self, crumb: Crumb) {
         let ring = self.0.get_or_insert_with(|| {
             Box::new(Ring {
-                east_m: [f32::INFINITY; CRUMBS],
-                north_m: [f32::INFINITY; CRUMBS],
-                t_ms: [0; CRUMBS],
-                course: [Course(0); CRUMBS],
+                east_m: Vec::new(),
+                north_m: Vec::new(),
+                t_ms: Vec::new(),
+                course: Vec::new(),
                 first: 0,
                 length: 0,
+                newest: crumb,
             })
         });
         let at = ring.at(usize::from(ring.length));
@@ -134,9 +170,7 @@ impl Trail {
         } else {
             ring.length += 1;
         }
-        ring.t_ms[at] = crumb.t_ms;
-        ring.course[at] = crumb.course;
-        (ring.east_m[at], ring.north_m[at]) = (crumb.place.east_m, crumb.place.north_m);
+        ring.put(at, crumb);
     }
 
     /// Calls `look` with the number of each crumb within `near_m` of `place`, in any order, and of hardly any that are not.
