@@ -1,5 +1,7 @@
 //! The moment of going in: from the decay of the position, from a known entrance, from a passage, or from a climb.
 
+mod doorway;
+
 use porchlight_schema::event::{Event, EventType};
 
 use super::Places;
@@ -14,17 +16,14 @@ const WORSENED_TIMES: f32 = 2.5;
 const WORSENED_LEAST_M: f32 = 25.0;
 /// The usual is that of this time before.
 const USUAL_MS: u32 = 60_000;
-/// A phone that stands sends nothing new, and begins again where it ended.
+/// A phone that stands sends nothing new, and begins again where it ended …
 const STOOD_M: f32 = 20.0;
+/// … with a fix that is not yet bad (contract 4: `GPS_DEGRADED`): reception fades after it.
+const STOOD_ACCURACY_M: f32 = 50.0;
 /// From the door to the first worsened fix (median over 62 entries).
 const LAG_MS: u32 = 7_000;
 /// How long before the event the first worsened fix may lie.
 const DECAY_LOOK_BACK_MS: u32 = 20_000;
-/// A passage ends this near the time that the decay gives for the door when it is the door: that time is right to 5 s
-/// mostly, and a gate of the street lies farther before it.
-const GATE_AT_DECAY_MS: u32 = 8_000;
-/// Where only a climb tells, a passage ends this near its beginning (research 2.6: 20 s).
-const GATE_NEAR_MS: u32 = 20_000;
 /// A known entrance counts as passed within this, plus half the fix's accuracy.
 const PASSED_M: f32 = 12.0;
 /// Good reception for this long, indoors, is that of a window.
@@ -78,36 +77,58 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
     let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
     let decay_ms = decay(scene, from_ms, until_ms).filter(|&decay_ms| decay_ms <= before_ms);
     let known_ms = passed_known(scene, from_ms, before_ms);
-    let sign = match decay_ms {
-        Some(decay_ms) => Some((decay_ms, GATE_AT_DECAY_MS)),
-        None => climb_ms.map(|climb_ms| (climb_ms, GATE_NEAR_MS)),
+    let agree = |&(known_ms, decay_ms): &(u32, u32)| known_ms.abs_diff(decay_ms) <= AGREE_MS;
+    let (about_ms, sign) = match (known_ms, decay_ms) {
+        (known_ms, Some(decay_ms)) => match known_ms.zip(Some(decay_ms)).filter(agree) {
+            Some((known_ms, _)) => (known_ms / 2 + decay_ms / 2, EntranceSign::KnownPlace),
+            None => (decay_ms, EntranceSign::Decay),
+        },
+        (Some(known_ms), None) => (known_ms, EntranceSign::KnownPlace),
+        (None, None) => (climb_ms?, EntranceSign::Climb),
     };
-    if let Some(gate_ms) = gate_before(scene, sign, (from_ms, before_ms)) {
-        return Some(Entrance {
-            at_ms: gate_ms,
-            sign: EntranceSign::Gate,
-        });
-    }
-    match (known_ms, decay_ms) {
-        (Some(known_ms), Some(decay_ms)) if known_ms.abs_diff(decay_ms) <= AGREE_MS => {
-            Some(Entrance {
-                at_ms: known_ms / 2 + decay_ms / 2,
-                sign: EntranceSign::KnownPlace,
-            })
-        }
-        (_, Some(decay_ms)) => Some(Entrance {
-            at_ms: decay_ms,
-            sign: EntranceSign::Decay,
-        }),
-        (Some(known_ms), None) => Some(Entrance {
-            at_ms: known_ms,
-            sign: EntranceSign::KnownPlace,
-        }),
-        (None, None) => climb_ms.map(|at_ms| Entrance {
-            at_ms,
-            sign: EntranceSign::Climb,
-        }),
-    }
+    let gates = scene
+        .events(EventType::Gate)
+        .map(|event| end_of(event, scene.end_ms));
+    let signs = doorway::Signs {
+        placed_ms: match sign {
+            EntranceSign::KnownPlace => known_ms.into_iter().chain(decay_ms).collect(),
+            _ => vec![about_ms],
+        },
+        foot_of_climb_ms: climb
+            .map(|(_, began_ms)| began_ms)
+            .filter(|&began_ms| is_felt(scene, about_ms.min(began_ms), began_ms))
+            .map(|began_ms| waited_since_ms(places, began_ms).unwrap_or(began_ms)),
+        gates_ms: gates
+            .filter(|gate_ms| (from_ms..=before_ms).contains(gate_ms))
+            .collect(),
+    };
+    let at_ms = doorway::time(scene, &signs, about_ms, before_ms).max(from_ms);
+    Some(Entrance {
+        at_ms,
+        sign: if signs.is_gate(at_ms) {
+            EntranceSign::Gate
+        } else {
+            sign
+        },
+    })
+}
+
+/// Whether the body was heard on the way from here to the climb: then the wait before it shows, and what is left is a hall.
+fn is_felt(scene: &Scene<'_>, from_ms: u32, began_ms: u32) -> bool {
+    let windows = scene.windows(from_ms.saturating_sub(HALL_MS), began_ms);
+    let felt = windows
+        .iter()
+        .filter(|window| window.motion.is_some() || window.steps.is_some());
+    felt.count() * 2 >= windows.len()
+}
+
+/// Since when one waited for the elevator that began to move at `began_ms`.
+fn waited_since_ms(places: &Places, began_ms: u32) -> Option<u32> {
+    let stays = places.stays.iter();
+    stays
+        .filter(|stay| stay.before_ride && stay.to_ms.abs_diff(began_ms) <= AGREE_MS)
+        .map(|stay| stay.from_ms)
+        .max()
 }
 
 /// When the position began to decay, in the chain of bad reception in which the hand-over lies, with the time that
@@ -151,7 +172,7 @@ fn worsened_m(scene: &Scene<'_>, t_ms: u32) -> f32 {
 }
 
 /// Whether a span without fixes was that of a phone that stood outside and had nothing new to say: it ends on the way
-/// in with a good fix of the same place, and nobody went or climbed far meanwhile.
+/// in with a usable fix of the same place, and nobody went or climbed far meanwhile.
 fn stood_outside(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32) -> bool {
     let last = scene
         .fixes(0, from_ms.saturating_add(1))
@@ -160,7 +181,7 @@ fn stood_outside(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32)
     let next = scene
         .fixes(to_ms, until_ms)
         .first()
-        .filter(|fix| fix.accuracy_m <= WORSENED_M);
+        .filter(|fix| fix.accuracy_m <= STOOD_ACCURACY_M);
     let (Some(last), Some(next)) = (last, next) else {
         return false;
     };
@@ -253,31 +274,13 @@ fn before_climb(
         .map(|event| event.t_start_ms)
         .filter(|&t_ms| (from_ms..until_ms).contains(&t_ms))
         .min()?;
-    let waited_ms = places
-        .stays
-        .iter()
-        .filter(|stay| stay.before_ride && stay.to_ms.abs_diff(began_ms) <= AGREE_MS)
-        .map(|stay| stay.from_ms.max(began_ms.saturating_sub(WAIT_MOST_MS)))
-        .max();
+    let waited_ms = waited_since_ms(places, began_ms)
+        .map(|from_ms| from_ms.max(began_ms.saturating_sub(WAIT_MOST_MS)));
     let hall_ms = waited_ms
         .unwrap_or(began_ms)
         .min(began_ms)
         .saturating_sub(HALL_MS);
     Some((hall_ms.max(from_ms), began_ms))
-}
-
-/// The passage through which one went in, if one was seen shortly before the other sign.
-fn gate_before(
-    scene: &Scene<'_>,
-    sign: Option<(u32, u32)>,
-    (from_ms, until_ms): (u32, u32),
-) -> Option<u32> {
-    let (sign_ms, near_ms) = sign?;
-    let ends = scene
-        .events(EventType::Gate)
-        .map(|event| end_of(event, scene.end_ms));
-    ends.filter(|&t_ms| (from_ms..=until_ms).contains(&t_ms) && t_ms.abs_diff(sign_ms) <= near_ms)
-        .min_by_key(|t_ms| t_ms.abs_diff(sign_ms))
 }
 
 /// When the entrance that the address names, or earlier sessions found, was passed.
@@ -292,7 +295,14 @@ fn passed_known(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
         .into_iter()
         .map(|fix| (fix.place.distance_m(entrance), fix))
         .filter(|(distance_m, fix)| *distance_m <= PASSED_M + fix.accuracy_m.min(WORSENED_M) / 2.0);
-    passed
+    let at_ms = passed
         .min_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, fix)| fix.t_ms)
+        .map(|(_, fix)| fix.t_ms)?;
+    // Who waits before it passes it when the wait ends.
+    let waited = scene
+        .events(EventType::Gate)
+        .chain(scene.events(EventType::Stopped))
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .filter(|wait| (wait.0..=wait.1).contains(&at_ms) && wait.1 <= until_ms);
+    waited.map(|wait| wait.1).max().or(Some(at_ms))
 }

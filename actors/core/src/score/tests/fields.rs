@@ -450,3 +450,26 @@ fn sentences_read_well() {
         }
     }
 }
+
+/// A gate of the street some seconds before the door is not the door: the pause at that, and the hall behind it, tell.
+#[test]
+fn a_gate_before_the_door_is_not_the_door() {
+    let gated = |phone: Phone| {
+        let phone = come(floor(phone, 3))
+            .walk(0.0, -30.0)
+            .walk(0.0, -16.0)
+            .stay(20);
+        let phone = phone.walk(0.0, -8.0).stay(2).go_in().walk(0.0, 2.0);
+        let phone = phone.climb(9.0, false).walk(8.0, 2.0).stay(35);
+        let phone = phone.walk(0.0, 2.0).climb(-9.0, false);
+        go(phone.walk(0.0, -8.0).come_out().walk(0.0, -30.0))
+    };
+    let way_sec = 8.0 + 30.0 + 7.0;
+    each("gated", gated, |name, _, scored| {
+        let way = scored.score.metrics.time_from_entrance_to_door_sec;
+        assert!(
+            way.is_some_and(|way| (way - way_sec).abs() <= 3.0),
+            "{name}: {way:?} for {way_sec}"
+        );
+    });
+}

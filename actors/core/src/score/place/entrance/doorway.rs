@@ -1,0 +1,175 @@
+//! The second of going in, from all that speaks of it: reception, a known place, gates and climbs say about when; the air
+//! of the house and the pause at the door say to the second.
+//!
+//! Each sign has a cost by how far a second lies from where it points to, limited, because each may be of something else;
+//! the second with the least sum is taken. Widths are those of the signs' errors on simulated deliveries of the tuning
+//! ranges; the recordings have reception and air alone, and agree with them.
+
+use crate::score::scene::{Body, Scene, body};
+use crate::window::WINDOW_MS;
+
+/// Seconds around the first guess that are looked at.
+const AROUND_MS: u32 = 12_000;
+/// Reception, and a known place, are off by about this …
+const PLACED_MS: f32 = 3_000.0;
+/// … and cost no more than this.
+const PLACED_MOST: f32 = 4.0;
+/// A hall is crossed in this …
+const HALL_MS: f32 = 8_500.0;
+/// … give or take this, as a standard deviation; and says no more than that.
+const HALL_SPREAD_MS: f32 = 3_000.0;
+const HALL_MOST: f32 = 3.0;
+/// The end of a passage speaks for the second of it and the next ones by this.
+const GATE_GAIN: f32 = 1.5;
+const GATE_NEAR_MS: u32 = 1_000;
+/// A gait that falls to this share of the usual is a pause: a door is pulled open.
+const PAUSE_SHARE: f32 = 0.6;
+/// After it the gait is at least this share of the usual.
+const RESUMED_SHARE: f32 = 0.6;
+/// What a full pause speaks for the second in which it ends.
+const PAUSE_GAIN: f32 = 2.0;
+/// Seconds on both sides of which the air's level is the mean.
+const LEVEL_SEC: u32 = 4;
+/// Seconds before, of which the air's noise is that of neighbouring seconds.
+const NOISE_SEC: u32 = 15;
+/// The least noise, metres: a hundredth of a hectopascal is 8 cm.
+const NOISE_LEAST_M: f32 = 0.017;
+/// What a walk on level ground changes in those seconds, metres.
+const LEVEL_CHANGE_M: f32 = 0.05;
+/// A change of the air from so many deviations on speaks for a doorway, each more by this, up to so many.
+const STEP_FROM: f32 = 2.0;
+const STEP_GAIN: f32 = 0.6;
+const STEP_MOST: f32 = 4.0;
+/// The same of a single leap of a second.
+const LEAP_FROM: f32 = 3.0;
+const LEAP_GAIN: f32 = 0.2;
+const LEAP_MOST: f32 = 6.0;
+
+/// What says about when, milliseconds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Signs {
+    /// Reception or a known place, as far as each is known.
+    pub(super) placed_ms: Vec<u32>,
+    /// The foot of the first climb, or the wait for it, where the body shows when one came there.
+    pub(super) foot_of_climb_ms: Option<u32>,
+    /// Ends of passages.
+    pub(super) gates_ms: Vec<u32>,
+}
+
+impl Signs {
+    /// Whether a passage ended about `t_ms`.
+    pub(super) fn is_gate(&self, t_ms: u32) -> bool {
+        self.gates_ms
+            .iter()
+            .any(|gate_ms| gate_ms.abs_diff(t_ms) <= GATE_NEAR_MS)
+    }
+}
+
+/// The likeliest second near `about_ms`, not beyond `until_ms`.
+pub(super) fn time(scene: &Scene<'_>, signs: &Signs, about_ms: u32, until_ms: u32) -> u32 {
+    let usual = usual_gait(scene, about_ms);
+    let last_ms = signs
+        .foot_of_climb_ms
+        .map_or(until_ms, |foot_ms| foot_ms.min(until_ms))
+        .min(about_ms.saturating_add(AROUND_MS));
+    let first_ms = about_ms.saturating_sub(AROUND_MS).min(last_ms);
+    let seconds = (first_ms.div_ceil(WINDOW_MS)..=last_ms / WINDOW_MS).map(|at| at * WINDOW_MS);
+    let cost = |t_ms: u32| {
+        let mut cost = about(signs, t_ms);
+        cost -= usual.map_or(0.0, |usual| pause(scene, t_ms, usual));
+        cost - air(scene, t_ms)
+    };
+    // The first guess stands where no second is better.
+    seconds
+        .map(|t_ms| (cost(t_ms), t_ms))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or(about_ms, |(_, t_ms)| t_ms)
+}
+
+/// What the signs that say about when have against a second.
+fn about(signs: &Signs, t_ms: u32) -> f32 {
+    let placed = signs.placed_ms.iter();
+    let mut cost: f32 = placed
+        .map(|placed_ms| (placed_ms.abs_diff(t_ms) as f32 / PLACED_MS).min(PLACED_MOST))
+        .sum();
+    if let Some(foot_ms) = signs.foot_of_climb_ms {
+        let off = (foot_ms as f32 - t_ms as f32 - HALL_MS) / HALL_SPREAD_MS;
+        cost += (0.5 * off * off).min(HALL_MOST);
+    }
+    if signs.is_gate(t_ms) {
+        cost -= GATE_GAIN;
+    }
+    cost
+}
+
+/// The usual spread of the acceleration on the walk around `t_ms`.
+fn usual_gait(scene: &Scene<'_>, t_ms: u32) -> Option<f32> {
+    let windows = scene.windows(
+        t_ms.saturating_sub(20 * WINDOW_MS),
+        t_ms.saturating_add(10 * WINDOW_MS),
+    );
+    let mut spreads: Vec<f32> = windows
+        .iter()
+        .filter(|window| body(window) == Body::Moving)
+        .filter_map(|window| Some(window.motion?.accel_std))
+        .collect();
+    spreads.sort_by(f32::total_cmp);
+    (spreads.len() > 5).then(|| spreads.get(spreads.len() / 2).copied())?
+}
+
+/// How much of a pause ends with the second before `t_ms`, or in this.
+fn pause(scene: &Scene<'_>, t_ms: u32, usual: f32) -> f32 {
+    let spread = |t_ms: u32| {
+        let window = scene.windows(t_ms, t_ms.saturating_add(1)).first()?;
+        Some(window.motion?.accel_std)
+    };
+    let around = || {
+        let here = spread(t_ms)?.min(spread(t_ms.checked_sub(WINDOW_MS)?)?);
+        let after = spread(t_ms + WINDOW_MS)?.min(spread(t_ms + 2 * WINDOW_MS)?);
+        Some((here, after))
+    };
+    match around() {
+        Some((here, after)) if after > RESUMED_SHARE * usual => {
+            PAUSE_GAIN * (1.0 - here / (PAUSE_SHARE * usual)).max(0.0)
+        }
+        _ => 0.0,
+    }
+}
+
+/// How much the air changes with a second: a house has a pressure of its own, and a door that is pulled open makes a gust.
+fn air(scene: &Scene<'_>, t_ms: u32) -> f32 {
+    let heights = |from_ms: u32, to_ms: u32| -> Vec<f32> {
+        let levels = scene.height.levels(from_ms, to_ms).iter();
+        levels.map(|level| level.height_m).collect()
+    };
+    let next_ms = t_ms + WINDOW_MS;
+    let before = heights(t_ms.saturating_sub(LEVEL_SEC * WINDOW_MS), t_ms);
+    let after = heights(next_ms, next_ms + LEVEL_SEC * WINDOW_MS);
+    let (Some(before_m), Some(after_m)) = (mean(&before), mean(&after)) else {
+        return 0.0;
+    };
+    let lately = heights(t_ms.saturating_sub(NOISE_SEC * WINDOW_MS), t_ms);
+    let mut steps: Vec<f32> = lately
+        .iter()
+        .zip(lately.iter().skip(1))
+        .map(|(a, b)| (a - b).abs())
+        .collect();
+    steps.sort_by(f32::total_cmp);
+    let Some(usual_m) = steps.get(steps.len() / 2).filter(|_| steps.len() >= 5) else {
+        return 0.0;
+    };
+    // The median of a difference of two values is 0.95 of their deviation.
+    let noise_m = (usual_m / 0.95).max(NOISE_LEAST_M);
+    let step = (after_m - before_m).abs() / (noise_m * 0.7 + LEVEL_CHANGE_M);
+    let leap_m = heights(t_ms, next_ms + WINDOW_MS)
+        .iter()
+        .map(|height_m| (height_m - before_m).abs())
+        .fold(0.0, f32::max);
+    STEP_GAIN * (step - STEP_FROM).clamp(0.0, STEP_MOST)
+        + LEAP_GAIN * (leap_m / noise_m - LEAP_FROM).clamp(0.0, LEAP_MOST)
+}
+
+/// The mean of at least three values.
+fn mean(values: &[f32]) -> Option<f32> {
+    (values.len() >= 3).then(|| values.iter().sum::<f32>() / values.len() as f32)
+}
