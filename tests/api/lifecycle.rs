@@ -123,6 +123,40 @@ async fn telemetry_is_taken_for_ten_minutes_after_the_end() {
     server.stop().await;
 }
 
+/// The range of `startedAt` is that of the moment at which the session was made.
+#[actix::test]
+async fn a_repeat_is_answered_the_same_though_its_start_lies_too_far_back_by_now() {
+    let server = Server::start().await;
+    let now = jiff::Timestamp::now();
+    let started_at = now - jiff::SignedDuration::from_secs(24 * 3_600 - 30);
+    let mut body = start_body();
+    body["startedAt"] = json!(format!("{started_at:.3}"));
+    let start = async |idempotency: &str, body: &Value| {
+        let request = server.ask(Method::POST, "/v1/sessions/start");
+        let request = request
+            .header("Service-Key", &server.keys.client)
+            .header("Content-Type", "application/json")
+            .header("Idempotency-Key", idempotency);
+        Answer::of(request.body(body.to_string())).await
+    };
+    let first = start("once", &body).await;
+    assert_eq!(first.status, 201);
+    server.clock.advance_min(23 * 60);
+    let again = start("once", &body).await;
+    assert_eq!((again.status, &again.text), (201, &first.text));
+    let mut another = body.clone();
+    another["deliveryId"] = json!("order-2");
+    start("once", &another)
+        .await
+        .is_problem(422, "idempotency_key_reused");
+    let late = start("twice", &body).await;
+    assert_eq!(
+        late.is_problem(422, "invalid_body").json["errors"][0]["pointer"],
+        "/startedAt"
+    );
+    server.stop().await;
+}
+
 #[actix::test]
 async fn a_repeat_by_idempotency_key_is_answered_the_same() {
     let server = Server::start().await;

@@ -14,9 +14,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use porchlight::store::MemoryStore;
 use porchlight_actors::ports::{
-    Appended, EndOutcome, Insights, Journal, JournalEntry, Keys, MessageBody, NewSession, Note,
-    Organization, Page, PodRow, SessionFilter, SessionRow, Sessions, Snapshot, Snapshots,
-    StartOutcome, StoreError, StoreResult, StoredInsight,
+    Appended, EndOutcome, Idempotency, Insights, Journal, JournalEntry, Keys, MessageBody,
+    NewSession, Note, Organization, Page, PodRow, SessionFilter, SessionRow, Sessions, Snapshot,
+    Snapshots, StartOutcome, StoreError, StoreResult, StoredInsight,
 };
 use porchlight_schema::ids::{KeyId, MessageId, OrganizationId, SessionId, ShardSet};
 use porchlight_schema::key::KeyRecord;
@@ -220,6 +220,16 @@ impl Journal for FaultyStore {
 impl Sessions for FaultyStore {
     async fn start(&self, new: NewSession) -> StoreResult<StartOutcome> {
         self.call(Call::Start, None, self.real.start(new)).await
+    }
+
+    async fn started_before(
+        &self,
+        tenant: Tenant,
+        idempotency: Idempotency,
+        now: TimestampMs,
+    ) -> StoreResult<Option<StartOutcome>> {
+        let before = self.real.started_before(tenant, idempotency, now);
+        self.call(Call::Start, None, before).await
     }
 
     async fn find(&self, id: SessionId) -> StoreResult<Option<SessionRow>> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::try_join;
 use porchlight_actors::ports::{
-    EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
-    StartOutcome, StoreError, StoreResult,
+    EndOutcome, Idempotency, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow,
+    Sessions, StartOutcome, StoreError, StoreResult,
 };
 use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::IDEMPOTENCY_MS;
@@ -43,6 +43,12 @@ impl Remembered {
     }
 }
 
+/// By what a key is stored: the first half of its hash, as the embedded store has it, of which nothing else is known.
+fn key_hash(idempotency: &Idempotency) -> Vec<u8> {
+    let hash = Sha256::digest(idempotency.key.as_bytes());
+    hash.get(..16).unwrap_or_default().to_vec()
+}
+
 impl Inner {
     async fn start(&self, new: NewSession) -> StoreResult<StartOutcome> {
         let NewSession {
@@ -66,18 +72,12 @@ impl Inner {
             message_at: message.created_at,
             body: message.body,
         };
-        let hash = Sha256::digest(idempotency.key.as_bytes());
-        // The first half, as the embedded store has it, of which nothing else is known.
-        let hash = hash.get(..16).unwrap_or_default();
-        let remembered = self.remember(hash, ours.clone()).await?;
+        let hash = key_hash(&idempotency);
+        let remembered = self.remember(&hash, ours.clone()).await?;
         if remembered.body_hash != ours.body_hash {
             return Ok(StartOutcome::KeyReused);
         }
-        // Whoever began it may not have come to its end.
-        let start = &remembered.record.start;
-        if self.record(start.session_id).await?.is_none() {
-            self.make(&remembered.record, remembered.message()).await?;
-        }
+        self.finish(&remembered).await?;
         Ok(if remembered == ours {
             StartOutcome::Created
         } else {
@@ -115,6 +115,40 @@ impl Inner {
             Some((message, endpoint_id)) => self.queue(&Head::new(message, *endpoint_id)).await,
             None => Ok(()),
         }
+    }
+
+    /// Makes the session that a key stands for: whoever began it may not have come to its end.
+    async fn finish(&self, remembered: &Remembered) -> StoreResult<()> {
+        let session_id = remembered.record.start.session_id;
+        if self.record(session_id).await?.is_none() {
+            self.make(&remembered.record, remembered.message()).await?;
+        }
+        Ok(())
+    }
+
+    async fn started_before(
+        &self,
+        tenant: Tenant,
+        idempotency: Idempotency,
+        now: TimestampMs,
+    ) -> StoreResult<Option<StartOutcome>> {
+        let (tenant, hash) = (tenant_key(tenant), key_hash(&idempotency));
+        let key = (tenant.as_slice(), hash.as_slice());
+        let read = &self.db.statements.idempotency_get;
+        let stored: Option<(Vec<u8>,)> = self.db.row(read, key).await?;
+        let Some((stored,)) = stored else {
+            return Ok(None);
+        };
+        let there: Remembered = decode("idempotency", &stored)?;
+        if now >= there.record.start.created_at.plus_ms(IDEMPOTENCY_MS) {
+            return Ok(None);
+        }
+        if there.body_hash != idempotency.body_hash {
+            return Ok(Some(StartOutcome::KeyReused));
+        }
+        self.finish(&there).await?;
+        let start = Box::new(there.record.start);
+        Ok(Some(StartOutcome::Repeated(start)))
     }
 
     /// What counts under an idempotency key: `ours`, or what came within the day before.
@@ -276,6 +310,16 @@ impl Inner {
 impl Sessions for CqlStore {
     async fn start(&self, new: NewSession) -> StoreResult<StartOutcome> {
         self.carry_out(|inner| async move { inner.start(new).await })
+            .await
+    }
+
+    async fn started_before(
+        &self,
+        tenant: Tenant,
+        idempotency: Idempotency,
+        now: TimestampMs,
+    ) -> StoreResult<Option<StartOutcome>> {
+        self.carry_out(|inner| async move { inner.started_before(tenant, idempotency, now).await })
             .await
     }
 

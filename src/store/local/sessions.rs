@@ -1,11 +1,12 @@
 use async_trait::async_trait;
 use porchlight_actors::ports::{
-    EndOutcome, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow, Sessions,
-    StartOutcome, StoreResult,
+    EndOutcome, Idempotency, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow,
+    Sessions, StartOutcome, StoreResult,
 };
 use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, Tenant};
+use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
 use crate::store::engine::Engine;
@@ -45,6 +46,15 @@ impl<E: Engine> Sessions for LocalStore<E> {
         self.committer
             .write(move |txn| sessions::start(txn, new))
             .await
+    }
+
+    async fn started_before(
+        &self,
+        tenant: Tenant,
+        idempotency: Idempotency,
+        now: TimestampMs,
+    ) -> StoreResult<Option<StartOutcome>> {
+        self.read_here(|read| sessions::started_before(read, tenant, &idempotency, now))
     }
 
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {

@@ -1,10 +1,10 @@
 //! Sessions: their start, their end and their PoD.
 
 use porchlight_actors::ports::{
-    EndOutcome, MessageBody, NewSession, PodRow, SessionRow, StartOutcome, StoreResult,
+    EndOutcome, Idempotency, MessageBody, NewSession, PodRow, SessionRow, StartOutcome, StoreResult,
 };
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::session::{SessionEnd, SessionStart};
+use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, behind, idempotency, lists, messages, session_at_end};
@@ -60,6 +60,23 @@ pub(crate) fn find(read: &dyn Read, session_id: SessionId) -> StoreResult<Option
     })
 }
 
+/// What a start with this key has come to before, at `now`.
+pub(crate) fn started_before(
+    read: &dyn Read,
+    tenant: Tenant,
+    idempotency: &Idempotency,
+    now: TimestampMs,
+) -> StoreResult<Option<StartOutcome>> {
+    let Some(found) = idempotency::find(read, tenant, idempotency, now)? else {
+        return Ok(None);
+    };
+    if found.body_hash != idempotency.body_hash {
+        return Ok(Some(StartOutcome::KeyReused));
+    }
+    let made = start_of(read, found.session_id)?;
+    Ok(made.map(|made| StartOutcome::Repeated(Box::new(made))))
+}
+
 /// Makes a session. One whose id is there already is a start that is asked for again.
 pub(crate) fn start(txn: &mut Txn<'_>, new: NewSession) -> StoreResult<StartOutcome> {
     let NewSession {
@@ -69,15 +86,9 @@ pub(crate) fn start(txn: &mut Txn<'_>, new: NewSession) -> StoreResult<StartOutc
     } = new;
     let (tenant, session_id) = (start.tenant, start.session_id);
     if let Some(idempotency) = &idempotency
-        && let Some(found) =
-            idempotency::find(txn.as_read(), tenant, idempotency, start.created_at)?
+        && let Some(before) = started_before(txn.as_read(), tenant, idempotency, start.created_at)?
     {
-        if found.body_hash != idempotency.body_hash {
-            return Ok(StartOutcome::KeyReused);
-        }
-        if let Some(made) = start_of(txn.as_read(), found.session_id)? {
-            return Ok(StartOutcome::Repeated(Box::new(made)));
-        }
+        return Ok(before);
     }
     if let Some(made) = start_of(txn.as_read(), session_id)? {
         return Ok(StartOutcome::Repeated(Box::new(made)));

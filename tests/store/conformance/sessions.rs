@@ -42,7 +42,19 @@ pub async fn idempotency_keys_are_kept_for_a_day(subject: &dyn Subject) {
         store.start(first.clone()).await.unwrap(),
         StartOutcome::Created
     );
+    let before = async |key: &str, body: u8, after_ms: i64| {
+        let keyed = keyed(tenant, key, body, after_ms);
+        let (idempotency, now) = (keyed.idempotency.unwrap(), keyed.start.created_at);
+        let before = store.started_before(tenant, idempotency, now).await;
+        before.unwrap()
+    };
+    assert_eq!(before("other", 1, 0).await, None);
+    assert_eq!(before("key", 1, IDEMPOTENCY_MS).await, None);
     for after_ms in [0, 1, IDEMPOTENCY_MS - 1] {
+        let made = StartOutcome::Repeated(Box::new(first.start.clone()));
+        assert_eq!(before("key", 1, after_ms).await, Some(made));
+        let reused = before("key", 2, after_ms).await;
+        assert_eq!(reused, Some(StartOutcome::KeyReused));
         let again = keyed(tenant, "key", 1, after_ms);
         let id = again.start.session_id;
         let outcome = store.start(again).await.unwrap();

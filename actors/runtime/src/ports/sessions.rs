@@ -143,6 +143,14 @@ pub trait Sessions: Send + Sync {
     /// Makes a session, remembers its idempotency key and queues its message, in one step.
     async fn start(&self, new: NewSession) -> StoreResult<StartOutcome>;
 
+    /// What a start with this key has come to before, at `now`: never [`StartOutcome::Created`]. None: nothing is known of it.
+    async fn started_before(
+        &self,
+        tenant: Tenant,
+        idempotency: Idempotency,
+        now: TimestampMs,
+    ) -> StoreResult<Option<StartOutcome>>;
+
     /// A session, whoever's it is: the caller checks the tenant.
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>>;
 

@@ -10,6 +10,7 @@ use porchlight_schema::limits::{
     CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC, STARTED_AT_BACK_MS_MAX,
 };
 use porchlight_schema::session::{EndReason, Pod, SessionEnd, SessionStart};
+use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
 
 use super::{Service, StartCommand, StartError, StopCommand, StopError};
@@ -30,7 +31,7 @@ impl Service {
         let started_at = command.started_at.unwrap_or(created_at);
         let age_ms = created_at.since_ms(started_at);
         if !(-CLOCK_AHEAD_MS_MAX..=STARTED_AT_BACK_MS_MAX).contains(&age_ms) {
-            return Err(StartError::StartedAtOutOfRange);
+            return self.started_in_time(command, created_at).await;
         }
         let random = self.registry().inner().entropy.random();
         let session_id = self.session_ids.make(created_at, random);
@@ -68,19 +69,43 @@ impl Service {
                 (self.registry().inner().poke)(row.start.tenant);
                 Ok(row.start)
             }
-            StartOutcome::Repeated(first) => {
-                // Whoever made it may have been told of a failure before the registry knew. Looked up anew, for it
-                // may have ended since.
-                let session_id = first.session_id;
-                if !self.registry().acts_for(session_id) {
-                    self.tell_owner(session_id);
-                } else if self.registry().handle(session_id).is_none() {
-                    self.target(session_id).await?;
-                }
-                Ok(*first)
-            }
+            StartOutcome::Repeated(first) => self.repeated(*first).await,
             StartOutcome::KeyReused => Err(StartError::KeyReused),
         }
+    }
+
+    /// A start by a clock that it is too late for, or too early: a repeat of one that was in time is answered like it.
+    async fn started_in_time(
+        &self,
+        command: StartCommand,
+        now: TimestampMs,
+    ) -> Result<SessionStart, StartError> {
+        let before = match command.idempotency {
+            Some(idempotency) => {
+                let before = self
+                    .store()
+                    .started_before(command.tenant, idempotency, now);
+                before.await?
+            }
+            None => None,
+        };
+        match before {
+            Some(StartOutcome::Repeated(first)) => self.repeated(*first).await,
+            Some(StartOutcome::KeyReused) => Err(StartError::KeyReused),
+            Some(StartOutcome::Created) | None => Err(StartError::StartedAtOutOfRange),
+        }
+    }
+
+    async fn repeated(&self, first: SessionStart) -> Result<SessionStart, StartError> {
+        // Whoever made it may have been told of a failure before the registry knew. Looked up anew, for it may have
+        // ended since.
+        let session_id = first.session_id;
+        if !self.registry().acts_for(session_id) {
+            self.tell_owner(session_id);
+        } else if self.registry().handle(session_id).is_none() {
+            self.target(session_id).await?;
+        }
+        Ok(first)
     }
 
     /// Stops a session. The first end counts; again, for a session that has ended, gives the same.
