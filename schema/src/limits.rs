@@ -34,7 +34,8 @@ pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;
 /// A client that has not read what waits for it after this long is given up.
 pub const ANSWER_WRITTEN_MS_MAX: u64 = 10_000;
 /// A connection is closed when its other side has taken nothing of what waits for it for this long: as long as a phone may
-/// be silent on a WebSocket ([`SOCKET_SILENCE_MS_MAX`]), for both may be in a lift.
+/// be silent on a WebSocket ([`SOCKET_SILENCE_MS_MAX`]), for both may be in a lift. The system looks when it asks the other
+/// side for room, at longer and longer intervals: measured 110 s.
 pub const UNREAD_MS_MAX: u32 = 75_000;
 /// A body in which nothing moves for this long is given up with 408 (contract 9).
 pub const BODY_SILENCE_MS_MAX: u64 = 10_000;
