@@ -65,12 +65,13 @@ impl Query {
         })
     }
 
-    /// An RFC 3339 time.
+    /// An RFC 3339 time. Within a form a + is a space; within a time a space can only have been the + of an offset, which
+    /// many clients write as it is.
     pub fn time(&mut self, parameter: &'static str) -> Option<TimestampMs> {
         self.read(
             parameter,
-            "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z (a + is written %2B)",
-            |value| value.parse().ok(),
+            "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z",
+            |value| value.replace(' ', "+").parse().ok(),
         )
     }
 
@@ -170,6 +171,19 @@ mod tests {
         assert!(query.time("to").is_some());
         assert_eq!(query.faults.len(), 3);
         assert!(query.done().is_err());
+        let same = ["Z", "%2B00:00", "+00:00", "-00:00"].map(|offset| {
+            let mut query = Query::of(&format!("from=2026-11-20T10:55:00{offset}"));
+            query.time("from").unwrap()
+        });
+        assert!(same.iter().all(|time| *time == same[0]));
+        for time in [
+            "2026-11-20 10:55:00Z",
+            "+2026-11-20T10:55:00Z",
+            "2026-11-20T10:55:00Z+",
+        ] {
+            let mut query = Query::of(&format!("from={time}"));
+            assert_eq!(query.time("from"), None, "{time}");
+        }
         for limit in ["", "+1", "1.0", "201", "-1", "99999999999"] {
             let mut query = Query::of(&format!("limit={}", limit.replace('+', "%2B")));
             query.limit();
