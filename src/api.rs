@@ -43,6 +43,7 @@ mod pipeline;
 mod sessions;
 mod start;
 mod stop;
+mod straight;
 mod telemetry;
 mod turn;
 mod waking;

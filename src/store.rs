@@ -22,8 +22,11 @@
 //! of writes costs one sync. Reads go past it. An operation reads through its group's overlay, so that two operations
 //! of one group see each other, and one that fails is taken back.
 //!
-//! **No timer.** A group is what came while the one before was being synced. An idle store commits a write at once; a
-//! busy one makes larger groups.
+//! **A timer only under load.** A group is what came while the one before was being synced. An idle store commits a write
+//! at once; a busy one makes larger groups. Where they come to 8,000 writes a second from several at once, groups begin a
+//! millisecond apart at least: on two processors this took 5 to 6 % off what a batch costs in all, and 0.2 ms were added to
+//! its median way of 1.6 ms ([`committer`]). To wait until a number of writes is there has to wake the writer for
+//! it, and gained a third of that; to give the writer's thread less of a right to interrupt others (`SCHED_BATCH`), nothing.
 //!
 //! **What is acknowledged is noted twice.** Every group leaves a marker in both key spaces, in the same atomic batch as
 //! its rows, and its number in a small file, before anybody is told. A start compares: the markers must be an unbroken

@@ -20,6 +20,7 @@ use super::observe::on_problem;
 use super::problem::{Code, Problem, REQUEST_ID};
 use super::request_id::RequestId;
 use super::route;
+use super::straight::Straight;
 
 /// The middleware around the public application: `App::new().wrap(from_fn(edge))`.
 ///
@@ -33,12 +34,18 @@ pub async fn edge(
     let (started, method) = (Instant::now(), route::label(request.method()));
     let metrics = HttpMetrics::get();
     let _in_flight = InFlight::begin(&metrics.in_flight);
-    let mut answer = plain_edge(request, next).await;
+    let (taken, mut answer) = match Straight::of(&request) {
+        Some(straight) => (Some(Straight::ROUTE), Ok(straight.answer(request).await)),
+        None => (None, plain_edge(request, next).await),
+    };
     if let Ok(response) = &mut answer {
         close_if_draining(response);
     }
     let (route, status) = match &answer {
-        Ok(response) => (route_of(response), response.status()),
+        Ok(response) => (
+            taken.unwrap_or_else(|| route_of(response)),
+            response.status(),
+        ),
         Err(error) => (Route::Unknown, error.as_response_error().status_code()),
     };
     metrics.on_answered(

@@ -1,8 +1,11 @@
 //! The one writer. Operations queue; the writer's thread takes what is there as a group, decides each in turn, writes
-//! one batch, syncs once, and then completes all who wait. No timer: the next group is what came during the sync.
+//! one batch, syncs once, and then completes all who wait. The next group is what came during the sync; under a load of
+//! thousands a second it waits for some more ([`pace`]).
 //!
 //! A write or a sync that fails is fatal: nobody knows what the disk holds. Nothing is acknowledged any more, every
 //! later call is refused, and the binary is told, so that it exits and recovers.
+
+mod pace;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -126,6 +129,8 @@ impl Committer {
             log,
             tips: Tips::default(),
             group: Group::default(),
+            begun: Instant::now(),
+            not_before: None,
             hand_over,
             shared: Arc::clone(&shared),
         };
@@ -247,6 +252,10 @@ struct Writer {
     log: u64,
     tips: Tips,
     group: Group,
+    /// When the last group began.
+    begun: Instant,
+    /// When the next one may begin; none: at once.
+    not_before: Option<Instant>,
     hand_over: HandOver,
     shared: Arc<Shared>,
 }
@@ -254,10 +263,17 @@ struct Writer {
 impl Writer {
     fn run(&mut self) -> Result<(), EngineError> {
         loop {
-            match self.next_group() {
-                Some(operations) => self.commit(operations)?,
-                None => return self.engine.close(),
+            if let Some(not_before) = self.not_before.take() {
+                sleep_until(not_before);
             }
+            let Some(operations) = self.next_group() else {
+                return self.engine.close();
+            };
+            let begun = Instant::now();
+            let space = pace::space(operations.len(), begun - self.begun);
+            self.not_before = (!space.is_zero()).then(|| begun + space);
+            self.begun = begun;
+            self.commit(operations)?;
         }
     }
 
@@ -352,6 +368,15 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// By the clock and not by what comes: nobody who writes has to wake the writer.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the writer's thread is its own, and no arbiter waits on it"
+)]
+fn sleep_until(then: Instant) {
+    std::thread::sleep(then.saturating_duration_since(Instant::now()));
 }
 
 fn refuse_all(shared: &Shared, reason: &str) {

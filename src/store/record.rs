@@ -58,7 +58,12 @@ pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResul
 
 /// Encodes a payload: the number of the format, then postcard. There is room left for the seal.
 pub(crate) fn encode<T: Serialize>(value: &T) -> StoreResult<Vec<u8>> {
-    let mut payload = Vec::with_capacity(128);
+    encode_about(value, 0)
+}
+
+/// The same for a value of which about so many bytes are known.
+pub(crate) fn encode_about<T: Serialize>(value: &T, bytes: usize) -> StoreResult<Vec<u8>> {
+    let mut payload = Vec::with_capacity(128 + bytes);
     payload.push(FORMAT);
     postcard::to_extend(value, payload).map_err(StoreError::unavailable)
 }

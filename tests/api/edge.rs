@@ -7,9 +7,10 @@ use porchlight::api::edge::edge;
 use porchlight::api::{ApiState, configure};
 use porchlight::keys::SessionTokens;
 use reqwest::Method;
+use serde_json::json;
 
 use crate::answer::{Answer, raw};
-use crate::server::{self, Server, TestClock};
+use crate::server::{self, Server, TestClock, batch};
 
 #[actix::test]
 async fn a_narrow_request_id_is_kept_and_any_other_replaced() {
@@ -36,6 +37,55 @@ async fn a_narrow_request_id_is_kept_and_any_other_replaced() {
         refused.is_problem(404, "not_found").json["requestId"],
         "mine"
     );
+    server.stop().await;
+}
+
+/// A batch goes to its handler past the router, which has the same handler for a path that is written otherwise.
+#[actix::test]
+async fn a_batch_is_answered_alike_on_both_ways() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let ways = |id: &str| {
+        let (first, rest) = id.split_at(1);
+        let coded = format!("%{:02x}{rest}", first.as_bytes()[0]);
+        [id.to_owned(), coded].map(|id| format!("/v1/sessions/{id}/telemetry"))
+    };
+    for (seq, path) in (0..).zip(ways(&session.id)) {
+        let answer = server.post(&path, &session.token, &batch(seq)).await;
+        assert_eq!(
+            (answer.status, &answer.json["ackSeq"]),
+            (202, &json!(seq)),
+            "{path}: {answer:?}"
+        );
+        assert!(answer.header("x-request-id").starts_with("req-"), "{path}");
+        server
+            .post(&path, "nothing", &batch(2))
+            .await
+            .is_problem(401, "credential_invalid");
+        server
+            .post(&path, &session.token, &json!({"seq": 2}))
+            .await
+            .is_problem(422, "invalid_body");
+        let request = server
+            .ask(Method::PUT, &path)
+            .header("X-Request-Id", "mine");
+        let answer = Answer::of(request).await;
+        assert_eq!(answer.header("x-request-id"), "mine");
+        assert_eq!(answer.header("allow"), "GET, POST");
+    }
+    for path in ways("ses_nothing") {
+        let request = server
+            .ask(Method::POST, &path)
+            .header("Service-Key", &server.keys.secret)
+            .header("Content-Type", "application/json")
+            .header("X-Request-Id", "mine");
+        let answer = Answer::of(request.body(batch(0).to_string())).await;
+        assert_eq!(
+            answer.is_problem(404, "session_not_found").json["requestId"],
+            "mine",
+            "{path}"
+        );
+    }
     server.stop().await;
 }
 
