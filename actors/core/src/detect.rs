@@ -14,6 +14,7 @@ mod movement;
 mod position;
 mod row;
 mod run;
+mod slope;
 mod tally;
 mod track;
 

@@ -173,7 +173,8 @@ impl Intake {
         }
         // The window that it falls into is not among those that it completes: these go first, so that few wait.
         self.passed_ms[kind as usize].raise(place_ms);
-        if is_swift {
+        // Nothing has been passed by all that this kind has not passed.
+        if is_swift && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind)) {
             self.hand_on(self.passed_by_all_ms(), sink);
         }
         self.take(context, sample, place_ms);

@@ -172,7 +172,7 @@ impl Timeline {
     }
 
     /// The same; `see` gets each window that the detectors get, before them.
-    #[inline]
+    #[inline(always)]
     pub fn push_seen(
         &mut self,
         context: &SessionContext,
@@ -200,7 +200,11 @@ impl Timeline {
         context: &SessionContext,
         batch: &PackedBatch,
     ) -> Result<(), PackedError> {
-        batch.reader()?.each(|sample| self.push(context, sample))
+        batch.reader()?.each(
+            self,
+            |timeline, fix| timeline.push_seen(context, Sample::Location(fix), &mut |_| {}),
+            |timeline, sample| timeline.push_seen(context, sample, &mut |_| {}),
+        )
     }
 
     /// The session is over: what is held back is looked at, and what is open ends at the last sample.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::json::{self, DecodedBatch};
 use super::packed::PackedBatch;
-use super::proto;
+use super::{Sample, proto};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 
 /// Bytes of an input at most: beyond what the corpus has, only repetition.
@@ -111,7 +111,14 @@ fn read(packed: &PackedBatch) -> Result<u32, ()> {
     };
     let mut in_runs = samples.iter();
     let mut reader = packed.reader().map_err(drop)?;
-    let each = reader.each(|sample| assert_eq!(in_runs.next(), Some(&format!("{sample:?}"))));
+    let same = |in_runs: &mut std::slice::Iter<'_, String>, sample: Sample<'_>| {
+        assert_eq!(in_runs.next(), Some(&format!("{sample:?}")));
+    };
+    let each = reader.each(
+        &mut in_runs,
+        |in_runs, fix| same(in_runs, Sample::Location(fix)),
+        same,
+    );
     assert_eq!((each, in_runs.next()), (ended, None));
     ended.map_err(drop)?;
     Ok(samples.len() as u32)

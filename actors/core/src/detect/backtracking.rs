@@ -133,8 +133,8 @@ impl Detector for BacktrackingDetector {
             }
             self.course_deg = fix.bearing_deg.map(|now_deg| {
                 let before_deg = self.course_deg.unwrap_or(now_deg);
-                let turned_deg = (now_deg - before_deg + 540.0) % 360.0 - 180.0;
-                (before_deg + COURSE_NEW * turned_deg + 360.0) % 360.0
+                let turned_deg = once_round(now_deg - before_deg + 540.0) - 180.0;
+                once_round(before_deg + COURSE_NEW * turned_deg + 360.0)
             });
             let crumb = Crumb {
                 t_ms: fix.t_ms,
@@ -151,6 +151,18 @@ impl Detector for BacktrackingDetector {
             is_return: self.is_return,
             ..Self::default()
         };
+    }
+}
+
+/// The remainder of a whole circle, of degrees below three of them: exactly what `%` gives, which is a call that divides bit
+/// by bit.
+fn once_round(deg: f32) -> f32 {
+    if deg < 360.0 {
+        deg
+    } else if deg < 720.0 {
+        deg - 360.0
+    } else {
+        deg - 720.0
     }
 }
 

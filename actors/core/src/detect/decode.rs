@@ -142,9 +142,22 @@ pub(super) struct Decoder {
     scores: Evidence,
     /// The state with the best score.
     best: u8,
-    /// Each open second, and for each state in it the state before. The oldest first.
-    open: Row<(KeptFrame, WayBack), DEPTH>,
+    /// The open seconds. The oldest first.
+    open: Row<Open, DEPTH>,
 }
+
+/// A second whose state is open.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Open {
+    frame: KeptFrame,
+    /// For each state in it the state before.
+    back: WayBack,
+    /// A bit for each state that a course has in it which leads to the newest second.
+    states: u8,
+}
+
+/// A bit for each state.
+const ALL_STATES: u8 = (1 << STATES) - 1;
 
 impl Decoder {
     /// Takes the next second; `is_unseen`: nothing in it shows that a vehicle moves. `commit` gets, in order, those whose
@@ -168,8 +181,8 @@ impl Decoder {
         let by_best = self.step_from_best(entry_cost);
         if by_best.is_some() {
             // All courses go through the best state of the second before: what was open is settled.
-            if let [(frame, _)] = &*self.open {
-                commit(frame, State::of(self.best));
+            if let [second] = &*self.open {
+                commit(&second.frame, State::of(self.best));
                 self.open.clear();
             } else {
                 self.commit(self.open.len(), &mut commit);
@@ -188,9 +201,14 @@ impl Decoder {
         self.best = best;
         // Only differences matter; the best is kept at 0 so that a long session loses no precision.
         self.scores = self.scores.map(|score| score - best_score);
-        self.open.push((frame, way_back));
+        self.open.push(Open {
+            frame,
+            back: way_back,
+            states: ALL_STATES,
+        });
         if by_best.is_none() {
-            self.commit(self.agreed(), &mut commit);
+            let agreed = self.agreed();
+            self.commit(agreed, &mut commit);
         }
     }
 
@@ -247,18 +265,22 @@ impl Decoder {
         self.best = 0;
     }
 
-    /// How many of the oldest open seconds have the same state in every course.
-    fn agreed(&self) -> usize {
-        let Some(((_, newest), older)) = self.open.split_last() else {
+    /// How many of the oldest open seconds have the same state in every course that leads to the newest.
+    fn agreed(&mut self) -> usize {
+        let Some((newest, older)) = self.open.split_last_mut() else {
             return 0;
         };
-        // A bit for each state that some course has in the second looked at.
-        let mut states = newest.all_before();
-        for (place, (_, back)) in older.iter().enumerate().rev() {
-            if states & (states - 1) == 0 {
+        let mut states = newest.back.all_before();
+        for (place, second) in older.iter_mut().enumerate().rev() {
+            if second.states == states {
+                // Nor has it changed before.
+                return 0;
+            }
+            second.states = states;
+            if states.is_power_of_two() {
                 return place + 1;
             }
-            states = back.before_all(states);
+            states = second.back.before_all(states);
         }
         0
     }
@@ -282,7 +304,7 @@ impl Decoder {
     fn before(&self, place: usize, state: u8) -> u8 {
         self.open
             .get(place)
-            .map_or(0, |(_, back)| back.before(state))
+            .map_or(0, |second| second.back.before(state))
     }
 
     /// Settles the oldest `count` seconds along the best course.
@@ -292,12 +314,12 @@ impl Decoder {
         }
         let mut state = self.best;
         let mut settled = [0_u8; DEPTH];
-        for (settled, (_, back)) in settled.iter_mut().zip(self.open.iter()).rev() {
+        for (settled, second) in settled.iter_mut().zip(self.open.iter()).rev() {
             *settled = state;
-            state = back.before(state);
+            state = second.back.before(state);
         }
-        for ((frame, _), &state) in self.open.iter().zip(&settled).take(count) {
-            commit(frame, State::of(state));
+        for (second, &state) in self.open.iter().zip(&settled).take(count) {
+            commit(&second.frame, State::of(state));
         }
         self.open.drop_first(count);
     }
@@ -330,6 +352,25 @@ mod tests {
             if let Some((by_best, way_by_best)) = decoder.step_from_best(entry_cost) {
                 prop_assert_eq!(by_best.map(f32::to_bits), reached.map(f32::to_bits));
                 prop_assert_eq!(way_by_best, way_back);
+            }
+        }
+
+        /// The states that are remembered of each open second are those of the courses to the newest, and as soon as it is one
+        /// the second is settled.
+        #[test]
+        fn what_is_remembered_of_open_seconds_is_what_the_ways_back_say(
+            seconds in prop::collection::vec((prop::array::uniform5(-2.0_f32..2.0), any::<bool>()), 1..120),
+        ) {
+            let (mut decoder, mut settled) = (Decoder::default(), 0);
+            for (taken, (evidence, is_unseen)) in (1..).zip(&seconds) {
+                decoder.observe(KeptFrame::default(), *is_unseen, evidence, |_, _| settled += 1);
+                prop_assert_eq!(settled + decoder.open.len(), taken);
+                let mut states = ALL_STATES;
+                for second in decoder.open.iter().rev() {
+                    prop_assert_eq!(second.states, states);
+                    prop_assert!(!states.is_power_of_two());
+                    states = second.back.before_all(states);
+                }
             }
         }
 

@@ -16,6 +16,7 @@ use super::height::{LoneRide, RideTrack};
 use super::motion::vehicle_hint;
 use super::position::{Leg, PositionTrack};
 use super::row::Row;
+use super::slope;
 use super::track::Arbiter;
 use super::{Detector, Observation};
 use crate::context::SessionContext;
@@ -268,33 +269,7 @@ impl MovementDetector {
         }
         let from = place.saturating_sub(DELAY_MIN);
         let to = (place + DELAY_MIN + 1).min(self.frames.len());
-        let (mut count, mut sum_t, mut sum_h, mut sum_tt, mut sum_th) =
-            (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
-        let mut sum_hh = 0.0_f32;
-        let here = self.frames.get(place)?;
-        let (here_ms, here_m) = (here.t_ms(), here.height_m().unwrap_or(0.0));
-        for frame in self.frames.get(from..to)? {
-            let Some(height_m) = frame.height_m() else {
-                continue;
-            };
-            // Times are below two days, so that their differences have room in 31 bits.
-            let t_sec = frame.t_ms().wrapping_sub(here_ms) as i32 as f32 / 1_000.0;
-            let height_m = height_m - here_m;
-            count += 1.0;
-            sum_t += t_sec;
-            sum_h += height_m;
-            sum_hh += height_m * height_m;
-            sum_tt += t_sec * t_sec;
-            sum_th += t_sec * height_m;
-        }
-        let spread = count * sum_tt - sum_t * sum_t;
-        if count < 3.0 || spread < 0.5 {
-            return None;
-        }
-        let rate_mps = (count * sum_th - sum_t * sum_h) / spread;
-        let rest = (sum_hh - sum_h * sum_h / count - rate_mps * rate_mps * spread / count).max(0.0);
-        let variance = rest / (count - 2.0).max(1.0);
-        Some((rate_mps, (variance * count / spread).sqrt()))
+        slope::around(self.frames.get(from..to)?, self.frames.get(place)?)
     }
 }
 

@@ -73,18 +73,22 @@ const PART: usize = 64;
 
 /// The norm less gravity of each element, and its acceleration along gravity less gravity, if the direction of that is
 /// known: several elements at a time, which adding them up in their order is not.
-fn measured([x, y, z]: [&[f32]; 3], up: Option<[f32; 3]>) -> ([f32; PART], [f32; PART]) {
-    let mut norms = [0.0; PART];
+fn measure(
+    [x, y, z]: [&[f32]; 3],
+    up: Option<[f32; 3]>,
+    norms: &mut [f32; PART],
+    rises: &mut [f32; PART],
+) {
     for (((norm, &x), &y), &z) in norms.iter_mut().zip(x).zip(y).zip(z) {
         *norm = (x * x + y * y + z * z).sqrt() - GRAVITY;
     }
-    let mut rises = norms;
-    if let Some(up) = up {
-        for (((rise, &x), &y), &z) in rises.iter_mut().zip(x).zip(y).zip(z) {
-            *rise = dot([x, y, z], up) - GRAVITY;
-        }
+    let Some(up) = up else {
+        *rises = *norms;
+        return;
+    };
+    for (((rise, &x), &y), &z) in rises.iter_mut().zip(x).zip(y).zip(z) {
+        *rise = dot([x, y, z], up) - GRAVITY;
     }
-    (norms, rises)
 }
 
 /// Reduces `imu` samples. All state is of this kind alone, so the other kinds' order can't matter.
@@ -266,7 +270,8 @@ impl AccelReducer {
         let accel = imu
             .accel
             .map(|axis| axis.get(part.clone()).unwrap_or_default());
-        let (norms, rises) = measured(accel, self.up());
+        let (mut norms, mut rises) = ([0.0; PART], [0.0; PART]);
+        measure(accel, self.up(), &mut norms, &mut rises);
         let second = self.second.get_or_insert(Second {
             t_ms: start_ms,
             ..Second::default()

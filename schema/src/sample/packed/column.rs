@@ -113,54 +113,68 @@ impl<'a> ColumnReader<'a> {
         self.previous
     }
 
-    /// The next values, as many as `out` has room for, each by `value_of`.
-    pub(super) fn fill(
-        &mut self,
-        out: &mut [f32],
+    /// The next values of three columns of the same parts, as many as `out` has room for, each by `value_of`. Side by side:
+    /// where a number lies depends on all before it, and the processor does not wait for one column while it has others.
+    pub(super) fn fill_three(
+        columns: &mut [Self; 3],
+        mut out: [&mut [f32]; 3],
         value_of: impl Fn(i64) -> f32,
-        what: &'static str,
+        what: [&'static str; 3],
+        rooms: &mut Rooms,
     ) -> Result<(), PackedError> {
-        let mut out = out;
-        while !out.is_empty() {
-            let filled = self.fill_by_short_numbers(out, &value_of);
-            out = out.get_mut(filled..).unwrap_or_default();
-            let few = out.len().min(4);
-            let (few, rest) = out.split_at_mut(few);
-            self.fill_one_by_one(few, &value_of, what)?;
-            out = rest;
+        while out.iter().any(|out| !out.is_empty()) {
+            let filled = Self::fill_by_short_numbers(columns, &mut out, &value_of, rooms);
+            for ((column, out), what) in columns.iter_mut().zip(&mut out).zip(what) {
+                let rest = std::mem::take(out).get_mut(filled..).unwrap_or_default();
+                let few = rest.len().min(4);
+                let (few, rest) = rest.split_at_mut(few);
+                column.fill_one_by_one(few, &value_of, what)?;
+                *out = rest;
+            }
         }
         Ok(())
     }
 
-    /// Fills in as many as are short, four at a time, up to [`AT_ONCE`]; how many. Step by step over all of them, so that
-    /// each step but the first is one of vectors.
-    fn fill_by_short_numbers(&mut self, out: &mut [f32], value_of: &impl Fn(i64) -> f32) -> usize {
+    /// Fills in as many as are short in all three, four at a time, up to [`AT_ONCE`]; how many. Step by step over all of
+    /// them, so that each step but the first is one of vectors.
+    fn fill_by_short_numbers(
+        columns: &mut [Self; 3],
+        out: &mut [&mut [f32]; 3],
+        value_of: &impl Fn(i64) -> f32,
+        rooms: &mut Rooms,
+    ) -> usize {
         // So many short differences more do not leave the 32 bits that a vector's lane has.
-        let Ok(mut sum) = i32::try_from(self.previous) else {
-            return 0;
-        };
-        if sum.unsigned_abs() >= 1 << 30 {
+        let is_far = |column: &Self| column.previous.unsigned_abs() >= 1 << 30;
+        if columns.iter().any(is_far) {
             return 0;
         }
-        let mut room = [0_u32; AT_ONCE];
-        let length = out.len().min(AT_ONCE);
-        let (coded, rest) = gather_short_numbers(self.cursor.bytes, room.get_mut(..length));
-        for number in &mut *coded {
-            // All bits where it takes two bytes; then what `add` does.
-            let second = 0_u32.wrapping_sub((*number >> 7) & 1);
-            let both = (*number & 0x7f) | ((*number >> 1) & 0x3f80 & second);
-            *number = (both >> 1) ^ 0_u32.wrapping_sub(both & 1);
+        let wanted = out.iter().map(|out| out.len()).min().unwrap_or(0);
+        let mut bytes = columns.each_ref().map(|column| column.cursor.bytes);
+        let gathered = gather_short_numbers(&mut bytes, rooms, wanted);
+        for (((column, out), room), rest) in columns.iter_mut().zip(out).zip(rooms).zip(bytes) {
+            // What stands behind those that were gathered means nothing, and costs less than to leave it out.
+            let eights = room.as_chunks_mut::<8>().0.iter_mut();
+            for eight in eights.take(gathered.div_ceil(8)) {
+                // All bits where it takes two bytes; then what `add` does.
+                *eight = eight.map(|number| {
+                    let second = 0_u32.wrapping_sub((number >> 7) & 1);
+                    let both = (number & 0x7f) | ((number >> 1) & 0x3f80 & second);
+                    (both >> 1) ^ 0_u32.wrapping_sub(both & 1)
+                });
+            }
+            let coded = room.get_mut(..gathered).unwrap_or_default();
+            let mut sum = column.previous as i32;
+            for number in &mut *coded {
+                sum = sum.wrapping_add(*number as i32);
+                *number = sum as u32;
+            }
+            for (out, &number) in out.iter_mut().zip(&*coded) {
+                *out = value_of(i64::from(number as i32));
+            }
+            column.previous = i64::from(sum);
+            column.cursor.bytes = rest;
         }
-        for number in &mut *coded {
-            sum = sum.wrapping_add(*number as i32);
-            *number = sum as u32;
-        }
-        for (out, &number) in out.iter_mut().zip(&*coded) {
-            *out = value_of(i64::from(number as i32));
-        }
-        self.previous = i64::from(sum);
-        self.cursor.bytes = rest;
-        coded.len()
+        gathered
     }
 
     fn fill_one_by_one(
@@ -176,30 +190,29 @@ impl<'a> ColumnReader<'a> {
     }
 }
 
-/// Where four numbers of one byte or two lie in eight bytes.
-#[derive(Clone, Copy)]
+/// Where four numbers of one byte or two lie in eight bytes, by which of those go on: bit i of the index is the highest bit
+/// of byte i. With it no number has to be read before the next one's place is known.
 struct Places {
-    /// How many bits before each.
-    shifts: [u8; 4],
-    /// How many bytes they take; none where one of them is longer.
-    bytes: u8,
+    /// How many bytes the four take; none where one of them is longer.
+    bytes: [u8; 256],
+    /// From the lowest, a byte each: how many bits stand before the second, the third and the fourth.
+    shifts: [u32; 256],
 }
 
-/// By which of the eight bytes go on: bit i of the index is the highest bit of byte i. With it no number has to be read
-/// before the next one's place is known.
-static PLACES: [Places; 256] = places();
+static PLACES: Places = places();
 
-const fn places() -> [Places; 256] {
-    let none = Places {
-        shifts: [0; 4],
-        bytes: 0,
+const fn places() -> Places {
+    let mut places = Places {
+        bytes: [0; 256],
+        shifts: [0; 256],
     };
-    let mut all = [none; 256];
     let mut goes_on = 0;
-    while goes_on < all.len() {
-        let (mut byte, mut number, mut is_short) = (0, 0, true);
+    while goes_on < 256 {
+        let (mut shifts, mut byte, mut number, mut is_short) = (0, 0, 0, true);
         while number < 4 {
-            all[goes_on].shifts[number] = 8 * byte;
+            if number > 0 {
+                shifts |= (8 * byte) << (8 * (number - 1));
+            }
             if goes_on >> byte & 1 == 1 {
                 byte += 1;
                 is_short = is_short && goes_on >> byte & 1 == 0;
@@ -207,44 +220,73 @@ const fn places() -> [Places; 256] {
             byte += 1;
             number += 1;
         }
-        all[goes_on].bytes = if is_short { byte } else { 0 };
+        places.bytes[goes_on] = if is_short { byte as u8 } else { 0 };
+        places.shifts[goes_on] = shifts;
         goes_on += 1;
     }
-    all
+    places
 }
 
-/// Numbers that are looked at together.
-const AT_ONCE: usize = 64;
+/// Numbers of one column that are looked at together.
+pub(super) const AT_ONCE: usize = 64;
 
-/// Puts the next numbers into `room`, each with the bytes behind it, four at a time, as long as none of the four takes
-/// more than two bytes and eight bytes are left. Those that were put, and the bytes that follow them.
-fn gather_short_numbers<'a, 'b>(
-    bytes: &'a [u8],
-    room: Option<&'b mut [u32]>,
-) -> (&'b mut [u32], &'a [u8]) {
-    let (mut bytes, room) = (bytes, room.unwrap_or_default());
+/// Room for those of three columns.
+pub(super) type Rooms = [[u32; AT_ONCE]; 3];
+
+/// The next four numbers, each with the bytes behind it; how many bits stand before the second, third and fourth; and how
+/// many bytes they take, which is none where fewer than eight are left, or one of the four is longer than two.
+#[inline(always)]
+fn four_short_numbers(bytes: &[u8]) -> ([u32; 4], u32, usize) {
+    let Some(&word) = bytes.first_chunk() else {
+        return ([0; 4], 0, 0);
+    };
+    let word = u64::from_le_bytes(word);
+    // The highest bit of each byte but a number's last is 1: the product gathers them in the highest byte.
+    let highest = word & 0x8080_8080_8080_8080;
+    let goes_on = (highest.wrapping_mul(0x0002_0408_1020_4081) >> 56) as usize & 255;
+    let shifts = PLACES.shifts[goes_on];
+    let apart = [
+        word as u32,
+        (word >> (shifts & 63)) as u32,
+        (word >> (shifts >> 8 & 63)) as u32,
+        (word >> (shifts >> 16 & 63)) as u32,
+    ];
+    (apart, shifts, usize::from(PLACES.bytes[goes_on]))
+}
+
+/// Puts the next numbers of each column into its room, each with the bytes behind it, four at a time, as long as none of
+/// these takes more than two bytes and eight bytes are left; `wanted` at most. How many were put; of `bytes` those that
+/// follow are left.
+// Apart from what is done with them, so that it has the processor's registers for itself.
+#[inline(never)]
+fn gather_short_numbers(bytes: &mut [&[u8]; 3], rooms: &mut Rooms, wanted: usize) -> usize {
+    let wanted = wanted.min(AT_ONCE);
+    let [x, y, z] = rooms.each_mut().map(|room| room.as_chunks_mut::<4>().0);
     let mut gathered = 0;
-    for four in room.as_chunks_mut::<4>().0 {
-        let Some(&word) = bytes.first_chunk() else {
+    for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
+        let left = wanted - gathered;
+        if left == 0 {
             break;
-        };
-        let word = u64::from_le_bytes(word);
-        // The highest bit of each byte but a number's last is 1: the product gathers them in the highest byte.
-        let highest = (word >> 7) & 0x0101_0101_0101_0101;
-        let goes_on = highest.wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        let places = PLACES
-            .get(goes_on as usize)
-            .filter(|places| places.bytes > 0);
-        let Some((places, rest)) =
-            places.and_then(|places| Some((places, bytes.get(usize::from(places.bytes)..)?)))
-        else {
-            break;
-        };
-        *four = places.shifts.map(|shift| (word >> (shift & 63)) as u32);
-        bytes = rest;
-        gathered += 4;
+        }
+        let fours = bytes.map(four_short_numbers);
+        let mut rests = *bytes;
+        for (rest, &(_, shifts, all)) in rests.iter_mut().zip(&fours) {
+            // Where fewer are wanted they end where the next one's place is.
+            let taken = if left < 4 && all > 0 {
+                (shifts >> (8 * (left - 1)) & 63) as usize / 8
+            } else {
+                all
+            };
+            match rest.get(taken..) {
+                Some(behind) if taken > 0 => *rest = behind,
+                _ => return gathered,
+            }
+        }
+        [*x, *y, *z] = fours.map(|(apart, ..)| apart);
+        *bytes = rests;
+        gathered += left.min(4);
     }
-    (room.get_mut(..gathered).unwrap_or_default(), bytes)
+    gathered
 }
 
 /// A column of a field that may be absent, while it is read.
@@ -312,20 +354,23 @@ mod tests {
 
     use super::*;
 
-    fn numbers() -> impl Strategy<Value = Vec<i64>> {
-        let number = prop_oneof![
+    fn numbers_one() -> impl Strategy<Value = i64> {
+        prop_oneof![
             4 => -70_i64..70,
             4 => -9_000_i64..9_000,
             1 => -3_000_000_i64..3_000_000,
             1 => any::<i64>(),
-        ];
-        prop::collection::vec(number, 0..60)
+        ]
+    }
+
+    fn numbers() -> impl Strategy<Value = Vec<i64>> {
+        prop::collection::vec(numbers_one(), 0..60)
     }
 
     proptest! {
         /// Many at once are the same as one by one, wherever the column is cut off.
         #[test]
-        fn what_is_read_at_once_is_what_is_read_one_by_one(numbers in numbers(), cut in 0_usize..12) {
+        fn what_is_read_at_once_is_what_is_read_one_by_one(numbers in numbers(), cut in 0_usize..12, place in 0_usize..3) {
             let mut column = Column::default();
             numbers.iter().for_each(|&number| column.push(number));
             let mut bytes = Vec::new();
@@ -336,15 +381,43 @@ mod tests {
             }
             let whole = ColumnReader::new(&mut Cursor::new(&bytes), "column").unwrap();
             let kept = whole.cursor.bytes.len().saturating_sub(cut);
-            let cursor = Cursor::new(&whole.cursor.bytes[..kept]);
-            let mut at_once = ColumnReader { cursor, ..whole };
-            let mut read = vec![0.0; numbers.len()];
-            let filled = at_once.fill(&mut read, |number| number as f32, "column");
+            let cut_off = ColumnReader { cursor: Cursor::new(&whole.cursor.bytes[..kept]), ..whole };
+            let mut rooms = [[0; AT_ONCE]; 3];
+            let mut read = [vec![0.0; numbers.len()], vec![0.0; numbers.len()], vec![0.0; numbers.len()]];
+            // Beside two whole ones, in any place.
+            let mut columns = [whole; 3];
+            columns[place] = cut_off;
+            let out = read.each_mut().map(Vec::as_mut_slice);
+            let filled = ColumnReader::fill_three(&mut columns, out, |number| number as f32, ["column"; 3], &mut rooms);
             if cut == 0 {
                 let wanted: Vec<_> = numbers.iter().map(|&number| number as f32).collect();
-                prop_assert_eq!((filled, read), (Ok(()), wanted));
+                prop_assert_eq!(filled, Ok(()));
+                prop_assert!(read.iter().all(|read| *read == wanted));
             } else {
                 prop_assert_eq!(filled.is_err(), !numbers.is_empty());
+            }
+        }
+
+        /// Columns of other numbers beside each other do not disturb each other.
+        #[test]
+        fn three_columns_are_read_each_for_itself(numbers in prop::array::uniform3(prop::collection::vec(numbers_one(), 90))) {
+            let written = numbers.each_ref().map(|numbers| {
+                let (mut column, mut bytes) = (Column::default(), Vec::new());
+                numbers.iter().for_each(|&number| column.push(number));
+                column.finish(&mut bytes);
+                bytes
+            });
+            let mut columns = written.each_ref().map(|bytes| ColumnReader::new(&mut Cursor::new(bytes), "column").unwrap());
+            let mut rooms = [[0; AT_ONCE]; 3];
+            // In arrays of different lengths, one behind the other.
+            for part in [0..7, 7..50, 50..90] {
+                let mut read = [[0.0; 90]; 3];
+                let out = read.each_mut().map(|read| &mut read[part.clone()]);
+                ColumnReader::fill_three(&mut columns, out, |number| number as f32, ["column"; 3], &mut rooms).unwrap();
+                for (read, numbers) in read.iter().zip(&numbers) {
+                    let wanted: Vec<_> = numbers[part.clone()].iter().map(|&number| number as f32).collect();
+                    prop_assert_eq!(&read[part.clone()], wanted);
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Packed form in, samples out, without an allocation for each.
 
-use super::column::{ColumnReader, Cursor, OptionalReader};
+use super::column::{AT_ONCE, ColumnReader, Cursor, OptionalReader, Rooms};
 use super::{FORMAT, PackedError};
 use crate::limits::IMU_VALUES_MAX;
 use crate::sample::check::{self, Field};
@@ -52,6 +52,7 @@ struct ImuReader<'a> {
     has_gyro: ColumnReader<'a>,
     gyro: [ColumnReader<'a>; 3],
     buffer: Vec<f32>,
+    rooms: Option<Box<Rooms>>,
 }
 
 #[derive(Debug, Default)]
@@ -164,24 +165,29 @@ impl<'a> BatchReader<'a> {
         self.read(kind, t_ms).map(Some)
     }
 
-    /// Gives the samples that are left to `take`, in order: what [`BatchReader::next_sample`] does one by one. Most
-    /// samples of most batches are fixes, which are read in runs.
+    /// Gives the samples that are left to `state`, in order: what [`BatchReader::next_sample`] does one by one. Most samples
+    /// of most batches are fixes, which are read in runs, and have a function of their own.
     ///
     /// # Errors
     ///
     /// Where the rest is corrupt; what stood before has been given.
     #[inline]
-    pub fn each(&mut self, mut take: impl FnMut(Sample<'_>)) -> Result<(), PackedError> {
+    pub fn each<S>(
+        &mut self,
+        state: &mut S,
+        take_fix: impl Fn(&mut S, Location),
+        take: impl Fn(&mut S, Sample<'_>),
+    ) -> Result<(), PackedError> {
         while let Some(kind) = self.run()? {
             if kind == Kind::Location {
                 let times = &mut self.t_ms[Kind::Location as usize];
                 for _ in 0..std::mem::take(&mut self.left_in_run) {
-                    take(Sample::Location(self.location.read(t_ms(times)?)?));
+                    take_fix(state, self.location.read(t_ms(times)?)?);
                 }
             } else {
                 self.left_in_run -= 1;
                 let t_ms = t_ms(&mut self.t_ms[kind as usize])?;
-                take(self.read(kind, t_ms)?);
+                take(state, self.read(kind, t_ms)?);
             }
         }
         Ok(())
@@ -325,15 +331,22 @@ impl<'a> ImuReader<'a> {
         let has_gyro = self.has_gyro.next("gyro")? != 0;
         let axes = if has_gyro { 6 } else { 3 };
         self.buffer.resize(axes * values, 0.0);
-        let columns = self.accel.iter_mut().chain(&mut self.gyro);
-        let fields = check::ACCEL.iter().chain(&check::GYRO);
-        for ((out, column), field) in self
-            .buffer
-            .chunks_exact_mut(values)
-            .zip(columns)
-            .zip(fields)
-        {
-            column.fill(out, |parts| field.single_of(parts), field.name)?;
+        let rooms = self
+            .rooms
+            .get_or_insert_with(|| Box::new([[0; AT_ONCE]; 3]));
+        let mut axes = self.buffer.chunks_exact_mut(values);
+        for (columns, fields) in [
+            (&mut self.accel, &check::ACCEL),
+            (&mut self.gyro, &check::GYRO),
+        ] {
+            let (Some(x), Some(y), Some(z)) = (axes.next(), axes.next(), axes.next()) else {
+                break;
+            };
+            // Their parts are the same.
+            let [field, ..] = fields;
+            let value_of = |parts| field.single_of(parts);
+            let names = fields.each_ref().map(|field| field.name);
+            ColumnReader::fill_three(columns, [x, y, z], value_of, names, rooms)?;
         }
         let axis = |number: usize| &self.buffer[number * values..(number + 1) * values];
         let accel = [axis(0), axis(1), axis(2)];

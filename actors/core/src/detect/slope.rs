@@ -1,0 +1,112 @@
+//! Slope of the height around a second, by least squares.
+
+use super::constants::DELAY_MIN;
+use super::frame::KeptFrame;
+use crate::window::WINDOW_MS;
+
+/// Slope of the height over these seconds and its standard error, m/s; `here` is the middle one.
+pub(super) fn around(seconds: &[KeptFrame], here: &KeptFrame) -> Option<(f32, f32)> {
+    let whole = seconds.try_into().ok();
+    whole.and_then(of_whole).or_else(|| of_any(seconds, here))
+}
+
+/// Of any seconds.
+fn of_any(seconds: &[KeptFrame], here: &KeptFrame) -> Option<(f32, f32)> {
+    let (mut count, mut sum_t, mut sum_tt) = (0.0_f32, 0.0_f32, 0.0_f32);
+    let mut sums = HeightSums::default();
+    let (here_ms, here_m) = (here.t_ms(), here.height_m().unwrap_or(0.0));
+    for second in seconds {
+        let Some(height_m) = second.height_m() else {
+            continue;
+        };
+        // Times are below two days, so that their differences have room in 31 bits.
+        let t_sec = second.t_ms().wrapping_sub(here_ms) as i32 as f32 / 1_000.0;
+        count += 1.0;
+        sum_t += t_sec;
+        sum_tt += t_sec * t_sec;
+        sums.add(t_sec, height_m - here_m);
+    }
+    let spread = count * sum_tt - sum_t * sum_t;
+    (count >= 3.0 && spread >= 0.5).then(|| sums.slope(count, sum_t, spread))
+}
+
+/// Seconds over which a slope is taken.
+const WHOLE: usize = 2 * DELAY_MIN + 1;
+
+/// What [`of_any`] gives, bit for bit, where each second has a height and none is left out: the sums of their times are then
+/// known.
+fn of_whole(seconds: &[KeptFrame; WHOLE]) -> Option<(f32, f32)> {
+    const FROM_SEC: i32 = -(DELAY_MIN as i32);
+    /// Seven times the sum of the squares of -3 to 3.
+    const SPREAD: f32 = (WHOLE * DELAY_MIN * (DELAY_MIN + 1) * WHOLE / 3) as f32;
+    let [first, .., last] = seconds;
+    let here_m = seconds[DELAY_MIN].height_m()?;
+    if last.t_ms().wrapping_sub(first.t_ms()) != (WHOLE as u32 - 1) * WINDOW_MS
+        || seconds.iter().any(|second| second.height_m().is_none())
+    {
+        return None;
+    }
+    let mut sums = HeightSums::default();
+    for (t_sec, second) in (FROM_SEC..).zip(seconds) {
+        sums.add(t_sec as f32, second.height_m()? - here_m);
+    }
+    Some(sums.slope(WHOLE as f32, 0.0, SPREAD))
+}
+
+/// Sums over seconds of the height, its square, and its product with the time.
+#[derive(Default)]
+struct HeightSums {
+    sum_h: f32,
+    sum_hh: f32,
+    sum_th: f32,
+}
+
+impl HeightSums {
+    #[inline(always)]
+    fn add(&mut self, t_sec: f32, height_m: f32) {
+        self.sum_h += height_m;
+        self.sum_hh += height_m * height_m;
+        self.sum_th += t_sec * height_m;
+    }
+
+    /// Slope and its standard error, m/s.
+    #[inline(always)]
+    fn slope(&self, count: f32, sum_t: f32, spread: f32) -> (f32, f32) {
+        let Self {
+            sum_h,
+            sum_hh,
+            sum_th,
+        } = *self;
+        let rate_mps = (count * sum_th - sum_t * sum_h) / spread;
+        let rest = (sum_hh - sum_h * sum_h / count - rate_mps * rate_mps * spread / count).max(0.0);
+        let variance = rest / (count - 2.0).max(1.0);
+        (rate_mps, (variance * count / spread).sqrt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::detect::frame::Frame;
+
+    proptest! {
+        /// What is known beforehand changes no bit.
+        #[test]
+        fn whole_seconds_have_the_slope_of_any(
+            heights_m in prop::array::uniform7(-40.0_f32..400.0),
+            t_sec in 0_u32..172_000,
+        ) {
+            let mut t_ms = t_sec * WINDOW_MS;
+            let seconds = heights_m.map(|height_m| {
+                t_ms += WINDOW_MS;
+                KeptFrame::of(&Frame { t_ms, height_m: Some(height_m), ..Frame::default() })
+            });
+            let any = of_any(&seconds, &seconds[DELAY_MIN]);
+            prop_assert!(any.is_some());
+            prop_assert_eq!(of_whole(&seconds), any);
+            prop_assert_eq!(around(&seconds, &seconds[DELAY_MIN]), any);
+        }
+    }
+}
