@@ -73,14 +73,14 @@ const DRIVE_DENSE: Fit = Fit(1.5, 2.5);
 const DRIVE_MIDDLING: Fit = Fit(1.9, 0.0);
 const DRIVE_SPARSE: Fit = Fit(-0.4, 0.0);
 
-/// Of a passage the evidence is drawn up carefully (simulated: at 0.6 108 of 127 right, beyond 97 of 99), and nothing that
+/// Of a passage the evidence is drawn up carefully (simulated: at 0.6 108 of 127 right, beyond 100 of 106), and nothing that
 /// was recorded tells: it is raised by less than that …
-const GATE_RAISED: f32 = 0.7;
+const GATE_RAISED: f32 = 1.05;
 /// … and what is above this counts less.
 const GATE_LOG_ODDS: f32 = 0.4;
-const GATE_SHARE: f32 = 0.35;
-/// A way retraced over the least length is as often none (simulated: of those up to 20 m 4 of 12 right, up to 30 m 23 of 27,
-/// beyond 162 of 170), and longer ones are surer; no recording tells, so that none is very sure.
+const GATE_SHARE: f32 = 0.22;
+/// A way retraced over the least length is as often none (simulated, tuning ranges: of those up to 20 m 0 of 4 right, up to
+/// 30 m 12 of 14, beyond 82 of 84), and longer ones are surer; no recording tells, so that none is very sure.
 const RETRACED_LOG_ODDS: f32 = 0.0;
 const RETRACED_PER_M: f32 = 0.15;
 const RETRACED_M_MAX: f32 = 17.0;

@@ -13,6 +13,9 @@ use crate::storeys::{STOREY_M, Storeys};
 const GROUND_MS: u32 = 20_000;
 /// After the entrance the level still counts as the ground's: halls are level.
 const HALL_MS: u32 = 5_000;
+/// A door's gust is gone after this, and the first step of a climb may lie this long before it shows.
+const DOOR_MS: u32 = 2_000;
+const FOOT_MS: u32 = 1_000;
 /// Around a hand-over without a stay.
 const INSTANT_MS: u32 = 5_000;
 /// The sum of the climbs and the difference of the levels agree within this, metres.
@@ -126,7 +129,16 @@ fn measured(
     let by_climbs = climbs
         .iter()
         .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?));
-    let ground = scene.height.level(ground_from_ms, ground_to_ms);
+    // The air of a house is not that of the street: where one was in the hall for some seconds, its level counts.
+    let in_hall = (
+        from_ms.saturating_add(DOOR_MS),
+        first_climb_ms.saturating_sub(FOOT_MS),
+    );
+    let ground = places
+        .entrance
+        .filter(|entrance| entrance.is_timed() && !climbs.is_empty())
+        .and_then(|_| scene.height.level(in_hall.0, in_hall.1))
+        .or_else(|| scene.height.level(ground_from_ms, ground_to_ms));
     let by_levels = ground.and_then(|ground| rise(ground, door_level));
     match (by_levels, by_climbs) {
         // A climb that nobody saw: how much of the difference it was, and how much the street, cannot be told.

@@ -33,6 +33,9 @@ const LOBBY_M: f32 = 30.0;
 const LEVEL_M: f32 = 1.6;
 /// Without a mark, a longer stay elsewhere is a break rather than a hand-over.
 const DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=300_000;
+/// On the address's floor a hand-over within this many combined uncertainties of it may be at its door (contract 5: what is
+/// farther is at another).
+const BESIDE_SIGMAS: f32 = 3.0;
 /// And one farther away is an errand: wrong doors are in the same or the next street.
 const DOOR_STAY_M: f32 = 400.0;
 
@@ -115,8 +118,9 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
         return ReasonCode::InsufficientData;
     }
     let door = findings.places.door();
-    let at_door =
-        door.is_some() && matches!(findings.doorstep.across, Across::At | Across::Perhaps);
+    let at_door = door.is_some()
+        && (matches!(findings.doorstep.across, Across::At | Across::Perhaps)
+            || is_upstairs_beside(scene, findings));
     if at_door && findings.doorstep.up != Up::Wrong {
         let length_sec = door.map_or(0.0, |door| seconds(door.length_ms()));
         let text =
@@ -158,6 +162,24 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
         return ReasonCode::PartialAttempt;
     }
     never_near(scene, findings, ledger)
+}
+
+/// Handed over a little beside the address, as positions behind walls have it, but on its very floor, which is not that of
+/// the street: a second witness, as good as the place.
+fn is_upstairs_beside(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
+    let Doorstep { across, up, .. } = *findings.doorstep;
+    let estimate = findings
+        .places
+        .drop_off
+        .filter(|drop_off| drop_off.on_foot && drop_off.sign != DropOffSign::Stay)
+        .and_then(|drop_off| drop_off.estimate);
+    across == Across::Off
+        && up == Up::Right
+        && scene.input.context.floor.is_some_and(|floor| floor != 0)
+        && estimate.is_some_and(|estimate| {
+            let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+            distance_m <= BESIDE_SIGMAS * sigma_m
+        })
 }
 
 /// Never near on foot: for sure, or as far as can be told.

@@ -7,6 +7,7 @@ mod errands;
 mod fields;
 mod frauds;
 mod hostile;
+mod indoors;
 mod knowledge;
 mod odd;
 mod phone;

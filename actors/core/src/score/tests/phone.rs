@@ -68,6 +68,8 @@ pub(super) struct Phone {
     /// Seconds from pressure to pressure, and how rough it is, hPa.
     pub(super) pressure_every: f64,
     pub(super) rough_hpa: f64,
+    /// By how much the air of a house differs from that of the street, hPa.
+    pub(super) house_hpa: f64,
     /// What is added to the accuracy of each fix, metres.
     pub(super) vaguer_m: f64,
     /// Seconds after the last sample at which the session ends.
@@ -103,6 +105,7 @@ impl Phone {
             lift_mps: 1.2,
             pressure_every: 1.0,
             rough_hpa: 0.01,
+            house_hpa: 0.0,
             vaguer_m: 0.0,
             ends_after: 0.0,
             timed_out: false,
@@ -154,7 +157,10 @@ impl Phone {
         if speed_mps > 0.0 || !self.frugal {
             self.locate(speed_mps);
         }
-        let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0) + self.rough_hpa * self.chance();
+        let house_hpa = self.indoors_since.map_or(0.0, |_| self.house_hpa);
+        let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0)
+            + house_hpa
+            + self.rough_hpa * self.chance();
         if self.t % self.pressure_every == 0.0 {
             self.say("pressure", json!({ "hPa": hpa }));
         }
