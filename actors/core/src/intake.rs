@@ -19,6 +19,7 @@
 
 mod accel;
 mod slot;
+mod speed;
 
 use std::collections::VecDeque;
 
@@ -32,6 +33,7 @@ use crate::score::MarkName;
 use crate::window::{Fix, WINDOW_MS, Window};
 use accel::AccelReducer;
 use slot::Slot;
+use speed::ToldSpeed;
 
 /// In the first part of a session a kind may not have been heard of yet, so windows wait for the full lag:
 /// a first sample within one lag of the session's first, itself one lag late.
@@ -86,6 +88,7 @@ pub struct Intake {
     next_ms: u32,
     slots: VecDeque<Slot>,
     last_count: Option<u32>,
+    told_speed: ToldSpeed,
     accel: Option<Box<AccelReducer>>,
     activities: VecDeque<(u32, ActivityType, f32)>,
     activity: Option<(ActivityType, f32)>,
@@ -251,15 +254,20 @@ impl Intake {
 
     #[inline]
     fn take_location(&mut self, context: &SessionContext, location: &Location) {
+        let place = context.frame.place(Point {
+            lat: location.lat,
+            lng: location.lng,
+        });
+        let accuracy_m = location.accuracy_m.unwrap_or(Fix::ACCURACY_M_UNKNOWN);
+        let speed_mps = self
+            .told_speed
+            .believed(location.speed_mps, place, accuracy_m);
         let fix = Fix {
             t_ms: location.t_ms,
-            place: context.frame.place(Point {
-                lat: location.lat,
-                lng: location.lng,
-            }),
-            accuracy_m: location.accuracy_m.unwrap_or(Fix::ACCURACY_M_UNKNOWN),
+            place,
+            accuracy_m,
             accuracy_known: location.accuracy_m.is_some(),
-            speed_mps: location.speed_mps,
+            speed_mps,
             bearing_deg: location.bearing_deg,
             altitude_m: location.altitude_m,
             mock: location.mock,

@@ -45,6 +45,9 @@ pub(super) const CADENCE_HZ_MAX: f32 = 3.3;
 pub(super) const CADENCE_BONUS: f32 = 0.4;
 /// Share that is left of the evidence for gait where no cadence can be found: hands fidget, vehicles shake.
 pub(super) const NO_CADENCE_SHARE: f32 = 0.6;
+/// Spread of acceleration that is a gait by itself, m/s², where the phone tells neither cadence nor steps: the spread of
+/// half of the walking seconds of the recordings and more, and of hardly a second in a car.
+pub(super) const GAIT_FELT_STD_MPS2: f32 = 0.8;
 /// Above this spread a phone is shaken and not carried, m/s²: 99 % of the walking seconds of the recordings lie below
 /// 7.5.
 pub(super) const SHAKE_STD_MPS2: f32 = 8.5;
@@ -162,6 +165,10 @@ pub(super) const CLIMB_FAST_MPS: f32 = 0.60;
 pub(super) const CLIMB_SPREAD_MPS: f32 = 0.09;
 /// Vertical speed of a slow elevator, m/s (research 2.5: hydraulic ones 0.15 to 0.3).
 pub(super) const RIDE_MPS: f32 = 0.22;
+/// Where no body is measured, slower than this is more likely stairs, m/s: the slowest traction elevators run 0.63 …
+pub(super) const RIDE_USUAL_MPS: f32 = 0.5;
+/// … by so much in each second: there are slow hydraulic ones, so that it decides only where nothing else does.
+pub(super) const RIDE_SLOW_COST: f32 = 0.15;
 /// A second's height says no more than this.
 pub(super) const RATE_COST_MAX: f32 = 3.0;
 /// Without a barometer: vertical speed by acceleration that is a ride, m/s.

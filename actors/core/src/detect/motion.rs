@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, CLIMB_SWING_MAX,
-    CLIMB_SWING_MPS2, CLIMB_SWING_SHARE, CLIMB_SWING_SLOPE, GAIT_LOG_ODDS_MAX, GAIT_LOG_ODDS_MIN,
-    GAIT_SLOPE, GAIT_STD_MPS2, IMPACT_NEW, NO_CADENCE_SHARE, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2,
-    STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS,
-    STEPS_WITHIN_MS_MIN,
+    CLIMB_SWING_MPS2, CLIMB_SWING_SHARE, CLIMB_SWING_SLOPE, GAIT_FELT_STD_MPS2, GAIT_LOG_ODDS_MAX,
+    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, IMPACT_NEW, NO_CADENCE_SHARE,
+    POCKET_IMPACT_SHARE, SHAKE_STD_MPS2, STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS,
+    STEPS_WITHIN_MS, STEPS_WITHIN_MS_MIN,
 };
 use crate::window::{Stride, Window};
 
@@ -136,12 +136,16 @@ impl MotionState {
                 None => {}
             }
         }
+        // The least that a phone may tell of its motion: then a clear spread is all that can show a step.
+        let is_felt = motion.cadence_hz.is_none()
+            && !self.counts_steps
+            && motion.accel_std >= GAIT_FELT_STD_MPS2;
         // A counter runs late: where acceleration is clear it is not asked.
         log_odds = (log_odds + by_counter).clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX);
         Gait {
             log_odds,
             is_measured: true,
-            has_steps: has_cadence == Some(true) || stepped,
+            has_steps: has_cadence == Some(true) || stepped || is_felt,
             climb: motion
                 .stride
                 .and_then(|stride| self.climb_by_stride(&stride)),

@@ -6,9 +6,9 @@ use super::constants::{
     CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
     CLIMB_SPREAD_MPS, COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE,
     DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX,
-    RATE_ERROR_SHARE, REST_HOLDS_MS, REST_LOG_ODDS, RIDE_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS,
-    SPEED_HOLDS_MS, STREET_SPEED_COST, STREET_SPEED_MPS, UNMEASURED_RIDE_COST,
-    WALK_LEVEL_SPREAD_MPS,
+    RATE_ERROR_SHARE, REST_HOLDS_MS, REST_LOG_ODDS, RIDE_MPS, RIDE_SLOW_COST, RIDE_USUAL_MPS,
+    SKY_ACCURACY_M, SKY_HOLDS_MS, SPEED_HOLDS_MS, STREET_SPEED_COST, STREET_SPEED_MPS,
+    UNMEASURED_RIDE_COST, WALK_LEVEL_SPREAD_MPS,
 };
 use super::decode::{Decoder, Evidence};
 use super::frame::{Frame, KeptFrame};
@@ -104,6 +104,7 @@ impl Detector for MovementDetector {
     }
 
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
+        self.arbiter.end_with(t_ms);
         while usize::from(self.done) < self.frames.len() {
             self.decode_next(context, log);
         }
@@ -325,7 +326,12 @@ fn evidence_of(
                     cost(rate_mps - LEVEL_MPS, walk),
                 ),
                 cost(CLIMB_SLOW_MPS - rate_mps, climb) + cost(rate_mps - CLIMB_FAST_MPS, climb),
-                cost(RIDE_MPS - rate_mps, climb),
+                cost(RIDE_MPS - rate_mps, climb)
+                    + if !frame.has_body() && rate_mps < RIDE_USUAL_MPS {
+                        RIDE_SLOW_COST
+                    } else {
+                        0.0
+                    },
             )
         }
         None => match frame.climb() {
@@ -334,6 +340,8 @@ fn evidence_of(
         },
     };
     let on_foot = -drive.max(0.0);
+    // Stairs stand in one place as a cabin does: where no body is measured, a position that stays speaks for both.
+    let climb_gait = if frame.has_body() { gait } else { -gait };
     let over_ground =
         (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
     // A vehicle is at home at any height; without a speed only a gait speaks against it.
@@ -348,7 +356,7 @@ fn evidence_of(
     [
         -gait - level_stay + on_foot,
         gait - level_walk + on_foot,
-        gait - climb + on_foot - over_ground.max(street_cost(frame)),
+        climb_gait - climb + on_foot - over_ground.max(street_cost(frame)),
         -gait - ride + on_foot - over_ground,
         driving,
     ]

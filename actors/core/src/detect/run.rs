@@ -178,6 +178,12 @@ impl Run {
             .is_some_and(|height_m| height_m.abs() >= needed_m)
     }
 
+    /// Whether no body was measured, and the sky was seen: there wind moves the pressure by more than a storey.
+    fn is_unfelt_under_sky(&self) -> bool {
+        !self.is_by_body()
+            && u32::from(self.tally.of(Counted::Sky)) * 2 * WINDOW_MS >= self.duration_ms()
+    }
+
     pub(super) fn rises(&self) -> f32 {
         self.height_m().unwrap_or(self.ride_m)
     }
@@ -203,12 +209,17 @@ impl Run {
                 duration_ms >= CLIMB_BY_STRIDE_MS_MIN
                     && u32::from(self.tally.of(Counted::Stride)) * 2 * WINDOW_MS >= duration_ms
             }
-            State::Climb => duration_ms >= CLIMB_MS_MIN && self.is_straight(CLIMB_HEIGHT_M_MIN),
+            State::Climb => {
+                let min_m = if self.is_unfelt_under_sky() {
+                    RIDE_UNDER_SKY_HEIGHT_M_MIN
+                } else {
+                    CLIMB_HEIGHT_M_MIN
+                };
+                duration_ms >= CLIMB_MS_MIN && self.is_straight(min_m)
+            }
             // A cabin pushes; where it did not, the air did, unless the way is long.
             State::Ride => {
-                let min_m = if !self.is_by_body()
-                    && u32::from(self.tally.of(Counted::Sky)) * 2 * WINDOW_MS >= duration_ms
-                {
+                let min_m = if self.is_unfelt_under_sky() {
                     RIDE_UNDER_SKY_HEIGHT_M_MIN
                 } else if self.tally.of(Counted::Push) > 0 {
                     RIDE_HEIGHT_M_MIN

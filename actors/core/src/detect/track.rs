@@ -46,9 +46,17 @@ pub(super) struct Arbiter {
     /// When a ride may have begun that only acceleration shows, and that has not ended: a stay that it would leave too
     /// short is not told before that is known.
     ride_maybe_ms: Option<u32>,
+    /// While it ends: the last sample, beyond which nothing reaches.
+    #[serde(skip)]
+    last_ms: Option<u32>,
 }
 
 impl Arbiter {
+    /// Nothing was heard after `t_ms`: the second with it counts up to there.
+    pub(super) fn end_with(&mut self, t_ms: u32) {
+        self.last_ms = Some(t_ms);
+    }
+
     /// Takes the next settled second, the ride that acceleration alone showed, if it ended with it, and when one began
     /// that may be under way.
     pub(super) fn observe(
@@ -130,17 +138,26 @@ impl Arbiter {
             self.pending = Row::default();
             return;
         }
+        // A stay that was told is one (contract 4): the ride began when it was long enough.
+        let told_ms = self
+            .event
+            .filter(|event| event.state == State::Still && event.is_by_body())
+            .map_or(0, |event| event.start_ms + STOPPED_MS_MIN);
+        let start_ms = ride.start_ms.max(stay.start_ms).max(told_ms);
+        if start_ms >= end_ms {
+            return;
+        }
         if let Some(mut event) = self.event.take() {
-            event.end_ms = event.end_ms.min(ride.start_ms.max(event.start_ms));
+            event.end_ms = event.end_ms.min(start_ms);
             close(context, &event, log);
         }
         self.pending = Row::default();
         let run = Run {
             state: State::Ride,
-            start_ms: ride.start_ms.max(stay.start_ms),
+            start_ms,
             end_ms,
             own_end_ms: end_ms,
-            evidence: (end_ms - ride.start_ms) as f32 / WINDOW_MS as f32,
+            evidence: (end_ms - start_ms) as f32 / WINDOW_MS as f32,
             from_m: None,
             to_m: None,
             ride_m: ride.rise_m,
@@ -193,6 +210,7 @@ impl Arbiter {
 
     /// `before`: the newest heights before the second.
     fn append(&mut self, frame: &KeptFrame, state: State, before: &[Option<f32>; 3]) {
+        let last_ms = self.last_ms.unwrap_or(u32::MAX);
         let newest = self.pending.last_mut().or(self.event.as_mut());
         if let Some(run) = newest.filter(|run| run.state == state) {
             let [.., before_m] = before;
@@ -200,9 +218,11 @@ impl Arbiter {
                 run.from_m = mean(before);
             }
             run.go_on(frame);
+            run.end_ms = run.end_ms.min(last_ms);
             return;
         }
-        let second = Run::of(frame, state, mean(before));
+        let mut second = Run::of(frame, state, mean(before));
+        second.end_ms = second.end_ms.min(last_ms);
         if self.absorb_manoeuvre(&second) {
             return;
         }

@@ -13,6 +13,11 @@ const COMPARABLE_MS: u32 = 45 * 60_000;
 /// Noise of one level: a phone's barometer averages to 0.03 to 0.1 m within seconds (Falcon and Schulzrinne 2018).
 const LEVEL_SIGMA_M: f32 = 0.3;
 
+/// So near to a whole hectopascal is one; of a barometer that tells hundredths, one second in a hundred is.
+const WHOLE_HPA: f32 = 0.002;
+/// Seconds of pressure from which that can be said.
+const COARSE_SECONDS_LEAST: usize = 20;
+
 /// A level: height above the first pressure, metres.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Level {
@@ -32,6 +37,9 @@ impl HeightTrack {
             .iter()
             .filter_map(|window| Some((window.t_ms, window.pressure_hpa?)));
         let heard: Vec<(u32, f32)> = heard.by_ref().filter(|(_, hpa)| *hpa > 0.0).collect();
+        if is_coarse(&heard) {
+            return Self::default();
+        }
         let Some(&(_, first_hpa)) = heard.first() else {
             return Self::default();
         };
@@ -64,6 +72,15 @@ impl HeightTrack {
             height_m: median.height_m,
         })
     }
+}
+
+/// Whether the barometer tells whole hectopascals, which are 8 m each: then it measures no floors.
+fn is_coarse(heard: &[(u32, f32)]) -> bool {
+    let whole = heard
+        .iter()
+        .filter(|(_, hpa)| (hpa - hpa.round()).abs() < WHOLE_HPA)
+        .count();
+    heard.len() >= COARSE_SECONDS_LEAST && whole * 5 >= heard.len() * 4
 }
 
 /// A difference of two levels, metres, with its uncertainty (one standard deviation).

@@ -273,6 +273,11 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
             .is_some_and(|span| t_ms < span.1)
     };
     let counted = input.windows.iter().any(|window| window.steps.is_some());
+    let tells_cadence = |window: &Window| {
+        window
+            .motion
+            .is_some_and(|motion| motion.cadence_hz.is_some())
+    };
     let mut sum = 0.0;
     let mut sums = Vec::with_capacity(input.windows.len() + 1);
     for window in input.windows {
@@ -284,7 +289,7 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
         let way_m = match (counted, cadence_hz) {
             (true, _) => f32::from(window.steps.unwrap_or(0)) * STEP_M,
             (false, Some(cadence_hz)) => cadence_hz.min(3.0) * STEP_M,
-            (false, None) if window.motion.is_none() && is_in(&walking, window.t_ms) => WALK_MPS,
+            (false, None) if !tells_cadence(window) && is_in(&walking, window.t_ms) => WALK_MPS,
             (false, None) => 0.0,
         };
         sum += if is_in(&stairs, window.t_ms) {

@@ -16,6 +16,7 @@ mod script;
 mod sensors;
 mod spoofs;
 mod streams;
+mod terse;
 
 use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};

@@ -39,6 +39,8 @@ const CREEPS_MPS: f32 = 2.8;
 const ROAD_MPS: f32 = 5.0;
 /// Seconds of a piece in which the body must be heard.
 const HEARD_LEAST: usize = 15;
+/// Fixes that a piece has at least: one each 5 s.
+const FIXES_LEAST: usize = 4;
 /// Pieces that do not count begin anew so much later.
 const NEXT_MS: u32 = 4_000;
 /// Of the seconds of a piece, so many may look like a gait: whoever holds a phone fidgets. A walk of 20 s has 15 or
@@ -148,7 +150,7 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         .collect();
     let (first, last) = (fixes.first()?, fixes.last()?);
     let seconds = last.t_ms.saturating_sub(first.t_ms) as f32 / 1000.0;
-    if fixes.len() < 5 || seconds < 10.0 {
+    if fixes.len() < FIXES_LEAST || seconds < 10.0 {
         return None;
     }
     let way_m = first.place.distance_m(last.place);
@@ -160,12 +162,15 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         Some(_) => f32::INFINITY,
         None => DRIFT_SIGMAS,
     };
-    let way_m = match way_m > sigmas * first.accuracy_m.max(last.accuracy_m) {
-        _ if scene.is_indoors(from_ms, to_ms) => 0.0,
-        true if told.is_empty() => UNTOLD_SHARE * way_m,
-        true => way_m,
+    let is_way = way_m > sigmas * first.accuracy_m.max(last.accuracy_m);
+    let share = match is_way && !scene.is_indoors(from_ms, to_ms) {
+        true if told.is_empty() => UNTOLD_SHARE,
+        true => 1.0,
         false => 0.0,
     };
+    // It counts by half; how quick it was it does not say by half.
+    let speed_mps = if share > 0.0 { way_m / seconds } else { 0.0 };
+    let way_m = share * way_m;
     let windows = scene.windows(from_ms, to_ms);
     let (body, spread) = rest(scene, windows);
     let drives = scene.events(EventType::Driving);
@@ -177,7 +182,7 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         from_ms,
         to_ms,
         way_m,
-        speed_mps: way_m / seconds,
+        speed_mps,
         body,
         spread,
         on_road,

@@ -9,6 +9,7 @@ use crate::score::ledger::words;
 use crate::score::place::{DropOff, DropOffSign};
 use crate::score::scene::Scene;
 use crate::score::weights::fraud as weights;
+use crate::window::Fix;
 
 /// Uncertainties, and metres, beyond which a hand-over is far from the address.
 const FAR_SIGMAS: f32 = 3.0;
@@ -20,6 +21,10 @@ const VERY_FAR_M: f32 = 500.0;
 const DRIVING_MPS: f32 = 5.0;
 /// A stay at a door this long before explains a late tap.
 const LATE_TAP_MS: u32 = 300_000;
+/// Where positions jumped away and back, the believed ones before and after a claim lie within this time of it …
+const BETWEEN_JUMPS_MS: u32 = 120_000;
+/// … and nobody came from the one to the address, and back to the other, more quickly than this.
+const REACH_MPS: f32 = 40.0;
 /// Around an instant, what its position is taken from.
 const SAID_MS: u32 = 3_000;
 /// Location taken away this long before the hand-over.
@@ -54,7 +59,9 @@ pub(super) fn signals(scene: &Scene<'_>, findings: &Findings<'_>) -> Vec<Signal>
 
 /// Handed over far from the address, and from where hand-overs to it usually are.
 fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
-    let estimate = claimed.estimate?;
+    let Some(estimate) = claimed.estimate else {
+        return between_jumps(scene, claimed);
+    };
     let (distance_m, sigma_m) = scene.offset_from_address(estimate);
     let learned = scene
         .input
@@ -99,6 +106,40 @@ fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
     })
 }
 
+/// Handed over where only positions were that had jumped there and jumped back: those before and after it tell where the
+/// phone was. A receiver that was wrong from the start, and then found its place, does not jump back.
+fn between_jumps(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
+    let at_ms = claimed.at_ms;
+    let next = scene.fixes.partition_point(|fix| fix.t_ms <= at_ms);
+    let before = next.checked_sub(1).and_then(|last| scene.fixes.get(last))?;
+    let after = scene.fixes.get(next)?;
+    let has_jumped = scene
+        .jumps
+        .iter()
+        .any(|jump| jump.stays && (before.t_ms..=at_ms).contains(&jump.t_ms));
+    let farthest_m = |fix: &Fix| {
+        let apart_ms = fix.t_ms.abs_diff(at_ms);
+        let reach_m = REACH_MPS * apart_ms as f32 / 1000.0;
+        let distance_m = fix.place.distance_m(Place::default()) - fix.accuracy_m;
+        (apart_ms <= BETWEEN_JUMPS_MS).then_some(distance_m - reach_m)
+    };
+    let least_m = farthest_m(before)?.min(farthest_m(after)?);
+    if !has_jumped || least_m < VERY_FAR_M {
+        return None;
+    }
+    let text = format!(
+        "The parcel was said to be handed over between two jumps of the position, {least_m:.0} m and more from where the phone can have been."
+    );
+    let words = words(text, "A receiver that was wrong about its own accuracy.");
+    Some(Signal {
+        group: Group::Outcome,
+        name: "claim_between_jumps",
+        points: weights::POD_NEVER_NEAR,
+        span: Some((at_ms, at_ms)),
+        words,
+    })
+}
+
 /// Handed over at speed, with no stay at a door shortly before that would make it a late tap.
 fn driving(scene: &Scene<'_>, findings: &Findings<'_>, claimed: DropOff) -> Option<Signal> {
     scene.driving_at(claimed.at_ms)?;
@@ -133,7 +174,7 @@ fn driving(scene: &Scene<'_>, findings: &Findings<'_>, claimed: DropOff) -> Opti
     })
 }
 
-fn by_places(fixes: &[crate::window::Fix]) -> bool {
+fn by_places(fixes: &[Fix]) -> bool {
     let (Some(first), Some(last)) = (fixes.first(), fixes.last()) else {
         return false;
     };

@@ -12,6 +12,8 @@ const FENCE_M: f32 = 150.0;
 const HALT_MS: u32 = 30_000;
 /// Within a drive a halt this long is more than a traffic light.
 const HALT_IN_TRAFFIC_MS: u32 = 60_000;
+/// One in which the app said that the parcel was handed over need only be long enough to reach out of the window.
+const HALT_PROVED_MS: u32 = 10_000;
 /// A vehicle that stands moves less than this, or than its fix is exact.
 const STANDS_M: f32 = 15.0;
 
@@ -40,8 +42,15 @@ pub(super) fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u3
             .feet
             .iter()
             .any(|foot| overlap_ms((foot.from_ms, foot.to_ms), span) > 0);
-        let long = halt.to_ms.saturating_sub(halt.from_ms) >= halt.least_ms;
-        if walked || !long || !(halt.drove_on || proved(&halt)) {
+        let proved = proved(&halt);
+        let least_ms = match halt.least_ms {
+            _ if marked.is_some() && proved => HALT_PROVED_MS,
+            // Nobody could be heard to get out.
+            least_ms if is_body_unheard(scene, span) => least_ms.min(HALT_MS),
+            least_ms => least_ms,
+        };
+        let long = halt.to_ms.saturating_sub(halt.from_ms) >= least_ms;
+        if walked || !long || !(halt.drove_on || proved) {
             return None;
         }
         let until_ms = halt.from_ms.saturating_add(HALT_MS).min(halt.to_ms);
@@ -49,6 +58,13 @@ pub(super) fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u3
         let (distance_m, sigma_m) = scene.offset_from_address(estimate);
         (distance_m <= FENCE_M + sigma_m).then_some(span)
     })
+}
+
+fn is_body_unheard(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+    scene
+        .windows(from_ms, to_ms)
+        .iter()
+        .all(|window| window.motion.is_none() && window.steps.is_none())
 }
 
 /// What lies between two drives, after the last one, and the long halts within them.

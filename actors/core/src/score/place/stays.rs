@@ -277,7 +277,36 @@ fn is_passage(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
         let overlap = overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span);
         overlap > 0 && u64::from(overlap) * 2 >= u64::from(stay.length_ms())
     });
-    gate || waits_for_elevator(scene, stay, all)
+    (gate && !is_where_he_turned(scene, stay, all)) || waits_for_elevator(scene, stay, all)
+}
+
+/// Whether the courier turned round at a stay: from it he went back to the vehicle, and nowhere else did he stay but there.
+/// Whatever it looked like, it was no passage.
+fn is_where_he_turned(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
+    let Some(foot) = super::foot_at(scene, stay.from_ms).filter(|foot| foot.parked_ms.is_some())
+    else {
+        return false;
+    };
+    let (Some(estimate), Some(origin)) = (stay.estimate, origin(scene, foot)) else {
+        return false;
+    };
+    let own_m = estimate.place.distance_m(origin);
+    let later = (stay.to_ms, foot.to_ms);
+    let climbs = scene
+        .events(EventType::Stairs)
+        .chain(scene.events(EventType::Elevator))
+        .any(|event| overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), later) > 0);
+    let is_at_vehicle = |other: &Stay| {
+        other
+            .estimate
+            .is_some_and(|other| other.place.distance_m(origin) + REVERSAL_M < own_m)
+    };
+    !climbs
+        && all
+            .iter()
+            .filter(|other| other.from_ms >= later.0 && other.to_ms <= later.1)
+            .all(is_at_vehicle)
+        && goes_back(scene, foot, None, stay)
 }
 
 /// Whether the stay ends in a ride and is no more than the wait for it: no ride has come before it, so that it leads to

@@ -58,6 +58,12 @@ pub(super) struct Phone {
     pub(super) soft: bool,
     /// Sends no fix while it stays where it is.
     pub(super) frugal: bool,
+    /// Of the body's motion it tells mean and spread, and no more.
+    pub(super) terse: bool,
+    /// Its fixes tell a speed of 0, whatever it does.
+    pub(super) mute: bool,
+    /// What its barometer rounds to, hPa.
+    pub(super) round_hpa: Option<f64>,
     /// Seconds from fix to fix.
     pub(super) fix_every: f64,
     /// How fast it drives, walks, climbs stairs and rides, m/s.
@@ -98,6 +104,9 @@ impl Phone {
             lies: false,
             soft: false,
             frugal: false,
+            terse: false,
+            mute: false,
+            round_hpa: None,
             fix_every: 1.0,
             drive_mps: 9.0,
             walk_mps: 1.3,
@@ -161,6 +170,10 @@ impl Phone {
         let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0)
             + house_hpa
             + self.rough_hpa * self.chance();
+        let hpa = match self.round_hpa {
+            Some(step) => (hpa / step).round() * step,
+            None => hpa,
+        };
         if self.t % self.pressure_every == 0.0 {
             self.say("pressure", json!({ "hPa": hpa }));
         }
@@ -178,10 +191,12 @@ impl Phone {
         };
         let spread = spread * (1.0 + 0.1 * self.chance());
         let cadence = if walks { 1.8 } else { 0.0 };
-        self.say(
-            "motion",
-            json!({ "accelMean": 9.81 + vertical, "accelStd": spread, "verticalMean": vertical, "cadenceHz": cadence }),
-        );
+        let mut motion = json!({ "accelMean": 9.81 + vertical, "accelStd": spread });
+        if !self.terse {
+            motion["verticalMean"] = json!(vertical);
+            motion["cadenceHz"] = json!(cadence);
+        }
+        self.say("motion", motion);
         self.t += 1.0;
     }
 
@@ -214,7 +229,7 @@ impl Phone {
         };
         let mut sample = Self::point(self.at.0 + scale * off.0, self.at.1 + scale * off.1);
         sample["accuracyM"] = json!(accuracy);
-        sample["speedMps"] = json!(speed_mps);
+        sample["speedMps"] = json!(if self.mute { 0.0 } else { speed_mps });
         if self.mock {
             sample["mock"] = json!(true);
         }

@@ -1,0 +1,73 @@
+//! The speed that a phone tells with its fixes: some platforms, and some apps, say 0 where they know none.
+
+use serde::{Deserialize, Serialize};
+
+use crate::geo::Place;
+
+/// A phone whose told speeds are all 0 has moved when it is this far from where the first of them was told, metres, beside
+/// what both accuracies explain: a parked phone's drift and one leap under a roof stay within it.
+const MOVED_M: f32 = 25.0;
+
+/// Whether the told speeds are to be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct ToldSpeed {
+    /// It has told another speed than 0: then its 0 is one.
+    tells: bool,
+    /// It moved while it told 0.
+    is_mute: bool,
+    /// Place and accuracy of the first fix with a 0.
+    since: Option<(Place, f32)>,
+}
+
+impl ToldSpeed {
+    /// The speed of the next fix, as far as it means one.
+    pub(super) fn believed(
+        &mut self,
+        told_mps: Option<f32>,
+        place: Place,
+        accuracy_m: f32,
+    ) -> Option<f32> {
+        let told_mps = told_mps?;
+        if told_mps > 0.0 {
+            *self = Self {
+                tells: true,
+                ..Self::default()
+            };
+        } else if !self.tells {
+            let (from, from_m) = *self.since.get_or_insert((place, accuracy_m));
+            self.is_mute |= from.distance_m(place) > MOVED_M + from_m + accuracy_m;
+        }
+        (!self.is_mute).then_some(told_mps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(east_m: f32) -> Place {
+        Place {
+            east_m,
+            north_m: 0.0,
+        }
+    }
+
+    #[test]
+    fn a_zero_is_a_speed_of_a_phone_that_stays_and_none_of_one_that_moves() {
+        let mut told = ToldSpeed::default();
+        assert_eq!(told.believed(Some(0.0), at(0.0), 5.0), Some(0.0));
+        assert_eq!(told.believed(Some(0.0), at(34.0), 5.0), Some(0.0));
+        assert_eq!(told.believed(Some(0.0), at(36.0), 5.0), None);
+        assert_eq!(told.believed(Some(0.0), at(36.0), 5.0), None);
+        assert_eq!(told.believed(None, at(36.0), 5.0), None);
+    }
+
+    #[test]
+    fn one_that_has_told_a_speed_is_believed_at_rest_wherever_it_is() {
+        let mut told = ToldSpeed::default();
+        assert_eq!(told.believed(Some(0.0), at(0.0), 5.0), Some(0.0));
+        assert_eq!(told.believed(Some(0.0), at(90.0), 5.0), None);
+        assert_eq!(told.believed(Some(7.0), at(99.0), 5.0), Some(7.0));
+        assert_eq!(told.believed(Some(0.0), at(400.0), 5.0), Some(0.0));
+    }
+}
