@@ -261,16 +261,7 @@ fn what_is_paused_waits() {
         let mut endpoint = world.endpoint(&receiver.url()).await;
         world.start_session().await;
         world.until("the first try failed", &[Retrying]).await;
-        endpoint.enabled = false;
-        endpoint.version += 1;
-        assert!(
-            world
-                .store
-                .replace_endpoint(endpoint.clone())
-                .await
-                .unwrap()
-        );
-        world.webhooks.endpoint_changed(world.tenant);
+        world.enable(&mut endpoint, false).await;
         world.start_session().await;
         world.pass(100_000);
         for _ in 0..10 {
@@ -282,16 +273,7 @@ fn what_is_paused_waits() {
             (vec![Retrying], 1),
             "nothing new is queued, and what waits waits"
         );
-        endpoint.enabled = true;
-        endpoint.version += 1;
-        assert!(
-            world
-                .store
-                .replace_endpoint(endpoint.clone())
-                .await
-                .unwrap()
-        );
-        world.webhooks.endpoint_changed(world.tenant);
+        world.enable(&mut endpoint, true).await;
         world.until("it goes on", &[Delivered]).await;
     });
 }
@@ -308,11 +290,7 @@ fn what_is_paused_for_long_goes_on_at_once() {
         world.until("the first try failed", &[Retrying]).await;
         for (enabled, after_ms) in [(false, 0), (true, 100_000)] {
             world.pass(after_ms);
-            endpoint.enabled = enabled;
-            endpoint.version += 1;
-            let changed = world.store.replace_endpoint(endpoint.clone()).await;
-            assert!(changed.unwrap());
-            world.webhooks.endpoint_changed(world.tenant);
+            world.enable(&mut endpoint, enabled).await;
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         for _ in 0..100 {

@@ -48,6 +48,15 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// Pauses `endpoint`, or lets it go on, and tells of it.
+    pub(crate) async fn enable(&self, endpoint: &mut Endpoint, enabled: bool) {
+        endpoint.enabled = enabled;
+        endpoint.version += 1;
+        let changed = self.store.replace_endpoint(endpoint.clone()).await;
+        assert!(changed.unwrap());
+        self.webhooks.endpoint_changed(self.tenant);
+    }
+
     pub(crate) fn new() -> Self {
         let authority = Authority::new();
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();

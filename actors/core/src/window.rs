@@ -109,6 +109,12 @@ impl Window {
         self.fixes.iter().map_while(Option::as_ref)
     }
 
+    /// Whether anything in it tells of the body.
+    #[must_use]
+    pub fn hears_body(&self) -> bool {
+        self.motion.is_some() || self.steps.is_some()
+    }
+
     /// The newest fix in it.
     #[must_use]
     pub fn last_fix(&self) -> Option<&Fix> {

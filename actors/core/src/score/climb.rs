@@ -375,7 +375,7 @@ fn may_be_stairs(scene: &Scene<'_>, ride: &Event) -> bool {
     let told = scene
         .windows(from_ms, to_ms)
         .iter()
-        .any(|window| window.motion.is_some() || window.steps.is_some());
+        .any(|window| window.hears_body());
     let length_sec = seconds(to_ms.saturating_sub(from_ms)) as f32;
     !told && signed_height_m(ride).is_some_and(|height_m| height_m.abs() <= STAIRS_MPS * length_sec)
 }

@@ -59,6 +59,12 @@ pub(crate) enum Body {
     Unknown,
 }
 
+/// The middle one of `values`, of an even number the upper of the two; none of none. They are in order afterwards.
+pub(crate) fn median(values: &mut [f32]) -> Option<f32> {
+    values.sort_by(f32::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
 /// What the body did in `window`, as far as the phone can tell.
 pub(crate) fn body(window: &Window) -> Body {
     if window.steps.is_some_and(|steps| steps > 0) {

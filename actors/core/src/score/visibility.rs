@@ -303,7 +303,7 @@ fn parts(scene: &Scene<'_>, places: &Places, critical: (u32, u32)) -> Vec<Part> 
     let (mut pressure, mut stream) = (Bins::new(scene.end_ms), Bins::new(scene.end_ms));
     for window in scene.input.windows.iter().filter(|window| window.alive) {
         stream.hear(window.t_ms);
-        if window.motion.is_some() || window.steps.is_some() {
+        if window.hears_body() {
             motion.hear(window.t_ms);
         }
         if window.pressure_hpa.is_some() {

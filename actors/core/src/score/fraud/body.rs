@@ -7,7 +7,7 @@ use super::{Group, Signal, strides};
 use crate::geo::Place;
 use crate::score::height::rise;
 use crate::score::ledger::words;
-use crate::score::scene::{Scene, end_of};
+use crate::score::scene::{Scene, end_of, median};
 use crate::score::weights::fraud as weights;
 use crate::window::{Fix, Window};
 
@@ -156,9 +156,8 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
     let way_m = first.place.distance_m(last.place);
     // A drift within the accuracies is no way.
     let mut told: Vec<f32> = fixes.iter().filter_map(|fix| fix.speed_mps).collect();
-    told.sort_by(f32::total_cmp);
-    let sigmas = match told.get(told.len() / 2) {
-        Some(&mps) if mps >= MOVED_MPS => MOVED_SIGMAS,
+    let sigmas = match median(&mut told) {
+        Some(mps) if mps >= MOVED_MPS => MOVED_SIGMAS,
         Some(_) => f32::INFINITY,
         None => DRIFT_SIGMAS,
     };
@@ -213,8 +212,7 @@ fn rest(scene: &Scene<'_>, windows: &[Window]) -> (Rest, f32) {
         .iter()
         .filter_map(|window| Some(window.motion?.accel_std))
         .collect();
-    spreads.sort_by(f32::total_cmp);
-    let median = spreads.get(spreads.len() / 2).copied();
+    let median = median(&mut spreads);
     let gait = windows.iter().filter(has_gait).count();
     let counted = || {
         windows
@@ -318,8 +316,8 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
 /// Whether the body was heard, and never went along with the positions: then what the positions look like is told against
 /// them. A carried phone whose receiver smooths, or reckons each position anew, has a gait where they walk.
 pub(super) fn is_apart(scene: &Scene<'_>) -> bool {
-    let heard = |window: &Window| window.motion.is_some() || window.steps.is_some();
-    scene.input.windows.iter().any(heard) && walked_along_m(scene) < APART_M
+    let is_heard = scene.input.windows.iter().any(Window::hears_body);
+    is_heard && walked_along_m(scene) < APART_M
 }
 
 /// The way that body and position walked together, metres: a phone that is carried through the streets is where its

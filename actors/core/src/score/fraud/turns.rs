@@ -4,7 +4,7 @@
 
 use super::{Group, Signal, body};
 use crate::score::ledger::words;
-use crate::score::scene::Scene;
+use crate::score::scene::{Scene, median};
 use crate::score::weights::fraud as weights;
 use crate::window::Fix;
 
@@ -184,9 +184,8 @@ fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
         return None;
     }
     let mut told: Vec<f32> = fixes.iter().filter_map(|fix| fix.speed_mps).collect();
-    told.sort_by(f32::total_cmp);
-    let sigmas = match told.get(told.len() / 2) {
-        Some(&mps) if mps >= LEG_MPS => LEG_SIGMAS,
+    let sigmas = match median(&mut told) {
+        Some(mps) if mps >= LEG_MPS => LEG_SIGMAS,
         Some(_) => return None,
         None => LEG_SIGMAS_UNTOLD,
     };

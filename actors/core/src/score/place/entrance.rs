@@ -6,7 +6,7 @@ use porchlight_schema::event::{Event, EventType};
 
 use super::Places;
 use crate::geo::Place;
-use crate::score::scene::{Scene, end_of};
+use crate::score::scene::{Scene, end_of, median};
 use crate::window::Fix;
 
 /// An accuracy worse than this on the way in is a sign of walls (research 8: chosen on the recordings).
@@ -116,9 +116,7 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
 /// Whether the body was heard on the way from here to the climb: then the wait before it shows, and what is left is a hall.
 fn is_felt(scene: &Scene<'_>, from_ms: u32, began_ms: u32) -> bool {
     let windows = scene.windows(from_ms.saturating_sub(HALL_MS), began_ms);
-    let felt = windows
-        .iter()
-        .filter(|window| window.motion.is_some() || window.steps.is_some());
+    let felt = windows.iter().filter(|window| window.hears_body());
     felt.count() * 2 >= windows.len()
 }
 
@@ -165,8 +163,7 @@ fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
 fn worsened_m(scene: &Scene<'_>, t_ms: u32) -> f32 {
     let before = scene.fixes(t_ms.saturating_sub(USUAL_MS), t_ms);
     let mut claims: Vec<f32> = before.iter().map(|fix| fix.accuracy_m).collect();
-    claims.sort_by(f32::total_cmp);
-    claims.get(claims.len() / 2).map_or(WORSENED_M, |usual_m| {
+    median(&mut claims).map_or(WORSENED_M, |usual_m| {
         (WORSENED_TIMES * usual_m).clamp(WORSENED_LEAST_M, WORSENED_M)
     })
 }

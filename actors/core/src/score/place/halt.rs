@@ -64,7 +64,7 @@ fn is_body_unheard(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
     scene
         .windows(from_ms, to_ms)
         .iter()
-        .all(|window| window.motion.is_none() && window.steps.is_none())
+        .all(|window| !window.hears_body())
 }
 
 /// What lies between two drives, after the last one, and the long halts within them.

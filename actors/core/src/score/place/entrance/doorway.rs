@@ -5,7 +5,7 @@
 //! the second with the least sum is taken. Widths are those of the signs' errors on simulated deliveries of the tuning
 //! ranges; the recordings have reception and air alone, and agree with them.
 
-use crate::score::scene::{Body, Scene, body};
+use crate::score::scene::{Body, Scene, body, median};
 use crate::window::WINDOW_MS;
 
 /// Seconds around the first guess that are looked at.
@@ -113,8 +113,7 @@ fn usual_gait(scene: &Scene<'_>, t_ms: u32) -> Option<f32> {
         .filter(|window| body(window) == Body::Moving)
         .filter_map(|window| Some(window.motion?.accel_std))
         .collect();
-    spreads.sort_by(f32::total_cmp);
-    (spreads.len() > 5).then(|| spreads.get(spreads.len() / 2).copied())?
+    (spreads.len() > 5).then(|| median(&mut spreads))?
 }
 
 /// How much of a pause ends with the second before `t_ms`, or in this.
@@ -154,8 +153,10 @@ fn air(scene: &Scene<'_>, t_ms: u32) -> f32 {
         .zip(lately.iter().skip(1))
         .map(|(a, b)| (a - b).abs())
         .collect();
-    steps.sort_by(f32::total_cmp);
-    let Some(usual_m) = steps.get(steps.len() / 2).filter(|_| steps.len() >= 5) else {
+    if steps.len() < 5 {
+        return 0.0;
+    }
+    let Some(usual_m) = median(&mut steps) else {
         return 0.0;
     };
     // The median of a difference of two values is 0.95 of their deviation.
