@@ -11,6 +11,8 @@ mod demo;
 mod evaluate;
 mod keys;
 mod migrate;
+mod receive;
+mod receiver;
 mod replay;
 mod secrets;
 mod serve;
@@ -45,6 +47,8 @@ enum Command {
     Secrets(secrets::Arguments),
     /// Streams recordings as sessions and prints each insight as JSON, one a line.
     Replay(replay::Arguments),
+    /// Receive webhooks on this machine, verify their signatures and print them
+    Receive(receive::Arguments),
     /// A fleet of simulated phones against a running service.
     Simulate(simulate::Arguments),
     /// Runs labelled recordings through the detectors and prints how right they are.
@@ -120,6 +124,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Keys(arguments) => keys::run(&arguments),
         Command::Secrets(arguments) => secrets::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Receive(arguments) => receive::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),

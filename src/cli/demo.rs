@@ -1,10 +1,11 @@
 //! `porchlight demo`: the whole job in one command on an empty machine, shown as it happens. Two customers with a
 //! receiver each: one that works, and one that refuses its first message.
 
-mod receiver;
 mod show;
 
 use std::cell::OnceCell;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::{Client, Started};
+use super::receiver::{Authority, Receiver, ReceiverSettings, Secret, Tally};
 use crate::app::{self, Running};
 use crate::config::Config;
-use receiver::{Authority, Receiver, Tally};
 use show::Shown;
 
 /// What is shown, in this order, and why it is of interest.
@@ -97,7 +98,14 @@ impl Customer {
         failing: usize,
     ) -> anyhow::Result<Self> {
         let client = Client::new(&running.url, key)?;
-        let receiver = Receiver::start(authority, name, failing).await?;
+        let settings = ReceiverSettings {
+            customer: name.to_owned(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            failing,
+            secret: Secret::Later(Arc::default()),
+            prints_bodies: false,
+        };
+        let receiver = Receiver::start(authority, settings).await?;
         receiver.trust(client.register_webhook(&receiver.url).await?);
         Ok(Self { client, receiver })
     }

@@ -338,7 +338,7 @@ fn the_demo_shows_its_deliveries_and_ends() {
         .collect();
     // Three of each of eight deliveries, and of the ninth three and the one that failed.
     assert_eq!(hooks.len(), 28, "{hooks:#?}");
-    assert!(hooks.iter().all(|line| line.contains("signature good")));
+    assert!(hooks.iter().all(|line| line.contains("signature valid")));
     assert!(shown.ends_with(
         "9 deliveries. 28 webhooks received, 28 with a good signature; 1 of them refused and sent again.\n"
     ));

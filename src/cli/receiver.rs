@@ -1,7 +1,8 @@
-//! What a customer runs: a receiver of webhooks over TLS, here on loopback, with a certificate that is made at the start.
-//! It checks each signature as a customer should and shows what came.
+//! A webhook receiver on this machine, for the demo and for `porchlight receive`. It serves HTTPS with a certificate that
+//! it creates at start, verifies every signature as a customer should, and prints each message.
 
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,24 +14,24 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// A request that is larger is not one of ours.
+/// The receiver closes a connection whose request is larger.
 const REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Messages that came and were not asked for yet.
+/// Received messages that [`Receiver::wait`] has not looked at yet; later ones are counted but not kept.
 const KEPT_MAX: usize = 1_024;
-/// A message on loopback that takes longer is not waited for.
+/// How long [`Receiver::wait`] waits for a message.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(5);
 
-/// Who signs the receivers' certificates. Its key never leaves the process.
+/// The certificate authority of the receivers. Its key never leaves the process.
 pub(super) struct Authority {
     issuer: rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
 }
 
 impl Authority {
-    /// A new one; its certificate is written to `file`, for `webhook.extra_ca_file`.
+    /// Creates an authority and writes its certificate to `file`, for `webhook.extra_ca_file`.
     pub(super) fn new(file: &Path) -> anyhow::Result<Self> {
         let mut params = rcgen::CertificateParams::new(Vec::new())?;
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -53,35 +54,68 @@ impl Authority {
     }
 }
 
-/// A message that came, and what was answered.
+/// A received message and the status that the receiver answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) event: String,
     pub(super) session_id: String,
+    pub(super) body: String,
     sequence: String,
     attempt: String,
     is_signed: bool,
     pub(super) status: u16,
 }
 
-/// One customer's receiver. It lives as long as the runtime.
+/// Where a receiver listens, and how it behaves.
+pub(super) struct ReceiverSettings {
+    /// The customer's name in the printed lines.
+    pub(super) customer: String,
+    /// The address to listen on; port 0 picks a free one.
+    pub(super) listen: SocketAddr,
+    /// The receiver answers 503 to this many requests at first.
+    pub(super) failing: usize,
+    /// The signing secret, where it is known at start or is read from a file.
+    pub(super) secret: Secret,
+    /// Whether each body is printed below its line.
+    pub(super) prints_bodies: bool,
+}
+
+/// The signing secret of a webhook.
+#[derive(Clone)]
+pub(super) enum Secret {
+    /// Set once, after the webhook was registered.
+    Later(Arc<OnceLock<String>>),
+    /// Read from this file for each message, so that it may be written after the receiver started.
+    File(PathBuf),
+}
+
+impl Secret {
+    fn read(&self) -> Option<String> {
+        match self {
+            Self::Later(secret) => secret.get().cloned(),
+            Self::File(file) => Some(std::fs::read_to_string(file).ok()?.trim().to_owned()),
+        }
+    }
+}
+
+/// One customer's receiver. It runs until the runtime ends.
 pub(super) struct Receiver {
     pub(super) url: String,
-    /// Held by whoever writes lines that belong together.
+    /// The lock that keeps lines together which belong together.
     pub(super) turn: Arc<Mutex<()>>,
-    secret: Arc<OnceLock<String>>,
+    secret: Secret,
     received: mpsc::Receiver<Received>,
     pub(super) tally: Arc<Tally>,
 }
 
-/// What a receiver has seen so far.
+/// Counts of the requests that a receiver has answered.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Requests.
+    /// All requests.
     pub(super) received: AtomicU32,
-    /// Those of them whose signature was good.
+    /// Requests with a valid signature.
     pub(super) signed: AtomicU32,
-    /// Those of them that were refused.
+    /// Requests that the receiver refused.
     pub(super) refused: AtomicU32,
 }
 
@@ -95,67 +129,57 @@ impl Tally {
 }
 
 impl Receiver {
-    /// Listens on loopback, for the customer of this name. The first `failing` messages are answered with 503.
+    /// Starts a receiver whose certificate `authority` signs.
     pub(super) async fn start(
         authority: &Authority,
-        customer: &'static str,
-        failing: usize,
+        settings: ReceiverSettings,
     ) -> anyhow::Result<Self> {
         let acceptor = authority.acceptor()?;
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind(settings.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}", settings.listen))?;
         let url = format!("https://{}/hook", listener.local_addr()?);
-        let secret = Arc::<OnceLock<String>>::default();
-        let (told, received) = mpsc::channel(KEPT_MAX);
-        let turn = Arc::<Mutex<()>>::default();
-        let (known, writing) = (Arc::clone(&secret), Arc::clone(&turn));
-        let tally = Arc::<Tally>::default();
-        let counting = Arc::clone(&tally);
-        let left = Arc::new(tokio::sync::Semaphore::new(failing));
+        let (sender, received) = mpsc::channel(KEPT_MAX);
+        let serving = Arc::new(Serving {
+            customer: settings.customer,
+            secret: settings.secret.clone(),
+            prints_bodies: settings.prints_bodies,
+            failures_left: Semaphore::new(settings.failing),
+            turn: Arc::default(),
+            tally: Arc::default(),
+            received: sender,
+        });
+        let (turn, tally) = (Arc::clone(&serving.turn), Arc::clone(&serving.tally));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, left) = (acceptor.clone(), Arc::clone(&left));
-                let (secret, told, turn) = (Arc::clone(&known), told.clone(), Arc::clone(&writing));
-                let tally = Arc::clone(&counting);
-                // A connection that breaks is the sender's to make anew.
-                tokio::spawn(async move {
-                    let mut stream = acceptor.accept(stream).await?;
-                    while let Some(request) = Request::read(&mut stream).await? {
-                        let status = match left.try_acquire() {
-                            Ok(failure) => {
-                                failure.forget();
-                                503
-                            }
-                            Err(_) => 200,
-                        };
-                        let message = request.received(secret.get(), status);
-                        tally.count(&message);
-                        {
-                            let _turn = turn.lock().await;
-                            message.show(customer)?;
-                        }
-                        let _unasked = told.try_send(message);
-                        answer(&mut stream, status).await?;
-                    }
-                    anyhow::Ok(())
-                });
+                let (acceptor, serving) = (acceptor.clone(), Arc::clone(&serving));
+                // The sender opens another connection when this one breaks.
+                tokio::spawn(async move { serving.serve(acceptor.accept(stream).await?).await });
             }
         });
         Ok(Self {
             url,
             turn,
-            secret,
+            secret: settings.secret,
             received,
             tally,
         })
     }
 
-    /// The secret that registration gave.
+    /// Sets the secret that the registration of the webhook returned.
     pub(super) fn trust(&self, secret: String) {
-        // There is one registration.
-        let _first = self.secret.set(secret);
+        if let Secret::Later(known) = &self.secret {
+            // A receiver is registered once.
+            let _first = known.set(secret);
+        }
     }
 
-    /// Waits until the message about this event of this session has come, however it was answered.
+    /// The next message, whatever it is; none once the receiver has ended.
+    pub(super) async fn next(&mut self) -> Option<Received> {
+        self.received.recv().await
+    }
+
+    /// Waits for the message about this event of this session, whichever status the receiver answered.
     pub(super) async fn wait(&mut self, session_id: &str, event: &str) -> anyhow::Result<Received> {
         let waiting = async {
             while let Some(message) = self.received.recv().await {
@@ -173,13 +197,51 @@ impl Receiver {
     }
 }
 
+/// What the connections of one receiver share.
+struct Serving {
+    customer: String,
+    secret: Secret,
+    prints_bodies: bool,
+    failures_left: Semaphore,
+    turn: Arc<Mutex<()>>,
+    tally: Arc<Tally>,
+    received: mpsc::Sender<Received>,
+}
+
+impl Serving {
+    async fn serve(&self, mut stream: TlsStream<TcpStream>) -> anyhow::Result<()> {
+        while let Some(request) = Request::read(&mut stream).await? {
+            let status = match self.failures_left.try_acquire() {
+                Ok(failure) => {
+                    failure.forget();
+                    503
+                }
+                Err(_) => 200,
+            };
+            let message = request.received(self.secret.read().as_deref(), status);
+            self.tally.count(&message);
+            {
+                let _turn = self.turn.lock().await;
+                message.show(&self.customer)?;
+                if self.prints_bodies {
+                    say!("{}", message.body)?;
+                }
+            }
+            answer(&mut stream, status).await?;
+            // A full channel drops the message: nobody waits for it.
+            let _unread = self.received.try_send(message);
+        }
+        Ok(())
+    }
+}
+
 struct Request {
     head: String,
     body: Vec<u8>,
 }
 
 impl Request {
-    /// The next request of a connection; none when it ends.
+    /// Reads the next request of a connection; none when the connection ends.
     async fn read(stream: &mut TlsStream<TcpStream>) -> anyhow::Result<Option<Self>> {
         let mut bytes = Vec::new();
         while bytes.len() < REQUEST_BYTES_MAX {
@@ -211,12 +273,13 @@ impl Request {
         line.map_or("", |(_, value)| value)
     }
 
-    fn received(&self, secret: Option<&String>, status: u16) -> Received {
+    fn received(&self, secret: Option<&str>, status: u16) -> Received {
         let signed = secret.map(|secret| service_signature(secret, &self.body));
         let given = self.header("x-service-signature").as_bytes();
         Received {
             event: self.header("x-service-event").to_owned(),
             session_id: self.header("x-service-delivery").to_owned(),
+            body: String::from_utf8_lossy(&self.body).into_owned(),
             sequence: self.header("x-service-sequence").to_owned(),
             attempt: self.header("x-service-attempt").to_owned(),
             is_signed: signed.is_some_and(|signed| signed.as_bytes().ct_eq(given).into()),
@@ -228,11 +291,11 @@ impl Request {
 impl Received {
     fn show(&self, customer: &str) -> anyhow::Result<()> {
         say!(
-            "   ⇐ webhook of {customer}: {:15}  sequence {}  try {}  signature {}  answered {}",
+            "   ⇐ webhook of {customer}: {:15}  sequence {}  attempt {}  signature {}  answered {}",
             self.event,
             self.sequence,
             self.attempt,
-            if self.is_signed { "good" } else { "BAD" },
+            if self.is_signed { "valid" } else { "INVALID" },
             self.status,
         )
     }

@@ -1,0 +1,54 @@
+//! `porchlight receive`: a webhook receiver for trying the service out on one machine.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use super::receiver::{Authority, Receiver, ReceiverSettings, Secret};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1:8443")]
+    listen: SocketAddr,
+    /// File for the certificate of the receiver's authority; give it to the server as `webhook.extra_ca_file`.
+    #[arg(long, value_name = "FILE", default_value = "receiver-ca.pem")]
+    ca: PathBuf,
+    /// File with the webhook's secret (`whsec_…`), which may be written later. Without it no signature is valid.
+    #[arg(long, value_name = "FILE", default_value = "webhook-secret.txt")]
+    secret_file: PathBuf,
+    /// Exit after this many messages.
+    #[arg(long, value_name = "N")]
+    count: Option<usize>,
+    /// Print the body of each message too.
+    #[arg(long)]
+    bodies: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let authority = Authority::new(&arguments.ca)
+        .with_context(|| format!("cannot write {}", arguments.ca.display()))?;
+    super::block_on(async {
+        let settings = ReceiverSettings {
+            customer: "receiver".to_owned(),
+            listen: arguments.listen,
+            failing: 0,
+            secret: Secret::File(arguments.secret_file.clone()),
+            prints_bodies: arguments.bodies,
+        };
+        let mut receiver = Receiver::start(&authority, settings).await?;
+        say!("Listening on {}", receiver.url)?;
+        let counted = async {
+            for _ in 0..arguments.count.unwrap_or(usize::MAX) {
+                if receiver.next().await.is_none() {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            () = counted => Ok(()),
+            stopped = tokio::signal::ctrl_c() => Ok(stopped?),
+        }
+    })
+}
