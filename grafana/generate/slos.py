@@ -1,11 +1,11 @@
-"""What is promised, in numbers: each objective is a share of bad over all, and all rules follow from this table."""
+"""Service level objectives. Each one is the share of bad events among all events; every rule follows from this table."""
 
 TELEMETRY = '/v1/sessions/{id}/telemetry'
 INSIGHTS = '/v1/sessions/{id}/insights'
 
 
 def slower_than(metric, le, selector=""):
-    """Bad and all of a histogram: what took longer than `le` seconds, a bound of its buckets."""
+    """Bad events and all events of a histogram. Bad: slower than `le` seconds, which must be a bucket boundary."""
     inner = f"{selector}, " if selector else ""
     return (
         (f"{metric}_count{{{selector}}}", f'{metric}_bucket{{{inner}le="{le}"}}'),
@@ -13,60 +13,67 @@ def slower_than(metric, le, selector=""):
     )
 
 
-# name, title, objective, (bad, minus), (all,), what it says, the runbook's heading
+# name, title, objective, (bad, minus), (all,), the fault that an alert reports, and how the share is computed
 SLOS = [
     dict(
         name="ingest",
         title="Batches are accepted",
+        fault="Batches are being refused",
         objective=0.999,
         bad=('porchlight_ingest_batches_total{outcome=~"node_full|store_unavailable"}',),
         all=('porchlight_ingest_batches_total{outcome!~"invalid|conflict|closed"}',),
-        says="Batches that were refused for want of room or of the store, over all that a phone was right to send.",
+        says="Share of valid batches that the node refused because it was full or its store was unavailable.",
     ),
     dict(
         name="api",
-        title="Requests are answered without a fault of ours",
+        title="Requests succeed",
+        fault="Requests are failing with 5xx",
         objective=0.999,
         bad=('porchlight_http_requests_total{status="5xx"}',),
         all=("porchlight_http_requests_total",),
-        says="Requests answered with 5xx, over all.",
+        says="Share of requests that were answered with 5xx.",
     ),
     dict(
         name="ack",
         title="Batches are acknowledged within 250 ms",
+        fault="Batches are acknowledged late",
         objective=0.99,
         **dict(zip(("bad", "all"), slower_than("porchlight_http_request_seconds", "0.25", f'route="{TELEMETRY}"'))),
-        says="Batches whose answer took longer than 250 ms, over all.",
+        says="Share of batches whose acknowledgement took longer than 250 ms.",
     ),
     dict(
         name="read",
         title="Insights are read within 250 ms",
+        fault="Reading insights is slow",
         objective=0.99,
         **dict(zip(("bad", "all"), slower_than("porchlight_http_request_seconds", "0.25", f'route="{INSIGHTS}"'))),
-        says="Reads of insights that took longer than 250 ms, over all.",
+        says="Share of insight reads that took longer than 250 ms.",
     ),
     dict(
         name="insight",
         title="Sessions are scored",
+        fault="Sessions cannot be scored",
         objective=0.999,
         bad=('porchlight_insights_total{outcome="failed"}',),
         all=("porchlight_insights_total",),
-        says="Sessions that could not be scored, over all that were.",
+        says="Share of ended sessions whose insight failed.",
     ),
     dict(
         name="webhook-first",
-        title="Webhooks are tried within a minute",
+        title="Webhooks are attempted within a minute",
+        fault="Webhooks are attempted late",
         objective=0.99,
         **dict(zip(("bad", "all"), slower_than("porchlight_webhook_first_attempt_age_seconds", "60"))),
-        says="Messages whose first try came later than a minute after their commit, over all.",
+        says="Share of webhook messages whose first attempt came more than a minute after their commit.",
     ),
     dict(
         name="webhook-own",
-        title="Webhooks do not fail by a fault of ours",
+        title="Webhook attempts do not fail on our side",
+        fault="Webhook attempts fail on our side",
         objective=0.999,
         bad=('porchlight_webhook_attempts_total{outcome="internal"}',),
         all=("porchlight_webhook_attempts_total",),
-        says="Tries that failed on our side, over all. What receivers do wrong does not count.",
+        says="Share of webhook attempts that failed with cause internal. Errors of receivers do not count.",
     ),
 ]
 
@@ -74,7 +81,7 @@ WINDOWS = ["5m", "30m", "1h", "2h", "6h", "1d", "3d"]
 # Burn rates of the Site Reliability Workbook, chapter 5, for a window of 30 days: (rate, long window, short window).
 FAST = [(14.4, "1h", "5m"), (6, "6h", "30m")]
 SLOW = [(3, "1d", "2h"), (1, "3d", "6h")]
-# Below this many events a second over an hour a ratio says nothing.
+# With fewer events per second over an hour, the ratio is not meaningful and no alert fires.
 TRAFFIC_MIN = 0.01
 
 
@@ -128,7 +135,7 @@ def camel(name):
 
 
 def series(selector, extra=""):
-    """One series that a selector finds: regular expressions become their first word."""
+    """One series that matches a selector; a regular expression is replaced by its first alternative."""
     metric, _, labels = selector.partition("{")
     found = ['job="porchlight"', 'instance="a"']
     for label in filter(None, labels.rstrip("}").split(", ")):
@@ -140,11 +147,11 @@ def series(selector, extra=""):
 
 
 def input_series(slo, share_bad):
-    """A hundred events in each interval of the test, of which this share is bad, longer than the test looks."""
+    """Input of a rule test: a hundred events per interval, of which `share_bad` are bad."""
     minutes, bad_rate = 200, round(100 * share_bad, 4)
     good_rate = round(100 - bad_rate, 4)
     if len(slo["bad"]) > 1:
-        # A histogram: all, and those below the bound.
+        # A histogram: all events, and the events below the boundary.
         return [
             (series(slo["bad"][0]), f"0+100x{minutes}"),
             (series(slo["bad"][1]), f"0+{good_rate}x{minutes}"),
@@ -172,11 +179,11 @@ def alerts():
             labels = dict(job="porchlight", slo=slo["name"])
             found.append(
                 dict(
-                    name=f"PorchlightBudget{camel(slo['name'])}{kind}",
+                    name=f"Porchlight{camel(slo['name'])}BudgetBurn{kind}",
                     expr=burns(slo, pairs),
                     wait=wait,
                     severity=severity,
-                    summary=f"{slo['title']}: the error budget burns {'fast' if kind == 'Fast' else 'slowly but surely'}.",
+                    summary=f"{slo['fault']}: the error budget is burning {'fast' if kind == 'Fast' else 'slowly'}.",
                     description=slo["says"],
                     runbook=f"budget-{slo['name']}",
                     dashboard="porchlight-overview",
