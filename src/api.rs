@@ -54,9 +54,9 @@ use std::time::Duration;
 
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{HttpResponse, Resource};
-use porchlight_actors::observe::http::Route;
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
+use porchlight_observe::http::Route;
 use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REMEMBERED_MS_MAX};
 
 use crate::console::{self, Console};

@@ -9,24 +9,25 @@ use std::time::Duration;
 
 use actix_rt::{Arbiter, ArbiterHandle};
 use anyhow::{Context, anyhow};
-use porchlight_actors::ports::{Alone, Clock, Entropy, Poke};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_ports::{Alone, Clock, Entropy, Poke};
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
+use porchlight_store::EmbeddedStore;
+use porchlight_world::{SystemClock, SystemEntropy};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::api::serve::Connections;
 use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
+use crate::keyring::SecretKeys;
+use crate::opened::{OpenStore, StoreOpenError};
 use crate::ops::client::OpsClient;
 use crate::secrets::SecretVault;
-use crate::store::secrets::SecretKeys;
-use crate::store::{EmbeddedStore, OpenStore, StoreOpenError};
 use crate::transport::{HttpTransport, TransportSettings};
-use crate::world::{SystemClock, SystemEntropy};
 use crate::{api, notify, ops, telemetry};
 
 /// Exit code when the store can't go on: what was acknowledged is safe, a new start recovers.
@@ -359,7 +360,7 @@ pub fn with_temporary<T>(
     work: impl FnOnce(&Running) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let mut suffix = [0_u8; 8];
-    crate::world::fill(&mut suffix);
+    porchlight_world::fill(&mut suffix);
     let folder =
         std::env::temp_dir().join(format!("porchlight-{:016x}", u64::from_be_bytes(suffix)));
     let mut config = Config::default();

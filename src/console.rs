@@ -33,12 +33,12 @@ use std::fmt;
 
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
-use porchlight_actors::observe::http::Route;
+use porchlight_observe::http::Route;
 use porchlight_schema::time::TimestampMs;
 
 use crate::api::problem::Problem;
 use crate::api::route::get;
-use crate::store::secrets::SecretKeys;
+use crate::keyring::SecretKeys;
 use names::Names;
 use sessions::Streams;
 use throttle::Throttle;

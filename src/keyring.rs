@@ -1,20 +1,19 @@
 //! The keys with which the service seals what it must be able to read again, and from which it derives tokens and
 //! signatures. When the configuration names no key files, one key is made beside the embedded store.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use super::engine::fjall::acknowledged::sync_folder;
+use porchlight_world::private_file::write_private;
+
 use crate::config::Config;
 
 /// The file's name beside the embedded store.
-pub(crate) const NAME: &str = "secret.key";
+pub const KEY_FILE: &str = "secret.key";
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
@@ -94,12 +93,12 @@ impl SecretKeys {
     /// Loads the key beside the embedded store in `folder`; makes it, from the system's randomness and readable by its
     /// owner only, when there is none.
     pub fn beside_store(folder: &Path) -> Result<Self, SecretsError> {
-        let file = folder.join(NAME);
+        let file = folder.join(KEY_FILE);
         let io = |error| SecretsError::Io(file.clone(), error);
         std::fs::create_dir_all(folder)
             .map_err(|error| SecretsError::Folder(folder.to_path_buf(), error))?;
         if !file.try_exists().map_err(io)? {
-            make(folder, &file).map_err(io)?;
+            make(folder).map_err(io)?;
         }
         Self::load(&[file])
     }
@@ -151,9 +150,9 @@ pub(crate) fn keys_of(digits: &[&str]) -> SecretKeys {
     keys
 }
 
-fn make(folder: &Path, file: &Path) -> io::Result<()> {
+fn make(folder: &Path) -> io::Result<()> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
-    crate::world::fill(key.as_mut_slice());
+    porchlight_world::fill(key.as_mut_slice());
     let mut text = Zeroizing::new(String::with_capacity(2 * KEY_BYTES + 1));
     for byte in key.iter() {
         for digit in [byte >> 4, byte & 15] {
@@ -161,29 +160,7 @@ fn make(folder: &Path, file: &Path) -> io::Result<()> {
         }
     }
     text.push('\n');
-    write_private(folder, file, text.as_bytes())
-}
-
-/// Writes a file that only its owner may read: whole, or not at all. One that is there stays.
-pub(crate) fn write_private(folder: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let half = folder.join(format!("{NAME}.{}", std::process::id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&half)
-        .and_then(|mut open| {
-            open.write_all(bytes)?;
-            open.sync_all()
-        })
-        // Unlike a rename, a link does not replace what another process made meanwhile.
-        .and_then(|()| match std::fs::hard_link(&half, file) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            other => other,
-        });
-    std::fs::remove_file(&half)?;
-    written?;
-    sync_folder(folder)
+    write_private(folder, KEY_FILE, text.as_bytes())
 }
 
 fn load(file: &Path) -> Result<SecretKey, SecretsError> {
@@ -230,7 +207,7 @@ mod tests {
         let again = SecretKeys::beside_store(&folder).unwrap();
         assert_eq!(made.writing().bytes(), again.writing().bytes());
         assert_ne!(made.writing().bytes(), &[0; KEY_BYTES]);
-        let mode = std::fs::metadata(folder.join(NAME))
+        let mode = std::fs::metadata(folder.join(KEY_FILE))
             .unwrap()
             .permissions()
             .mode();

@@ -36,7 +36,7 @@ pub struct NewKey {
     pub last4: String,
 }
 
-/// Makes a key; `fill` gives randomness fit for keys ([`crate::world::fill`]).
+/// Makes a key; `fill` gives randomness fit for keys ([`porchlight_world::fill`]).
 pub fn make(kind: KeyKind, env: Env, mut fill: impl FnMut(&mut [u8])) -> NewKey {
     let mut text = prefix(kind, env);
     let mut left = RANDOM_CHARS;
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_no_key_is_refused() {
-        let key = make(KeyKind::Secret, Env::Sandbox, crate::world::fill).text;
+        let key = make(KeyKind::Secret, Env::Sandbox, porchlight_world::fill).text;
         let key = key.expose_secret();
         let wrong = [
             "",

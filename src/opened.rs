@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use porchlight_actors::ports::{Alone, Keys, Outbox, Ownership, Store};
+use porchlight_ports::{Alone, Keys, Outbox, Ownership, Store};
 use porchlight_schema::time::TimestampMs;
 
-use super::committer::{HandOver, OnFatal};
-use super::cql::{CqlOpenError, CqlStore, Role};
-use super::embedded::{EmbeddedStore, OpenError, OpenOptions};
+use porchlight_store::cql::{CqlOpenError, CqlStore, Role};
+use porchlight_store::{EmbeddedStore, HandOver, OnFatal, OpenError, OpenOptions};
+use porchlight_world::SystemClock;
+
 use crate::config::{Config, StoreKind};
 
 /// Why the store can't be opened.
@@ -79,7 +80,7 @@ impl OpenStore {
                         on_fatal,
                     },
                 };
-                Self::Cql(CqlStore::open(config.cql_options()?, role).await?)
+                Self::Cql(CqlStore::open(config.cql_options()?, role, Arc::new(SystemClock)).await?)
             }
         })
     }
@@ -93,7 +94,9 @@ impl OpenStore {
     pub async fn beside(config: &Config) -> Result<Self, StoreOpenError> {
         Ok(match config.store.kind {
             StoreKind::Embedded => Self::Embedded(EmbeddedStore::open_alone(&config.store.path)?),
-            StoreKind::Cql => Self::Cql(CqlStore::open(config.cql_options()?, Role::Beside).await?),
+            StoreKind::Cql => Self::Cql({
+                CqlStore::open(config.cql_options()?, Role::Beside, Arc::new(SystemClock)).await?
+            }),
         })
     }
 

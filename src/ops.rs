@@ -33,18 +33,19 @@ use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{App, HttpResponse, HttpServer};
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
-use porchlight_actors::ports::Outbox;
 use porchlight_actors::service::Service;
+use porchlight_ports::Outbox;
+use porchlight_store::EmbeddedStore;
 
 use crate::api::edge::plain_edge;
 use crate::api::problem::Problem;
 use crate::api::route::{at, get};
 use crate::cluster::View;
 use crate::config::Config;
+use crate::keyring::SecretKeys;
 use crate::keys::KeyDesk;
+use crate::opened::OpenStore;
 use crate::secrets::SecretVault;
-use crate::store::secrets::SecretKeys;
-use crate::store::{EmbeddedStore, OpenStore};
 use token::TokenFile;
 
 /// Told after a key was revoked here: who remembers keys forgets them.

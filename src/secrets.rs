@@ -3,13 +3,13 @@
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use porchlight_actors::ports::{Endpoint, Outbox, SealedSecret, SecretSeal, StoreError};
+use porchlight_ports::{Endpoint, Outbox, SealedSecret, SecretSeal, StoreError};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::store::secrets::{SecretKey, SecretKeys};
+use crate::keyring::{SecretKey, SecretKeys};
 
 /// What a key of a file is used for here, and nowhere else.
 const PURPOSE: &str = "webhook secrets at rest";
@@ -170,7 +170,7 @@ impl SecretSeal for SecretVault {
         secret: &str,
     ) -> Option<SealedSecret> {
         let mut nonce = [0; NONCE_BYTES];
-        crate::world::fill(&mut nonce);
+        porchlight_world::fill(&mut nonce);
         let aad = bound(tenant, endpoint_id, number);
         let payload = Payload {
             msg: secret.as_bytes(),
@@ -200,13 +200,14 @@ impl SecretSeal for SecretVault {
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
-    use crate::store::MemoryStore;
-    use crate::store::secrets::keys_of;
-    use porchlight_actors::ports::PreviousSecret;
+    use porchlight_ports::PreviousSecret;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
     use porchlight_schema::time::TimestampMs;
+    use porchlight_store::MemoryStore;
+
+    use super::*;
+    use crate::keyring::keys_of;
 
     #[test]
     fn a_secret_opens_in_its_place_and_in_no_other() {

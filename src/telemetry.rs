@@ -7,10 +7,10 @@ use std::time::Duration;
 use actix_rt::ArbiterHandle;
 use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use porchlight_actors::observe::request::{self, RequestName};
-use porchlight_actors::observe::runtime::watch_lag;
-use porchlight_actors::observe::store::StoreMetrics;
-use porchlight_actors::observe::{RuntimeKind, name};
+use porchlight_observe::request::{self, RequestName};
+use porchlight_observe::runtime::watch_lag;
+use porchlight_observe::store::StoreMetrics;
+use porchlight_observe::{RuntimeKind, name};
 use tracing_subscriber::EnvFilter;
 
 use crate::notify::{Pulse, feed_watchdog};
@@ -72,7 +72,7 @@ pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
         .build_recorder();
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).context("another recorder is installed")?;
-    porchlight_actors::observe::install();
+    porchlight_observe::install();
     let upkeep = handle.clone();
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(UPKEEP);

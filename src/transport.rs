@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use porchlight_actors::ports::{Answer, OutboundRequest, Transport, UrlRefused};
 use porchlight_core::webhook::Cause;
+use porchlight_ports::{Answer, OutboundRequest, Transport, UrlRefused};
 use porchlight_schema::limits::{
     ANSWER_KEPT_BYTES_MAX, ANSWER_READ_BYTES_MAX, ATTEMPT_MS_MAX, ENDPOINT_IN_FLIGHT_MAX,
     NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX,

@@ -8,14 +8,7 @@ use std::path::{Path, PathBuf};
 /// Lines of one file at most.
 const FILE_LINES_MAX: usize = 500;
 /// Where Rust files are.
-const SOURCES: [&str; 6] = [
-    "schema/src",
-    "actors/core",
-    "actors/runtime",
-    "src",
-    "bench",
-    "tests",
-];
+const SOURCES: [&str; 5] = ["schema/src", "actors", "src", "bench", "tests"];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

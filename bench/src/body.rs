@@ -141,8 +141,9 @@ pub struct Location {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use porchlight_schema::sample::json::decode_batch;
+
+    use super::*;
 
     #[test]
     fn a_batch_is_what_the_service_takes_and_follows_the_one_before() {

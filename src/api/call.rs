@@ -8,7 +8,7 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
-use porchlight_actors::ports::SessionRow;
+use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 use serde::Serialize;

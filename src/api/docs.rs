@@ -11,7 +11,7 @@ use actix_web::http::header::{
 };
 use actix_web::web::Bytes;
 use actix_web::{HttpResponse, Resource};
-use porchlight_actors::observe::http::Route;
+use porchlight_observe::http::Route;
 
 use super::openapi;
 use super::route::{at, get};

@@ -12,8 +12,8 @@ use actix_web::web::Data;
 use actix_web::{Error, ResponseError};
 use futures_util::FutureExt;
 use metrics::Gauge;
-use porchlight_actors::observe::http::{HttpMetrics, Route};
-use porchlight_actors::observe::request::caused_by;
+use porchlight_observe::http::{HttpMetrics, Route};
+use porchlight_observe::request::caused_by;
 
 use super::ApiState;
 use super::observe::on_problem;

@@ -23,8 +23,8 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpResponse, rt};
-use porchlight_actors::observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_actors::service::{AdmitError, Target};
+use porchlight_observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX,

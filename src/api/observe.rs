@@ -1,10 +1,10 @@
 //! What is told of requests that are refused: the codes are known here only. The rest of HTTP's metrics stands in
-//! [`porchlight_actors::observe::http`], and the name of this one in the catalogue with all others.
+//! [`porchlight_observe::http`], and the name of this one in the catalogue with all others.
 
 use std::sync::LazyLock;
 
 use metrics::Counter;
-use porchlight_actors::observe::name;
+use porchlight_observe::name;
 
 use super::problem::{Code, Problem};
 use super::request_id::RequestId;

@@ -22,7 +22,7 @@ use std::sync::LazyLock;
 
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, Resource};
-use porchlight_actors::observe::http::Route;
+use porchlight_observe::http::Route;
 use serde_json::{Map, Value, json};
 
 /// The version of OpenAPI (contract section 10).

@@ -14,10 +14,10 @@ use actix_web::http::header::{
 use actix_web::web::{Bytes, Query};
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use hmac::{Hmac, KeyInit, Mac};
-use porchlight_actors::observe::http::Route;
-use porchlight_actors::ports::SessionRow;
 use porchlight_actors::service::{InsightState, Service};
 use porchlight_core::picture::{self, svg};
+use porchlight_observe::http::Route;
+use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::Score;
 use porchlight_schema::limits::{
@@ -31,8 +31,8 @@ use super::call::{Call, session_not_found};
 use super::insights::names;
 use super::problem::{Code, Problem};
 use super::route::{at, get};
+use crate::keyring::SecretKeys;
 use crate::picture::png;
-use crate::store::secrets::SecretKeys;
 
 /// What the key of the signatures is derived for; another use of the same master key says something else.
 const PURPOSE: &str = "path image link, version 1";

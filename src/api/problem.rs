@@ -9,7 +9,7 @@ use actix_web::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use actix_web::{HttpResponse, ResponseError};
-use porchlight_actors::ports::StoreError;
+use porchlight_ports::StoreError;
 use porchlight_schema::limits::RETRY_AFTER_SEC;
 use porchlight_schema::sample::FieldError;
 use serde::Serialize;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::http::header::{HeaderMap, HeaderValue};
-use porchlight_actors::observe::request::RequestName;
+use porchlight_observe::request::RequestName;
 
 use super::problem::REQUEST_ID;
 
@@ -33,7 +33,7 @@ impl RequestId {
     pub fn own() -> Self {
         static PROCESS: LazyLock<u64> = LazyLock::new(|| {
             let mut bytes = [0_u8; 8];
-            crate::world::fill(&mut bytes);
+            porchlight_world::fill(&mut bytes);
             u64::from_be_bytes(bytes)
         });
         static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -3,7 +3,7 @@
 
 use actix_web::http::Method;
 use actix_web::{HttpResponse, Resource, Route as Handler, guard, web};
-use porchlight_actors::observe::http::{self, Route};
+use porchlight_observe::http::{self, Route};
 
 use super::problem::Problem;
 

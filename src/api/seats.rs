@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
-use porchlight_actors::observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
+use porchlight_observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     NODE_EVENT_STREAMS_MAX, NODE_SOCKETS_MAX, SESSION_SOCKETS_MAX, TENANT_EVENT_STREAMS_MAX,

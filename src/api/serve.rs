@@ -23,8 +23,8 @@ use super::path_image::PathImages;
 use super::{ApiConfig, ApiState, configure, edge, keep_tidy, observe};
 use crate::config::Config;
 use crate::console::Console;
+use crate::keyring::SecretKeys;
 use crate::keys::SessionTokens;
-use crate::store::secrets::SecretKeys;
 
 /// How long a silent connection is kept: a phone that sends a batch every ten seconds or every minute keeps its own.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);

@@ -1,7 +1,7 @@
 //! `GET /v1/sessions` and `GET /v1/sessions/{id}`.
 
 use actix_web::HttpResponse;
-use porchlight_actors::ports::SessionFilter;
+use porchlight_ports::SessionFilter;
 use porchlight_schema::limits::TEXT_CHARS_MAX;
 use porchlight_schema::session::{SessionStatus, SessionView};
 use serde::Serialize;

@@ -2,8 +2,8 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderMap, HeaderName};
-use porchlight_actors::ports::Idempotency;
 use porchlight_actors::service::{StartCommand, StartError};
+use porchlight_ports::Idempotency;
 use porchlight_schema::limits::{
     ADDRESS_ACCURACY_M_MAX, ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, ADDRESS_GATES_MAX,
     DEVICE_SENSOR_CHARS_MAX, DEVICE_SENSORS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, STOREY_HEIGHT_M_MAX,

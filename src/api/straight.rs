@@ -13,8 +13,8 @@ use actix_web::http::Method;
 use actix_web::web::Data;
 use actix_web::{HttpResponse, ResponseError};
 use futures_util::FutureExt;
-use porchlight_actors::observe::http::Route;
-use porchlight_actors::observe::request::caused_by;
+use porchlight_observe::http::Route;
+use porchlight_observe::request::caused_by;
 use porchlight_schema::ids::SessionId;
 
 use super::ApiState;

@@ -2,8 +2,8 @@
 //! too, so that overload is refused at the least cost; the body is held once, and a batch exists only packed.
 
 use actix_web::HttpResponse;
-use porchlight_actors::observe::{BatchOutcome, Metrics};
 use porchlight_actors::service::{AdmitError, IngestError};
+use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::BATCH_SAMPLES_MAX;
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch};

@@ -4,9 +4,9 @@ mod configuration;
 mod deliveries;
 
 use actix_web::{Resource, web};
-use porchlight_actors::observe::http::Route;
-use porchlight_actors::ports::UrlRefused;
 use porchlight_actors::webhook::{ConfigureError, TestError, Webhooks};
+use porchlight_observe::http::Route;
+use porchlight_ports::UrlRefused;
 use porchlight_schema::message::MessageEvent;
 
 use super::call::Call;

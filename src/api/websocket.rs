@@ -31,9 +31,9 @@ use actix_web::http::header::{
 use actix_web::web::{Bytes, BytesMut, Data};
 use actix_web::{HttpRequest, HttpResponse, rt};
 use futures_util::{FutureExt, StreamExt};
-use porchlight_actors::observe::http::Route;
-use porchlight_actors::observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
 use porchlight_actors::service::{Permit, Target, Watch};
+use porchlight_observe::http::Route;
+use porchlight_observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SOCKET_CLOSING_MS_MAX,

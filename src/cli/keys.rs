@@ -2,14 +2,14 @@
 
 use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
-use porchlight_actors::ports::Clock;
+use porchlight_ports::Clock;
+use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check};
 use crate::config::{Config, HumanDuration, StoreKind};
 use crate::keys::{CreatedKey, KeyDesk, KeyOrder, ListedKey};
+use crate::opened::OpenStore;
 use crate::ops::client::OpsClient;
-use crate::store::OpenStore;
-use crate::world::SystemClock;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

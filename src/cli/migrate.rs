@@ -1,18 +1,20 @@
 //! `porchlight migrate`: from the embedded store to the CQL cluster of the same configuration.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use porchlight_actors::ports::{Outbox, SecretSeal};
+use porchlight_ports::{Outbox, SecretSeal};
+use porchlight_store::EmbeddedStore;
+use porchlight_store::cql::{CqlStore, Role};
+use porchlight_store::migrate::{Migrated, migrate};
+use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check};
 use crate::config::StoreKind;
+use crate::keyring::SecretKeys;
 use crate::ops::client::OpsClient;
 use crate::secrets::SecretVault;
-use crate::store::EmbeddedStore;
-use crate::store::cql::{CqlStore, Role};
-use crate::store::migrate::{Migrated, migrate};
-use crate::store::secrets::SecretKeys;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -48,7 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 );
             }
         }
-        let to = CqlStore::open(config.cql_options()?, Role::Beside)
+        let to = CqlStore::open(config.cql_options()?, Role::Beside, Arc::new(SystemClock))
             .await
             .context("the cluster can't be used")?;
         let done = migrate(&from, &to, |done| {

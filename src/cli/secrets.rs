@@ -5,10 +5,10 @@ use clap::Subcommand;
 
 use super::{ConfigArguments, check};
 use crate::config::{Config, StoreKind};
+use crate::keyring::SecretKeys;
+use crate::opened::OpenStore;
 use crate::ops::client::OpsClient;
 use crate::secrets::{Rewrapped, SecretVault};
-use crate::store::OpenStore;
-use crate::store::secrets::SecretKeys;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

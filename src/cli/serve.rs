@@ -6,12 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use porchlight_store::{EmbeddedStore, OpenError};
 
 use super::{ConfigArguments, check};
 use crate::app;
 use crate::config::{Config, StoreKind};
+use crate::keyring::KEY_FILE;
 use crate::ops::client::OpsClient;
-use crate::store::{EmbeddedStore, OpenError};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -100,7 +101,9 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
             check::is_store(&config.store.path)?;
             let store = EmbeddedStore::open_alone(&config.store.path)
                 .context("the store can't be opened")?;
-            let copied = store.backup(&to).context("the store can't be copied");
+            let copied = store
+                .backup(&to, &[KEY_FILE])
+                .context("the store can't be copied");
             store.committer().close();
             copied.map(drop)
         }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use dashmap::DashMap;
-use porchlight_actors::observe::peer::{HandOver, Nudged, PeerMetrics, PeerRoute};
-use porchlight_actors::ports::{LiveAnswer, Nudge, PeerError, Peers};
 use porchlight_core::ownership::NodeName;
 use porchlight_core::timeline::Told;
+use porchlight_observe::peer::{HandOver, Nudged, PeerMetrics, PeerRoute};
+use porchlight_ports::{LiveAnswer, Nudge, PeerError, Peers};
 use porchlight_schema::ids::{SessionId, Shard};
 use porchlight_schema::limits::{PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX};
 use porchlight_schema::sample::packed::PackedBatch;
@@ -353,7 +353,7 @@ impl Inner {
         body: Vec<u8>,
     ) -> Result<Vec<u8>, RequestError> {
         let (mut nonce, digest): (Nonce, _) = (Nonce::default(), secret::digest(&body));
-        crate::world::fill(&mut nonce);
+        porchlight_world::fill(&mut nonce);
         let secret = self.secrets.own();
         let tag = secret.request(&Head {
             node: &node.0,

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use porchlight_actors::observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
 use porchlight_core::ownership::{Change, Effect, Input, NodeName, Outcome, OwnershipMachine};
+use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
 use porchlight_schema::ids::{Shard, ShardSet};
+use porchlight_store::cql::{CqlStore, written_generation};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::View;
-use crate::store::cql::{CqlStore, written_generation};
 
 /// How often the machine is told that time has passed (it asks for twice a second).
 const TICK: Duration = Duration::from_millis(400);
@@ -288,7 +288,7 @@ impl Running {
     /// Reads; what can't be read is asked for again by the machine, in its time.
     fn ask<F>(&self, read: impl FnOnce(Arc<CqlStore>) -> F)
     where
-        F: Future<Output = porchlight_actors::ports::StoreResult<Input>> + Send + 'static,
+        F: Future<Output = porchlight_ports::StoreResult<Input>> + Send + 'static,
     {
         let (reading, inputs) = (read(Arc::clone(&self.store)), self.inputs.clone());
         tokio::spawn(async move {

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use anyhow::Context;
 use async_trait::async_trait;
-use porchlight_actors::ports::{Entropy, Peers};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
+use porchlight_ports::{Entropy, Peers};
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::ATTEMPT_MS_MAX;
+use porchlight_store::cql::CqlStore;
+use porchlight_world::SystemEntropy;
 
 use super::driver::{Driver, DriverParts, Tenants};
 use super::{PeerClient, PeerSecrets, PeerServer, View};
 use crate::config::Cluster;
-use crate::store::cql::CqlStore;
-use crate::world::SystemEntropy;
 
 /// What was released is told within this time, or found by the others' next reading.
 const TELL_WITHIN: Duration = Duration::from_secs(1);

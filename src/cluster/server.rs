@@ -10,10 +10,10 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use porchlight_actors::observe::peer::{PeerAnswer, PeerMetrics, PeerRoute};
-use porchlight_actors::ports::{LiveAnswer, PeerError};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
+use porchlight_observe::peer::{PeerAnswer, PeerMetrics, PeerRoute};
+use porchlight_ports::{LiveAnswer, PeerError};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     EVENTS_PIECE_MESSAGES_MAX, PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX,

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use porchlight_actors::ports::Ownership;
 use porchlight_core::ownership::{MonotonicMs, NodeName};
+use porchlight_ports::Ownership;
 use porchlight_schema::ids::Shard;
 use porchlight_schema::limits::SHARDS;
 use tokio::sync::Notify;

@@ -1,7 +1,7 @@
 //! What nodes say to each other: one byte for the format, then postcard, as in the store.
 
-use porchlight_actors::observe::peer::PeerRoute;
 use porchlight_core::timeline::Told;
+use porchlight_observe::peer::PeerRoute;
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;

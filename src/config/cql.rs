@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use porchlight_store::cql::{CqlOptions, CqlTls, is_keyspace};
 use secrecy::SecretString;
 
 use super::{Config, ConfigError, HumanDuration};
-use crate::store::cql::{CqlOptions, CqlTls, is_keyspace};
 
 /// A password is no longer than this.
 const PASSWORD_BYTES_MAX: u64 = 4_096;

@@ -8,7 +8,7 @@ mod retry;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
-use porchlight_actors::ports::{DeliveryRow, DeliveryStatus, Page};
+use porchlight_ports::{DeliveryRow, DeliveryStatus, Page};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::MessageEvent;
 

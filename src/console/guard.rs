@@ -9,7 +9,7 @@ use actix_web::http::header::{
 };
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
-use porchlight_actors::observe::http::Route;
+use porchlight_observe::http::Route;
 
 use super::visit::Renewed;
 use super::{layout, sign_in};

@@ -1,7 +1,7 @@
 //! What organizations are called. A name never changes, so it is looked up once.
 
 use dashmap::DashMap;
-use porchlight_actors::ports::{Store, StoreResult};
+use porchlight_ports::{Store, StoreResult};
 use porchlight_schema::ids::OrganizationId;
 
 /// Names that are remembered; beyond it all are looked up anew.

@@ -8,8 +8,8 @@ mod counts;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
-use porchlight_actors::ports::{DeliveryStatus, Endpoint, SessionRow};
 use porchlight_core::webhook::Cause;
+use porchlight_ports::{DeliveryStatus, Endpoint, SessionRow};
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::time::TimestampMs;
 

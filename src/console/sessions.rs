@@ -13,7 +13,7 @@ mod trace;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
-use porchlight_actors::ports::{Page, SessionFilter, SessionRow};
+use porchlight_ports::{Page, SessionFilter, SessionRow};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::session::SessionStatus;

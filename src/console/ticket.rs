@@ -11,7 +11,7 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::store::secrets::{SecretKey, SecretKeys};
+use crate::keyring::{SecretKey, SecretKeys};
 
 /// What a key of a file is used for here, and nowhere else.
 const PURPOSE: &str = "console ticket, version 1";
@@ -65,7 +65,7 @@ impl Tickets {
     /// A ticket for who has just shown the key of this hash.
     pub(super) fn issue(&self, key_hash: [u8; 32], now: TimestampMs) -> Ticket {
         let mut session = [0; 16];
-        crate::world::fill(&mut session);
+        porchlight_world::fill(&mut session);
         Ticket {
             key_hash,
             session,
@@ -77,7 +77,7 @@ impl Tickets {
     /// The ticket as the browser keeps it.
     pub(super) fn seal(&self, ticket: &Ticket) -> Option<String> {
         let mut nonce = [0; NONCE_BYTES];
-        crate::world::fill(&mut nonce);
+        porchlight_world::fill(&mut nonce);
         let plain = postcard::to_stdvec(ticket).ok()?;
         let payload = Payload {
             msg: &plain,
@@ -161,7 +161,7 @@ fn word(key: &SecretKey, ticket: &Ticket) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::secrets::keys_of;
+    use crate::keyring::keys_of;
 
     const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
 

@@ -4,8 +4,8 @@ mod show;
 
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
-use porchlight_actors::ports::Endpoint;
 use porchlight_actors::webhook::{ConfigureError, Tested, Webhooks};
+use porchlight_ports::Endpoint;
 use porchlight_schema::limits::{SECRET_OVERLAP_SEC_DEFAULT, SECRET_OVERLAP_SEC_MAX};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;

@@ -1,7 +1,7 @@
 //! What the service's words mean, in sentences for people.
 
-use porchlight_actors::ports::DeliveryStatus;
 use porchlight_core::webhook::Cause;
+use porchlight_ports::DeliveryStatus;
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::ReasonCode;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use porchlight_actors::ports::{Entropy, Keys, Organization, StoreError};
+use porchlight_ports::{Entropy, Keys, Organization, StoreError};
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::limits::TEXT_CHARS_MAX;
@@ -12,7 +12,7 @@ use porchlight_schema::time::TimestampMs;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
-use crate::world::SystemEntropy;
+use porchlight_world::SystemEntropy;
 
 /// Makes, lists and revokes keys.
 #[derive(Clone)]
@@ -196,7 +196,7 @@ impl KeyDesk {
         expires_at: Option<TimestampMs>,
         now: TimestampMs,
     ) -> Result<CreatedKey, DeskError> {
-        let made = super::make(kind, tenant.env, crate::world::fill);
+        let made = super::make(kind, tenant.env, porchlight_world::fill);
         let record = KeyRecord {
             id: KeyId::new(now, SystemEntropy.random()),
             tenant,

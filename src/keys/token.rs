@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use porchlight_schema::ids::SessionId;
 use sha2::Sha256;
 
-use crate::store::secrets::SecretKeys;
+use crate::keyring::SecretKeys;
 
 /// What every session token begins with.
 const PREFIX: &str = "st_";

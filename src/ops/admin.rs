@@ -16,6 +16,7 @@ use super::OpsState;
 use crate::api::body::{self, Limits};
 use crate::api::problem::{Code, Fault, Problem};
 use crate::api::{ApiConfig, call};
+use crate::keyring::KEY_FILE;
 use crate::keys::{DeskError, KeyOrder, ListedKey};
 
 /// A request with the operators' token.
@@ -136,7 +137,7 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
             "The store of this server is copied by its own means.",
         )
     })?;
-    let copied = web::block(move || store.backup(&folder))
+    let copied = web::block(move || store.backup(&folder, &[KEY_FILE]))
         .await
         .map_err(Problem::internal)?;
     // Operators are told the cause: it is their disk.

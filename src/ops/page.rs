@@ -5,9 +5,9 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use actix_web::web::Data;
 use maud::{DOCTYPE, Markup, html};
-use porchlight_actors::observe::ActorKind;
-use porchlight_actors::observe::quarantine::{self, Quarantined};
 use porchlight_core::ownership::NodeName;
+use porchlight_observe::ActorKind;
+use porchlight_observe::quarantine::{self, Quarantined};
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::SHARDS;
 

@@ -47,7 +47,7 @@ impl TokenFile {
     pub fn write(folder: &Path, address: SocketAddr) -> anyhow::Result<Self> {
         let path = folder.join(NAME);
         let mut bytes = [0_u8; 32];
-        crate::world::fill(&mut bytes);
+        porchlight_world::fill(&mut bytes);
         let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let hash = hash(&token);
         let text = serde_json::to_string(&Entry { address, token })?;

@@ -3,12 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use porchlight_world::private_file::{sync_folder, write_private};
+
 use super::continuity::{self, NotWhole};
 use super::embedded::{EmbeddedStore, OpenError, open_engine};
-use super::engine::fjall::acknowledged::{self, Acknowledged, sync_folder};
+use super::engine::fjall::acknowledged::{self, Acknowledged};
 use super::engine::{Durability, Engine, EngineError, Space, Write};
 use super::record;
-use super::secrets;
 
 /// Bytes of one batch of the copy.
 const CHUNK_BYTES: usize = 1024 * 1024;
@@ -27,7 +28,7 @@ pub enum BackupError {
     Engine(#[from] EngineError),
     /// A row of the store is corrupt.
     #[error("the store holds a corrupt row")]
-    Corrupt(#[source] porchlight_actors::ports::StoreError),
+    Corrupt(#[source] porchlight_ports::StoreError),
     /// The copy does not open, or lacks something.
     #[error("the copy is not whole")]
     Unusable(#[source] Box<OpenError>),
@@ -45,20 +46,24 @@ pub struct BackupReport {
 }
 
 impl EmbeddedStore {
-    /// Copies the store to `folder`, which must be empty or not be there, together with the key file beside it: whoever
-    /// holds the copy can read all that it holds. Every row is checked on the way, and the copy is opened once.
-    /// Blocks for as long as that takes, while the store goes on.
+    /// Copies the store to `folder`, which must be empty or not exist, together with those of the `private_files` that
+    /// lie beside it; only their owner may read the copies. Checks every row, and opens the copy once. Blocks until the
+    /// copy is complete, while the store continues to serve.
     ///
     /// # Errors
     ///
     /// [`BackupError`].
-    pub fn backup(&self, folder: &Path) -> Result<BackupReport, BackupError> {
+    pub fn backup(
+        &self,
+        folder: &Path,
+        private_files: &[&str],
+    ) -> Result<BackupReport, BackupError> {
         let io = |error| BackupError::Io(folder.to_path_buf(), error);
         std::fs::create_dir_all(folder).map_err(io)?;
         if std::fs::read_dir(folder).map_err(io)?.next().is_some() {
             return Err(BackupError::NotEmpty(folder.to_path_buf()));
         }
-        let report = self.copy_to(folder).and_then(|report| {
+        let report = self.copy_to(folder, private_files).and_then(|report| {
             verify(folder, report.log)?;
             Ok(report)
         });
@@ -69,7 +74,7 @@ impl EmbeddedStore {
         report
     }
 
-    fn copy_to(&self, folder: &Path) -> Result<BackupReport, BackupError> {
+    fn copy_to(&self, folder: &Path, private_files: &[&str]) -> Result<BackupReport, BackupError> {
         let io = |error| BackupError::Io(folder.to_path_buf(), error);
         let unusable = |error| BackupError::Unusable(Box::new(error));
         // Until the copy is whole it claims to lack groups, so that nothing opens what was cut off half-way.
@@ -90,18 +95,21 @@ impl EmbeddedStore {
         copy.to.close()?;
         std::fs::remove_file(folder.join(acknowledged::NAME)).map_err(io)?;
         Acknowledged::create(folder, copy.report.log).map_err(io)?;
-        if let Some(key) = self.secret_key_file() {
-            let bytes = zeroize::Zeroizing::new(std::fs::read(key).map_err(io)?);
-            let file = folder.join(secrets::NAME);
-            secrets::write_private(folder, &file, &bytes).map_err(io)?;
+        for (name, file) in self.beside(private_files) {
+            let bytes = zeroize::Zeroizing::new(std::fs::read(file).map_err(io)?);
+            write_private(folder, name, &bytes).map_err(io)?;
         }
         sync_folder(folder).map_err(io)?;
         Ok(copy.report)
     }
 
-    fn secret_key_file(&self) -> Option<PathBuf> {
-        let file = self.folder.as_ref()?.join(secrets::NAME);
-        file.is_file().then_some(file)
+    /// Those of the files that lie beside the store, with their paths.
+    fn beside<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, PathBuf)> {
+        let Some(folder) = &self.folder else {
+            return Vec::new();
+        };
+        let files = names.iter().map(|&name| (name, folder.join(name)));
+        files.filter(|(_, file)| file.is_file()).collect()
     }
 }
 

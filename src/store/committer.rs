@@ -13,9 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use porchlight_actors::observe::chain;
-use porchlight_actors::observe::store::{StoreMetrics, StoreOutcome};
-use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_observe::chain;
+use porchlight_observe::store::{StoreMetrics, StoreOutcome};
+use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{COMMIT_GROUP_BYTES_MAX, COMMIT_GROUP_MAX, COMMIT_QUEUE_MAX};
 use porchlight_schema::sample::packed::PackedBatch;

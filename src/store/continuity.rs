@@ -12,7 +12,7 @@
 
 use std::ops::ControlFlow;
 
-use porchlight_actors::ports::StoreError;
+use porchlight_ports::StoreError;
 
 use super::engine::{Engine, EngineError, KeyRange, Order, Space, Write};
 use super::record;

@@ -80,7 +80,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use porchlight_actors::ports::{Alone, Ownership, StoreError, StoreResult};
+use porchlight_ports::{Alone, Clock, Ownership, StoreError, StoreResult};
 
 pub use connect::{CqlOpenError, CqlOptions, CqlTls};
 pub use import::{ImportedMessage, ImportedSession};
@@ -170,6 +170,7 @@ struct Inner {
     /// How often a process has begun to serve alone; see [`serving`].
     epoch: u64,
     ownership: Arc<dyn Ownership>,
+    clock: Arc<dyn Clock>,
     /// Whoever asks for one session or message is answered within this time.
     answer_within: Duration,
     hand_over: HandOver,
@@ -207,7 +208,11 @@ impl CqlStore {
     /// # Errors
     ///
     /// See [`CqlOpenError`].
-    pub async fn open(options: CqlOptions, role: Role) -> Result<Arc<Self>, CqlOpenError> {
+    pub async fn open(
+        options: CqlOptions,
+        role: Role,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, CqlOpenError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("store")
@@ -218,7 +223,7 @@ impl CqlStore {
         let Some(runtime) = &store.0 else {
             return Err(CqlOpenError::Thread);
         };
-        let opened = runtime.spawn(Inner::open(options, role)).await;
+        let opened = runtime.spawn(Inner::open(options, role, clock)).await;
         let (inner, on_fatal) = opened.map_err(|_panic| CqlOpenError::Thread)??;
         let inner = Arc::new(inner);
         if let Some((on_fatal, alone)) = on_fatal {
@@ -337,6 +342,7 @@ impl Inner {
     async fn open(
         options: CqlOptions,
         role: Role,
+        clock: Arc<dyn Clock>,
     ) -> Result<(Self, Option<(OnFatal, bool)>), CqlOpenError> {
         let session = connect::connect(&options).await?;
         schema::prepare(&session, &options).await?;
@@ -377,6 +383,7 @@ impl Inner {
             memory: Memory::default(),
             epoch,
             ownership,
+            clock,
             answer_within: ANSWER_WITHIN.max(2 * options.ingest_within),
             hand_over,
             closed: AtomicBool::new(false),

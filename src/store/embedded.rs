@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use porchlight_actors::ports::StoreResult;
+use porchlight_ports::StoreResult;
 
 use super::committer::{Committer, HandOver, OnFatal};
 use super::continuity::{self, NotWhole};

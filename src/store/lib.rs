@@ -1,4 +1,4 @@
-//! The store: adapters of the actors' ports ([`porchlight_actors::ports::Store`]).
+//! The store: adapters of the actors' ports ([`porchlight_ports::Store`]).
 //!
 //! ```text
 //! LocalStore<E>        the ports (local/*.rs)
@@ -11,8 +11,6 @@
 //! cql.rs               the ports on ScyllaDB or Cassandra (cql/*.rs), for several nodes
 //! embedded.rs          opening the store on disk, with every check;  backup.rs  copying it while it runs
 //! migrate.rs           from the embedded store to a CQL cluster
-//! opened.rs            the store that a configuration names
-//! secrets.rs           the key files
 //! ```
 //!
 //! # Decisions
@@ -47,7 +45,7 @@
 //! arguments, after 1, 2 and 4 s, and then gives up. Commands that open the store for a moment say what is wrong instead.
 //!
 //! **An unreadable row is an error.** Each value's checksum covers its space and key too. What does not match is
-//! [`porchlight_actors::ports::StoreError::Corrupt`]; nothing reads as absent because it can't be read.
+//! [`porchlight_ports::StoreError::Corrupt`]; nothing reads as absent because it can't be read.
 //!
 //! **The highest `seq` is remembered**, for the sessions met last, so that the common append reads nothing. How many
 //! batches a session has is the highest `seq` less the holes below it; only batches out of order write the holes down.
@@ -66,9 +64,7 @@ pub mod engine;
 pub mod local;
 pub mod memory;
 pub mod migrate;
-pub mod opened;
 mod record;
-pub mod secrets;
 pub mod tables;
 pub mod txn;
 
@@ -77,4 +73,3 @@ pub use committer::{Committer, HandOver, OnFatal};
 pub use continuity::NotWhole;
 pub use embedded::{EmbeddedStore, OpenError, OpenOptions};
 pub use memory::{MemoryOpenError, MemoryStore};
-pub use opened::{OpenStore, StoreOpenError};

@@ -8,7 +8,7 @@ mod sessions;
 
 use std::sync::Arc;
 
-use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
 use porchlight_schema::time::TimestampMs;
 

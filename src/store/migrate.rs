@@ -4,10 +4,8 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_actors::ports::{
-    Insights, Journal, Keys, Outbox, Sessions, StoreError, StoreResult,
-};
 use porchlight_core::webhook::HandRequest;
+use porchlight_ports::{Insights, Journal, Keys, Outbox, Sessions, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::session::SessionStart;

@@ -1,7 +1,7 @@
 //! How a row's value is kept: its payload, the number of the group that wrote it, and a checksum over space, key,
 //! payload and number. A value that was cut, flipped or put under another key is an error, never an absence.
 
-use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_ports::{StoreError, StoreResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use porchlight_actors::ports::UrlRefused;
+use porchlight_ports::UrlRefused;
 use porchlight_schema::limits::URL_CHARS_MAX;
 use reqwest::Url;
 

@@ -1,6 +1,8 @@
-//! Time and chance, for real.
+//! Time, chance and private files, for real: the adapters of the machine on which the service runs.
 
-use porchlight_actors::ports::{Clock, Entropy};
+pub mod private_file;
+
+use porchlight_ports::{Clock, Entropy};
 use porchlight_schema::time::TimestampMs;
 
 /// The machine's wall clock.

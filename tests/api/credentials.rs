@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use porchlight::api::ApiConfig;
 use porchlight::keys::KeyOrder;
-use porchlight_actors::ports::Clock;
+use porchlight_ports::Clock;
 use reqwest::Method;
 use serde_json::json;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use porchlight::api::openapi;
 use porchlight::api::problem::Code;
-use porchlight_actors::observe::http::Route;
+use porchlight_observe::http::Route;
 use porchlight_schema::sample::json::decode_batch;
 use reqwest::Method;
 use reqwest::header::HeaderMap;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use porchlight::api::ApiConfig;
 use porchlight::keys::ListedKey;
-use porchlight_actors::ports::Clock;
+use porchlight_ports::Clock;
 use reqwest::Method;
 use serde_json::{Value, json};
 

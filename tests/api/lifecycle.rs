@@ -1,6 +1,6 @@
 //! A session from its start to its insight.
 
-use porchlight_actors::ports::Clock;
+use porchlight_ports::Clock;
 use reqwest::Method;
 use serde_json::{Value, json};
 

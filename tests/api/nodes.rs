@@ -11,18 +11,18 @@ use std::time::Duration;
 use actix_http::ws::CloseCode;
 use async_trait::async_trait;
 use porchlight::cluster::{PeerClient, PeerSecret, PeerSecrets, PeerServer, View};
-use porchlight::store::MemoryStore;
-use porchlight::world::SystemEntropy;
-use porchlight_actors::ports::{
-    Alone, Answer as Received, Insights, Journal, OutboundRequest, PeerError, Peers, Poke,
-    SealedSecret, SecretSeal, Sessions, Snapshots, Transport, UrlRefused,
-};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::ownership::NodeName;
+use porchlight_ports::{
+    Alone, Answer as Received, Insights, Journal, OutboundRequest, PeerError, Peers, Poke,
+    SealedSecret, SecretSeal, Sessions, Snapshots, Transport, UrlRefused,
+};
 use porchlight_schema::ids::{EndpointId, SessionId, Shard};
 use porchlight_schema::limits::{SESSION_IN_FLIGHT_MAX, SHARDS};
 use porchlight_schema::session::Tenant;
+use porchlight_store::MemoryStore;
+use porchlight_world::SystemEntropy;
 use serde_json::json;
 use zeroize::Zeroizing;
 

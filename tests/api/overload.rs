@@ -4,10 +4,10 @@ use std::sync::{Arc, mpsc};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use porchlight::store::engine::Durability;
 use porchlight_schema::limits::{
     INGEST_BATCHES_START, NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX,
 };
+use porchlight_store::engine::Durability;
 use serde_json::{Value, json};
 
 use crate::answer::raw;

@@ -11,13 +11,13 @@ use porchlight::api::path_image::PathImages;
 use porchlight::api::serve::listen;
 use porchlight::api::{ApiConfig, ApiState};
 use porchlight::keys::{KeyDesk, KeyOrder, SessionTokens};
-use porchlight::store::MemoryStore;
-use porchlight::world::{SystemClock, SystemEntropy};
-use porchlight_actors::ports::{Alone, Clock, Ownership, Peers, Poke, Store};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_ports::{Alone, Clock, Ownership, Peers, Poke, Store};
 use porchlight_schema::time::TimestampMs;
+use porchlight_store::MemoryStore;
+use porchlight_world::{SystemClock, SystemEntropy};
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use porchlight::store::cql::{CqlOptions, CqlStore, Role};
-use porchlight_actors::ports::Journal;
+use porchlight_ports::Journal;
 use porchlight_schema::sample::json::decode_batch;
+use porchlight_store::cql::{CqlOptions, CqlStore, Role};
+use porchlight_world::SystemClock;
 use serde_json::json;
 
 use crate::cql_process::{borrowed, variables, variables_of};
@@ -30,7 +31,9 @@ pub(crate) async fn check_journal(server: &CqlServer, keyspace: &str, sent: &[Se
         retention: Duration::from_secs(86_400),
         session_max: Duration::from_secs(86_400),
     };
-    let store = CqlStore::open(options, Role::Beside).await.unwrap();
+    let store = CqlStore::open(options, Role::Beside, Arc::new(SystemClock))
+        .await
+        .unwrap();
     for session in sent {
         let id = session.session_id.parse().unwrap();
         let journal = Journal::read(&*store, id, 0, 100_000).await.unwrap();

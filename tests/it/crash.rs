@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use porchlight::store::EmbeddedStore;
-use porchlight_actors::ports::Journal;
+use porchlight_ports::Journal;
 use porchlight_schema::sample::json::decode_batch;
+use porchlight_store::EmbeddedStore;
 use serde_json::Value;
 
 use crate::phone::{Client, Place, Sent};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use porchlight_actors::observe::CATALOGUE;
+use porchlight_observe::CATALOGUE;
 use serde_json::{Value, json};
 
 use crate::receiver::{Authority, OK, Receiver};

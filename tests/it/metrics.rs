@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use porchlight::config::Config;
 use porchlight::ops::client::OpsClient;
-use porchlight_actors::observe::{CATALOGUE, Instrument, Label};
+use porchlight_observe::{CATALOGUE, Instrument, Label};
 use serde_json::json;
 
 use crate::server::{Folder, Server, block_on, http};

@@ -6,7 +6,7 @@ use std::process::Output;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use porchlight::world;
+use porchlight_world as world;
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use porchlight_actors::ports::Clock;
+use porchlight_ports::Clock;
 use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
 

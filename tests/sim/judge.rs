@@ -16,18 +16,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::System;
-use porchlight::store::MemoryStore;
-use porchlight::store::engine::memory::MemoryEngine;
 use porchlight_actors::messages;
-use porchlight_actors::ports::{
+use porchlight_actors::scoring::ScoringPool;
+use porchlight_ports::{
     Insights, Journal, JournalEntry, NewSession, Note, PodRow, SessionFilter, SessionRow, Sessions,
     StoredInsight,
 };
-use porchlight_actors::scoring::ScoringPool;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::InsightView;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::EndReason;
+use porchlight_store::MemoryStore;
+use porchlight_store::engine::memory::MemoryEngine;
 
 use crate::node::in_system;
 use crate::store::at_once;

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use actix::System;
 use futures_util::FutureExt;
-use porchlight::store::engine::memory::MemoryEngine;
-use porchlight::store::{HandOver, MemoryStore};
-use porchlight_actors::ports::{
-    Alone, Clock, Endpoint, Entropy, Insights, Journal, Outbox, Poke, SealedSecret, Sessions, Store,
-};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_ports::{
+    Alone, Clock, Endpoint, Entropy, Insights, Journal, Outbox, Poke, SealedSecret, Sessions, Store,
+};
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_store::engine::memory::MemoryEngine;
+use porchlight_store::{HandOver, MemoryStore};
 use tokio::sync::mpsc;
 
 use crate::chance::Chance;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use porchlight_actors::ports::{Clock, Idempotency, Note};
 use porchlight_actors::service::{
     IngestError, InsightState, Service, StartCommand, StartError, StopCommand,
 };
+use porchlight_ports::{Clock, Idempotency, Note};
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
-use porchlight::store::engine::memory::MemoryEngine;
+use porchlight_store::engine::memory::MemoryEngine;
 
 use crate::plan::{Death, Plan};
 use crate::store::ORDERED;

@@ -12,8 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use porchlight::store::MemoryStore;
-use porchlight_actors::ports::{
+use porchlight_ports::{
     Appended, EndOutcome, Idempotency, Insights, Journal, JournalEntry, Keys, MessageBody,
     NewSession, Note, Organization, Page, PodRow, SessionFilter, SessionRow, Sessions, Snapshot,
     Snapshots, StartOutcome, StoreError, StoreResult, StoredInsight,
@@ -24,6 +23,7 @@ use porchlight_schema::limits::SNAPSHOT_BYTES_MAX;
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, Tenant};
 use porchlight_schema::time::TimestampMs;
+use porchlight_store::MemoryStore;
 
 use crate::chance::Chance;
 use crate::plan::Weather;

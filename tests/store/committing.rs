@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use porchlight::store::MemoryStore;
-use porchlight::store::engine::memory::MemoryEngine;
-use porchlight::store::engine::{Durability, Space};
-use porchlight_actors::ports::{Appended, Journal, Sessions, Snapshot, Snapshots, StoreError};
+use porchlight_ports::{Appended, Journal, Sessions, Snapshot, Snapshots, StoreError};
 use porchlight_schema::limits::{COMMIT_GROUP_MAX, COMMIT_QUEUE_MAX};
+use porchlight_store::MemoryStore;
+use porchlight_store::engine::memory::MemoryEngine;
+use porchlight_store::engine::{Durability, Space};
 
 use crate::fixtures::{T0, batch, fresh, new_session, session_id, start, tenant};
 
@@ -64,7 +64,7 @@ async fn a_full_queue_refuses_and_forgets_nothing_that_it_took() {
     assert!(refused > 0 && taken.len() >= COMMIT_QUEUE_MAX);
     taken.sort_unstable();
     assert_eq!(store.count(id).await.unwrap() as usize, taken.len());
-    let mut seqs = Vec::new();
+    let mut seqs: Vec<u32> = Vec::new();
     while let Ok(entries) = store
         .read(id, seqs.last().map_or(0, |last| last + 1), 1_000)
         .await

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight::store::cql::{CqlOpenError, CqlOptions, CqlStore, Role};
-use porchlight_actors::ports::{Outbox, Sessions, Store};
 use porchlight_core::webhook::{Change, Queued, Update};
+use porchlight_ports::{Outbox, Sessions, Store};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
+use porchlight_store::cql::{CqlOpenError, CqlOptions, CqlStore, Role};
+use porchlight_world::SystemClock;
 use tokio::sync::OnceCell;
 
 use crate::cql_server::CqlServer;
@@ -41,7 +42,7 @@ pub async fn open(keyspace: String) -> Option<Result<Arc<CqlStore>, CqlOpenError
         hand_over: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|_| {}),
     };
-    Some(CqlStore::open(options, role).await)
+    Some(CqlStore::open(options, role, Arc::new(SystemClock)).await)
 }
 
 /// The store that all checks of the suite share.

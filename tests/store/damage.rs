@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use porchlight::store::EmbeddedStore;
-use porchlight::store::engine::Space;
-use porchlight_actors::ports::{Journal, Note, StoreError};
+use porchlight_ports::{Journal, Note, StoreError};
 use porchlight_schema::ids::SessionId;
+use porchlight_store::EmbeddedStore;
+use porchlight_store::engine::Space;
 
 use crate::fixtures::{Folder, T0, batch, open, session_id};
 use crate::guards::copy;

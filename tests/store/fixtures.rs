@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use porchlight::store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions};
-use porchlight_actors::ports::{Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store};
+use porchlight_ports::{Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store};
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
@@ -15,6 +14,7 @@ use porchlight_schema::session::{
     Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
 };
 use porchlight_schema::time::TimestampMs;
+use porchlight_store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions};
 
 /// A store under test, and what its ports can't do.
 #[async_trait]

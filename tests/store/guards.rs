@@ -4,13 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use porchlight::store::engine::{Durability, Engine, Space};
-use porchlight::store::secrets::SecretKeys;
-use porchlight::store::{
-    BackupError, EmbeddedStore, MemoryStore, NotWhole, OpenError, OpenOptions,
-};
-use porchlight_actors::ports::{Appended, Journal, Sessions, Snapshot, Snapshots};
+use porchlight::keyring::{KEY_FILE, SecretKeys};
+use porchlight_ports::{Appended, Journal, Sessions, Snapshot, Snapshots};
 use porchlight_schema::ids::SessionId;
+use porchlight_store::engine::{Durability, Engine, Space};
+use porchlight_store::{BackupError, EmbeddedStore, MemoryStore, NotWhole, OpenError, OpenOptions};
 
 use crate::fixtures::{Folder, T0, batch, new_session, open, session_id, start, tenant};
 
@@ -167,14 +165,17 @@ async fn a_backup_holds_what_was_there_and_opens() {
     };
     let report = {
         let (store, copy) = (Arc::clone(&store), copy.clone());
-        tokio::task::spawn_blocking(move || store.backup(&copy))
+        tokio::task::spawn_blocking(move || store.backup(&copy, &[KEY_FILE]))
             .await
             .unwrap()
             .unwrap()
     };
     writing.await.unwrap();
     assert!(report.rows > 1_000 && report.log >= 502, "{report:?}");
-    assert!(matches!(store.backup(&copy), Err(BackupError::NotEmpty(_))));
+    assert!(matches!(
+        store.backup(&copy, &[KEY_FILE]),
+        Err(BackupError::NotEmpty(_))
+    ));
     assert_eq!(store.count(id).await.unwrap(), 700);
 
     let restored = open(&copy).unwrap();
@@ -238,11 +239,11 @@ async fn memory_stays_bounded_under_a_flood_of_groups() {
 
 #[test]
 fn both_stores_are_one_type_of_store() {
-    fn is_store<S: porchlight_actors::ports::Store>() {}
+    fn is_store<S: porchlight_ports::Store>() {}
     fn is_engine<E: Engine>() {}
     is_store::<EmbeddedStore>();
     is_store::<MemoryStore>();
-    is_engine::<porchlight::store::engine::memory::MemoryEngine>();
+    is_engine::<porchlight_store::engine::memory::MemoryEngine>();
 }
 
 pub fn copy(from: &Path, to: &Path) {

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use porchlight::store::MemoryStore;
-use porchlight_actors::ports::{Sessions, Store};
+use porchlight_ports::{Sessions, Store};
+use porchlight_store::MemoryStore;
 
 use crate::fixtures::{Folder, T0, big_batch, new_session, open, session_id, start, tenant};
 
@@ -182,7 +182,7 @@ async fn measure_reads_and_reopening() {
     let copy = Folder::new();
     fs::remove_dir(copy.path()).unwrap();
     let begun = Instant::now();
-    let report = store.backup(copy.path()).unwrap();
+    let report = store.backup(copy.path(), &[]).unwrap();
     println!(
         "backup of {} MB in {:?}",
         report.bytes / 1_000_000,

@@ -1,17 +1,20 @@
 //! From the embedded store to a CQL cluster, and on from there.
 
-use porchlight::store::cql::{CqlStore, Role};
-use porchlight::store::migrate::{MigrateError, migrate};
-use porchlight_actors::ports::{
+use std::sync::Arc;
+
+use porchlight_core::webhook::{Change, Report, State, Update};
+use porchlight_ports::{
     Covered, Insights, Journal, Keys, Note, Organization, Outbox, PodRow, Sessions, StoredInsight,
 };
-use porchlight_core::webhook::{Change, Report, State, Update};
 use porchlight_schema::ids::{EndpointId, KeyId, SessionId, ShardSet};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{Pod, PodType, Tenant};
 use porchlight_schema::time::TimestampMs;
+use porchlight_store::cql::{CqlStore, Role};
+use porchlight_store::migrate::{MigrateError, migrate};
+use porchlight_world::SystemClock;
 
 use crate::cql::options;
 use crate::cql_server::CqlServer;
@@ -49,7 +52,7 @@ fn insight() -> StoredInsight {
 }
 
 /// An embedded store with five sessions: two live, one ended, one scored, and one scored and delivered.
-async fn fill(store: &porchlight::store::EmbeddedStore, tenant: Tenant) -> Vec<SessionId> {
+async fn fill(store: &porchlight_store::EmbeddedStore, tenant: Tenant) -> Vec<SessionId> {
     let organization = Organization {
         id: tenant.organization_id,
         name: format!("moved-{}", fresh()),
@@ -129,7 +132,9 @@ async fn everything_moves_once_and_the_sessions_go_on() {
     let (folder, tenant) = (Folder::new(), tenant());
     let from = open(folder.path()).unwrap();
     let ids = fill(&from, tenant).await;
-    let to = CqlStore::open(options, Role::Beside).await.unwrap();
+    let to = CqlStore::open(options, Role::Beside, Arc::new(SystemClock))
+        .await
+        .unwrap();
     let done = migrate(&from, &to, |_| {}).await.unwrap();
     assert_eq!((done.customers, done.sessions, done.were_there), (4, 5, 0));
     assert_eq!((done.batches, done.messages), (20, 5 + 3 + 2));

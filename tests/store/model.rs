@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use porchlight::store::MemoryStore;
-use porchlight::store::engine::memory::MemoryEngine;
-use porchlight_actors::ports::{Appended, JournalEntry, Snapshot, StartOutcome, Store};
+use porchlight_ports::{Appended, JournalEntry, Snapshot, StartOutcome, Store};
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::SessionEnd;
 use porchlight_schema::time::TimestampMs;
+use porchlight_store::MemoryStore;
+use porchlight_store::engine::memory::MemoryEngine;
 use proptest::prelude::*;
 
 use crate::fixtures::{Folder, T0, batch, end_at, message, new_session, open, start, tenant};
@@ -109,7 +109,7 @@ enum Place {
 
 enum Opened {
     Memory(Arc<MemoryStore>),
-    Disk(Arc<porchlight::store::EmbeddedStore>),
+    Disk(Arc<porchlight_store::EmbeddedStore>),
 }
 
 impl Opened {

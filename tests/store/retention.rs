@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use porchlight::store::MemoryStore;
-use porchlight::store::engine::{KeyRange, Space};
-use porchlight::store::txn::Scan;
-use porchlight_actors::ports::{
+use porchlight_ports::{
     Appended, Covered, Idempotency, Insights, Journal, NewSession, Note, SessionFilter, Sessions,
     Snapshot, Snapshots, StartOutcome, StoredInsight,
 };
@@ -14,6 +11,9 @@ use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::limits::{IDEMPOTENCY_MS, SWEEP_STEP_ROWS_MAX};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{SessionStart, Tenant};
+use porchlight_store::MemoryStore;
+use porchlight_store::engine::{KeyRange, Space};
+use porchlight_store::txn::Scan;
 
 use crate::fixtures::{T0, batch, end_at, message, new_session, put_endpoint, start, tenant};
 

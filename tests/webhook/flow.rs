@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use porchlight_actors::ports::{
+use porchlight_core::webhook::signature::{secret_text, service_signature};
+use porchlight_ports::{
     AskOutcome, Clock, DeliveryFilter, DeliveryStatus, Outbox, PreviousSecret, SecretSeal,
 };
-use porchlight_core::webhook::signature::{secret_text, service_signature};
 
 use crate::receiver::{OK, Receiver};
 use crate::world::{BAD, World};

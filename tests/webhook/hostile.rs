@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use porchlight_actors::ports::{Transport, UrlRefused};
 use porchlight_core::webhook::Cause;
+use porchlight_ports::{Transport, UrlRefused};
 use porchlight_schema::limits::{ANSWER_KEPT_BYTES_MAX, ATTEMPT_MS_MAX};
 use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

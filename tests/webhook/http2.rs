@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use porchlight_actors::ports::Transport;
 use porchlight_core::webhook::Cause;
+use porchlight_ports::Transport;
 use tokio::net::TcpListener;
 
 use crate::receiver::{Authority, HOST, request, transport};

@@ -12,19 +12,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use actix_rt::Arbiter;
+use porchlight::keyring::SecretKeys;
 use porchlight::secrets::SecretVault;
-use porchlight::store::EmbeddedStore;
-use porchlight::store::secrets::SecretKeys;
 use porchlight::transport::{HttpTransport, TransportSettings};
-use porchlight::world::{SystemClock, SystemEntropy};
-use porchlight_actors::ports::{
-    Alone, Clock, Endpoint, Entropy, MessageBody, NewSession, Outbox, SecretSeal, Sessions,
-};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::webhook::signature::secret_text;
+use porchlight_ports::{
+    Alone, Clock, Endpoint, Entropy, MessageBody, NewSession, Outbox, SecretSeal, Sessions,
+};
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{Env, SessionStart, Tenant};
+use porchlight_store::EmbeddedStore;
+use porchlight_world::{SystemClock, SystemEntropy};
 use tokio::io::AsyncWriteExt;
 
 use crate::flow::header;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use porchlight::transport::guard::Resolver;
 use porchlight::transport::{HttpTransport, TransportSettings};
-use porchlight_actors::ports::OutboundRequest;
+use porchlight_ports::OutboundRequest;
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -5,16 +5,14 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix_rt::Arbiter;
+use porchlight::keyring::SecretKeys;
 use porchlight::secrets::SecretVault;
-use porchlight::store::MemoryStore;
-use porchlight::store::secrets::SecretKeys;
-use porchlight::world::{SystemClock, SystemEntropy};
-use porchlight_actors::ports::{
+use porchlight_actors::webhook::{WebhookParts, Webhooks};
+use porchlight_core::webhook::signature::secret_text;
+use porchlight_ports::{
     Alone, Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, MessageBody,
     NewSession, Outbox, SecretSeal, Sessions, StoredInsight,
 };
-use porchlight_actors::webhook::{WebhookParts, Webhooks};
-use porchlight_core::webhook::signature::secret_text;
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::message::MessageEvent;
@@ -22,6 +20,8 @@ use porchlight_schema::session::{
     Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
 };
 use porchlight_schema::time::TimestampMs;
+use porchlight_store::MemoryStore;
+use porchlight_world::{SystemClock, SystemEntropy};
 
 use crate::receiver::{Authority, transport};
 
@@ -132,7 +132,7 @@ impl World {
     }
 
     pub(crate) async fn start_session(&self) -> SessionId {
-        use porchlight_actors::ports::Entropy;
+        use porchlight_ports::Entropy;
         let now = self.clock.now();
         let session_id = SessionId::new(now, SystemEntropy.random());
         let start = SessionStart {

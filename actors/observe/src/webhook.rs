@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use metrics::{Counter, Gauge, Histogram};
 use porchlight_core::webhook::{Cause, Report, State, Update};
+use porchlight_ports::{Depth, StoreError};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::name;
-use crate::ports::{Depth, StoreError};
 
 label! {
     /// How a try ended: delivered, or its cause.
@@ -147,7 +147,7 @@ impl WebhookMetrics {
     }
 
     /// The outboxes were counted.
-    pub(crate) fn set_depth(&self, depth: &Depth) {
+    pub fn set_depth(&self, depth: &Depth) {
         for (kept, gauge) in Kept::ALL.iter().zip(&self.messages) {
             gauge.set(match kept {
                 Kept::Pending => depth.pending,
@@ -159,7 +159,7 @@ impl WebhookMetrics {
     }
 
     /// A try ended.
-    pub(crate) fn on_attempt(&self, report: &Report, attempt: u32, created_at: TimestampMs) {
+    pub fn on_attempt(&self, report: &Report, attempt: u32, created_at: TimestampMs) {
         self.attempts[AttemptOutcome::of(report.cause) as usize].increment(1);
         self.attempt.record(seconds(i64::from(report.duration_ms)));
         if attempt == 1 {
@@ -169,7 +169,7 @@ impl WebhookMetrics {
     }
 
     /// A message was changed.
-    pub(crate) fn on_update(&self, tenant: Tenant, update: &Update) {
+    pub fn on_update(&self, tenant: Tenant, update: &Update) {
         let (before, after) = (&update.before, &update.after);
         if before.state == after.state {
             return;
@@ -196,7 +196,7 @@ impl WebhookMetrics {
     }
 
     /// The store failed a tenant's webhooks, which will try again.
-    pub(crate) fn on_store_failure(&self, tenant: Tenant, doing: &'static str, error: &StoreError) {
+    pub fn on_store_failure(&self, tenant: Tenant, doing: &'static str, error: &StoreError) {
         self.store_failures.increment(1);
         tracing::warn!(organization = %tenant.organization_id, env = tenant.env.as_str(), doing, %error,
             "the store failed a webhook");

@@ -1,8 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 pub mod messages;
-pub mod observe;
-pub mod ports;
 pub mod registry;
 pub mod scoring;
 pub mod service;

@@ -6,7 +6,7 @@ use porchlight_schema::session::{SessionEnd, SessionStart, SessionView};
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 
-use crate::ports::MessageBody;
+use porchlight_ports::MessageBody;
 
 fn body(event: MessageEvent, timestamp: TimestampMs, data: impl Serialize) -> MessageBody {
     let envelope = Envelope {

@@ -23,16 +23,16 @@ use actix::Addr;
 use actix_rt::ArbiterHandle;
 use dashmap::DashMap;
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_observe::{ActorKind, Fact, Metrics, StopReason};
+use porchlight_ports::{
+    Clock, Entropy, Note, Nudge, Ownership, Peers, Poke, SessionRow, Store, StoreError,
+};
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::SESSION_MAILBOX_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use crate::observe::{ActorKind, Fact, Metrics, StopReason};
-use crate::ports::{
-    Clock, Entropy, Note, Nudge, Ownership, Peers, Poke, SessionRow, Store, StoreError,
-};
 use crate::scoring::ScoringPool;
 use crate::session::{BatchDurable, ReadEvents, SessionActor};
 use crate::shards::LettingGo;

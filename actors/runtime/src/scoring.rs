@@ -17,9 +17,9 @@ use actix_rt::ArbiterHandle;
 use futures_util::FutureExt;
 use porchlight_schema::ids::SessionId;
 
-use crate::observe::cluster::{ClusterMetrics, Stale};
-use crate::observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
-use crate::ports::{Clock, Poke, Store};
+use porchlight_observe::cluster::{ClusterMetrics, Stale};
+use porchlight_observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
+use porchlight_ports::{Clock, Poke, Store};
 
 pub use job::ScoreError;
 pub(crate) use job::replay;

@@ -11,14 +11,14 @@ mod telemetry;
 
 use std::sync::Arc;
 
+use porchlight_ports::{
+    Idempotency, Page, SessionFilter, SessionRow, Store, StoreError, StoreResult, StoredInsight,
+};
 use porchlight_schema::event::{Event, sort_events};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{Address, Device, Pod, SessionType, Tenant};
 use porchlight_schema::time::TimestampMs;
 
-use crate::ports::{
-    Idempotency, Page, SessionFilter, SessionRow, Store, StoreError, StoreResult, StoredInsight,
-};
 use crate::registry::Registry;
 use crate::scoring::ScoringPool;
 use session_ids::SessionIds;

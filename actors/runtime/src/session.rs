@@ -15,11 +15,13 @@ use actix::prelude::*;
 use actix_rt::ArbiterHandle;
 use porchlight_core::context::SessionContext;
 use porchlight_core::session::{SessionMachine, Step};
+use porchlight_observe::cluster::{ClusterMetrics, Stale};
+use porchlight_observe::{
+    ActorKind, ActorMetrics, Fact, MessageKind, Metrics, Outcome, StopReason,
+};
+use porchlight_ports::{JournalEntry, Note, Snapshot, StoreResult};
 use porchlight_schema::sample::packed::PackedBatch;
 
-use crate::observe::cluster::{ClusterMetrics, Stale};
-use crate::observe::{ActorKind, ActorMetrics, Fact, MessageKind, Metrics, Outcome, StopReason};
-use crate::ports::{JournalEntry, Note, Snapshot, StoreResult};
 use crate::registry::{Handle, LiveEvents, Registry};
 
 pub(crate) use running::Frozen;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use porchlight_schema::ids::{Shard, ShardSet};
 use porchlight_schema::limits::SHARDS;
 
-use crate::ports::Ownership;
+use porchlight_ports::Ownership;
 
 /// One mark for each shard.
 #[derive(Debug)]

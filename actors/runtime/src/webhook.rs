@@ -18,23 +18,23 @@ use actix_rt::ArbiterHandle;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use porchlight_core::webhook::Cause;
+use porchlight_observe::{ActorKind, Metrics};
+use porchlight_ports::{
+    Answer, Clock, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
+    StoreError, Transport,
+};
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use crate::observe::{ActorKind, Metrics};
-use crate::ports::{
-    Answer, Clock, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
-    StoreError, Transport,
-};
 use crate::shards::LettingGo;
 use crate::timers::Wheel;
 
-use crate::observe::webhook::WebhookMetrics;
 use actor::WebhookActor;
 pub use desk::{ConfigureError, Made};
+use porchlight_observe::webhook::WebhookMetrics;
 pub use request::{Armed, Saying};
 
 /// How often the store is asked for what a lost poke missed, and for retries that have come near.

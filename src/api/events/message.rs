@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use porchlight_actors::ports::StoredInsight;
 use porchlight_actors::service::Told;
+use porchlight_ports::StoredInsight;
 use porchlight_schema::event::WireEvent;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::InsightView;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use porchlight_actors::observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
+use porchlight_observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
 
 use crate::api::problem::Problem;
 

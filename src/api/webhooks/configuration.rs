@@ -2,8 +2,8 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
-use porchlight_actors::ports::Endpoint;
 use porchlight_actors::webhook::Webhooks;
+use porchlight_ports::Endpoint;
 use porchlight_schema::ids::{EndpointId, MessageId};
 use porchlight_schema::limits::{SECRET_OVERLAP_SEC_DEFAULT, SECRET_OVERLAP_SEC_MAX};
 use porchlight_schema::message::MessageEvent;

@@ -3,10 +3,8 @@
 use std::str::FromStr;
 
 use actix_web::HttpResponse;
-use porchlight_actors::ports::{
-    AskOutcome, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus,
-};
 use porchlight_core::webhook::{Cause, Report};
+use porchlight_ports::{AskOutcome, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;

@@ -1,7 +1,7 @@
 //! Why a WebSocket is closed, and what is said of it.
 
 use actix_http::ws::{CloseCode, CloseReason, ProtocolError};
-use porchlight_actors::observe::streams::StreamEnd;
+use porchlight_observe::streams::StreamEnd;
 
 /// Why a WebSocket is closed.
 #[derive(Debug, PartialEq, Eq)]

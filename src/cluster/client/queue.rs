@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use porchlight_actors::observe::peer::{HandOver, Nudged, PeerMetrics};
-use porchlight_actors::ports::Nudge;
+use porchlight_observe::peer::{HandOver, Nudged, PeerMetrics};
+use porchlight_ports::Nudge;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     PEER_QUEUE_BATCHES_MAX, PEER_QUEUE_BYTES_MAX, PEER_QUEUE_NUDGES_MAX,

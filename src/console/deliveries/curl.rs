@@ -1,7 +1,7 @@
 //! A delivery as a command for a shell, that sends the same bytes from wherever one likes, signed with the secret
 //! that its owner puts in.
 
-use porchlight_actors::ports::DeliveryRow;
+use porchlight_ports::DeliveryRow;
 
 /// The command. Nothing of the secret is in it.
 pub(super) fn command(row: &DeliveryRow, url: &str, body: &str) -> String {

@@ -2,8 +2,8 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
-use porchlight_actors::ports::{AskOutcome, DeliveryDetail, DeliveryStatus};
 use porchlight_core::webhook::Report;
+use porchlight_ports::{AskOutcome, DeliveryDetail, DeliveryStatus};
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::limits::ATTEMPTS_MAX;
 use porchlight_schema::time::TimestampMs;

@@ -1,6 +1,6 @@
 //! Which deliveries an address asks for.
 
-use porchlight_actors::ports::{DeliveryFilter, DeliveryStatus};
+use porchlight_ports::{DeliveryFilter, DeliveryStatus};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::message::MessageEvent;
 

@@ -2,7 +2,7 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, PreEscaped, html};
-use porchlight_actors::ports::{AskedMany, DeliveryFilter, DeliveryStatus};
+use porchlight_ports::{AskedMany, DeliveryFilter, DeliveryStatus};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 
 use super::super::asked::Asked;

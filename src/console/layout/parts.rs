@@ -1,7 +1,7 @@
 //! Times, states, icons: what pages say again and again.
 
 use maud::{Markup, PreEscaped, html};
-use porchlight_actors::ports::DeliveryStatus;
+use porchlight_ports::DeliveryStatus;
 use porchlight_schema::time::TimestampMs;
 
 const SECOND_MS: i64 = 1_000;

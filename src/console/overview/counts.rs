@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use porchlight_actors::ports::{
+use porchlight_core::webhook::Cause;
+use porchlight_ports::{
     DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, SessionFilter, SessionRow, Store,
     StoreResult,
 };
-use porchlight_core::webhook::Cause;
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::session::Tenant;

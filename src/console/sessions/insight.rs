@@ -1,7 +1,7 @@
 //! What a session came to, at the top of its page: the outcome in words, and what goes with it.
 
 use maud::{Markup, html};
-use porchlight_actors::ports::SessionRow;
+use porchlight_ports::SessionRow;
 use porchlight_schema::insight::{InsightRecord, Score};
 use porchlight_schema::session::{EndReason, Pod, PodType, SessionType};
 

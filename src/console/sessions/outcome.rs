@@ -1,7 +1,7 @@
 //! What came of sessions, for lists and counts.
 
 use maud::{Markup, html};
-use porchlight_actors::ports::{SessionRow, Store, StoreResult};
+use porchlight_ports::{SessionRow, Store, StoreResult};
 use porchlight_schema::insight::{ReasonCode, Summary};
 
 use super::super::layout::{Icon, icon};

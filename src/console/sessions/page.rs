@@ -3,8 +3,8 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, PreEscaped, html};
-use porchlight_actors::ports::{DeliveryFilter, DeliveryRow, SessionRow};
 use porchlight_actors::service::InsightState;
+use porchlight_ports::{DeliveryFilter, DeliveryRow, SessionRow};
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::insight::InsightRecord;

@@ -1,6 +1,6 @@
 //! What a session's phone sent, read from the journal for drawing.
 
-use porchlight_actors::ports::{JournalEntry, Store};
+use porchlight_ports::{JournalEntry, Store};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::{Location, Sample};
 

@@ -1,8 +1,8 @@
 //! How the webhook's page looks.
 
 use maud::{Markup, html};
-use porchlight_actors::ports::Endpoint;
 use porchlight_actors::webhook::Tested;
+use porchlight_ports::Endpoint;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 

@@ -84,7 +84,7 @@ pub enum CqlOpenError {
     Schema(String),
     /// The store can't be read or written.
     #[error("the CQL cluster does not answer as it should")]
-    Store(#[from] porchlight_actors::ports::StoreError),
+    Store(#[from] porchlight_ports::StoreError),
     /// No thread can be started, or one panicked.
     #[error("the store's threads can't be started")]
     Thread,

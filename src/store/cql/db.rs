@@ -2,8 +2,8 @@
 
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
-use porchlight_actors::observe::store::{LightweightOutcome, StoreMetrics};
-use porchlight_actors::ports::{StoreError, StoreResult};
+use porchlight_observe::store::{LightweightOutcome, StoreMetrics};
+use porchlight_ports::{StoreError, StoreResult};
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};

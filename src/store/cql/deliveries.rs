@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_actors::ports::{
+use porchlight_core::webhook::{Report, State};
+use porchlight_ports::{
     AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page,
     StoreResult,
 };
-use porchlight_core::webhook::{Report, State};
 use porchlight_schema::ids::{EndpointId, MessageId};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 use porchlight_schema::session::Tenant;

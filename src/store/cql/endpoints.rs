@@ -1,6 +1,6 @@
 //! Endpoints: one for each tenant, changed by lightweight transactions.
 
-use porchlight_actors::ports::{Endpoint, StoreResult};
+use porchlight_ports::{Endpoint, StoreResult};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
 

@@ -2,11 +2,11 @@
 //! that an import that was cut off begins the session again; every write may be repeated.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_actors::ports::{
+use porchlight_core::webhook::{HandRequest, Index, Report, State as MessageState};
+use porchlight_ports::{
     DeliveryRow, Endpoint, JournalEntry, Note, Outbox, PodRow, StoreError, StoreResult,
     StoredInsight,
 };
-use porchlight_core::webhook::{HandRequest, Index, Report, State as MessageState};
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, SessionStart};

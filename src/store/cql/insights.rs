@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use porchlight_actors::ports::{Insights, MessageBody, StoreError, StoreResult, StoredInsight};
+use porchlight_ports::{Insights, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::Message;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use porchlight_actors::ports::{
+use porchlight_ports::{
     Appended, Covered, Journal, JournalEntry, Note, Snapshot, Snapshots, StoreError, StoreResult,
 };
 use porchlight_schema::ids::SessionId;

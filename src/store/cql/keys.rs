@@ -1,7 +1,7 @@
 //! Organizations and their keys. Both are few; what is listed is read whole.
 
 use async_trait::async_trait;
-use porchlight_actors::ports::{Keys, Organization, StoreError, StoreResult};
+use porchlight_ports::{Keys, Organization, StoreError, StoreResult};
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::time::TimestampMs;

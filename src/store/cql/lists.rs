@@ -2,7 +2,7 @@
 
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_actors::ports::{Page, SessionFilter, SessionRow, StoreResult};
+use porchlight_ports::{Page, SessionFilter, SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
 use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_actors::ports::{Clock, SessionRow, StoreResult};
+use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::{SessionId, Shard, ShardSet};
 use porchlight_schema::limits::END_SETTLES_MS;
 use porchlight_schema::session::SessionEnd;
@@ -12,7 +12,6 @@ use porchlight_schema::session::SessionEnd;
 use super::Inner;
 use super::db::id_bytes;
 use super::slots::{AT_ONCE, DAY_MS, Owner, Way, slot_of};
-use crate::world::SystemClock;
 
 /// Where a session lies among those that live, or are behind.
 pub(super) fn shard_and_day(session_id: SessionId) -> (i16, i64) {
@@ -154,7 +153,7 @@ impl Inner {
     pub(super) fn may_be_joined_by_late(&self, end: Option<SessionEnd>) -> bool {
         self.ownership.is_shared()
             && end.is_some_and(|end| {
-                let age_ms = SystemClock.now().since_ms(end.completed_at);
+                let age_ms = self.clock.now().since_ms(end.completed_at);
                 age_ms < END_SETTLES_MS as i64
             })
     }

@@ -1,10 +1,10 @@
 //! The tables of nodes and of shards' owners: what the machine of ownership asks for, as lightweight transactions, and
 //! how the rows read.
 
-use porchlight_actors::ports::{StoreError, StoreResult};
 use porchlight_core::ownership::{
     Change, Incarnation, Member, MemberRow, NodeName, Outcome, OwnerRow, Standing,
 };
+use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::Shard;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;

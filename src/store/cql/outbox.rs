@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use futures_util::future::{try_join, try_join_all};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_actors::ports::{Clock, Depth, Endpoint, StoreResult, Work};
 use porchlight_core::webhook::{HandRequest, Index, Listing, State};
+use porchlight_ports::{Depth, Endpoint, StoreResult, Work};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::time::TimestampMs;
@@ -20,7 +20,6 @@ use porchlight_schema::time::TimestampMs;
 use super::Inner;
 use super::db::{decode, id_bytes};
 use super::slots::{AT_ONCE, Owner, SLOT_MS, Way, slot_of};
-use crate::world::SystemClock;
 pub(super) use cursor::Cursor;
 
 /// A slot that ended this long ago gets no more rows: nodes' clocks differ by less.
@@ -209,7 +208,7 @@ impl Inner {
     async fn advance(&self, outbox: OutboxOf) -> StoreResult<i64> {
         let endpoint_id = outbox.endpoint_id;
         let mark = self.mark(endpoint_id).await?;
-        let settled = slot_of(SystemClock.now().plus_ms(-SETTLED_MS), SLOT_MS);
+        let settled = slot_of(self.clock.now().plus_ms(-SETTLED_MS), SLOT_MS);
         let mut advanced = mark;
         let mut first_left = settled;
         for kind in [OutboxKind::ByHand, OutboxKind::Ready, OutboxKind::Due] {
@@ -271,7 +270,7 @@ impl Inner {
         }
         if let Some((until, limit)) = due {
             // One that was due already when it was written lies in the slot of then.
-            let last = slot_of(until.max(SystemClock.now()), SLOT_MS);
+            let last = slot_of(until.max(self.clock.now()), SLOT_MS);
             let wanted = Wanted {
                 to_slot: last + 1,
                 ..wanted(OutboxKind::Due, limit)

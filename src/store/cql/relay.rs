@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{try_join, try_join_all};
-use porchlight_actors::ports::{Clock, StoreResult};
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::Tenant;
@@ -17,7 +17,6 @@ use super::db::encode;
 use super::outbox::OutboxKind;
 use super::slots::{Owner, SLOT_MS, slot_of, tenant_key};
 use super::state::Pending;
-use crate::world::SystemClock;
 
 /// Pauses between tries of what could not be written at once.
 const AGAIN_AFTER: [Duration; 5] = [
@@ -131,7 +130,7 @@ impl Inner {
         id: MessageId,
         data: &T,
     ) -> StoreResult<()> {
-        let slot = slot_of(at.max(SystemClock.now()), SLOT_MS);
+        let slot = slot_of(at.max(self.clock.now()), SLOT_MS);
         self.list_slots(&[(Owner::Outbox(endpoint_id, kind), slot)])
             .await?;
         let endpoint = endpoint_id.to_bytes();

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use porchlight_world::fill;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
 use scylla::statement::unprepared::Statement;
@@ -15,7 +16,6 @@ use sha2::{Digest, Sha256};
 
 use super::connect::{CqlOpenError, CqlOptions};
 use super::state::pause;
-use crate::world::fill;
 
 /// The migrations, in order. What has been released is never changed.
 const MIGRATIONS: [(i32, &str); 2] = [

@@ -13,13 +13,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::TryFutureExt;
-use porchlight_actors::ports::{StoreError, StoreResult};
 use porchlight_core::ownership::{FENCE_MS, HEARTBEAT_MS, Incarnation, NodeName};
+use porchlight_ports::{StoreError, StoreResult};
 use scylla::statement::prepared::PreparedStatement;
 
 use super::db::{Db, Lwt};
 use super::{Inner, schema, state};
-use crate::store::committer::OnFatal;
+use crate::committer::OnFatal;
 
 /// How often a process that serves asks whether it still does.
 const WATCH_EVERY: Duration = Duration::from_millis(HEARTBEAT_MS);

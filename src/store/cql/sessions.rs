@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::try_join;
-use porchlight_actors::ports::{
+use porchlight_ports::{
     EndOutcome, Idempotency, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow,
     Sessions, StartOutcome, StoreError, StoreResult,
 };

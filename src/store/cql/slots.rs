@@ -1,7 +1,7 @@
 //! Slices of time, and which of them a table has rows in.
 
 use futures_util::future::try_join_all;
-use porchlight_actors::ports::StoreResult;
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;

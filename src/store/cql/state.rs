@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use porchlight_actors::ports::{Covered, MessageBody, StoreError, StoreResult};
+use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, SessionStart};
+use porchlight_world::fill;
 use serde::{Deserialize, Serialize};
 
 use super::Inner;
 use super::db::{Lwt, decode, encode};
-use crate::world::fill;
 
 /// How often a transaction is tried that others outrun.
 pub(super) const TRIES_MAX: usize = 24;

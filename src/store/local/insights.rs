@@ -1,12 +1,10 @@
 use async_trait::async_trait;
-use porchlight_actors::ports::{
-    Insights, MessageBody, Snapshot, Snapshots, StoreResult, StoredInsight,
-};
+use porchlight_ports::{Insights, MessageBody, Snapshot, Snapshots, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
 
 use super::LocalStore;
-use crate::store::engine::{Durability, Engine};
-use crate::store::tables::{insights, snapshots};
+use crate::engine::{Durability, Engine};
+use crate::tables::{insights, snapshots};
 
 /// What an insight takes of a group, about.
 const INSIGHT_BYTES: usize = 16 * 1024;

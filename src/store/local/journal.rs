@@ -1,12 +1,12 @@
 use async_trait::async_trait;
-use porchlight_actors::ports::{Appended, Journal, JournalEntry, Note, StoreResult};
+use porchlight_ports::{Appended, Journal, JournalEntry, Note, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
-use crate::store::engine::{Durability, Engine};
-use crate::store::tables::{journal, notes};
+use crate::engine::{Durability, Engine};
+use crate::tables::{journal, notes};
 
 #[async_trait]
 impl<E: Engine> Journal for LocalStore<E> {

@@ -1,12 +1,12 @@
 use async_trait::async_trait;
-use porchlight_actors::ports::{Keys, Organization, StoreResult};
+use porchlight_ports::{Keys, Organization, StoreResult};
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
-use crate::store::engine::Engine;
-use crate::store::tables::keys;
+use crate::engine::Engine;
+use crate::tables::keys;
 
 #[async_trait]
 impl<E: Engine> Keys for LocalStore<E> {

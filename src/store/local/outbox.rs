@@ -1,19 +1,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use porchlight_actors::ports::{
+use porchlight_core::webhook::{Change, HandRequest, Lane, Listing, Queued};
+use porchlight_ports::{
     AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox,
     Page, StoreResult, Work,
 };
-use porchlight_core::webhook::{Change, HandRequest, Lane, Listing, Queued};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
-use crate::store::engine::{Durability, Engine};
-use crate::store::tables::{deliveries, endpoints, outbox};
+use crate::engine::{Durability, Engine};
+use crate::tables::{deliveries, endpoints, outbox};
 
 /// What the end of a try takes of a group, about.
 const CHANGE_BYTES: usize = 1024;

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use porchlight_actors::ports::{
+use porchlight_ports::{
     EndOutcome, Idempotency, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow,
     Sessions, StartOutcome, StoreResult,
 };
@@ -9,8 +9,8 @@ use porchlight_schema::session::{SessionEnd, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
-use crate::store::engine::Engine;
-use crate::store::tables::{behind, lists, messages, sessions};
+use crate::engine::Engine;
+use crate::tables::{behind, lists, messages, sessions};
 
 /// Pages of what lies in these shards, of a list of all of them.
 async fn of_shards<T, F>(

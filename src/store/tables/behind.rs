@@ -2,12 +2,12 @@
 //! late batch, a PoD), in the same group; cleared with the insight that covers it. So a start-up finds them however
 //! long the service was away.
 
-use porchlight_actors::ports::StoreResult;
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
 
 use super::{Key, session_at_end};
-use crate::store::engine::{KeyRange, Space};
-use crate::store::txn::{Read, Scan, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::txn::{Read, Scan, Txn};
 
 /// The key of a session's mark.
 pub(crate) fn key(session_id: SessionId) -> Vec<u8> {

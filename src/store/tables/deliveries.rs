@@ -1,18 +1,18 @@
 //! The list of deliveries, and requests for tries by hand.
 
-use porchlight_actors::ports::{
+use porchlight_core::webhook::{HandRequest, State};
+use porchlight_ports::{
     AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page,
     StoreResult,
 };
-use porchlight_core::webhook::{HandRequest, State};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, endpoints, messages, outbox};
-use crate::store::engine::KeyRange;
-use crate::store::txn::{Read, Row, Scan, Txn};
+use crate::engine::KeyRange;
+use crate::txn::{Read, Row, Scan, Txn};
 
 /// Rows that one page looks at.
 const LOOKED_AT_MAX: usize = 20_000;
@@ -58,8 +58,8 @@ fn walk(
             return Ok(None);
         };
         scan.range = match scan.order {
-            crate::store::engine::Order::Ascending => scan.range.after(&last.key),
-            crate::store::engine::Order::Descending => scan.range.before(&last.key),
+            crate::engine::Order::Ascending => scan.range.after(&last.key),
+            crate::engine::Order::Descending => scan.range.before(&last.key),
         };
         let whole = rows.len() < STEP_ROWS;
         for row in &rows {
@@ -109,7 +109,7 @@ fn walk_session(
         .map(|message| message.id)
         .collect();
     ids.sort_unstable();
-    if scan.order == crate::store::engine::Order::Descending {
+    if scan.order == crate::engine::Order::Descending {
         ids.reverse();
     }
     for id in ids {
@@ -131,7 +131,7 @@ fn walk_session(
     Ok(None)
 }
 
-/// See [`porchlight_actors::ports::Outbox::deliveries`].
+/// See [`porchlight_ports::Outbox::deliveries`].
 pub fn list(
     read: &dyn Read,
     tenant: Tenant,
@@ -163,7 +163,7 @@ pub fn list(
     Ok(Page { rows, next })
 }
 
-/// See [`porchlight_actors::ports::Outbox::delivery`].
+/// See [`porchlight_ports::Outbox::delivery`].
 pub fn find(read: &dyn Read, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
     let Some(row) = read.state::<DeliveryRow>(&outbox::delivery_key(tenant, id))? else {
         return Ok(None);
@@ -201,7 +201,7 @@ fn put_request(
     txn.put_state(outbox::hand_key(endpoint_id, &request), &request)
 }
 
-/// See [`porchlight_actors::ports::Outbox::ask_by_hand`].
+/// See [`porchlight_ports::Outbox::ask_by_hand`].
 pub fn ask(
     txn: &mut Txn<'_>,
     tenant: Tenant,

@@ -1,14 +1,14 @@
 //! Endpoints: one for each tenant. The payload begins with the format, then with whether the endpoint is enabled, so
 //! that this can be told without decoding the rest.
 
-use porchlight_actors::ports::{Endpoint, StoreResult};
+use porchlight_ports::{Endpoint, StoreResult};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
 
 use super::Key;
-use crate::store::engine::{KeyRange, Space};
-use crate::store::record::corrupt;
-use crate::store::txn::{Read, Row, Scan, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::record::corrupt;
+use crate::txn::{Read, Row, Scan, Txn};
 
 /// The key of a tenant's endpoint.
 #[must_use]

@@ -1,6 +1,6 @@
 //! Idempotency keys: which session a start made, remembered for 24 hours.
 
-use porchlight_actors::ports::{Idempotency, StoreResult};
+use porchlight_ports::{Idempotency, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::IDEMPOTENCY_MS;
 use porchlight_schema::session::Tenant;
@@ -8,8 +8,8 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use super::{Key, time_from};
-use crate::store::engine::{KeyRange, Space};
-use crate::store::txn::{Read, Scan, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::txn::{Read, Scan, Txn};
 
 /// What came with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
 //! Insights, and what is learned from them.
 
-use porchlight_actors::ports::{Covered, MessageBody, StoreResult, StoredInsight};
+use porchlight_ports::{Covered, MessageBody, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
 
 use super::{Key, behind, journal, messages, sessions};
-use crate::store::engine::Space;
-use crate::store::txn::{Read, Txn};
+use crate::engine::Space;
+use crate::txn::{Read, Txn};
 
 pub(crate) fn key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'v').session(session_id).build()

@@ -7,16 +7,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use porchlight_actors::ports::{Appended, JournalEntry, StoreResult};
+use porchlight_ports::{Appended, JournalEntry, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{JOURNAL_READ_BYTES_MAX, JOURNAL_TIPS_MAX};
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, behind, sessions};
-use crate::store::engine::{KeyRange, Space};
-use crate::store::record::{SEAL_BYTES, corrupt};
-use crate::store::txn::{Read, Row, Scan, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::record::{SEAL_BYTES, corrupt};
+use crate::txn::{Read, Row, Scan, Txn};
 
 /// The number of the format of a journal row: format, time taken (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;

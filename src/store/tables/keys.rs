@@ -1,13 +1,13 @@
 //! Organizations and their keys. Both are few: what is listed is read whole.
 
-use porchlight_actors::ports::{Organization, StoreResult};
+use porchlight_ports::{Organization, StoreResult};
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::time::TimestampMs;
 
 use super::Key;
-use crate::store::engine::KeyRange;
-use crate::store::txn::{Read, Row, Scan, Txn};
+use crate::engine::KeyRange;
+use crate::txn::{Read, Row, Scan, Txn};
 
 fn organization_key(name: &str) -> Vec<u8> {
     Key::of(b'g').bytes(name.as_bytes()).build()

@@ -2,15 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use porchlight_actors::ports::{Page, SessionFilter, SessionRow, StoreResult};
+use porchlight_ports::{Page, SessionFilter, SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
 use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, session_at_end, sessions};
-use crate::store::engine::{KeyRange, Space};
-use crate::store::txn::{Read, Scan, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::txn::{Read, Scan, Txn};
 
 /// Index rows read at once.
 const CHUNK_ROWS: usize = 256;

@@ -1,14 +1,14 @@
 //! Messages: numbered within their session without holes, committed with what causes them.
 
-use porchlight_actors::ports::{MessageBody, StoreResult};
+use porchlight_ports::{MessageBody, StoreResult};
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::Message;
 use porchlight_schema::session::Tenant;
 
 use super::{Key, endpoints, outbox};
-use crate::store::engine::{KeyRange, Space};
-use crate::store::record::corrupt;
-use crate::store::txn::{Read, Row, Scan, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::record::corrupt;
+use crate::txn::{Read, Row, Scan, Txn};
 
 /// The key of a message.
 #[must_use]

@@ -1,12 +1,12 @@
 //! Notes: what was decided about a session's batches. The key holds the whole note, so that the same note again is
 //! the same row.
 
-use porchlight_actors::ports::{Note, StoreResult};
+use porchlight_ports::{Note, StoreResult};
 use porchlight_schema::ids::SessionId;
 
 use super::Key;
-use crate::store::engine::KeyRange;
-use crate::store::txn::{Read, Row, Scan, Txn};
+use crate::engine::KeyRange;
+use crate::txn::{Read, Row, Scan, Txn};
 
 /// All notes of a session.
 pub(crate) fn range(session_id: SessionId) -> KeyRange {

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use porchlight_actors::ports::{DeliveryRow, Depth, StoreResult, Work};
 use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, Report, State};
+use porchlight_ports::{DeliveryRow, Depth, StoreResult, Work};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::message::Message;
@@ -15,8 +15,8 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, endpoints, messages, session_at_end, time_from};
-use crate::store::engine::{KeyRange, Space};
-use crate::store::txn::{Read, Row, Scan, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::txn::{Read, Row, Scan, Txn};
 
 /// Messages of one lane that are looked at together; more only wait when hundreds of updates of one insight came
 /// while a try was under way, and are superseded in steps.
@@ -129,7 +129,7 @@ fn displace(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: 
 
 // --- What the machine asks for -------------------------------------------------------------------------------------
 
-/// See [`porchlight_actors::ports::Outbox::listing`].
+/// See [`porchlight_ports::Outbox::listing`].
 pub fn listing(
     read: &dyn Read,
     endpoint_id: EndpointId,
@@ -183,7 +183,7 @@ pub fn waiting(
         .collect()
 }
 
-/// See [`porchlight_actors::ports::Outbox::lane`].
+/// See [`porchlight_ports::Outbox::lane`].
 pub fn lane(
     read: &dyn Read,
     tenant: Tenant,
@@ -213,7 +213,7 @@ pub fn body(read: &dyn Read, session_id: SessionId, number: u32) -> StoreResult<
     Ok(message.map(|message| message.body))
 }
 
-/// See [`porchlight_actors::ports::Outbox::commit`].
+/// See [`porchlight_ports::Outbox::commit`].
 pub fn commit(
     txn: &mut Txn<'_>,
     tenant: Tenant,
@@ -286,7 +286,7 @@ pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Report)
 
 // --- What the node asks for ----------------------------------------------------------------------------------------
 
-/// See [`porchlight_actors::ports::Outbox::work`].
+/// See [`porchlight_ports::Outbox::work`].
 pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
     let mut work = Vec::new();
     for endpoint in endpoints::all(read)? {
@@ -316,7 +316,7 @@ pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResul
     Ok(work)
 }
 
-/// See [`porchlight_actors::ports::Outbox::depth`].
+/// See [`porchlight_ports::Outbox::depth`].
 pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
     let mut depth = Depth::default();
     for endpoint in endpoints::all(read)? {

@@ -1,14 +1,14 @@
 //! Retention: sessions that were completed long ago are removed, with all their rows, in small steps.
 
-use porchlight_actors::ports::StoreResult;
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
     behind, insights, journal, lists, messages, notes, outbox, session_at_end, sessions, snapshots,
 };
-use crate::store::engine::{KeyRange, Space};
-use crate::store::txn::{Read, Row, Scan, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::txn::{Read, Row, Scan, Txn};
 
 /// What one step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

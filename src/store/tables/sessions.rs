@@ -1,6 +1,6 @@
 //! Sessions: their start, their end and their PoD.
 
-use porchlight_actors::ports::{
+use porchlight_ports::{
     EndOutcome, Idempotency, MessageBody, NewSession, PodRow, SessionRow, StartOutcome, StoreResult,
 };
 use porchlight_schema::ids::SessionId;
@@ -8,8 +8,8 @@ use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, behind, idempotency, lists, messages, session_at_end};
-use crate::store::engine::{KeyRange, Space};
-use crate::store::txn::{Read, Scan, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::txn::{Read, Scan, Txn};
 
 pub(crate) fn start_key(session_id: SessionId) -> Vec<u8> {
     Key::of(b's').session(session_id).build()

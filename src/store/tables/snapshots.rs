@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use porchlight_actors::ports::{Snapshot, StoreResult};
+use porchlight_ports::{Snapshot, StoreResult};
 use porchlight_schema::ids::SessionId;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Key;
-use crate::store::engine::Space;
-use crate::store::record;
-use crate::store::txn::{Read, Txn};
+use crate::engine::Space;
+use crate::record;
+use crate::txn::{Read, Txn};
 
 pub(crate) fn key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'a').session(session_id).build()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use porchlight_actors::ports::Clock;
+use porchlight_ports::Clock;
 use porchlight_schema::limits::REVOKED_MS_MAX;
 use tokio::time::timeout;
 

@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use porchlight::keys::KeyDesk;
-use porchlight::store::{EmbeddedStore, OpenOptions};
-use porchlight::world::{SystemClock, SystemEntropy};
-use porchlight_actors::ports::{
+use porchlight_core::webhook::{Cause, Change, Report, State, Update};
+use porchlight_ports::{
     Clock, Covered, DeliveryFilter, DeliveryRow, Endpoint, Entropy, Insights, MessageBody,
     NewSession, Organization, Outbox, SealedSecret, Sessions, StoredInsight,
 };
-use porchlight_core::webhook::{Cause, Change, Report, State, Update};
 use porchlight_schema::event::{Confidence, Event, EventType, Metadata as EventMetadata};
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::insight::{Evidence, InsightRecord, Metrics, ReasonCode, Score, Summary};
@@ -23,6 +21,8 @@ use porchlight_schema::session::{
     Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
 };
 use porchlight_schema::time::TimestampMs;
+use porchlight_store::{EmbeddedStore, OpenOptions};
+use porchlight_world::{SystemClock, SystemEntropy};
 
 use super::visitor::Visitor;
 use crate::server::{Folder, Server, block_on};
@@ -224,7 +224,7 @@ async fn fill(folder: &Folder) -> String {
         name: "full".into(),
         created_at: now,
     };
-    let organization = porchlight_actors::ports::Keys::organization(store.as_ref(), organization)
+    let organization = porchlight_ports::Keys::organization(store.as_ref(), organization)
         .await
         .unwrap();
     let tenant = Tenant {

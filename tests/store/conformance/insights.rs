@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use porchlight_actors::ports::{Covered, PodRow, Snapshot, Store, StoredInsight};
+use porchlight_ports::{Covered, PodRow, Snapshot, Store, StoredInsight};
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::message::MessageEvent;

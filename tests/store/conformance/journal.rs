@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use porchlight_actors::ports::{Appended, Note};
+use porchlight_ports::{Appended, Note};
 
 use crate::fixtures::{Subject, T0, batch, session_id};
 
@@ -48,7 +48,7 @@ pub async fn batches_come_back_in_order_in_parts(subject: &dyn Subject) {
         store.append(id, seq, batch(seq), T0).await.unwrap();
         store.append(other, seq, batch(seq + 1), T0).await.unwrap();
     }
-    let seqs = |entries: Vec<porchlight_actors::ports::JournalEntry>| -> Vec<u32> {
+    let seqs = |entries: Vec<porchlight_ports::JournalEntry>| -> Vec<u32> {
         entries.into_iter().map(|entry| entry.seq).collect()
     };
     assert_eq!(

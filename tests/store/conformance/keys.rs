@@ -1,4 +1,4 @@
-use porchlight_actors::ports::Organization;
+use porchlight_ports::Organization;
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::session::{Env, Tenant};

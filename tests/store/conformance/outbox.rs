@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use porchlight_actors::ports::{
+use porchlight_core::webhook::{Cause, Change, HandRequest, Queued, Report, State, Update};
+use porchlight_ports::{
     AskOutcome, DeliveryFilter, DeliveryStatus, Endpoint, MessageBody, Outbox, SealedSecret,
 };
-use porchlight_core::webhook::{Cause, Change, HandRequest, Queued, Report, State, Update};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;

@@ -1,9 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use porchlight_actors::ports::{
-    Idempotency, NewSession, PodRow, SessionFilter, SessionRow, StartOutcome,
-};
+use porchlight_ports::{Idempotency, NewSession, PodRow, SessionFilter, SessionRow, StartOutcome};
 use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::IDEMPOTENCY_MS;
 use porchlight_schema::message::MessageEvent;

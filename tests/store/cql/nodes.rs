@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use porchlight::store::cql::{CqlStore, Role, written_generation};
-use porchlight_actors::ports::{
-    Appended, Covered, Insights, Journal, Outbox, Ownership, Sessions, StoredInsight,
-};
 use porchlight_core::ownership::{
     Change, Incarnation, Member, MemberRow, NodeName, Outcome, OwnerRow, Standing,
 };
 use porchlight_core::webhook::{Change as LaneChange, Queued, State, Update};
+use porchlight_ports::{
+    Appended, Covered, Insights, Journal, Outbox, Ownership, Sessions, StoredInsight,
+};
 use porchlight_schema::ids::{SessionId, Shard, ShardSet};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::limits::EDGE_BELIEF_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
+use porchlight_store::cql::{CqlStore, Role, written_generation};
+use porchlight_world::SystemClock;
 
 use super::options;
 use crate::cql_server::CqlServer;
@@ -46,7 +47,7 @@ async fn node(keyspace: &str) -> Option<(Arc<CqlStore>, Arc<Owner>)> {
         on_fatal: Arc::new(|_| {}),
         ownership: Arc::clone(&owner) as _,
     };
-    let store = CqlStore::open(options(keyspace.to_owned())?, role).await;
+    let store = CqlStore::open(options(keyspace.to_owned())?, role, Arc::new(SystemClock)).await;
     Some((store.unwrap(), owner))
 }
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use actix_rt::Arbiter;
-use porchlight::world::{SystemClock, SystemEntropy};
-use porchlight_actors::ports::{Clock, Entropy, OutboundRequest, Transport};
 use porchlight_core::webhook::signature::{secret_text, service_signature, standard_signature};
+use porchlight_ports::{Clock, Entropy, OutboundRequest, Transport};
 use porchlight_schema::ids::MessageId;
+use porchlight_world::{SystemClock, SystemEntropy};
 
 use super::{Bench, Manner, counting, processor_ms, run, since};
 

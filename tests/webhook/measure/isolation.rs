@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use actix_rt::Arbiter;
-use porchlight::world::SystemClock;
-use porchlight_actors::ports::{Clock, DeliveryFilter, Outbox};
 use porchlight_actors::webhook::Webhooks;
+use porchlight_ports::{Clock, DeliveryFilter, Outbox};
 use porchlight_schema::session::Tenant;
+use porchlight_world::SystemClock;
 
 use super::{Bench, Counting, Manner, counting, run};
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use porchlight::keyring::SecretKeys;
 use porchlight::secrets::SecretVault;
-use porchlight::store::EmbeddedStore;
-use porchlight::store::secrets::SecretKeys;
-use porchlight::world::SystemClock;
-use porchlight_actors::ports::{Clock, Insights, Sessions, StoredInsight};
+use porchlight_ports::{Clock, Insights, Sessions, StoredInsight};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{EndReason, Env, SessionEnd, Tenant};
+use porchlight_store::EmbeddedStore;
+use porchlight_world::SystemClock;
 use serde_json::{Value, json};
 
 use super::{Bench, Manner, counting, resident_mib, run};

@@ -114,9 +114,10 @@ pub(super) fn conclude(
 
 #[cfg(test)]
 mod tests {
+    use porchlight_schema::ids::{MessageId, SessionId};
+
     use super::super::Cause;
     use super::*;
-    use porchlight_schema::ids::{MessageId, SessionId};
 
     const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
 

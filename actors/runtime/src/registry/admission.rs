@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_schema::limits::{
     NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
 };
@@ -11,7 +12,6 @@ use porchlight_schema::limits::{
 use super::edge::Edge;
 use super::gate::UnderWay;
 use super::{Handle, Registry};
-use crate::observe::{BatchOutcome, Metrics};
 
 /// Why a batch was not admitted. Come again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

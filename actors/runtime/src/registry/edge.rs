@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use dashmap::DashMap;
+use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{EDGE_BELIEF_MS, EDGE_SESSIONS_MAX};
 use porchlight_schema::session::{SessionStart, Tenant};
 use tokio::time::Instant;
 
 use super::Registry;
-use crate::ports::SessionRow;
 
 /// A session that another node acts for.
 #[derive(Debug)]

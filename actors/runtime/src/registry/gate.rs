@@ -15,7 +15,7 @@ use std::time::Duration;
 use porchlight_core::admission::{AdmissionLimit, Interval};
 use tokio::time::Instant;
 
-use crate::observe::Metrics;
+use porchlight_observe::Metrics;
 
 /// How often the limit learns: some group commits, and soon enough for a load that rises within a second.
 const INTERVAL: Duration = Duration::from_millis(100);

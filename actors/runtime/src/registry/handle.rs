@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::Addr;
+use porchlight_observe::{ActorKind, Metrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::heard::Heard;
-use crate::observe::{ActorKind, Metrics};
 use crate::session::{Frozen, SessionActor};
 use crate::supervision::Budget;
 

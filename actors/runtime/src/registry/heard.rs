@@ -1,9 +1,10 @@
 //! Which of a session's last batches this node was told of: what it reads in the journal and was not told of is a
 //! hand-over that was lost.
 
+use porchlight_observe::peer::PeerMetrics;
+use porchlight_ports::JournalEntry;
+
 use super::Handle;
-use crate::observe::peer::PeerMetrics;
-use crate::ports::JournalEntry;
 
 /// Numbers of batches, exactly so for the highest and the 63 before it; those below count as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

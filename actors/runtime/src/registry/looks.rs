@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use porchlight_observe::peer::PeerMetrics;
+use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{END_SETTLES_MS, LOOKS_AT_ONCE_MAX, LOOKS_WAITING_MAX};
 use tokio::sync::Semaphore;
 
 use super::Registry;
-use crate::observe::peer::PeerMetrics;
-use crate::ports::{SessionRow, StoreResult};
 
 /// The first pause after a failure; each further one is twice as long, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(200);

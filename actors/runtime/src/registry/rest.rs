@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use porchlight_observe::cluster::{ClusterMetrics, Stale};
+use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{SNAPSHOT_MS, WHEEL_AHEAD_MS};
 
 use super::send::{tell_drain, tell_freeze};
 use super::{Handle, OnDue, Registry};
-use crate::observe::cluster::{ClusterMetrics, Stale};
-use crate::ports::SessionRow;
 use crate::session::Frozen;
 
 /// An actor that heard nothing for this long is put to rest; its state stays in memory, as bytes.

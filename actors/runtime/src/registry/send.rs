@@ -1,8 +1,8 @@
 //! What a session's actor is sent without waiting for room in its mailbox.
 
 use actix::Addr;
+use porchlight_observe::StopReason;
 
-use crate::observe::StopReason;
 use crate::session::{BatchDurable, CatchUp, Drain, Finish, Freeze, SessionActor};
 
 /// Sends what was admitted: the handle's count bounds the mailbox, which actix does not.

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use porchlight_observe::cluster::{ClusterMetrics, Found};
+use porchlight_observe::{Metrics, StopReason};
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::{END_SETTLES_MS, SNAPSHOT_MS};
 
 use super::rest::PASSIVATE_AFTER_MS;
 use super::send::{tell_catch_up, tell_finish};
 use super::{Handle, Registry};
-use crate::observe::cluster::{ClusterMetrics, Found};
-use crate::observe::{Metrics, StopReason};
-use crate::ports::StoreResult;
 use crate::session::Drain;
 
 /// Actors that write their last snapshot at a time.

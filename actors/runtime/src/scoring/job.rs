@@ -8,6 +8,10 @@ use porchlight_core::score::{
     Knowledge, PodInput, ScoreInput, Scored, score_and_learn, trace_fingerprint,
 };
 use porchlight_core::session::replay::{Replay, Replayed};
+use porchlight_observe::{Fact, InsightOutcome};
+use porchlight_ports::{
+    Clock, Covered, JournalEntry, Note, PodRow, SessionRow, Store, StoreError, StoredInsight,
+};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::limits::SCORING_QUARANTINES_MAX;
@@ -16,10 +20,6 @@ use porchlight_schema::time::TimestampMs;
 
 use super::knowledge::{self, Learned};
 use crate::messages;
-use crate::observe::{Fact, InsightOutcome};
-use crate::ports::{
-    Clock, Covered, JournalEntry, Note, PodRow, SessionRow, Store, StoreError, StoredInsight,
-};
 
 /// Batches read from the journal at once.
 const READ_BATCHES: usize = 256;

@@ -8,8 +8,8 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::observe::Fact;
-use crate::ports::{Insights, Store, StoreResult};
+use porchlight_observe::Fact;
+use porchlight_ports::{Insights, Store, StoreResult};
 
 /// The first byte of a key, by what lies under it.
 const PLACE: u8 = 1;

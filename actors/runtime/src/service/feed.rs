@@ -6,13 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use porchlight_core::context::SessionContext;
 use porchlight_core::session::feed::Feed;
 use porchlight_core::timeline::Told;
+use porchlight_ports::{Note, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{FEEDS_COMPUTED_MAX, SCORING_QUARANTINES_MAX};
 use porchlight_schema::session::SessionEnd;
 use tokio::sync::Semaphore;
 
 use super::Service;
-use crate::ports::{Note, SessionRow, StoreError, StoreResult};
 use crate::registry::Watch;
 
 /// Batches read from the journal at once; in between other requests get their turn.

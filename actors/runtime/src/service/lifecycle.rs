@@ -5,6 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use porchlight_observe::Fact;
+use porchlight_ports::{
+    EndOutcome, NewSession, Nudge, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
+};
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::{
     CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC, STARTED_AT_BACK_MS_MAX,
@@ -15,10 +19,6 @@ use tokio::time::Instant;
 
 use super::{Service, StartCommand, StartError, StopCommand, StopError};
 use crate::messages;
-use crate::observe::Fact;
-use crate::ports::{
-    EndOutcome, NewSession, Nudge, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
-};
 use crate::registry::{Handle, Registry};
 
 impl Service {

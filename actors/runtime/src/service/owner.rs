@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use porchlight_core::session::SessionMachine;
 use porchlight_core::timeline::Told;
+use porchlight_observe::peer::{LiveOutcome, PeerMetrics};
+use porchlight_ports::{LiveAnswer, PeerError, SessionRow, StoreError, StoreResult};
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 
 use super::{Live, Service};
-use crate::observe::peer::{LiveOutcome, PeerMetrics};
-use crate::ports::{LiveAnswer, PeerError, SessionRow, StoreError, StoreResult};
 use crate::registry::Handle;
 
 impl Service {

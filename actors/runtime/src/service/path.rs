@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
 use porchlight_core::picture::{Picture, PictureInput, draw};
+use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::insight::Score;
 
 use super::Service;
-use crate::ports::{SessionRow, StoreResult};
 use crate::scoring::replay;
 
 impl Service {

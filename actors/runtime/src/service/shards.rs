@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
+use porchlight_observe::cluster::{ClusterMetrics, Found};
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::ShardSet;
 
 use super::Service;
-use crate::observe::cluster::{ClusterMetrics, Found};
-use crate::ports::StoreResult;
 use crate::registry::Handle;
 
 /// Sessions that are read at a time when shards are taken up.

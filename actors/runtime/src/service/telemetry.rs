@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use porchlight_observe::{BatchOutcome, Metrics};
+use porchlight_ports::{Appended, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LATE_WINDOW_MS;
 use porchlight_schema::sample::packed::PackedBatch;
@@ -9,8 +11,6 @@ use porchlight_schema::session::{SessionEnd, Tenant};
 use tokio::time::Instant;
 
 use super::Service;
-use crate::observe::{BatchOutcome, Metrics};
-use crate::ports::{Appended, SessionRow, StoreError, StoreResult};
 use crate::registry::{AdmitError, Belief, Counted, Handle, Permit};
 
 /// A session that telemetry is for.

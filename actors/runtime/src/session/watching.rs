@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use actix::prelude::*;
 use porchlight_core::timeline::Told;
+use porchlight_observe::{MessageKind, Outcome};
 
 use super::SessionActor;
-use crate::observe::{MessageKind, Outcome};
 
 /// What has changed since?
 #[derive(Message)]

@@ -9,15 +9,15 @@ use actix::prelude::*;
 use porchlight_core::webhook::{
     Cause, Change, Effect, EndpointMachine, HandRequest, Input, Policy, Queued, Report,
 };
+use porchlight_observe::webhook::WebhookMetrics;
+use porchlight_observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
+use porchlight_ports::{Endpoint, StoreResult};
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::request::{Armed, Saying};
 use super::{Inner, Presence, Tell, Told};
-use crate::observe::webhook::WebhookMetrics;
-use crate::observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
-use crate::ports::{Endpoint, StoreResult};
 
 /// An endpoint that was read longer ago than this is read again before a try, so that a change made on another node
 /// applies to what waits.

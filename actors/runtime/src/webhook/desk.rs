@@ -1,13 +1,13 @@
 //! What a customer may do with the configuration, and what is answered.
 
 use porchlight_core::webhook::signature::secret_text;
+use porchlight_ports::{Endpoint, PreviousSecret, SealedSecret, StoreError, UrlRefused};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 use zeroize::Zeroizing;
 
 use super::Webhooks;
-use crate::ports::{Endpoint, PreviousSecret, SealedSecret, StoreError, UrlRefused};
 
 /// How often a change is tried again that met another change.
 const CHANGES_MAX: u32 = 5;
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Made {
 impl Webhooks {
     /// The outbox, for reading.
     #[must_use]
-    pub fn outbox(&self) -> &dyn crate::ports::Outbox {
+    pub fn outbox(&self) -> &dyn porchlight_ports::Outbox {
         self.inner.outbox.as_ref()
     }
 

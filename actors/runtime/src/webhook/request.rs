@@ -10,7 +10,7 @@ use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 use zeroize::Zeroizing;
 
-use crate::ports::{Endpoint, OutboundRequest, SecretSeal};
+use porchlight_ports::{Endpoint, OutboundRequest, SecretSeal};
 
 /// An endpoint with its secrets, ready to sign. They are wiped from memory when it goes.
 pub struct Armed {

@@ -120,9 +120,10 @@ fn record(now: TimestampMs) -> InsightRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
+
+    use super::*;
     use serde_json::Value;
 
     #[test]

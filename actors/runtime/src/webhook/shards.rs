@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use porchlight_observe::cluster::{ClusterMetrics, Stale};
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::session::Tenant;
 
 use super::{Inner, Tell, Webhooks};
-use crate::observe::cluster::{ClusterMetrics, Stale};
-use crate::ports::StoreResult;
 use crate::shards;
 
 impl Webhooks {

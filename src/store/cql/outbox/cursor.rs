@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use porchlight_actors::ports::{DeliveryRow, StoreError, StoreResult};
 use porchlight_core::webhook::{Cause, Index, Queued, Report, State};
+use porchlight_ports::{DeliveryRow, StoreError, StoreResult};
 use porchlight_schema::ids::{MessageId, SessionId, Shard};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};

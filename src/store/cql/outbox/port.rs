@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::{try_join, try_join_all};
-use porchlight_actors::ports::{
+use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, State, Update};
+use porchlight_ports::{
     AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox,
     Page, StoreResult, Work,
 };
-use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, State, Update};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;

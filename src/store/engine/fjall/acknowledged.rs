@@ -14,6 +14,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use porchlight_world::private_file::sync_folder;
+
 /// The file's name, beside the engine's folder.
 pub(crate) const NAME: &str = "acknowledged";
 
@@ -43,11 +45,6 @@ fn read_slot(file: &File, place: u64) -> io::Result<Option<u64>> {
     number.copy_from_slice(&bytes[4..12]);
     let log = u64::from_be_bytes(number);
     Ok((slot(log) == bytes).then_some(log))
-}
-
-/// Makes a folder's entries durable.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 /// The file.

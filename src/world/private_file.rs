@@ -1,0 +1,41 @@
+//! Files that only their owner may read.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Makes a folder's entries durable.
+///
+/// # Errors
+///
+/// The folder can't be opened or synced.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Writes the file `name` in `folder` so that only its owner may read it: whole, or not at all. A file that exists stays.
+///
+/// # Errors
+///
+/// The file can't be written.
+pub fn write_private(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let half = folder.join(format!("{name}.{}", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&half)
+        .and_then(|mut open| {
+            open.write_all(bytes)?;
+            open.sync_all()
+        })
+        // Unlike a rename, a link does not replace what another process made meanwhile.
+        .and_then(|()| match std::fs::hard_link(&half, folder.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        });
+    std::fs::remove_file(&half)?;
+    written?;
+    sync_folder(folder)
+}
