@@ -37,6 +37,8 @@ mod phone;
 #[expect(dead_code, reason = "the tests of webhooks use all of it")]
 mod receiver;
 #[cfg(test)]
+mod released;
+#[cfg(test)]
 mod secured;
 #[cfg(test)]
 mod server;

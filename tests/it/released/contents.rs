@@ -1,0 +1,223 @@
+//! Everything that a store holds, read through the ports that the service uses, as one JSON value.
+
+use porchlight_core::score::{Knowledge, PlaceKnowledge};
+use porchlight_core::session::SessionMachine;
+use porchlight_ports::{DeliveryFilter, JournalEntry, Outbox, SessionFilter, Store};
+use porchlight_schema::ids::{SessionId, ShardSet};
+use porchlight_schema::session::{Env, Tenant};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+/// More rows than a fixture has.
+const ROWS_MAX: u32 = 1_000;
+/// A batch of at most this many samples is shown whole; a longer one by its size and hash.
+const SAMPLES_SHOWN_MAX: u32 = 20;
+
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn from_hex(text: &str) -> Vec<u8> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+    digits.map(|pair| byte(pair).unwrap()).collect()
+}
+
+fn to_json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap()
+}
+
+fn sorted(mut values: Vec<Value>) -> Value {
+    values.sort_by_key(Value::to_string);
+    Value::Array(values)
+}
+
+/// What a store holds; `learned` are the keys of what it has learned, in hexadecimal digits.
+pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -> Value {
+    let organizations = store.organizations().await.unwrap();
+    let keys = store.list_keys(None).await.unwrap();
+    let endpoints = store.endpoints().await.unwrap();
+    let (mut sessions, mut tenants) = (Map::new(), Vec::new());
+    for organization in &organizations {
+        for env in [Env::Sandbox, Env::Production] {
+            let tenant = Tenant {
+                organization_id: organization.id,
+                env,
+            };
+            let page = store
+                .list(tenant, &SessionFilter::default(), ROWS_MAX, None)
+                .await
+                .unwrap();
+            assert!(page.next.is_none());
+            for row in page.rows {
+                let id = row.start.session_id;
+                sessions.insert(id.to_string(), session(store, id).await);
+            }
+            tenants.extend(deliveries(store, tenant).await);
+        }
+    }
+    let live = store
+        .live(ShardSet::ALL, None, ROWS_MAX as usize)
+        .await
+        .unwrap();
+    let live: Vec<_> = live
+        .iter()
+        .map(|row| json!(row.start.session_id.to_string()))
+        .collect();
+    let behind = store
+        .behind(ShardSet::ALL, None, ROWS_MAX as usize)
+        .await
+        .unwrap();
+    let behind: Vec<_> = behind.iter().map(|id| json!(id.to_string())).collect();
+    let mut known = Map::new();
+    for key in learned {
+        let row = store
+            .recall(from_hex(key).try_into().unwrap())
+            .await
+            .unwrap();
+        known.insert(key.clone(), learned_value(key, &row.unwrap()));
+    }
+    let value = json!({
+        "learned": known,
+        "organizations": sorted(organizations.iter().map(to_json).collect()),
+        "keys": sorted(keys.iter().map(to_json).collect()),
+        "endpoints": sorted(endpoints.iter().map(to_json).collect()),
+        "sessions": sessions,
+        "tenants": sorted(tenants),
+        "live": sorted(live),
+        "behind": sorted(behind),
+    });
+    // As it is after it was written and read, so that two of them compare to the last digit.
+    serde_json::from_str(&value.to_string()).unwrap()
+}
+
+async fn session<S: Store + Outbox>(store: &S, id: SessionId) -> Value {
+    let row = store.find(id).await.unwrap().unwrap();
+    let entries = store.read(id, 0, ROWS_MAX as usize).await.unwrap();
+    let snapshot = store.newest_snapshot(id).await.unwrap();
+    let insight = store.insight(id).await.unwrap();
+    let known = insight.as_ref().map(|insight| {
+        let known: Knowledge = serde_json::from_slice(&insight.known).unwrap();
+        known
+    });
+    let snapshot = snapshot.map(|snapshot| {
+        // A snapshot of another format is thrown away by the service; then nothing is expected of it here.
+        let events =
+            SessionMachine::restore(&snapshot.state).map(|machine| to_json(&machine.events()));
+        json!({
+            "generation": snapshot.generation,
+            "nextSeq": snapshot.next_seq,
+            "sha256": to_hex(&Sha256::digest(&snapshot.state)),
+            "events": events.ok(),
+        })
+    });
+    json!({
+        "row": row,
+        "pod": store.pod(id).await.unwrap(),
+        "notes": sorted(store.notes(id).await.unwrap().iter().map(to_json).collect()),
+        "newest": store.newest(id).await.unwrap(),
+        "count": store.count(id).await.unwrap(),
+        "batches": entries.iter().map(batch).collect::<Vec<_>>(),
+        "snapshot": snapshot,
+        "insight": insight,
+        "known": known,
+        "messages": store.messages(id).await.unwrap(),
+    })
+}
+
+fn batch(entry: &JournalEntry) -> Value {
+    let mut samples = Vec::new();
+    let mut reader = entry.batch.reader().unwrap();
+    while let Some(sample) = reader.next_sample().unwrap() {
+        samples.push(json!(format!("{sample:?}")));
+    }
+    let count = samples.len() as u32;
+    assert_eq!(count, entry.batch.samples());
+    if count > SAMPLES_SHOWN_MAX {
+        let all = samples.iter().map(Value::to_string).collect::<String>();
+        samples = vec![json!(to_hex(&Sha256::digest(all)))];
+    }
+    json!({
+        "seq": entry.seq,
+        "receivedAt": entry.received_at,
+        "count": count,
+        "tMaxMs": entry.batch.t_max_ms(),
+        "samples": samples,
+    })
+}
+
+async fn deliveries<S: Store + Outbox>(store: &S, tenant: Tenant) -> Option<Value> {
+    let filter = DeliveryFilter::default();
+    let page = store
+        .deliveries(tenant, &filter, ROWS_MAX, None)
+        .await
+        .unwrap();
+    assert!(page.next.is_none());
+    let endpoint = store.endpoint(tenant).await.unwrap();
+    if page.rows.is_empty() && endpoint.is_none() {
+        return None;
+    }
+    let mut details = Map::new();
+    for row in &page.rows {
+        let id = row.queued.id;
+        let detail = store.delivery(tenant, id).await.unwrap().unwrap();
+        let message = store.message(id).await.unwrap();
+        assert_eq!(message.map(|message| message.body), Some(detail.body));
+        let detail = json!({
+            "row": detail.row,
+            "status": detail.status.as_str(),
+            "attempts": detail.attempts,
+        });
+        details.insert(id.to_string(), detail);
+    }
+    let mut retries = Vec::new();
+    if let Some(endpoint) = &endpoint {
+        let listing = store.listing(tenant, endpoint.id, None, None, ROWS_MAX as usize);
+        retries = listing.await.unwrap().by_hand;
+    }
+    Some(json!({
+        "tenant": tenant,
+        "deliveries": details,
+        "requestedRetries": retries,
+    }))
+}
+
+/// The keys of what a store has learned, as its contents list them.
+pub(super) fn learned_keys(contents: &Value) -> Vec<String> {
+    contents["learned"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .cloned()
+        .collect()
+}
+
+/// What was learned under a key: of a place where the key begins with 1, otherwise of a trace.
+fn learned_value(key: &str, bytes: &[u8]) -> Value {
+    if key.starts_with("01") {
+        let place: PlaceKnowledge = serde_json::from_slice(bytes).unwrap();
+        return to_json(&place);
+    }
+    serde_json::from_slice(bytes).unwrap()
+}
+
+/// Where what was found lacks something of what is expected; a field that a later version added is no difference.
+pub(super) fn difference(expected: &Value, found: &Value) -> Option<String> {
+    match (expected, found) {
+        (Value::Object(expected), Value::Object(found)) => {
+            expected.iter().find_map(|(name, value)| {
+                let found = found.get(name).unwrap_or(&Value::Null);
+                Some(format!("{name}.{}", difference(value, found)?))
+            })
+        }
+        (Value::Array(expected), Value::Array(found)) if expected.len() == found.len() => {
+            let mut pairs = expected.iter().zip(found).enumerate();
+            pairs.find_map(|(place, (expected, found))| {
+                Some(format!("{place}.{}", difference(expected, found)?))
+            })
+        }
+        _ if expected == found => None,
+        _ => Some(format!(" expected {expected}, found {found}")),
+    }
+}

@@ -1,0 +1,496 @@
+//! Writes the fixtures of a release, with the binary of that release (`PORCHLIGHT_BIN`, or the one of this build).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use porchlight_core::webhook::{Cause, Change, Queued, Report, State, Update};
+use porchlight_ports::{
+    DeliveryFilter, DeliveryStatus, Journal, MessageBody, Note, Outbox, Sessions, Store,
+};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::{EndReason, SessionEnd, Tenant};
+use porchlight_schema::time::TimestampMs;
+use porchlight_store::EmbeddedStore;
+use porchlight_store::engine::KeyRange;
+use porchlight_store::txn::Scan;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+
+use super::contents::{contents, to_hex};
+use super::{cql_rows, dump_rows, expected, listed, variables};
+use crate::cql_process;
+use crate::phone::{Client, Sent, Underway};
+use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
+use crate::server::{Folder, Server, block_on, porchlight, successful};
+
+/// Numbers of deliveries in `phone::delivery`: a house, stairs, nobody came, an elevator.
+const DELIVERED: [u64; 1] = [0];
+const REFUSED: u64 = 2;
+const WAITING: u64 = 4;
+const RECORDING: u64 = 1;
+/// The batch that the phone of the waiting session loses.
+const LOST_SEQ: u32 = 3;
+
+/// A receiver that takes messages, or refuses them while it is told to.
+pub(super) async fn receiver(authority: &Authority) -> (Receiver, Arc<AtomicBool>) {
+    let refuses = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&refuses);
+    let behave = move |mut stream, log: Arc<Mutex<Vec<String>>>| {
+        let told = Arc::clone(&told);
+        async move {
+            while let Some(request) = read_request(&mut stream).await {
+                let answer = if told.load(Ordering::SeqCst) {
+                    "HTTP/1.1 500 No\r\ncontent-length: 4\r\n\r\nbusy"
+                } else {
+                    log.lock().unwrap().push(request);
+                    OK
+                };
+                if stream.write_all(answer.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    let receiver = Receiver::start(authority, Shown::Good, behave).await;
+    (receiver, refuses)
+}
+
+/// What comes before the secret part of each key of a fixture. The parts are kept apart, because no key is written
+/// down in this repository.
+const PREFIXES: [(&str, &str); 4] = [
+    ("secret", "sk_sandbox_"),
+    ("client", "pk_sandbox_"),
+    ("revoked", "sk_sandbox_"),
+    ("webhook", "whsec_"),
+];
+
+/// The keys of a fixture, put together.
+pub(super) fn keys(release: &str) -> Value {
+    let parts = expected(release, "keys.json");
+    let whole = PREFIXES.map(|(name, prefix)| {
+        let part = parts[name].as_str().unwrap();
+        (name, format!("{prefix}{part}"))
+    });
+    json!(BTreeMap::from(whole))
+}
+
+fn split_keys(keys: &Value) -> Value {
+    let parts = PREFIXES.map(|(name, prefix)| {
+        let key = keys[name].as_str().unwrap();
+        (name, key.strip_prefix(prefix).unwrap())
+    });
+    json!(BTreeMap::from(parts))
+}
+
+/// One sample of each kind, and of one that no version knows.
+fn every_kind() -> Value {
+    json!([
+        {"t": 0.0, "kind": "location", "lat": 52.5, "lng": 13.4, "accuracyM": 5.0, "altitudeM": 34.5,
+            "speedMps": 1.25, "bearingDeg": 90.0, "mock": false, "provider": "gnss"},
+        {"t": 0.5, "kind": "pressure", "hPa": 1013.25},
+        {"t": 1.0, "kind": "steps", "count": 4711},
+        {"t": 1.0, "kind": "imu", "hz": 20.0, "ax": [0.0, 0.25], "ay": [0.5, -0.5], "az": [9.75, 9.875],
+            "gx": [0.0, 0.125], "gy": [0.0, 0.125], "gz": [0.25, 0.0]},
+        {"t": 1.5, "kind": "motion", "accelMean": 9.75, "accelStd": 0.5, "verticalMean": 9.5,
+            "cadenceHz": 1.75, "yawRad": 0.25},
+        {"t": 2.0, "kind": "magnetic", "x": 20.0, "y": -4.5, "z": 42.0},
+        {"t": 2.5, "kind": "activity", "type": "walking", "confidence": 0.75},
+        {"t": 3.0, "kind": "mark", "name": "arrived"},
+        {"t": 3.5, "kind": "system", "name": "location_off"},
+        {"t": 4.0, "kind": "thermometer", "celsius": 21.0},
+    ])
+}
+
+/// Leaves out what makes telemetry large, so that the fixture is small.
+fn thin(underway: &mut Underway) {
+    for (_, body) in &mut underway.batches {
+        let mut batch: Value = serde_json::from_str(body).unwrap();
+        let samples = batch["samples"].as_array_mut().unwrap();
+        samples.retain(|sample| {
+            let kind = sample["kind"].as_str().unwrap();
+            let is_whole_second = sample["t"].as_f64().unwrap().fract() < 0.2;
+            ["location", "mark", "steps", "system"].contains(&kind)
+                || kind == "pressure" && is_whole_second
+        });
+        *body = batch.to_string();
+    }
+}
+
+/// Sends a whole delivery.
+async fn send_thinned(client: &Client, number: u64) -> Sent {
+    let mut underway = client.begin(number).await;
+    thin(&mut underway);
+    client
+        .go_on(&mut underway, usize::MAX, Duration::ZERO)
+        .await;
+    client.finish(underway).await
+}
+
+/// What the generator needs to know of what it wrote.
+struct Filled {
+    keys: Value,
+    /// The session that is to wait for scoring.
+    waiting: SessionId,
+    recording: SessionId,
+}
+
+/// Fills the store of a server through the API.
+async fn fill(server: &Server, receiver: &Receiver, refuses: &AtomicBool) -> Filled {
+    let (secret, client_key, revoked) = (
+        server.key("secret"),
+        server.key("client"),
+        server.key("secret"),
+    );
+    let place = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&place, &secret);
+    let body = json!({ "url": receiver.local_url() }).to_string();
+    let created = client
+        .until_answered("/v1/webhooks", Some(&body), None)
+        .await;
+    assert_eq!(created.0, 201, "{}", created.1);
+    for number in DELIVERED {
+        let sent = send_thinned(&client, number).await;
+        client.insight(&sent.session_id).await;
+    }
+    super::wait_for_deliveries(&client).await;
+    let rotated = client
+        .until_answered("/v1/webhooks/rotate", Some("{}"), None)
+        .await;
+    assert_eq!(rotated.0, 200, "{}", rotated.1);
+    refuses.store(true, Ordering::SeqCst);
+    let sent = send_thinned(&client, REFUSED).await;
+    client.insight(&sent.session_id).await;
+    let pod = json!({"type": "photo", "url": "https://pod.example/1.jpg"}).to_string();
+    let path = format!("/v1/sessions/{}/pod", sent.session_id);
+    assert_eq!(client.until_answered(&path, Some(&pod), None).await.0, 200);
+
+    let mut waiting = client.begin(WAITING).await;
+    thin(&mut waiting);
+    waiting.batches.retain(|(seq, _)| *seq != LOST_SEQ);
+    client.go_on(&mut waiting, 10, Duration::ZERO).await;
+    let mut recording = client.begin(RECORDING).await;
+    thin(&mut recording);
+    client.go_on(&mut recording, 14, Duration::ZERO).await;
+    let start = json!({"deliveryId": "every-kind", "externalRiderId": "rider", "sessionType": "return",
+        "address": {"line1": "1 High Street", "city": "Leeds", "country": "GB", "lat": 53.8, "lng": -1.55,
+            "unit": "4b", "floor": 2, "accuracyM": 15.0, "storeyHeightM": 3.0,
+            "entrance": {"lat": 53.80005, "lng": -1.55}, "gates": [{"lat": 53.8001, "lng": -1.55}]},
+        "device": {"platform": "android", "model": "X", "osVersion": "16", "sdkVersion": "1", "sensors": ["location"]}});
+    let started = client
+        .until_answered("/v1/sessions/start", Some(&start.to_string()), None)
+        .await
+        .1;
+    let path = format!(
+        "/v1/sessions/{}/telemetry",
+        started["sessionId"].as_str().unwrap()
+    );
+    let batch = json!({"seq": 0, "samples": every_kind()}).to_string();
+    let answer = client.until_answered(&path, Some(&batch), None).await;
+    assert_eq!(answer.0, 202, "{}", answer.1);
+    // The first message of each session was refused once; those behind it wait.
+    while !retries_began(&client).await {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Filled {
+        keys: json!({"secret": secret, "client": client_key, "revoked": revoked,
+            "webhook": rotated.1["secret"]}),
+        waiting: waiting.sent.session_id.parse().unwrap(),
+        recording: recording.sent.session_id.parse().unwrap(),
+    }
+}
+
+async fn retries_began(client: &Client) -> bool {
+    let rows = listed(client, "/v1/webhooks/deliveries", "id").await;
+    rows.values()
+        .filter(|row| row["sequence"] == 0)
+        .all(|row| row["attempts"] != 0)
+}
+
+/// What a customer sees, as far as every later version must show the same.
+async fn seen(server: &Server, filled: &Filled) -> Value {
+    let place = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&place, filled.keys["secret"].as_str().unwrap());
+    let mut sessions = Vec::new();
+    for (id, mut session) in listed(&client, "/v1/sessions", "sessionId").await {
+        let path = format!("/v1/sessions/{id}/insights");
+        session["insight"] = client.until_answered(&path, None, None).await.1;
+        session["insight"]["pathImageUrl"].take();
+        sessions.push(session);
+    }
+    json!({ "sessions": sessions })
+}
+
+fn run(variables: &[(&str, &str)], folder: &Folder, arguments: &[&str]) -> String {
+    let output = porchlight()
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .env("PORCHLIGHT__STORE__PATH", folder.store())
+        .output()
+        .unwrap();
+    successful(output)
+}
+
+/// Revokes the key that is to be revoked, and makes an organization that will have left.
+fn change_keys(variables: &[(&str, &str)], folder: &Folder, keys: &Value) -> String {
+    let key = keys["revoked"].as_str().unwrap();
+    let ends = &key[key.len() - 4..];
+    let rows = run(variables, folder, &["keys", "list", "--json"]);
+    let rows = rows
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut rows = rows.filter(|row| row["last4"] == ends && row["kind"] == "secret");
+    run(
+        variables,
+        folder,
+        &[
+            "keys",
+            "revoke",
+            rows.next().unwrap()["id"].as_str().unwrap(),
+        ],
+    );
+    let create = [
+        "keys", "create", "--org", "leaving", "--env", "sandbox", "--kind", "secret",
+    ];
+    run(variables, folder, &create).trim().to_owned()
+}
+
+fn now() -> TimestampMs {
+    TimestampMs(jiff::Timestamp::now().as_millisecond())
+}
+
+/// Ends the session that is to wait, so that nothing has scored it yet, and asks for a retry. As a process would have
+/// left it that was killed then.
+async fn leave_work<S: Store + Outbox>(store: &S, tenant: Tenant, waiting: SessionId) {
+    let ended_at = now();
+    let end = SessionEnd {
+        ended_at,
+        completed_at: ended_at,
+        reason: EndReason::Stopped,
+    };
+    let message = MessageBody {
+        event: MessageEvent::SessionStopped,
+        created_at: ended_at,
+        body: json!({"type": "session.stopped", "data": {"sessionId": waiting.to_string()}})
+            .to_string()
+            .into(),
+    };
+    assert!(
+        store
+            .end(waiting, end, None, message)
+            .await
+            .unwrap()
+            .unwrap()
+            .first
+    );
+    let gone = Note::Skipped {
+        first: LOST_SEQ,
+        last: LOST_SEQ,
+    };
+    store.note(waiting, gone).await.unwrap();
+    let filter = DeliveryFilter {
+        status: Some(DeliveryStatus::Delivered),
+        ..DeliveryFilter::default()
+    };
+    let page = store.deliveries(tenant, &filter, 1, None).await.unwrap();
+    store
+        .ask_by_hand(tenant, page.rows[0].queued.id, now())
+        .await
+        .unwrap();
+}
+
+/// Lets one message have failed for good, quarantines a batch, and takes away the webhook of the organization that leaves.
+async fn leave_more(store: &EmbeddedStore, tenant: Tenant, recording: SessionId) {
+    store
+        .note(recording, Note::Quarantined { seq: 7 })
+        .await
+        .unwrap();
+    let filter = DeliveryFilter {
+        status: Some(DeliveryStatus::Retrying),
+        ..DeliveryFilter::default()
+    };
+    let page = store.deliveries(tenant, &filter, 1, None).await.unwrap();
+    let before = page.rows[0].queued;
+    let after = Queued {
+        state: State::Failed,
+        attempts: 6,
+        due_at: None,
+        ..before
+    };
+    let report = Report {
+        at: now(),
+        duration_ms: 5_000,
+        status_code: None,
+        cause: Some(Cause::Timeout),
+        response: None,
+    };
+    let update = Update {
+        before,
+        after,
+        report: Some(report),
+    };
+    let change = Change {
+        updates: vec![update],
+        hand_done: None,
+    };
+    let endpoint = page.rows[0].endpoint_id;
+    store
+        .commit(tenant, endpoint, before.session_id, change)
+        .await
+        .unwrap();
+    for endpoint in store.endpoints().await.unwrap() {
+        if endpoint.tenant != tenant {
+            assert!(store.delete_endpoint(endpoint.tenant).await.unwrap());
+        }
+    }
+}
+
+/// The keys of what the store has learned.
+async fn learned_keys(store: &EmbeddedStore) -> Vec<String> {
+    let scan = Scan::state(KeyRange::prefix([b'w']), usize::MAX);
+    let rows = store.read_rows(move |read| read.rows(&scan)).await.unwrap();
+    rows.iter().map(|row| to_hex(&row.key[1..])).collect()
+}
+
+fn pack(from: &Path, archive: &Path) {
+    let packed = Command::new("tar")
+        .args([
+            "--create",
+            "--gzip",
+            "--sparse",
+            "--numeric-owner",
+            "--owner=0",
+            "--group=0",
+            "--file",
+        ])
+        .arg(archive)
+        .arg("--directory")
+        .arg(from)
+        .arg(".")
+        .status();
+    assert!(packed.unwrap().success());
+}
+
+fn write(folder: &Path, name: &str, value: &Value) {
+    let text = serde_json::to_string_pretty(value).unwrap();
+    std::fs::write(folder.join(name), text + "\n").unwrap();
+}
+
+/// Statuses of the deliveries that a customer sees.
+fn statuses(contents: &Value, tenant: Tenant) -> Value {
+    let tenant = serde_json::to_value(tenant).unwrap();
+    let tenants = contents["tenants"].as_array().unwrap();
+    let found = tenants
+        .iter()
+        .find(|found| found["tenant"] == tenant)
+        .unwrap();
+    let rows = found["deliveries"].as_object().unwrap().iter();
+    let statuses: BTreeMap<_, _> = rows
+        .map(|(id, row)| (id.clone(), row["status"].clone()))
+        .collect();
+    json!(statuses)
+}
+
+/// Writes a webhook and a session for the organization that will have left.
+async fn join_and_leave(server: &Server, key: &str, receiver: &Receiver) {
+    let place = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&place, key);
+    let body = json!({ "url": receiver.local_url() }).to_string();
+    assert_eq!(
+        client
+            .until_answered("/v1/webhooks", Some(&body), None)
+            .await
+            .0,
+        201
+    );
+    client.begin(RECORDING).await;
+    while !retries_began(&client).await {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn make_embedded(into: &Path) {
+    let folder = Folder::new();
+    let authority = Authority::new();
+    let listening = tokio::runtime::Runtime::new().unwrap();
+    let (receiver, refuses) = listening.block_on(receiver(&authority));
+    let variables = variables(&authority);
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    let server = Server::start(&folder, &variables);
+    let filled = block_on(fill(&server, &receiver, &refuses));
+    let leaving = change_keys(&variables, &folder, &filled.keys);
+    block_on(join_and_leave(&server, &leaving, &receiver));
+    let mut api = block_on(seen(&server, &filled));
+    server.stop();
+
+    let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
+    let backup = Folder::new();
+    let found = block_on(async {
+        let row = store.find(filled.waiting).await;
+        let tenant = row.unwrap().unwrap().start.tenant;
+        leave_work(&*store, tenant, filled.waiting).await;
+        leave_more(&store, tenant, filled.recording).await;
+        store.backup(&backup.store()).unwrap();
+        let learned = learned_keys(&store).await;
+        assert!(
+            learned.iter().any(|key| key.starts_with("01")),
+            "no place was learned"
+        );
+        let found = contents(&*store, &learned).await;
+        api["deliveries"] = statuses(&found, tenant);
+        std::fs::write(into.join("rows.txt"), dump_rows(&store).await).unwrap();
+        store.close().await;
+        found
+    });
+    drop(store);
+    write(into, "contents.json", &found);
+    write(into, "api.json", &api);
+    write(into, "keys.json", &split_keys(&filled.keys));
+    pack(&folder.store(), &into.join("store.tar.gz"));
+    pack(&backup.store(), &into.join("backup.tar.gz"));
+}
+
+/// The same on a CQL keyspace, of which the rows are written down; false where there is no server.
+fn make_cql(into: &Path) -> bool {
+    let folder = Folder::new();
+    let Some(mut variables) = cql_process::variables(folder.path()) else {
+        return false;
+    };
+    let keyspace = variables[2].1.clone();
+    let authority = Authority::new();
+    let listening = tokio::runtime::Runtime::new().unwrap();
+    let (receiver, refuses) = listening.block_on(receiver(&authority));
+    // Databases refuse rows that live beyond 2038: the usual retention will do here.
+    let webhook = super::variables(&authority);
+    let is_retention = |name: &str| name.ends_with("RETENTION");
+    variables.extend(webhook.into_iter().filter(|(name, _)| !is_retention(name)));
+    let variables = cql_process::borrowed(&variables);
+    let server = Server::start(&folder, &variables);
+    let filled = block_on(fill(&server, &receiver, &refuses));
+    server.stop();
+    block_on(async {
+        let store = cql_rows::open(keyspace.clone()).await;
+        let row = store.find(filled.waiting).await;
+        let tenant = row.unwrap().unwrap().start.tenant;
+        leave_work(&*store, tenant, filled.waiting).await;
+        store.close().await;
+        cql_rows::write(into, &keyspace).await;
+    });
+    true
+}
+
+#[test]
+#[ignore = "writes the fixtures of a release into the folder that PORCHLIGHT_FIXTURES names"]
+fn writes_the_fixtures_of_a_release() {
+    let into = PathBuf::from(std::env::var_os("PORCHLIGHT_FIXTURES").unwrap());
+    std::fs::create_dir_all(&into).unwrap();
+    make_embedded(&into);
+    assert!(make_cql(&into), "there is no CQL server");
+}
