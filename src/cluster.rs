@@ -1,11 +1,11 @@
-//! Several nodes that share one keyspace: which of them acts for which shard.
+//! Several nodes that share one keyspace, and the assignment of shards to them.
 //!
 //! ```text
-//! view.rs      what this node knows of ownership at this moment, for all who must ask
-//! driver.rs    drives the machine of ownership: its clock, its reads and writes, and what follows from them
-//! node.rs      what lives in this node's shards: its sessions and its webhooks
-//! wire.rs      what nodes say to each other; secret.rs: how they know that it is them
-//! client.rs    telling and asking the others; server.rs: being told and asked
+//! view.rs      this node's view of ownership, for every actor that must ask
+//! driver.rs    drives the ownership machine: clock, reads, writes, and their consequences
+//! node.rs      the work of this node's shards: sessions and webhooks
+//! wire.rs      message encoding; secret.rs: authentication
+//! client.rs    sends notifications and questions; server.rs: answers them
 //! ```
 
 pub mod client;

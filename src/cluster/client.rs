@@ -1,6 +1,9 @@
-//! How this node tells the others, and asks them: one connection (HTTP/2) and one queue for each. What is to be told
-//! waits in the queue while a request is under way, and goes with the next one; so the more there is, the fewer
-//! requests it takes. Nothing is sent twice: what a node did not take it finds in the store.
+//! Sends notifications and questions to the other nodes, over one HTTP/2 connection and from one
+//! queue per node.
+//!
+//! Notifications wait in the queue while a request is in flight and leave with the next one, so a
+//! busy node sends fewer, larger requests. Nothing is sent twice: a node finds in the store
+//! whatever it missed.
 
 mod queue;
 
@@ -26,31 +29,32 @@ use super::secret::{self, Head, Nonce, PeerSecrets};
 use super::wire::{self, AskTold, Changes, HandedOver, Live, Nudges, Reply};
 use queue::{Queue, Waiting};
 
-/// A connection that is not there yet.
+/// Deadline for opening a connection.
 const CONNECT: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX / 2);
-/// Between two readings of who acts for what that are asked for because a node could not be told or asked.
-const WONDER: Duration = Duration::from_secs(1);
-/// A connection is asked whether it is alive after this long, and given up after as long again.
+/// Minimum time between two ownership reads that failed requests trigger.
+const OWNER_REFRESH_MIN: Duration = Duration::from_secs(1);
+/// Interval of connection keep-alive pings, and the time after which an unanswered ping closes the
+/// connection.
 const PING: Duration = Duration::from_secs(2);
 
-/// Why a request did not do what it should.
+/// Why a request to another node failed.
 #[derive(Debug, thiserror::Error)]
 enum RequestError {
-    /// No connection, or no answer in time.
+    /// The connection failed, or no answer arrived in time.
     #[error("no answer")]
     Http(#[from] reqwest::Error),
-    /// The answer's status is another one.
+    /// The answer has an unexpected status.
     #[error("answered with {0}")]
     Status(u16),
-    /// Whoever answered does not know the secret.
+    /// The answer is not authenticated with the shared secret.
     #[error("the answer is not authenticated")]
     Unauthenticated,
-    /// The answer is too large, or of another format.
+    /// The answer is too large or malformed.
     #[error("the answer is not understood")]
     Answer,
 }
 
-/// What talks to the other nodes. Implements [`Peers`].
+/// The client for all other nodes. It implements [`Peers`].
 pub struct PeerClient {
     inner: Arc<Inner>,
     runtime: Mutex<Option<Runtime>>,
@@ -62,19 +66,19 @@ struct Inner {
     http: reqwest::Client,
     handle: Handle,
     peers: DashMap<NodeName, Arc<Peer>>,
-    /// When it was last asked who acts for what.
-    wondered_at: Mutex<Option<Instant>>,
+    /// When a failed request last triggered an ownership read.
+    owners_refreshed_at: Mutex<Option<Instant>>,
 }
 
-/// Another node.
+/// One of the other nodes.
 struct Peer {
     name: NodeName,
     queue: Mutex<Queue>,
     wake: Notify,
     is_gone: AtomicBool,
-    /// A request is under way.
+    /// Whether a request is in flight.
     is_busy: AtomicBool,
-    /// Questions that wait for their answers.
+    /// Permits for questions that wait for answers.
     places: Semaphore,
 }
 
@@ -97,11 +101,11 @@ impl Peer {
 }
 
 impl PeerClient {
-    /// Starts the thread on which the nodes talk.
+    /// Starts the thread for traffic between nodes.
     ///
     /// # Errors
     ///
-    /// The system gives no thread, or no client can be made.
+    /// The system cannot start a thread, or the HTTP client cannot be built.
     pub fn start(view: Arc<View>, secrets: PeerSecrets) -> anyhow::Result<Arc<Self>> {
         let http = reqwest::Client::builder()
             .http2_prior_knowledge()
@@ -127,7 +131,7 @@ impl PeerClient {
             http,
             handle: runtime.handle().clone(),
             peers: DashMap::new(),
-            wondered_at: Mutex::default(),
+            owners_refreshed_at: Mutex::default(),
         });
         Ok(Arc::new(Self {
             inner,
@@ -135,7 +139,7 @@ impl PeerClient {
         }))
     }
 
-    /// What this node knows of ownership.
+    /// This node's view of ownership.
     #[must_use]
     pub fn view(&self) -> &Arc<View> {
         &self.inner.view
@@ -145,12 +149,12 @@ impl PeerClient {
         &self.inner.secrets
     }
 
-    /// The runtime on which the nodes talk.
+    /// The runtime that carries traffic between nodes.
     pub(super) fn handle(&self) -> &Handle {
         &self.inner.handle
     }
 
-    /// Tells the living nodes that this one has given shards away. Never waits.
+    /// Notifies the other members that this node has released shards. Never blocks.
     pub fn released(&self) {
         for node in self.inner.view.living() {
             if node != *self.inner.view.me() {
@@ -159,7 +163,8 @@ impl PeerClient {
         }
     }
 
-    /// Waits until what is to be told has been sent, or the deadline has come. Whether all went in time.
+    /// Waits until all queued notifications were sent or the deadline has passed, and returns
+    /// whether all were sent.
     pub async fn flush(&self, within: Duration) -> bool {
         let emptied = async {
             while !self.inner.peers.iter().all(|peer| peer.is_idle()) {
@@ -174,7 +179,8 @@ impl Drop for PeerClient {
     fn drop(&mut self) {
         let runtime = self.runtime.get_mut();
         if let Some(runtime) = runtime.unwrap_or_else(PoisonError::into_inner).take() {
-            // It may be dropped within another runtime, where waiting for the threads is not possible.
+            // The client may be dropped inside another runtime, where blocking on its threads would
+            // panic.
             runtime.shutdown_background();
         }
     }
@@ -199,7 +205,7 @@ impl Peers for PeerClient {
         match self.inner.other(shard) {
             Some(node) => self.inner.put(node, |queue| queue.nudge(nudge)),
             None => {
-                self.inner.wonder();
+                self.inner.refresh_owners();
                 PeerMetrics::get().on_nudge(Nudged::Lost, 1);
             }
         }
@@ -228,7 +234,7 @@ impl Peers for PeerClient {
 }
 
 impl PeerClient {
-    /// Asks the node that acts for a session, on the thread on which the nodes talk.
+    /// Asks the owner of a session, on the thread for traffic between nodes.
     async fn ask<T: DeserializeOwned + Send + 'static>(
         &self,
         route: PeerRoute,
@@ -237,14 +243,14 @@ impl PeerClient {
     ) -> Result<T, PeerError> {
         let node = self.inner.other(session_id.shard());
         let Some(node) = node else {
-            self.inner.wonder();
+            self.inner.refresh_owners();
             return Err(PeerError::Unreachable);
         };
         let peer = self.inner.peer(node);
         let question = question.map_err(|_| PeerError::Unreachable)?;
         let inner = Arc::clone(&self.inner);
         let asking = self.inner.handle.spawn(async move {
-            // More of them would only wait for each other.
+            // Further questions would only wait for each other.
             let Ok(_place) = peer.places.try_acquire() else {
                 return Err(PeerError::Unreachable);
             };
@@ -252,12 +258,12 @@ impl PeerClient {
             match asked.await {
                 Ok(Reply::Answer(answer)) => Ok(answer),
                 Ok(Reply::NotOwner) => {
-                    inner.wonder();
+                    inner.refresh_owners();
                     Err(PeerError::NotOwner)
                 }
                 Ok(Reply::Unavailable) => Err(PeerError::Unreachable),
                 Err(error) => {
-                    inner.wonder();
+                    inner.refresh_owners();
                     tracing::debug!(node = peer.name.0, %error, "a node was asked in vain");
                     Err(PeerError::Unreachable)
                 }
@@ -268,7 +274,7 @@ impl PeerClient {
 }
 
 impl Inner {
-    /// Who acts for a shard, if it is another node.
+    /// The owner of a shard, if it is another node.
     fn other(&self, shard: Shard) -> Option<NodeName> {
         let owner = self.view.owner_of(shard);
         owner.filter(|owner| owner != self.view.me())
@@ -278,21 +284,22 @@ impl Inner {
         match self.other(waiting.session_id.shard()) {
             Some(node) => self.put(node, |queue| queue.push(waiting)),
             None => {
-                self.wonder();
+                self.refresh_owners();
                 PeerMetrics::get().on_hand_over(HandOver::NoOwner, 1);
             }
         }
     }
 
-    /// Something went to nobody, or to the wrong node: has it read who acts for what, unless that was done just now.
-    fn wonder(&self) {
+    /// Requests a new ownership read after a notification found no owner or the wrong one, at most
+    /// once per [`OWNER_REFRESH_MIN`].
+    fn refresh_owners(&self) {
         let now = Instant::now();
-        let mut wondered_at = self
-            .wondered_at
+        let mut owners_refreshed_at = self
+            .owners_refreshed_at
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if wondered_at.is_none_or(|at| now.duration_since(at) >= WONDER) {
-            *wondered_at = Some(now);
+        if owners_refreshed_at.is_none_or(|at| now.duration_since(at) >= OWNER_REFRESH_MIN) {
+            *owners_refreshed_at = Some(now);
             self.view.hint();
         }
     }
@@ -303,7 +310,7 @@ impl Inner {
         peer.wake.notify_one();
     }
 
-    /// The node of this name; with a new one those are forgotten that are no more.
+    /// The peer of this name. Creating one removes peers that are no longer members.
     fn peer(self: &Arc<Self>, node: NodeName) -> Arc<Peer> {
         if let Some(peer) = self.peers.get(&node) {
             return Arc::clone(&peer);
@@ -333,7 +340,7 @@ impl Inner {
         Arc::clone(&entry)
     }
 
-    /// One request, and its answer. Takes no longer than [`PEER_REQUEST_MS_MAX`].
+    /// Sends one request and reads its answer, within [`PEER_REQUEST_MS_MAX`].
     async fn request<T: DeserializeOwned>(
         &self,
         node: &NodeName,
@@ -381,7 +388,7 @@ impl Inner {
             }
             answer.extend_from_slice(&chunk);
         }
-        // Of a refusal only the status is of interest.
+        // The body of a refusal is not read.
         if status != 200 {
             return Err(RequestError::Status(status));
         }
@@ -408,7 +415,7 @@ impl Inner {
             Ok(taken) if taken.len() == batches.len() => taken,
             Ok(_) => return metrics.on_hand_over(HandOver::Failed, batches.len()),
             Err(error) => {
-                self.wonder();
+                self.refresh_owners();
                 tracing::debug!(node = peer.name.0, %error, "batches could not be handed over");
                 return metrics.on_hand_over(HandOver::Failed, batches.len());
             }
@@ -424,7 +431,7 @@ impl Inner {
                     ..waiting
                 });
             } else {
-                self.wonder();
+                self.refresh_owners();
                 metrics.on_hand_over(HandOver::Refused, 1);
             }
         }
@@ -449,7 +456,7 @@ impl Inner {
     }
 }
 
-/// Tells a node what is to be told, until it or the service is no more.
+/// Sends a node its queued notifications until the node or this client is gone.
 async fn tell(inner: Weak<Inner>, peer: Arc<Peer>) {
     loop {
         peer.wake.notified().await;
@@ -463,7 +470,7 @@ async fn tell(inner: Weak<Inner>, peer: Arc<Peer>) {
             if batches.is_empty() && nudges.is_none() {
                 break;
             }
-            // A session is made known before its batches come.
+            // A nudge about a session goes before the session's batches.
             if let Some(nudges) = &nudges {
                 inner.send_nudges(&peer, nudges).await;
             }

@@ -1,7 +1,7 @@
-//! Drives [`OwnershipMachine`]: gives it time and the store's answers, publishes into the [`View`] what it holds, and has
-//! what lives in shards started, drained and dropped.
+//! Drives [`OwnershipMachine`]: feeds it time and the store's answers, publishes its state in the
+//! [`View`], and starts, drains and drops the work of shards.
 //!
-//! It runs on a thread of its own, so that no actor's work delays a heartbeat.
+//! The driver has a thread of its own, so that no actor can delay a heartbeat.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,64 +15,64 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::View;
 
-/// How often the machine is told that time has passed (it asks for twice a second).
+/// Interval of the machine's ticks. The machine requires at least two per second.
 const TICK: Duration = Duration::from_millis(400);
-/// Shards that are claimed together are taken up together: so long is waited for more of them.
+/// How long the driver gathers claimed shards before it starts their work together.
 const GATHERED_WITHIN: Duration = Duration::from_millis(50);
-/// Pause before taking up shards is tried again.
+/// Pause before another attempt to start the work of shards.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often a node looks for what it was not told of: what a lost nudge would have led to.
+/// How often a node reconciles its shards with the store, which finds what lost nudges announced.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Every so many of these looks it reads all sessions that record.
+/// Every such reconciliation reads all live sessions instead of the marked ones only.
 const LOOKS_THOROUGH_EVERY: u64 = 5;
 
-/// What lives in shards.
+/// The work that belongs to shards.
 #[async_trait]
 pub trait Tenants: Send + Sync {
-    /// This node acts for these shards now: takes up what lives in them; how many sessions. Whether it was all, an error
-    /// says: then it is asked again.
+    /// Starts the work of these shards, which this node now owns, and returns the number of
+    /// sessions. An error means that part of it failed; the driver calls again.
     async fn take(&self, shards: ShardSet) -> anyhow::Result<usize>;
 
-    /// Writes down and stops what lives in these shards.
+    /// Saves and stops the work of these shards.
     async fn drain(&self, shards: ShardSet);
 
-    /// Stops what lives in these shards at once, and writes nothing.
+    /// Stops the work of these shards immediately and writes nothing.
     fn drop_at_once(&self, shards: ShardSet);
 
-    /// Looks for what nobody told this node of in its shards; every so often more thoroughly.
+    /// Reconciles these shards with the store; `thoroughly` includes all live sessions.
     async fn look_over(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()>;
 
-    /// This node released a shard: the others may be told to look.
+    /// Called after this node released a shard, so that the other nodes can be notified.
     fn released(&self);
 }
 
-/// The driver, as its owner sees it.
+/// A handle to the running driver.
 #[derive(Debug)]
 pub struct Driver {
     leave: mpsc::UnboundedSender<Input>,
     left: Option<oneshot::Receiver<()>>,
 }
 
-/// What the driver needs.
+/// The dependencies of the driver.
 pub struct DriverParts {
-    /// Where members and owners are written.
+    /// The store that holds members and owners.
     pub store: Arc<CqlStore>,
-    /// Where it publishes.
+    /// The view in which the driver publishes.
     pub view: Arc<View>,
-    /// What lives in shards.
+    /// The work that belongs to shards.
     pub tenants: Arc<dyn Tenants>,
-    /// Called when another process has this node's name.
+    /// Called when another process has taken this node's name.
     pub replaced: Box<dyn FnOnce() + Send>,
-    /// Chance.
+    /// Random number that distinguishes processes with one name.
     pub salt: u64,
 }
 
 impl Driver {
-    /// Starts it; the node joins, and takes shards a few seconds later.
+    /// Starts the driver. The node joins and receives shards a few seconds later.
     ///
     /// # Errors
     ///
-    /// Its thread can't be started.
+    /// The thread cannot be started.
     pub fn start(parts: DriverParts) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -90,10 +90,10 @@ impl Driver {
         })
     }
 
-    /// Gives all shards away and leaves. Whether it was done within this time; if not, the others find out by the
-    /// silence.
+    /// Releases all shards and leaves the cluster; returns whether this finished in time. If not,
+    /// the other nodes notice the missing heartbeat.
     pub async fn leave(&mut self, within: Duration) -> bool {
-        // One that is not there any more has left.
+        // A driver that has ended has already left.
         let _sent = self.leave.send(Input::Leave);
         match self.left.take() {
             Some(left) => tokio::time::timeout(within, left).await.is_ok(),
@@ -102,7 +102,7 @@ impl Driver {
     }
 }
 
-/// Shards that are to be taken up, gathered.
+/// Claimed shards whose work is to be started together.
 #[derive(Debug, Default)]
 struct ToTake {
     shards: std::sync::Mutex<ShardSet>,
@@ -132,7 +132,7 @@ struct Running {
     replaced: Option<Box<dyn FnOnce() + Send>>,
     tell_left: Option<oneshot::Sender<()>>,
     epoch: u64,
-    /// What was published of the others last.
+    /// The owners of other nodes' shards as last published.
     holders: Vec<Option<NodeName>>,
     members: Vec<NodeName>,
 }
@@ -190,8 +190,8 @@ impl Running {
             self.tenants.released();
         }
         let effects = self.machine.handle(now, input);
-        // Whoever asks from here on sees what the machine holds now: before anything is started, and before anything
-        // that must stop has been told to.
+        // Readers must see the machine's new state before any work starts, and before any work is
+        // stopped.
         self.publish();
         let mut dropped = ShardSet::NONE;
         for effect in effects {
@@ -225,7 +225,7 @@ impl Running {
                 Effect::Left => {
                     tracing::info!("this node has left the others");
                     if let Some(tell_left) = self.tell_left.take() {
-                        // Nobody may wait for it any more.
+                        // The receiver may have stopped waiting.
                         let _told = tell_left.send(());
                     }
                 }
@@ -241,10 +241,10 @@ impl Running {
         }
     }
 
-    /// Has the view say what the machine says.
+    /// Copies the machine's state into the view.
     fn publish(&mut self) {
         let now = self.view.now();
-        // First for how long it holds, where that is less than before.
+        // A shorter lease is published first.
         let until = self.machine.acts_until().unwrap_or_default();
         self.view.fence_at(until);
         let mut owned = 0_u32;
@@ -285,7 +285,7 @@ impl Running {
         });
     }
 
-    /// Reads; what can't be read is asked for again by the machine, in its time.
+    /// Runs a read. The machine repeats reads that fail.
     fn ask<F>(&self, read: impl FnOnce(Arc<CqlStore>) -> F)
     where
         F: Future<Output = porchlight_ports::StoreResult<Input>> + Send + 'static,
@@ -311,7 +311,7 @@ impl Running {
     }
 }
 
-/// Counts a conditional write, and logs those that are rare.
+/// Counts a conditional write and logs the rare kinds.
 fn tell_of(change: &Change, outcome: Outcome) {
     let kind = match change {
         Change::Join { .. } => NodesChange::Join,
@@ -342,7 +342,8 @@ fn tell_of(change: &Change, outcome: Outcome) {
     }
 }
 
-/// Takes up shards as they are claimed, those that come together at once; again, where the store could not be read.
+/// Starts the work of claimed shards, those that were claimed together in one step, and repeats
+/// what failed.
 async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn Tenants>) {
     loop {
         to_take.more.notified().await;
@@ -353,7 +354,7 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn Tenants
             continue;
         }
         let (tenants, to_take) = (Arc::clone(&tenants), Arc::clone(&to_take));
-        // Those that come next do not wait for these.
+        // Later claims do not wait for this step.
         tokio::spawn(async move {
             let began = std::time::Instant::now();
             match tenants.take(shards).await {
@@ -374,7 +375,7 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn Tenants
     }
 }
 
-/// Looks, from time to time, for what nobody told this node of.
+/// Reconciles this node's shards with the store from time to time.
 async fn look_over(view: Arc<View>, tenants: Arc<dyn Tenants>) {
     for look in 1_u64.. {
         tokio::time::sleep(LOOK_EVERY).await;

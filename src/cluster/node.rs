@@ -1,4 +1,5 @@
-//! This process as one of several nodes: what it is made of, how it joins and leaves, and what lives in its shards.
+//! This process as one of several nodes: its parts, how it joins and leaves, and the work of its
+//! shards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +18,25 @@ use super::driver::{Driver, DriverParts, Tenants};
 use super::{PeerClient, PeerSecrets, PeerServer, View};
 use crate::config::Cluster;
 
-/// What was released is told within this time, or found by the others' next reading.
+/// How long a released shard may take to be announced; otherwise the other nodes find it at their
+/// next read.
 const TELL_WITHIN: Duration = Duration::from_secs(1);
 
-/// One of several nodes.
+/// This process as a node of a cluster.
 pub struct Node {
     view: Arc<View>,
     client: Arc<PeerClient>,
-    /// Where it listens for the others.
+    /// The address on which the node listens for other nodes.
     listens_at: String,
     joined: Option<(PeerServer, Driver)>,
 }
 
 impl Node {
-    /// The node that the configuration names; none: the process is alone.
+    /// Builds the node that the configuration names; none if the process runs alone.
     ///
     /// # Errors
     ///
-    /// The secret can't be read, or there is no thread to talk on.
+    /// The secret cannot be read, or no thread can be started.
     pub fn of(config: &Cluster) -> anyhow::Result<Option<Self>> {
         let Some(me) = config.node() else {
             return Ok(None);
@@ -49,24 +51,24 @@ impl Node {
         }))
     }
 
-    /// What it knows of ownership.
+    /// This node's view of ownership.
     #[must_use]
     pub fn view(&self) -> &Arc<View> {
         &self.view
     }
 
-    /// How it tells and asks the others.
+    /// The client for the other nodes.
     #[must_use]
     pub fn peers(&self) -> Arc<dyn Peers> {
         Arc::clone(&self.client) as _
     }
 
-    /// Listens for the others, then joins them: from here on shards come and go. `replaced` is called when another
-    /// process has this node's name.
+    /// Listens for the other nodes, then joins the cluster. `replaced` is called when another
+    /// process takes this node's name.
     ///
     /// # Errors
     ///
-    /// The address can't be bound, or a thread can't be started.
+    /// The address cannot be bound, or a thread cannot be started.
     pub async fn join(
         &mut self,
         store: &Arc<CqlStore>,
@@ -74,7 +76,7 @@ impl Node {
         webhooks: &Webhooks,
         replaced: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<()> {
-        // First: whoever has the address is the only process of this name.
+        // Binding comes first: the process that holds the address is the only one with this name.
         let client = Arc::clone(&self.client);
         let server =
             PeerServer::start(&self.listens_at, client, service.clone(), webhooks.clone()).await?;
@@ -95,7 +97,7 @@ impl Node {
         Ok(())
     }
 
-    /// Gives all shards away and leaves the others. Whether it was done within this time; if not, they find out.
+    /// Releases all shards and leaves the cluster; returns whether this finished in time.
     pub async fn leave(&mut self, within: Duration) -> bool {
         let Some((server, driver)) = &mut self.joined else {
             return true;

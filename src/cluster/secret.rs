@@ -1,7 +1,8 @@
-//! The secret that all nodes of a cluster share, and what is made with it: a request is answered only if it was made by
-//! who knows the secret, for this very node; an answer is believed only if it was made so, for this very request.
+//! The secret that all nodes of a cluster share, and the authentication built on it.
 //!
-//! The bodies are not encrypted. Between machines that others can listen to, nodes talk over a network of their own.
+//! A node answers a request only if the sender knows the secret and made the request for this node.
+//! A node believes an answer only if it was made for its request. Bodies are not encrypted, so
+//! nodes need a private network.
 
 use std::path::Path;
 
@@ -13,29 +14,31 @@ use zeroize::Zeroizing;
 
 use crate::config::Cluster;
 
-/// Bytes of the secret, white space around it not counted: 32 characters of hex have 128 bits.
+/// Minimum length of the secret in bytes, without surrounding white space. 32 hex characters carry
+/// 128 bits.
 const SECRET_BYTES_MIN: usize = 32;
-/// What the messages that are authenticated begin with, so that a tag for one purpose is none for another.
+/// Prefixes of authenticated messages. They keep a tag made for one purpose from being valid for
+/// another.
 const REQUEST: &[u8] = b"porchlight peer request 1";
 const ANSWER: &[u8] = b"porchlight peer answer 1";
 
-/// Random bytes, of which each request has its own.
+/// Random bytes, unique to each request.
 pub(super) type Nonce = [u8; 16];
-/// What only who knows the secret can make.
+/// An HMAC-SHA256 tag, which only holders of the secret can compute.
 pub(super) type Tag = [u8; 32];
 
-/// Why there is no secret.
+/// Why a secret could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error("the file can't be read")]
     File(#[from] std::io::Error),
-    /// It is too short to be one.
+    /// The secret is too short.
     #[error("a secret has at least {SECRET_BYTES_MIN} characters")]
     Short,
 }
 
-/// The secret.
+/// A shared secret.
 #[derive(Clone)]
 pub struct PeerSecret {
     mac: Hmac<Sha256>,
@@ -47,8 +50,8 @@ impl std::fmt::Debug for PeerSecret {
     }
 }
 
-/// The secrets of a node. With the first it makes its requests; those of others it answers if they are made with any, with
-/// the same one. So a cluster's secret can be changed node by node.
+/// The secrets of a node: it sends requests with the first and accepts requests made with any, so
+/// that the secret of a cluster can be changed node by node.
 #[derive(Debug, Clone)]
 pub struct PeerSecrets {
     first: PeerSecret,
@@ -65,11 +68,11 @@ impl From<PeerSecret> for PeerSecrets {
 }
 
 impl PeerSecrets {
-    /// The secrets that the configuration names.
+    /// Loads the secrets that the configuration names.
     ///
     /// # Errors
     ///
-    /// [`SecretError`] of one of them, with its key and file.
+    /// The [`SecretError`] of a secret, with its setting and file.
     pub fn of(config: &Cluster) -> anyhow::Result<Self> {
         let read = |key: &str, file: &Path| {
             PeerSecret::read(file).with_context(|| format!("{key}: {}", file.display()))
@@ -83,29 +86,29 @@ impl PeerSecrets {
         })
     }
 
-    /// The same, with one more that others may use.
+    /// Adds a secret that other nodes may use.
     #[must_use]
     pub fn accepting(mut self, secret: PeerSecret) -> Self {
         self.accepted.push(secret);
         self
     }
 
-    /// The one with which this node makes its requests.
+    /// The secret with which this node sends requests.
     pub(super) fn own(&self) -> &PeerSecret {
         &self.first
     }
 
-    /// The one with which a request was made; none where it is none of these.
+    /// Finds the secret with which a request was made; none if it is not one of these.
     pub(super) fn of_request(&self, given: &Tag, head: &Head<'_>) -> Option<&PeerSecret> {
         let mut all = std::iter::once(&self.first).chain(&self.accepted);
         all.find(|secret| same(given, &secret.request(head)))
     }
 }
 
-/// A request, as far as it is authenticated before its body is read.
+/// The parts of a request that are authenticated before its body is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head<'a> {
-    /// The name of the node that it is for.
+    /// The name of the node that the request is addressed to.
     pub(super) node: &'a str,
     pub(super) method: &'a str,
     pub(super) path: &'a str,
@@ -120,7 +123,7 @@ pub(super) fn digest(body: &[u8]) -> [u8; 32] {
 }
 
 impl PeerSecret {
-    /// The secret of these bytes, without the white space around them.
+    /// Creates a secret from bytes, without surrounding white space.
     ///
     /// # Errors
     ///
@@ -130,12 +133,12 @@ impl PeerSecret {
         if bytes.len() < SECRET_BYTES_MIN {
             return Err(SecretError::Short);
         }
-        // HMAC takes keys of any length.
+        // HMAC accepts keys of any length.
         let mac = Hmac::new_from_slice(bytes).map_err(|_| SecretError::Short)?;
         Ok(Self { mac })
     }
 
-    /// The secret that a file holds.
+    /// Reads the secret from a file.
     ///
     /// # Errors
     ///
@@ -167,7 +170,8 @@ impl PeerSecret {
         self.tag(&[ANSWER, nonce, &status.to_be_bytes(), body])
     }
 
-    /// Each part with its length before it, so that no two lists of parts make the same message.
+    /// Computes the tag. Each part is preceded by its length, so that different lists of parts
+    /// never form one message.
     fn tag(&self, parts: &[&[u8]]) -> Tag {
         let mut mac = self.mac.clone();
         for part in parts {
@@ -178,7 +182,7 @@ impl PeerSecret {
     }
 }
 
-/// Compares in a time that does not tell where they differ.
+/// Compares two tags in constant time.
 pub(super) fn same(a: &Tag, b: &Tag) -> bool {
     a.ct_eq(b).into()
 }
@@ -226,7 +230,7 @@ mod tests {
                 path: "/peer/v1/told",
                 ..head
             },
-            // The same letters, cut elsewhere.
+            // The same characters, divided differently.
             Head {
                 node: "a:1P",
                 method: "OST",

@@ -1,5 +1,5 @@
-//! What the other nodes ask of this one: HTTP/2 at `cluster.listen`. Whoever does not know the secret is answered 401
-//! before a byte of his body is read.
+//! The listener for other nodes: HTTP/2 on `cluster.listen`. A request without a valid tag is
+//! answered 401 before its body is read.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,43 +29,45 @@ use super::client::PeerClient;
 use super::secret::{self, Head, Nonce, PeerSecret, Tag};
 use super::wire::{self, AskTold, HandedOver, Nudges, Reply, WireError};
 
-/// Connections at once: other nodes, and those of their former lives that have not been noticed to be gone.
+/// Maximum number of connections. It leaves room for connections of restarted nodes that are not
+/// yet known to be dead.
 const CONNECTIONS_MAX: usize = 256;
-/// Requests of one connection at once: its questions, and what it tells.
+/// Maximum number of concurrent requests per connection: questions, plus some notifications.
 const STREAMS_MAX: u32 = PEER_ASKED_MAX as u32 + 16;
-/// Bytes of one request, and of all of a connection, that are taken before they are read.
+/// Flow-control window in bytes, per request and per connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// Bytes of the head of a request.
+/// Maximum size of a request head in bytes.
 const HEAD_BYTES_MAX: u32 = 4 * 1024;
-/// Pause after a connection could not be accepted, for want of file descriptors mostly.
+/// Pause after a failed accept, usually for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A connection on which nothing comes for this long is closed: longer than the other side keeps an idle one.
+/// A connection without traffic for this long is closed. It exceeds the client's keep-alive
+/// interval.
 const IDLE: Duration = Duration::from_secs(300);
-/// One request, from its first byte to its answer.
+/// Deadline for one request, from its first byte to the answer.
 const REQUEST: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX);
 
-/// The listener for the other nodes, while it listens.
+/// The running listener for other nodes.
 #[derive(Debug)]
 pub struct PeerServer {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     stop: watch::Sender<bool>,
 }
 
-/// What requests are answered from.
+/// Dependencies of the request handlers.
 struct State {
     client: Arc<PeerClient>,
     service: Service,
     webhooks: Webhooks,
 }
 
-/// A request of another node, before its body is read.
+/// A request that passed authentication and whose body has not been read.
 struct Admitted<'a> {
     route: PeerRoute,
-    /// SHA-256 of the body to come.
+    /// SHA-256 of the body as announced.
     digest: [u8; 32],
-    /// With what it was made, and is answered.
+    /// The secret that authenticates the request and its answer.
     secret: &'a PeerSecret,
 }
 
@@ -103,11 +105,11 @@ impl Refusal {
 }
 
 impl PeerServer {
-    /// Listens at `address` (`host:port`) on the thread on which the nodes talk, until it is stopped or dropped.
+    /// Listens on `address` (`host:port`) until stopped or dropped.
     ///
     /// # Errors
     ///
-    /// The address can't be bound.
+    /// The address cannot be bound.
     pub async fn start(
         address: &str,
         client: Arc<PeerClient>,
@@ -116,7 +118,7 @@ impl PeerServer {
     ) -> anyhow::Result<Self> {
         let handle = client.handle().clone();
         let wanted = address.to_owned();
-        // On that runtime, which is to watch it.
+        // The socket must be registered with the runtime that serves it.
         let bound = handle.spawn(async move { TcpListener::bind(wanted).await });
         let listener = bound
             .await?
@@ -132,7 +134,7 @@ impl PeerServer {
         Ok(Self { address, stop })
     }
 
-    /// Takes no further requests.
+    /// Stops accepting requests.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -140,11 +142,11 @@ impl PeerServer {
 
 async fn listen(listener: TcpListener, state: Arc<State>, mut stopped: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    // Its tasks end with it.
+    // Tasks of connections end together with this set.
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
-            // Stopped, or dropped.
+            // The server was stopped or dropped.
             _ = stopped.changed() => return,
             Some(_ended) = connections.join_next() => continue,
             accepted = listener.accept() => accepted,
@@ -175,7 +177,7 @@ async fn connection(socket: TcpStream, state: &Arc<State>) -> anyhow::Result<()>
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(HEAD_BYTES_MAX);
     let mut connection = timeout(REQUEST, builder.handshake::<_, Bytes>(socket)).await??;
-    // Requests end with their connection: nobody is left to be answered.
+    // Requests end with their connection, because nobody could receive the answer.
     let mut requests = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -226,7 +228,7 @@ impl State {
         if let Some(tag) = tag {
             response = response.header(wire::TAG, wire::hex(&tag));
         }
-        // Where the connection is gone nobody waits for the answer.
+        // The connection may be gone; then nobody waits for the answer.
         let sent = response
             .body(())
             .ok()
@@ -238,7 +240,7 @@ impl State {
         }
     }
 
-    /// The answer to a request, and its tag.
+    /// Computes the answer to a request, and its tag.
     async fn answered(
         &self,
         head: &http::request::Parts,
@@ -253,7 +255,7 @@ impl State {
         Ok((body, tag))
     }
 
-    /// What is wanted; of who knows a secret.
+    /// Authenticates a request and determines its route.
     fn admit(&self, head: &http::request::Parts, nonce: &Nonce) -> Result<Admitted<'_>, Refusal> {
         let given: Tag = bytes_of(&head.headers, wire::TAG).ok_or(Refusal::Unauthorized)?;
         let digest = bytes_of(&head.headers, wire::DIGEST).ok_or(Refusal::Unauthorized)?;
@@ -304,7 +306,8 @@ impl State {
         Ok(answer?)
     }
 
-    /// Of each batch, whether this node acts for its session.
+    /// Passes forwarded batches to their sessions; returns for each batch whether this node owns
+    /// the session.
     fn take_over(&self, batches: Vec<HandedOver<'_>>) -> Vec<bool> {
         let one = |handed_over: HandedOver<'_>| {
             let HandedOver {
@@ -312,7 +315,7 @@ impl State {
                 seq,
                 batch,
             } = handed_over;
-            // One that can't be read is left to the journal.
+            // A batch that cannot be decoded is left to the journal.
             PackedBatch::from_bytes(Arc::from(batch))
                 .is_ok_and(|batch| self.service.take_over(session_id, seq, batch))
         };
@@ -345,7 +348,7 @@ fn encode_reply<T: Serialize>(answered: Result<T, PeerError>) -> Result<Vec<u8>,
     })
 }
 
-/// Reads a body, which must be the one that was announced.
+/// Reads a body and verifies the announced digest.
 async fn read(mut body: RecvStream, digest: &[u8; 32]) -> Result<Vec<u8>, Refusal> {
     let mut read = Vec::new();
     while let Some(chunk) = body.data().await {
@@ -354,7 +357,7 @@ async fn read(mut body: RecvStream, digest: &[u8; 32]) -> Result<Vec<u8>, Refusa
             return Err(Refusal::TooLarge);
         }
         read.extend_from_slice(&chunk);
-        // Where the stream is gone the next chunk tells.
+        // If the stream has ended, the next chunk reports it.
         let _released = body.flow_control().release_capacity(chunk.len());
     }
     if secret::same(&secret::digest(&read), digest) {

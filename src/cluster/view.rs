@@ -1,4 +1,5 @@
-//! What this node knows of ownership, shared: one writer (the driver), many readers that ask before each act.
+//! This node's view of ownership: one writer (the driver), many readers that ask before every
+//! action.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,32 +11,34 @@ use porchlight_schema::ids::Shard;
 use porchlight_schema::limits::SHARDS;
 use tokio::sync::Notify;
 
-/// What is known of the others.
+/// Facts about the other nodes.
 #[derive(Debug, Default)]
 struct Known {
-    /// Indexed by shard: who acts for it, as last read.
+    /// Owner of each shard as last read, indexed by shard.
     holders: Vec<Option<NodeName>>,
-    /// Members that are not gone, as last read; this node among them.
+    /// Members that are not dead as last read, including this node.
     living: Vec<NodeName>,
 }
 
-/// What this node knows of ownership. Asked before each act: a process that was stopped does not act for a moment after
-/// it goes on, because the end of its lease is compared with the clock at every question.
+/// This node's view of ownership.
+///
+/// Actors ask it before every action. Each question compares the lease's end with the clock, so a
+/// process that was suspended does not act after it resumes.
 #[derive(Debug)]
 pub struct View {
     me: NodeName,
-    /// What this process's own clock counts from.
+    /// Origin of this process's monotonic clock.
     origin: Instant,
-    /// Indexed by shard: the generation in which this node acts; 0: it does not.
+    /// The generation in which this node acts, indexed by shard; 0 if it does not act.
     acting: [AtomicU64; SHARDS],
-    /// When the lease ends, in milliseconds of [`Self::now`].
+    /// End of the lease, in milliseconds of [`Self::now`].
     fence_ms: AtomicU64,
     known: RwLock<Arc<Known>>,
     hinted: Notify,
 }
 
 impl View {
-    /// The view of the node of this name: it acts for nothing and knows nobody.
+    /// Creates the view of the node with this name. It owns nothing and knows no members.
     #[must_use]
     pub fn new(me: NodeName) -> Self {
         Self {
@@ -54,38 +57,38 @@ impl View {
         &self.me
     }
 
-    /// The time by this process's own clock.
+    /// The time on this process's monotonic clock.
     #[must_use]
     pub fn now(&self) -> MonotonicMs {
         let ms = self.origin.elapsed().as_millis();
         MonotonicMs(u64::try_from(ms).unwrap_or(u64::MAX))
     }
 
-    /// Who acts for a shard, as far as is known here; this node itself where it does. None where nobody does, or nothing
-    /// was read yet.
+    /// The owner of a shard as far as this node knows, which may be this node. None if nobody owns
+    /// it or nothing was read yet.
     #[must_use]
     pub fn owner_of(&self, shard: Shard) -> Option<NodeName> {
         if self.generation(shard).is_some() {
             return Some(self.me.clone());
         }
         let holder = self.known().holders.get(usize::from(shard.0))?.clone();
-        // The store may still say so of a node whose lease has ended.
+        // The store may still name this node after its lease has ended.
         holder.filter(|holder| *holder != self.me)
     }
 
-    /// Members that are not gone, as last read; this node among them once it has joined.
+    /// The members that are not dead as last read, including this node once it has joined.
     #[must_use]
     pub fn living(&self) -> Vec<NodeName> {
         self.known().living.clone()
     }
 
-    /// Whether this node acts for a shard now.
+    /// Whether this node owns the shard now.
     #[must_use]
     pub fn owns(&self, shard: Shard) -> bool {
         self.generation(shard).is_some()
     }
 
-    /// How many shards this node acts for now.
+    /// How many shards this node owns now.
     #[must_use]
     pub fn owned(&self) -> usize {
         (0..=u8::MAX)
@@ -93,35 +96,36 @@ impl View {
             .count()
     }
 
-    /// Whether this node's lease runs: one whose lease has ended must not act, and is not ready.
+    /// Whether this node's lease is valid. Without a lease the node must not act and is not ready.
     #[must_use]
     pub fn may_act(&self) -> bool {
         self.now().0 < self.fence_ms.load(Ordering::Acquire)
     }
 
-    /// A peer says that it released shards: the driver reads the owners at once. May be lost, and may come for nothing.
+    /// Requests an early ownership read because another node released shards. Such requests may be
+    /// lost or superfluous.
     pub fn hint(&self) {
         self.hinted.notify_one();
     }
 
-    /// Waits for the next hint.
+    /// Waits for the next request of an early ownership read.
     pub(super) async fn hinted(&self) {
         self.hinted.notified().await;
     }
 
-    /// This node acts for the shard in this generation from now on, or no more.
+    /// Sets the generation in which this node acts for a shard; none ends it.
     pub fn act(&self, shard: Shard, generation: Option<u64>) {
         if let Some(slot) = self.acting.get(usize::from(shard.0)) {
             slot.store(generation.unwrap_or(0), Ordering::Release);
         }
     }
 
-    /// The lease ends then.
+    /// Sets the end of the lease.
     pub fn fence_at(&self, at: MonotonicMs) {
         self.fence_ms.store(at.0, Ordering::Release);
     }
 
-    /// What was read of the others.
+    /// Stores what was read about the other nodes.
     pub fn learn(&self, holders: Vec<Option<NodeName>>, living: Vec<NodeName>) {
         let known = Arc::new(Known { holders, living });
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;

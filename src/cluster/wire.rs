@@ -1,4 +1,4 @@
-//! What nodes say to each other: one byte for the format, then postcard, as in the store.
+//! Encoding of messages between nodes: one byte for the format, then postcard, as in the store.
 
 use porchlight_core::timeline::Told;
 use porchlight_observe::peer::PeerRoute;
@@ -9,18 +9,18 @@ use porchlight_schema::time::TimestampMs;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The format. A node that speaks another one is answered as one that can't be understood: what it wanted to hand over
-/// is found in the journal.
+/// The number of the format. A node that uses another number is answered with an error; batches
+/// that it forwarded are found in the journal.
 const FORMAT: u8 = 1;
 
-/// Header: random bytes in hex, of which each request has its own.
+/// Header with the request's random bytes, in hex.
 pub(super) const NONCE: &str = "porchlight-nonce";
-/// Header: SHA-256 of the body, in hex.
+/// Header with the body's SHA-256, in hex.
 pub(super) const DIGEST: &str = "porchlight-digest";
-/// Header, of request and answer: the proof that who sent it knows the secret, in hex.
+/// Header of requests and answers with the authentication tag, in hex.
 pub(super) const TAG: &str = "porchlight-tag";
 
-/// The path at which a node takes this.
+/// The path of a route.
 pub(super) const fn path(route: PeerRoute) -> &'static str {
     match route {
         PeerRoute::HandOver => "/peer/v1/hand-over",
@@ -30,12 +30,12 @@ pub(super) const fn path(route: PeerRoute) -> &'static str {
     }
 }
 
-/// The message is not of this format.
+/// The message cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a message of this format")]
 pub(super) struct WireError;
 
-/// A batch that is durable, for the node that acts for its session.
+/// A durable batch that is forwarded to the owner of its session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HandedOver<'a> {
     pub(super) session_id: SessionId,
@@ -49,16 +49,16 @@ fn as_bytes<S: Serializer>(bytes: &&[u8], serializer: S) -> Result<S::Ok, S::Err
     serializer.serialize_bytes(bytes)
 }
 
-/// What the other node is to look at. Answered with nothing.
+/// Sessions and tenants that the receiver should reconcile. The answer is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Nudges {
     pub(super) sessions: Vec<SessionId>,
     pub(super) tenants: Vec<Tenant>,
-    /// The sender has given shards away: who should have them reads the owners.
+    /// Whether the sender released shards, so that the receiver should read the owners.
     pub(super) released: bool,
 }
 
-/// What is asked about a live session.
+/// A question about the changes of a live session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AskTold {
     pub(super) session_id: SessionId,
@@ -66,19 +66,19 @@ pub(super) struct AskTold {
     pub(super) limit: u32,
 }
 
-/// What a node answers that was asked about a live session.
+/// The answer to a question about a live session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Reply<T> {
     Answer(T),
-    /// It does not act for the session.
+    /// The node does not own the session.
     NotOwner,
-    /// It does, and can't say now.
+    /// The node owns the session but cannot answer now.
     Unavailable,
 }
 
-/// The events so far, and when they last changed.
+/// The events so far, and the time of their last change.
 pub(super) type Live = (Vec<Event>, Option<TimestampMs>);
-/// Changes: number, place, event.
+/// Changes: number, position of the event, event.
 pub(super) type Changes = Vec<(u32, u32, Event)>;
 
 pub(super) fn changes(told: Vec<Told>) -> Changes {
@@ -99,7 +99,7 @@ pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
     postcard::to_extend(message, vec![FORMAT]).map_err(|_| WireError)
 }
 
-/// Borrows from `bytes` what can be borrowed. What follows the message is an error.
+/// Decodes a message that may borrow from `bytes`. Trailing bytes are an error.
 pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, WireError> {
     let Some((&FORMAT, rest)) = bytes.split_first() else {
         return Err(WireError);
@@ -110,7 +110,7 @@ pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, WireE
     }
 }
 
-/// The same for what borrows nothing.
+/// Decodes a message that owns its data. Trailing bytes are an error.
 pub(super) fn decode_owned<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
     decode(bytes)
 }
@@ -119,13 +119,13 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        // Writing to a String can't fail.
+        // Writing to a String cannot fail.
         let _written = write!(text, "{byte:02x}");
     }
     text
 }
 
-/// The bytes that a text in hex stands for; none where it is not one of just so many.
+/// Decodes `N` bytes of hex; none if the text has another length or other characters.
 pub(super) fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let mut bytes = [0; N];

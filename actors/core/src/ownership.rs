@@ -1,18 +1,22 @@
-//! Which node acts for which shard: membership, claims with a rising generation, and moves. Pure: the shell tells what
-//! the store answered and what time it is by the process's own clock, and does what the machine says.
+//! Decides which node owns which shard: membership, claims with rising generations, and planned
+//! moves.
 //!
-//! Three rules make it safe, each alone enough against a different fault:
+//! The machine is pure. The shell passes in the store's answers and the time of the process's
+//! monotonic clock, and performs the effects.
 //!
-//! - **Clock rule.** No two clocks are compared. An owner acts until [`FENCE_MS`] after the *start* of its last good
-//!   heartbeat; an observer calls a member gone when its own clock has seen no new beat for [`GONE_MS`]. Between the two
-//!   lie 8 s, and the difference of the clocks' rates that they allow is far beyond any real one.
-//! - **One row decides.** Calling a member gone is a conditional write on the row that its heartbeats condition on: one
-//!   of the two fails.
-//! - **Generations.** A claim raises the shard's generation by a conditional write. What an owner of an older generation
-//!   still writes sorts below and is never read.
+//! Three rules make ownership safe. Each one alone protects against a different fault:
 //!
-//! A node that restarts under its name takes its shards back at once: whoever could bind the name's address is the only
-//! process behind it.
+//! - **Clock rule.** Clocks of two nodes are never compared. An owner acts until [`FENCE_MS`] after
+//!   the *start* of its last successful heartbeat. An observer declares a member dead when its own
+//!   clock has seen no new heartbeat for [`GONE_MS`]. The 8 s in between allow a difference in
+//!   clock rates far beyond any real one.
+//! - **One row decides.** Marking a member dead is a conditional write on the row on which the
+//!   member's heartbeats are conditional, so one of the two fails.
+//! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
+//!   of an owner with an older generation sort below and are never read.
+//!
+//! A node that restarts under its name gets its shards back immediately: the process that could
+//! bind the name's address is the only one with that name.
 
 mod machine;
 mod membership;
@@ -24,209 +28,215 @@ pub use placement::best;
 
 use porchlight_schema::ids::Shard;
 
-/// Time between two heartbeats (design, "Several nodes").
+/// Time between two heartbeats, milliseconds.
 pub const HEARTBEAT_MS: u64 = 3_000;
-/// An owner acts no longer than this after the start of its last good heartbeat (design).
+/// How long an owner may act after the start of its last successful heartbeat, milliseconds.
 pub const FENCE_MS: u64 = 12_000;
-/// A member is gone when no new beat was seen for so long (design).
+/// How long a member's heartbeat may stand still before observers declare it dead, milliseconds.
 pub const GONE_MS: u64 = 20_000;
-/// A member that has joined is given shards after so long: nodes that start together see each other first, so that
-/// nothing is claimed by one only to be moved to the next. More than one heartbeat.
+/// How long a joined member waits for shards, milliseconds. Nodes that start together see each
+/// other first, so that no shard is claimed and moved right away. It exceeds one heartbeat.
 pub const SETTLE_MS: u64 = 4_000;
-/// Time between two reads of all owners when nothing has changed: what finds a release whose hint was lost.
+/// Time between two reads of all owners without a change, milliseconds. They find releases whose
+/// announcement was lost.
 pub const OWNERS_READ_MS: u64 = 10_000;
-/// Observers call a member gone one after the other, so that a dead node costs one conditional write and not one of
-/// each. In the order of their names, so far apart.
+/// Observers mark a dead member one after the other, in the order of their names and this many
+/// milliseconds apart, so that a dead node costs one conditional write in total.
 pub const GONE_STAGGER_MS: u64 = 1_000;
-/// Claims under way at a time.
+/// Maximum number of claims in flight.
 pub const CLAIMS_IN_FLIGHT_MAX: usize = 32;
-/// Shards that a node drains at a time in a planned move.
+/// Maximum number of shards that a node drains at once in planned moves.
 pub const DRAINS_IN_FLIGHT_MAX: usize = 16;
 
 const _: () = assert!(HEARTBEAT_MS * 3 < FENCE_MS && FENCE_MS + 5_000 < GONE_MS);
 const _: () = assert!(SETTLE_MS > HEARTBEAT_MS);
 
-/// Milliseconds of this process's own clock, which never goes back and counts while the process is stopped. Means
-/// nothing to any other process.
+/// Milliseconds of this process's monotonic clock, which also counts while the process is
+/// suspended. The value has no meaning for other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct MonotonicMs(pub u64);
 
 impl MonotonicMs {
-    /// This time and `duration_ms` later.
+    /// This time plus `duration_ms`.
     #[must_use]
     pub fn plus_ms(self, duration_ms: u64) -> Self {
         Self(self.0.saturating_add(duration_ms))
     }
 
-    /// Milliseconds since `earlier`; 0 where that is later.
+    /// Milliseconds since `earlier`; 0 if that is later.
     #[must_use]
     pub fn since_ms(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// A node's name: `host:port`, where the others reach it.
+/// A node's name: the `host:port` at which the other nodes reach it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(pub String);
 
-/// One life of a node. Rises with each start of the process, and each time that it comes back after it was called gone.
+/// Number of a node's run. It rises with each start of the process and each time the process
+/// rejoins after it was declared dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Incarnation(pub u64);
 
-/// One life of a named node.
+/// One incarnation of a named node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Member {
-    /// Its name.
+    /// The node's name.
     pub node: NodeName,
-    /// Which of its lives.
+    /// The incarnation.
     pub incarnation: Incarnation,
 }
 
-/// What a member's row says of it.
+/// A member's status in its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It takes shards.
+    /// It accepts shards.
     Up,
-    /// It gives its shards away and takes no new ones.
+    /// It releases its shards and accepts no new ones.
     Leaving,
-    /// It left, or was called gone; it may come back with a new incarnation.
+    /// It left or was declared dead; it may rejoin with a new incarnation.
     Gone,
 }
 
 /// A row of the table of members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberRow {
-    /// Who.
+    /// The member.
     pub member: Member,
     /// Number of its last heartbeat.
     pub beat: u64,
-    /// How it stands.
+    /// Its status.
     pub standing: Standing,
 }
 
 /// A row of the table of owners. A shard without a row was never claimed: generation 0, no holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerRow {
-    /// Which shard.
+    /// The shard.
     pub shard: Shard,
-    /// Of the last claim.
+    /// The generation of the last claim.
     pub generation: u64,
-    /// Who claimed it; none once released.
+    /// The member that claimed it; none after a release.
     pub holder: Option<Member>,
 }
 
-/// A conditional write (LWT). Each names all that it depends on.
+/// A conditional write (lightweight transaction). Each variant names everything that its condition
+/// needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Row of `member`, up, beat 0. If there is no row of its node, or its incarnation is `after`.
+    /// Inserts or replaces the row of `member` with status up and heartbeat 0, if the node has no
+    /// row or its row's incarnation is `after`.
     Join {
-        /// Who comes.
+        /// The joining member.
         member: Member,
-        /// The incarnation that the node's row has now; none where it has no row.
+        /// The incarnation that the node's row has now; none if it has no row.
         after: Option<Incarnation>,
     },
-    /// The beat and the standing. If the row's incarnation is the member's and it is not gone.
+    /// Writes heartbeat and status, if the row's incarnation is the member's and it is not dead.
     Beat {
-        /// Whose.
+        /// The member.
         member: Member,
-        /// The number.
+        /// The number of the heartbeat.
         beat: u64,
         /// Up or leaving.
         standing: Standing,
     },
-    /// Gone. If the row's incarnation is the member's and its beat is `beat`.
+    /// Marks the member dead, if the row's incarnation is the member's and its heartbeat is `beat`.
     MarkGone {
-        /// Whose time is over.
+        /// The member to mark.
         member: Member,
-        /// The last beat that was seen.
+        /// The last heartbeat that was seen.
         beat: u64,
     },
-    /// Gone, of one's own will. If the row's incarnation is the member's.
+    /// Marks the member as gone at its own request, if the row's incarnation is the member's.
     Leave {
-        /// Who leaves.
+        /// The leaving member.
         member: Member,
     },
-    /// Holder and generation `from + 1`. If the generation is `from` (0: there is no row).
+    /// Writes the holder and generation `from + 1`, if the generation is `from` (0: there is no
+    /// row).
     Claim {
-        /// Which shard.
+        /// The shard.
         shard: Shard,
-        /// For whom.
+        /// The claiming member.
         member: Member,
-        /// The generation that it has now.
+        /// The shard's present generation.
         from: u64,
     },
-    /// No holder, generation as it is. If generation and holder are these.
+    /// Removes the holder and keeps the generation, if generation and holder match.
     Release {
-        /// Which shard.
+        /// The shard.
         shard: Shard,
-        /// By whom.
+        /// The releasing member.
         member: Member,
         /// The generation that was held.
         generation: u64,
     },
 }
 
-/// What came of a conditional write.
+/// The outcome of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
+    /// The write was applied.
     Applied,
-    /// Its condition did not hold.
+    /// The condition did not hold.
     Refused,
-    /// Nobody can tell: timed out. A serial read settles it.
+    /// The write timed out; a serial read resolves it.
     Unknown,
 }
 
-/// What the machine is told.
+/// An input of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// Time has passed.
     Tick,
-    /// A conditional write that was asked for at `started` has this outcome.
+    /// A conditional write that was requested at `started` has this outcome.
     Changed {
-        /// When it was asked for.
+        /// When it was requested.
         started: MonotonicMs,
-        /// Which.
+        /// The write.
         change: Change,
-        /// What came of it.
+        /// Its outcome.
         outcome: Outcome,
     },
-    /// All rows of members, read (serially, where the machine asked for that).
+    /// All rows of members, read serially if the machine asked for that.
     Members(Vec<MemberRow>),
-    /// Rows of owners, read; those that are missing were never claimed.
+    /// Rows of owners; shards that are missing were never claimed.
     Owners(Vec<OwnerRow>),
-    /// One owner's row, read serially; none where it was never claimed.
+    /// One owner's row, read serially; none if the shard was never claimed.
     Owner(Shard, Option<OwnerRow>),
-    /// Actors of this shard, of this generation, are drained.
+    /// The actors of this shard, of this generation, are drained.
     Drained(Shard, u64),
-    /// A peer says that shards were released.
+    /// Another node announces that it released shards.
     Hint,
-    /// The process is to end: give all away.
+    /// The process is about to end: release everything.
     Leave,
 }
 
-/// What the shell is to do.
+/// An effect that the shell performs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Write this, and report [`Input::Changed`].
+    /// Performs this write and reports [`Input::Changed`].
     Change(Change),
-    /// Read all members, serially where an outcome is to be settled by it, and report [`Input::Members`].
+    /// Reads all members, serially if an outcome depends on it, and reports [`Input::Members`].
     ReadMembers {
-        /// At LOCAL_SERIAL.
+        /// Whether to read at LOCAL_SERIAL.
         serial: bool,
     },
-    /// Read all owners and report [`Input::Owners`].
+    /// Reads all owners and reports [`Input::Owners`].
     ReadOwners,
-    /// Read this owner serially and report [`Input::Owner`].
+    /// Reads this owner serially and reports [`Input::Owner`].
     ReadOwner(Shard),
-    /// Act for this shard in this generation: start what lives in it.
+    /// Starts the work of this shard in this generation.
     Start(Shard, u64),
-    /// Write snapshots, stop the shard's actors, report [`Input::Drained`].
+    /// Writes snapshots, stops the shard's actors and reports [`Input::Drained`].
     Drain(Shard, u64),
-    /// Stop the shard's actors at once and write nothing more: it is, or soon may be, another's.
+    /// Stops the shard's actors immediately and writes nothing: another node owns the shard or soon
+    /// may.
     Drop(Shard, u64),
-    /// Another process has this node's name: end.
+    /// Ends the process, because another one has this node's name.
     Replaced,
-    /// All is given away: the process may end.
+    /// Everything is released: the process may end.
     Left,
 }

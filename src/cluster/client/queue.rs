@@ -1,4 +1,5 @@
-//! What waits to be told to one node: bounded, and gathered while a request is under way.
+//! Queue of notifications for one node. It is bounded and collects notifications while a request is
+//! in flight.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,13 +15,13 @@ use porchlight_schema::session::Tenant;
 
 use crate::cluster::wire::Nudges;
 
-/// A batch that waits.
+/// A queued batch.
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     pub(super) session_id: SessionId,
     pub(super) seq: u32,
     pub(super) batch: PackedBatch,
-    /// Another node was thought to act for the session, and said that it does not.
+    /// Whether another node already refused the batch because it does not own the session.
     pub(super) was_refused: bool,
 }
 
@@ -30,7 +31,7 @@ impl Waiting {
     }
 }
 
-/// What waits for one node.
+/// Notifications that wait for one node.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     batches: VecDeque<Waiting>,
@@ -41,7 +42,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Puts a batch at the end. What there is no room for is counted as lost: its session finds it in the journal.
+    /// Appends a batch. A full queue drops and counts it; the owner finds the batch in the journal.
     pub(super) fn push(&mut self, waiting: Waiting) {
         let bytes = waiting.bytes();
         let has_room = bytes <= PEER_REQUEST_BATCH_BYTES_MAX
@@ -57,7 +58,7 @@ impl Queue {
         }
     }
 
-    /// Adds a nudge, unless the same one waits.
+    /// Adds a nudge unless an equal one is queued.
     pub(super) fn nudge(&mut self, nudge: Nudge) {
         if self.sessions.len() + self.tenants.len() >= PEER_QUEUE_NUDGES_MAX {
             PeerMetrics::get().on_nudge(Nudged::Lost, 1);
@@ -69,12 +70,12 @@ impl Queue {
         };
     }
 
-    /// The node is to read who owns what.
+    /// Marks that the node should read the owners.
     pub(super) fn hint(&mut self) {
         self.released = true;
     }
 
-    /// Takes as many batches as one request has room for, in their order.
+    /// Removes as many batches as fit into one request, in order.
     pub(super) fn take_batches(&mut self) -> Vec<Waiting> {
         let (mut count, mut bytes) = (0, 0);
         for waiting in self.batches.iter().take(PEER_REQUEST_ITEMS_MAX) {
@@ -89,7 +90,7 @@ impl Queue {
         self.batches.drain(..count).collect()
     }
 
-    /// Takes as many nudges as one request has room for; none: nothing waits.
+    /// Removes as many nudges as fit into one request; none if none is queued.
     pub(super) fn take_nudges(&mut self) -> Option<Nudges> {
         let nudges = Nudges {
             sessions: take_some(&mut self.sessions),

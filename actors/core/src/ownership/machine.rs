@@ -1,4 +1,4 @@
-//! The machine of one node.
+//! The ownership machine of one node.
 
 mod shards;
 
@@ -13,42 +13,44 @@ use super::{
     NodeName, OWNERS_READ_MS, Outcome, Standing,
 };
 
-/// Low bits of an incarnation that are chance, so that two processes that start under one name at the same moment do
-/// not take each other's row for their own.
+/// Number of random low bits of an incarnation. They keep two processes that start with one name at
+/// the same moment from taking each other's row for their own.
 const SALT_BITS: u32 = 20;
 
-/// How far the node is in the table of members.
+/// The node's membership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seat {
-    /// It looks for its row.
+    /// The node reads its row.
     Seeking,
-    /// It asked to join.
+    /// The node asked to join.
     Joining {
         member: Member,
         started: MonotonicMs,
     },
-    /// It is in.
+    /// The node is a member.
     In(Lease),
-    /// It has left, or was replaced, and does nothing more.
+    /// The node left or was replaced, and does nothing more.
     Out,
 }
 
-/// What a member's right to act rests on.
+/// The facts on which a member's right to act rests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Lease {
     member: Member,
-    /// The start of the last heartbeat (or of the joining) that is known to have been applied.
+    /// Start of the last heartbeat, or of the join, that is known to have been applied.
     good: MonotonicMs,
-    /// Number of the last heartbeat that was asked for.
+    /// Number of the last heartbeat that was requested.
     beat: u64,
-    /// When that was.
+    /// When that heartbeat was requested.
     beat_started: MonotonicMs,
-    /// It is not answered yet.
+    /// Whether its answer is outstanding.
     in_flight: bool,
 }
 
-/// Which shards one node holds. Give it every answer and a tick twice a second; do what it says; before each act for a
-/// shard ask [`Self::holds`].
+/// Decides which shards one node holds.
+///
+/// Give it every answer and at least two ticks per second, and perform its effects. Ask
+/// [`Self::holds`] before every action for a shard.
 #[derive(Debug, Clone)]
 pub struct OwnershipMachine {
     node: NodeName,
@@ -56,19 +58,20 @@ pub struct OwnershipMachine {
     seat: Seat,
     members: Membership,
     placement: Placement,
-    /// Indexed by shard.
+    /// State of each shard, indexed by shard.
     slots: Vec<Slot>,
-    /// All owners were read since the node joined.
+    /// Whether all owners were read since the node joined.
     owners_known: bool,
     beat_due: MonotonicMs,
     owners_due: MonotonicMs,
     leaving: bool,
-    /// The last word was said.
+    /// Whether the final effect was returned.
     left_asked: bool,
 }
 
 impl OwnershipMachine {
-    /// The machine of the node of this name. `salt` is chance. It begins with its first [`Input::Tick`].
+    /// Creates the machine of the node with this name. `salt` is random. The first [`Input::Tick`]
+    /// starts it.
     #[must_use]
     pub fn new(node: NodeName, salt: u64) -> Self {
         Self {
@@ -86,15 +89,15 @@ impl OwnershipMachine {
         }
     }
 
-    /// The generation in which this node may act for the shard now; none where it may not. Good at the moment of asking
-    /// only.
+    /// The generation in which this node may act for the shard now; none if it may not. The answer
+    /// is valid at this moment only.
     #[must_use]
     pub fn holds(&self, shard: Shard, now: MonotonicMs) -> Option<u64> {
         let slot = self.slots.get(usize::from(shard.0))?;
         slot.hold.acting().filter(|_| self.may_act(now))
     }
 
-    /// Shards held now.
+    /// Number of shards held now.
     #[must_use]
     pub fn held(&self, now: MonotonicMs) -> usize {
         let holding = |slot: &&Slot| slot.hold.acting().is_some();
@@ -105,25 +108,27 @@ impl OwnershipMachine {
         }
     }
 
-    /// Who holds a shard, as last read: where to hand a batch to. None where nobody does, or nothing was read yet.
+    /// The owner of a shard as last read, to which batches are forwarded. None if nobody owns it or
+    /// nothing was read yet.
     #[must_use]
     pub fn holder(&self, shard: Shard) -> Option<&NodeName> {
         let slot = self.slots.get(usize::from(shard.0))?;
         Some(&slot.holder()?.node)
     }
 
-    /// Members that are not gone, as last read; this node among them.
+    /// Number of members that are not dead as last read, including this node.
     #[must_use]
     pub fn living(&self) -> usize {
         self.members.living()
     }
 
-    /// The members that are not gone, as last read; this node among them.
+    /// The members that are not dead as last read, including this node.
     pub fn members(&self) -> impl Iterator<Item = &NodeName> {
         self.members.names()
     }
 
-    /// When this node must stop acting, as far as its heartbeats are answered by now; none while it is not a member.
+    /// When this node must stop acting, given the heartbeats answered so far; none while it is not
+    /// a member.
     #[must_use]
     pub fn acts_until(&self) -> Option<MonotonicMs> {
         match &self.seat {
@@ -132,7 +137,8 @@ impl OwnershipMachine {
         }
     }
 
-    /// Milliseconds since the start of the last good heartbeat; none while the node is not a member.
+    /// Milliseconds since the start of the last successful heartbeat; none while the node is not a
+    /// member.
     #[must_use]
     pub fn heartbeat_age_ms(&self, now: MonotonicMs) -> Option<u64> {
         match &self.seat {
@@ -141,7 +147,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// Takes in what happened at `now`, and says what to do.
+    /// Processes an input at time `now` and returns the effects to perform.
     pub fn handle(&mut self, now: MonotonicMs, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         if matches!(self.seat, Seat::Out) {
@@ -177,12 +183,12 @@ impl OwnershipMachine {
         }
     }
 
-    /// No heartbeat is under way.
+    /// Whether no heartbeat is in flight.
     fn is_quiet(&self) -> bool {
         matches!(&self.seat, Seat::In(lease) if !lease.in_flight)
     }
 
-    /// What is due, whatever the input was.
+    /// Emits whatever is due, independent of the input.
     fn go_on(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         match &mut self.seat {
             Seat::Out => {}
@@ -229,12 +235,13 @@ impl OwnershipMachine {
         match change {
             Change::Join { member, .. } => self.on_joined(now, started, &member, outcome, effects),
             Change::Beat { member, beat, .. } => self.on_beat(&member, beat, outcome, effects),
-            // Whoever did it, or whether the member beat after all: the next reading tells.
+            // Either the mark was set or the member sent a heartbeat after all; the next read
+            // tells.
             Change::MarkGone { .. } => effects.push(Effect::ReadMembers {
                 serial: outcome != Outcome::Applied,
             }),
             Change::Leave { .. } => {
-                // Unknown or refused, the others find out by the silence.
+                // Refused or unknown: the other nodes notice the missing heartbeat.
                 self.seat = Seat::Out;
                 effects.push(Effect::Left);
             }
@@ -305,7 +312,8 @@ impl OwnershipMachine {
         if outcome == Outcome::Applied {
             lease.good = lease.beat_started;
         }
-        // Refused: gone, or replaced; the row says which. Unknown: the row says whether it came through.
+        // Refused: the row says whether this node was marked dead or replaced. Unknown: the row
+        // says whether the write was applied.
         let serial = outcome != Outcome::Applied;
         effects.push(Effect::ReadMembers { serial });
     }
@@ -325,7 +333,7 @@ impl OwnershipMachine {
                     Some(row) if row.member == member && row.standing != Standing::Gone => {
                         self.enter(now, member, started, effects);
                     }
-                    // Not there (yet): the answer to the joining, or the next read, decides.
+                    // The row is not there yet: the answer to the join, or the next read, decides.
                     _ if now.since_ms(started) < HEARTBEAT_MS * 2 => {}
                     _ => self.join(now, effects),
                 }
@@ -340,7 +348,7 @@ impl OwnershipMachine {
                     self.drop_all(effects);
                     self.join(now, effects);
                 } else if row.beat == lease.beat && !lease.in_flight {
-                    // A heartbeat whose answer was lost did come through.
+                    // A heartbeat whose answer was lost was applied.
                     lease.good = lease.good.max(lease.beat_started);
                 }
             }
@@ -382,7 +390,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// Past the end of the lease nothing is held, whatever the store's rows say.
+    /// After the end of the lease nothing is held, whatever the store's rows say.
     fn fence(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         if !self.may_act(now) {
             self.drop_all(effects);

@@ -1,4 +1,4 @@
-//! What one node knows of the others, by its own clock.
+//! One node's knowledge of the others, measured by its own clock.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,33 @@ use super::{
 #[derive(Debug, Clone)]
 struct Seen {
     row: MemberRow,
-    /// When its newest beat was first seen.
+    /// When its newest heartbeat was first seen.
     beat_at: MonotonicMs,
-    /// When this life of it was first seen.
+    /// When its current incarnation was first seen.
     life_at: MonotonicMs,
 }
 
-/// Whether a shard's holder may still act.
+/// Whether the holder of a shard may still act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// It may.
+    /// It may still act.
     Alive,
-    /// It can't: it was called gone, left, or lives again under a new incarnation.
+    /// It may not: it was marked dead, left, or restarted with a new incarnation.
     Over,
-    /// It is newer than what was read of the members.
+    /// It is newer than the last read of the members.
     Unknown,
 }
 
-/// The members as observed. Rows only ever get newer: an older reading changes nothing.
+/// The members as observed. Rows only advance: an older read changes nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Membership {
     seen: BTreeMap<NodeName, Seen>,
-    /// Holders of shards of which no member's row tells, and since when.
+    /// Holders of shards that have no member row, and since when.
     nameless: BTreeMap<Member, MonotonicMs>,
 }
 
 impl Membership {
-    /// Takes a reading in; true where somebody came, went or changed standing.
+    /// Processes a read; true if a member joined, left or changed status.
     pub(super) fn read(&mut self, now: MonotonicMs, rows: Vec<MemberRow>) -> bool {
         let mut changed = false;
         for row in rows {
@@ -72,12 +72,12 @@ impl Membership {
         Some(&self.seen.get(node)?.row)
     }
 
-    /// Those that are up and heard of: they have shards, or soon will.
+    /// Members that are up and whose heartbeat is fresh: they own shards or soon will.
     pub(super) fn up(&self, now: MonotonicMs) -> impl Iterator<Item = &NodeName> + Clone {
         self.heard(now).map(|(node, _)| node)
     }
 
-    /// Those of them that were there long enough to be known by all.
+    /// Members of [`Self::up`] that joined long enough ago for every node to know them.
     pub(super) fn settled(&self, now: MonotonicMs) -> impl Iterator<Item = &NodeName> + Clone {
         self.heard(now)
             .filter(move |(_, seen)| now.since_ms(seen.life_at) >= SETTLE_MS)
@@ -90,7 +90,8 @@ impl Membership {
         })
     }
 
-    /// Whether this holder of a shard may still act. One of which no row tells is taken for alive for [`GONE_MS`].
+    /// Whether this holder of a shard may still act. A holder without a row counts as alive for
+    /// [`GONE_MS`].
     pub(super) fn life(&mut self, now: MonotonicMs, holder: &Member) -> Life {
         let Some(seen) = self.seen.get(&holder.node) else {
             let since = *self.nameless.entry(holder.clone()).or_insert(now);
@@ -110,7 +111,7 @@ impl Membership {
         }
     }
 
-    /// Those of whom `me` should say that they are gone, with the beat that was last seen.
+    /// Members that `me` should mark dead, with the number of their last seen heartbeat.
     pub(super) fn overdue(&self, now: MonotonicMs, me: &NodeName) -> Vec<(Member, u64)> {
         let rank = self.up(now).take_while(|node| *node < me).count();
         let wait_ms =
@@ -126,12 +127,12 @@ impl Membership {
             .collect()
     }
 
-    /// Members that are not gone.
+    /// Number of members that are not dead.
     pub(super) fn living(&self) -> usize {
         self.names().count()
     }
 
-    /// Their names.
+    /// Names of the members that are not dead.
     pub(super) fn names(&self) -> impl Iterator<Item = &NodeName> {
         let living = |(_, seen): &(&NodeName, &Seen)| seen.row.standing != Standing::Gone;
         self.seen.iter().filter(living).map(|(node, _)| node)
@@ -147,8 +148,8 @@ impl Seen {
         }
     }
 
-    /// Takes in another reading of the same life; true where its standing changed. What is gone stays gone in this life,
-    /// and what leaves does not come up again in it.
+    /// Processes another read of the same incarnation; true if its status changed. A dead
+    /// incarnation stays dead, and one that leaves does not come up again.
     fn newer(&mut self, now: MonotonicMs, row: MemberRow) -> bool {
         if row.beat > self.row.beat {
             self.row.beat = row.beat;

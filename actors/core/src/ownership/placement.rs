@@ -1,11 +1,12 @@
-//! Who should act for a shard: rendezvous hashing (Thaler and Ravishankar, 1998). A node that comes or goes moves only
-//! the shards that become its own, or were.
+//! Assigns shards to nodes by rendezvous hashing (Thaler and Ravishankar, 1998). When a node joins
+//! or leaves, only its own share moves.
 
 use porchlight_schema::ids::Shard;
 
 use super::NodeName;
 
-/// The node of highest weight for the shard; none of none. All nodes must come to the same, so the hash is fixed for good.
+/// The node with the highest weight for the shard; none if there are no nodes. All nodes must
+/// compute the same result, so the hash never changes.
 pub fn best<'a>(
     shard: Shard,
     nodes: impl IntoIterator<Item = &'a NodeName>,
@@ -18,26 +19,26 @@ pub fn best<'a>(
 /// Where a shard belongs, as one node sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Place {
-    /// Here.
+    /// At this node.
     Mine,
-    /// At another node that is there to stay.
+    /// At another, settled node.
     Anothers,
-    /// At one that has only just come: it stays where it is until that one has settled.
+    /// At a node that has just joined: the shard stays where it is until that node has settled.
     #[default]
     Undecided,
 }
 
-/// Where all shards belong. Worked out when the members change, not each time that it is asked.
+/// The assignment of all shards, recomputed when the members change.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Placement {
     up: Vec<NodeName>,
     settled: Vec<NodeName>,
-    /// Indexed by shard.
+    /// The assignment, indexed by shard.
     places: Vec<Place>,
 }
 
 impl Placement {
-    /// Brings it up to date: with those that are up, and those of them that have settled.
+    /// Recomputes the assignment from the members that are up and those of them that have settled.
     pub(super) fn update<'a>(
         &mut self,
         me: &NodeName,
@@ -51,8 +52,8 @@ impl Placement {
         self.settled = settled.cloned().collect();
         let i_am_settled = self.settled.contains(me);
         let place = |shard| {
-            // A shard waits for a newcomer rather than be claimed now and moved in a moment; and it moves once, to
-            // where it will stay.
+            // A shard waits for a joining node, so that it moves once, to its final place, instead
+            // of being claimed now and moved again.
             let target = best(Shard(shard), &self.up);
             if target == Some(me) && i_am_settled {
                 Place::Mine
@@ -75,7 +76,8 @@ impl Placement {
 }
 
 fn weight(shard: Shard, node: &NodeName) -> u64 {
-    // FNV-1a over the name, then the finaliser of SplitMix64 over name and shard: the shards of a name are spread.
+    // FNV-1a over the name, then the finaliser of SplitMix64 over name and shard, which spreads the
+    // shards of a node.
     let name = node
         .0
         .bytes()

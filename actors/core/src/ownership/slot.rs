@@ -2,21 +2,21 @@
 
 use super::{Member, MonotonicMs, OwnerRow};
 
-/// How far the node has this shard.
+/// How far the node is in acquiring or releasing the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Hold {
-    /// It has not.
+    /// The node does not hold it.
     #[default]
     None,
-    /// A claim from this generation is under way.
+    /// A claim based on this generation is in flight.
     Claiming(u64),
-    /// A claim from this generation timed out; a serial read will tell.
+    /// A claim based on this generation timed out; a serial read will resolve it.
     Doubted(u64),
-    /// Held in this generation.
+    /// The node holds it in this generation.
     Held(u64),
-    /// Held in this generation, its actors being drained.
+    /// The node holds it in this generation and drains its actors.
     Draining(u64),
-    /// Drained, being released.
+    /// The shard is drained and being released.
     Releasing(u64),
 }
 
@@ -29,7 +29,7 @@ impl Hold {
         }
     }
 
-    /// The generation that the store has under this node's name, as far as the node knows.
+    /// The generation that the store holds under this node's name, as far as the node knows.
     pub(super) fn stored(self) -> Option<u64> {
         match self {
             Self::Releasing(generation) => Some(generation),
@@ -38,23 +38,23 @@ impl Hold {
     }
 }
 
-/// What is known of the shard's row: generation and holder.
+/// The known content of the shard's row: generation and holder.
 pub(super) type Known = (u64, Option<Member>);
 
 /// One shard as one node sees it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Slot {
-    /// How far this node has it.
+    /// This node's state of the shard.
     pub(super) hold: Hold,
-    /// Its row, as last read; none before the first read.
+    /// The row as last read; none before the first read.
     pub(super) known: Option<Known>,
-    /// When a serial read of its row was last asked for, while one is owed.
+    /// When a serial read of the row was last requested, while its answer is outstanding.
     pub(super) asked: Option<MonotonicMs>,
 }
 
 impl Slot {
-    /// Takes a reading of the row in. Generations only rise, and a release is the last thing in one: what does not fit
-    /// is an older reading.
+    /// Processes a read of the row. Generations only rise, and a release is the last write of a
+    /// generation, so any other content is an older read.
     pub(super) fn read(&mut self, row: Option<OwnerRow>) {
         let (generation, holder) = row.map_or((0, None), |row| (row.generation, row.holder));
         let is_newer = match &self.known {
@@ -72,7 +72,7 @@ impl Slot {
         self.known.as_ref().map_or(0, |(generation, _)| *generation)
     }
 
-    /// Who holds it, as last read.
+    /// The holder as last read.
     pub(super) fn holder(&self) -> Option<&Member> {
         self.known.as_ref()?.1.as_ref()
     }

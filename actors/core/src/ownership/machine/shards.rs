@@ -35,7 +35,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// Asks again for readings that settle a doubt and did not come.
+    /// Repeats requests for reads that resolve a doubt and have not been answered.
     pub(super) fn settle_doubts(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         for (shard, slot) in shards().zip(&mut self.slots) {
             if slot
@@ -48,7 +48,8 @@ impl OwnershipMachine {
         }
     }
 
-    /// Claims what should be this node's and is nobody's; drains what should be another's.
+    /// Claims shards that should be this node's and have no owner; drains shards that should be
+    /// another's.
     pub(super) fn plan(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         let Some(me) = self.member().cloned().filter(|_| self.may_act(now)) else {
             return;
@@ -75,7 +76,8 @@ impl OwnershipMachine {
                 Hold::None if place == Place::Mine && claims < CLAIMS_IN_FLIGHT_MAX => {
                     let free = match slot.holder() {
                         None => slot.known.is_some(),
-                        // A claim of this very node that it no longer holds, or of a former life.
+                        // A claim of this node that it no longer holds, or of an earlier
+                        // incarnation.
                         Some(holder) if holder.node == me.node => true,
                         Some(holder) => self.members.life(now, holder) == Life::Over,
                     };
@@ -97,7 +99,8 @@ impl OwnershipMachine {
                     slot.hold = Hold::Draining(generation);
                     effects.push(Effect::Drain(shard, generation));
                 }
-                // A claim that came through although nobody was told, of what is another's by now.
+                // A claim that was applied although its answer was lost, of a shard that belongs to
+                // another node by now.
                 Hold::None
                     if place == Place::Anothers
                         && drains < DRAINS_IN_FLIGHT_MAX
@@ -147,7 +150,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// Takes a reading in. A generation above the one that is held is another's claim.
+    /// Processes a read. A higher generation than the one held is another node's claim.
     fn learn(&mut self, shard: Shard, row: Option<OwnerRow>, effects: &mut Vec<Effect>) {
         let Some(slot) = self.slot(shard) else { return };
         slot.read(row);
@@ -161,7 +164,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// A serial reading: settles what was in doubt.
+    /// Processes a serial read, which resolves doubts.
     pub(super) fn on_owner(
         &mut self,
         now: MonotonicMs,
@@ -208,7 +211,8 @@ impl OwnershipMachine {
     ) {
         let may_act = self.may_act(now) && self.member() == Some(member);
         let Some(slot) = self.slot(shard) else { return };
-        // What was fenced meanwhile is found by a reading as a claim of this node's that it does not hold.
+        // A shard that was fenced in the meantime appears in a read as a claim that this node does
+        // not hold.
         if slot.hold != Hold::Claiming(from) {
             return;
         }
