@@ -13,6 +13,9 @@ use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_http::serve::Connections;
+use porchlight_keys::keyring::SecretKeys;
+use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Alone, Clock, Entropy, Poke};
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
 use porchlight_store::EmbeddedStore;
@@ -20,15 +23,12 @@ use porchlight_world::{SystemClock, SystemEntropy};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::api::serve::Connections;
 use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
-use crate::keyring::SecretKeys;
 use crate::opened::{OpenStore, StoreOpenError};
 use crate::ops::client::OpsClient;
-use crate::secrets::SecretVault;
 use crate::transport::{HttpTransport, TransportSettings};
-use crate::{api, notify, ops, telemetry};
+use crate::{listener, notify, ops, telemetry};
 
 /// Exit code when the store can't go on: what was acknowledged is safe, a new start recovers.
 const EXIT_STORE_FATAL: i32 = 70;
@@ -129,7 +129,7 @@ impl App {
             .map(|_| Arbiter::new())
             .collect();
         let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
-        let secrets = SecretKeys::of(&config)?;
+        let secrets = config.secret_keys()?;
         let mut node = Node::of(&config.cluster)?;
         let actors = (&handles[..cores], &handles[cores..]);
         let (store, service, webhooks) =
@@ -153,7 +153,7 @@ impl App {
             let retention_ms = config.store.retention.as_millis();
             actix_rt::spawn(sweep(Arc::clone(store), retention_ms));
         }
-        let (public, api) = api::serve(
+        let (public, api) = listener::serve(
             &config,
             workers,
             service.clone(),

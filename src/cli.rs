@@ -139,7 +139,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
                 .context("the configuration can't be written as TOML")?;
             say!("{}", text.trim_end())
         }
-        Command::Openapi => say!("{}", crate::api::openapi::text().trim_end()),
+        Command::Openapi => say!("{}", porchlight_api::openapi::text().trim_end()),
         Command::Healthcheck(arguments) => serve::healthcheck(&arguments.load()?),
     }
 }

@@ -5,6 +5,7 @@ mod cluster;
 mod cql;
 mod duration;
 mod environment;
+mod secrets;
 mod words;
 
 use std::ffi::OsString;

@@ -7,11 +7,11 @@
 //! | GET `/metrics` | the metrics, as text |
 //! | GET `/healthz` | 200 while the process lives; it asks nobody |
 //! | GET `/readyz` | 200 or 503, and what was checked |
-//! | POST `/admin/keys` | [`crate::keys::KeyOrder`] → 201 [`crate::keys::CreatedKey`] |
-//! | GET `/admin/keys` | 200 `{data: [`[`crate::keys::ListedKey`]`]}` |
-//! | POST `/admin/keys/{id}/revoke` | 200 [`crate::keys::ListedKey`] |
+//! | POST `/admin/keys` | [`porchlight_keys::KeyOrder`] → 201 [`porchlight_keys::CreatedKey`] |
+//! | GET `/admin/keys` | 200 `{data: [`[`porchlight_keys::ListedKey`]`]}` |
+//! | POST `/admin/keys/{id}/revoke` | 200 [`porchlight_keys::ListedKey`] |
 //! | POST `/admin/backup` | `{folder}` → 200 `{rows, bytes}` |
-//! | POST `/admin/secrets/rewrap` | 200 [`crate::secrets::Rewrapped`] |
+//! | POST `/admin/secrets/rewrap` | 200 [`porchlight_keys::secrets::Rewrapped`] |
 //!
 //! What lies under `/admin` takes `Authorization: Bearer TOKEN`, with the token that the server writes beside its store
 //! at each start, readable by its owner only ([`token`]): who can read the store may work on it.
@@ -34,18 +34,18 @@ use actix_web::{App, HttpResponse, HttpServer};
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use porchlight_actors::service::Service;
+use porchlight_http::edge::plain_edge;
+use porchlight_http::problem::Problem;
+use porchlight_http::route::{at, get};
+use porchlight_keys::KeyDesk;
+use porchlight_keys::keyring::SecretKeys;
+use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::Outbox;
 use porchlight_store::EmbeddedStore;
 
-use crate::api::edge::plain_edge;
-use crate::api::problem::Problem;
-use crate::api::route::{at, get};
 use crate::cluster::View;
 use crate::config::Config;
-use crate::keyring::SecretKeys;
-use crate::keys::KeyDesk;
 use crate::opened::OpenStore;
-use crate::secrets::SecretVault;
 use token::TokenFile;
 
 /// Told after a key was revoked here: who remembers keys forgets them.

@@ -357,11 +357,3 @@ pub fn check_trusted(file: &Path) -> Result<(), TransportError> {
     tls::certificates_of(file)?;
     Ok(())
 }
-
-/// Used by what shows when a certificate ends soon.
-#[must_use]
-pub fn ends_soon(ends_at: TimestampMs, now: TimestampMs) -> bool {
-    /// Fourteen days.
-    const SOON_MS: i64 = 14 * 24 * 3600 * 1000;
-    ends_at.since_ms(now) < SOON_MS
-}

@@ -11,10 +11,10 @@ use actix_web::http::header::{
 };
 use actix_web::web::Bytes;
 use actix_web::{HttpResponse, Resource};
+use porchlight_http::route::{at, get};
 use porchlight_observe::http::Route;
 
 use super::openapi;
-use super::route::{at, get};
 
 /// Our own script, style and answers, and nothing else.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn every_code_has_its_place_on_the_page_of_errors() {
         let page = page::errors().into_string();
-        for code in crate::api::problem::Code::ALL {
+        for code in porchlight_http::problem::Code::ALL {
             let anchor = code.about().strip_prefix("/docs/errors#").unwrap();
             assert!(page.contains(&format!("id=\"{anchor}\"")), "{anchor}");
         }

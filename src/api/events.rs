@@ -20,18 +20,18 @@ use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use porchlight_actors::service::{FeedState, Told, Watch};
+use porchlight_http::State;
+use porchlight_http::auth::Presented;
+use porchlight_http::call::Call;
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::seats::Seat;
 use porchlight_observe::streams::{MessageOutcome, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::limits::{EVENTS_COMMENT_MS, EVENTS_PIECE_MESSAGES_MAX};
 use porchlight_schema::session::Tenant;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use super::ApiState;
-use super::auth::Presented;
-use super::call::Call;
 use super::path_image;
-use super::problem::{Code, Problem};
-use super::seats::Seat;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells proxies not to gather what comes.
@@ -109,7 +109,7 @@ fn last_event_id(headers: &HeaderMap) -> u32 {
 
 /// One connection.
 struct EventStream {
-    state: Data<ApiState>,
+    state: Data<State>,
     presented: Presented,
     /// The link to the path image.
     image: Option<String>,

@@ -6,9 +6,9 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::json::{self, DecodeError, DecodedBatch};
 use porchlight_schema::sample::proto;
 
-use super::body::{self, Announced, Limits};
-use super::call::accepts;
-use super::problem::{Code, Problem};
+use porchlight_http::body::{self, Announced, Limits};
+use porchlight_http::call::accepts;
+use porchlight_http::problem::{Code, Problem};
 
 /// The form of one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,7 @@
 //! `GET /v1/sessions/{id}/insights` and `GET /v1/sessions/{id}/evidence`.
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{
-    AGE, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
-};
+use actix_web::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use porchlight_actors::service::InsightState;
@@ -11,9 +9,11 @@ use porchlight_schema::insight::{Evidence, InsightView};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::call::{self, Call};
+use porchlight_http::call::{self, Call};
+use porchlight_http::etag::names;
+use porchlight_http::problem::{Code, Problem};
+
 use super::path_image;
-use super::problem::{Code, Problem};
 
 /// Bytes of the body's SHA-256 in its tag: two bodies of one session never meet in 96 bits.
 const TAG_BYTES: usize = 12;
@@ -108,65 +108,4 @@ pub(super) async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
             weights: &score.weights,
         },
     )
-}
-
-/// Whether `If-None-Match` names `tag` (which is strong, with its quotes), by the weak comparison that RFC 9110
-/// section 13.1.2 asks for.
-pub(super) fn names(headers: &HeaderMap, tag: &str) -> bool {
-    headers
-        .get_all(IF_NONE_MATCH)
-        .any(|value| value.to_str().is_ok_and(|text| list_names(text, tag)))
-}
-
-/// A tag may hold a comma, so the list is read quote by quote.
-fn list_names(text: &str, tag: &str) -> bool {
-    let mut rest = text.trim();
-    if rest == "*" {
-        return true;
-    }
-    loop {
-        rest = rest.trim_start_matches([' ', '\t', ',']);
-        rest = rest.strip_prefix("W/").unwrap_or(rest);
-        let Some(end) = rest.strip_prefix('"').and_then(|inner| inner.find('"')) else {
-            return false;
-        };
-        let (one, after) = rest.split_at(end + 2);
-        if one == tag {
-            return true;
-        }
-        rest = after;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_weak_forms_and_the_star_are_understood() {
-        for text in [
-            "\"abc\"",
-            "W/\"abc\"",
-            "*",
-            " * ",
-            "\"x\", \"abc\"",
-            "\"a,b\",W/\"abc\"",
-            "W/\"x\",\t\"abc\" , \"y\"",
-        ] {
-            assert!(list_names(text, "\"abc\""), "{text}");
-        }
-        for text in [
-            "",
-            "abc",
-            "\"abcd\"",
-            "\"ab\"",
-            "w/\"abc\"",
-            "\"abc",
-            "\"x\", *",
-            "\"x\"; \"abc\"",
-            "\"x,\"abc\"",
-        ] {
-            assert!(!list_names(text, "\"abc\""), "{text}");
-        }
-    }
 }

@@ -24,6 +24,12 @@ use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpResponse, rt};
 use porchlight_actors::service::{AdmitError, Target};
+use porchlight_http::State;
+use porchlight_http::auth::Caller;
+use porchlight_http::body::stream::BodyStream;
+use porchlight_http::body::{self, Limits};
+use porchlight_http::call::{Call, session_not_found};
+use porchlight_http::problem::{Code, Problem};
 use porchlight_observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -33,14 +39,8 @@ use porchlight_schema::limits::{
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch, DecodedLine, decode_line};
 use tokio::sync::mpsc::{self, Sender};
 
-use super::ApiState;
-use super::auth::Caller;
-use super::body::stream::BodyStream;
-use super::body::{self, Limits};
-use super::call::{Call, session_not_found};
 use super::format::Format;
 use super::pipeline::{Pipeline, Room};
-use super::problem::{Code, Problem};
 use super::telemetry::{count_unknown, not_admitted, not_decoded};
 use answer::LineAnswer;
 use lines::{Line, Lines};
@@ -128,7 +128,7 @@ fn cut_off() -> Problem {
 
 /// One request at work.
 struct Gateway {
-    state: Data<ApiState>,
+    state: Data<State>,
     caller: Caller,
     body: BodyStream<Payload>,
     lines: Lines,

@@ -4,7 +4,7 @@
 //! `porchlight_schema::limits`, the names of the closed enums. `schema/openapi.json` is the same as a file, so that a
 //! change of the contract shows in a review.
 //!
-//! [`Code`]: super::problem::Code
+//! [`Code`]: porchlight_http::problem::Code
 
 mod components;
 mod documents;
@@ -83,14 +83,15 @@ pub fn document() -> Value {
 
 /// The route.
 pub(super) fn resource() -> Resource {
-    super::route::resource(Route::OpenApi, "GET, HEAD").route(super::route::get().to(serve))
+    porchlight_http::route::resource(Route::OpenApi, "GET, HEAD")
+        .route(porchlight_http::route::get().to(serve))
 }
 
 /// Gives the document, or 304 to who has it.
 async fn serve(request: HttpRequest) -> HttpResponse {
     static TAG: LazyLock<String> =
         LazyLock::new(|| format!("\"{:08x}\"", crc32fast::hash(text().as_bytes())));
-    let is_known = super::insights::names(request.headers(), &TAG);
+    let is_known = porchlight_http::etag::names(request.headers(), &TAG);
     let mut response = if is_known {
         HttpResponse::NotModified()
     } else {

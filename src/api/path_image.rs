@@ -5,17 +5,16 @@
 //! place.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
     X_CONTENT_TYPE_OPTIONS,
 };
-use actix_web::web::{Bytes, Query};
+use actix_web::web::{Bytes, Data, Query};
 use actix_web::{HttpRequest, HttpResponse, Resource};
-use hmac::{Hmac, KeyInit, Mac};
 use porchlight_actors::service::{InsightState, Service};
-use porchlight_core::picture::{self, svg};
 use porchlight_observe::http::Route;
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
@@ -24,20 +23,17 @@ use porchlight_schema::limits::{
     PICTURES_DRAWN_AT_ONCE_MAX, PICTURES_KEPT_MAX, PICTURES_WAITING_MAX,
 };
 use serde::Deserialize;
-use sha2::Sha256;
 use tokio::sync::Semaphore;
 
-use super::call::{Call, session_not_found};
-use super::insights::names;
-use super::problem::{Code, Problem};
-use super::route::{at, get};
-use crate::keyring::SecretKeys;
-use crate::picture::png;
+use porchlight_http::call::{Call, session_not_found};
+use porchlight_http::etag::names;
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::route::{at, get};
+use porchlight_picture::png::png;
+use porchlight_picture::{self as picture, svg};
 
-/// What the key of the signatures is derived for; another use of the same master key says something else.
-const PURPOSE: &str = "path image link, version 1";
-/// Bytes of a signature: 128 of the HMAC's 256 bits, which nobody guesses.
-const SIGNATURE_BYTES: usize = 16;
+use super::Api;
+
 /// An SVG may style itself, and nothing else.
 const SVG_POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
@@ -49,23 +45,21 @@ const REFERRER_POLICY: (HeaderName, HeaderValue) = (
     HeaderValue::from_static("no-referrer"),
 );
 
-type HmacSha256 = Hmac<Sha256>;
-
-/// Makes and checks the links, and keeps what was drawn.
-pub struct PathImages {
-    /// Keyed and ready; the first one makes, all check.
-    macs: Vec<HmacSha256>,
-    /// How the world reaches us; empty: as the request says.
-    public_url: String,
+/// Draws pictures, and keeps what was drawn.
+pub(crate) struct Drawings {
     kept: Mutex<VecDeque<(Key, Arc<Drawn>)>>,
     /// Requests that draw or wait for it.
     admitted: Semaphore,
     drawing: Semaphore,
 }
 
-impl std::fmt::Debug for PathImages {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PathImages").finish_non_exhaustive()
+impl Default for Drawings {
+    fn default() -> Self {
+        Self {
+            kept: Mutex::default(),
+            admitted: Semaphore::new(PICTURES_WAITING_MAX),
+            drawing: Semaphore::new(PICTURES_DRAWN_AT_ONCE_MAX),
+        }
     }
 }
 
@@ -85,60 +79,7 @@ struct Parameters {
     signature: String,
 }
 
-impl PathImages {
-    /// Links signed with keys derived from the service's secrets: made with the one that writes, checked with any.
-    #[must_use]
-    pub fn of(secrets: &SecretKeys, public_url: &str) -> Self {
-        let keys = secrets.reading().map(|secret| secret.derive(PURPOSE));
-        Self::new(keys.map(|key| *key.bytes()), public_url)
-    }
-
-    /// Links signed with keys that serve nothing else: made with the first, checked with any.
-    #[must_use]
-    pub fn new(keys: impl IntoIterator<Item = [u8; 32]>, public_url: &str) -> Self {
-        // A key of any length is good for HMAC (RFC 2104): none is left out.
-        let keyed = |key: [u8; 32]| HmacSha256::new_from_slice(&key).ok();
-        Self {
-            macs: keys.into_iter().filter_map(keyed).collect(),
-            public_url: public_url.trim_end_matches('/').to_owned(),
-            kept: Mutex::default(),
-            admitted: Semaphore::new(PICTURES_WAITING_MAX),
-            drawing: Semaphore::new(PICTURES_DRAWN_AT_ONCE_MAX),
-        }
-    }
-
-    /// The link of a session's picture, for who sent `request`.
-    #[must_use]
-    pub fn url(&self, request: &HttpRequest, session_id: SessionId) -> Option<String> {
-        let mac = self.macs.first()?.clone();
-        let tag = mac.chain_update(session_id.to_bytes()).finalize();
-        let tag = tag.into_bytes();
-        let signature: String = tag
-            .iter()
-            .take(SIGNATURE_BYTES)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let path = format!("/v1/sessions/{session_id}/path.png?signature={signature}");
-        if self.public_url.is_empty() {
-            let connection = request.connection_info();
-            let (scheme, host) = (connection.scheme(), connection.host());
-            Some(format!("{scheme}://{host}{path}"))
-        } else {
-            Some(format!("{}{path}", self.public_url))
-        }
-    }
-
-    /// Whether the signature is the session's, in constant time.
-    fn is_signed(&self, session_id: SessionId, signature: &str) -> bool {
-        let Some(tag) = from_hex(signature) else {
-            return false;
-        };
-        self.macs.iter().any(|mac| {
-            let mac = mac.clone().chain_update(session_id.to_bytes());
-            mac.verify_truncated_left(&tag).is_ok()
-        })
-    }
-
+impl Drawings {
     fn kept(&self, key: Key) -> Option<Arc<Drawn>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = kept.iter();
@@ -184,8 +125,9 @@ impl PathImages {
 }
 
 async fn draw(service: &Service, row: &SessionRow, score: &Score) -> Result<Drawn, Problem> {
-    let picture = service.path_picture(row, score).await?;
-    let picture = picture.ok_or_else(no_path)?;
+    let track = service.path_track(row, score).await?.ok_or_else(no_path)?;
+    let drawn = catch_unwind(AssertUnwindSafe(|| picture::draw(&track, score)));
+    let picture = drawn.map_err(|_panic| no_path())?;
     Ok(Drawn {
         png: png(&picture).map_err(Problem::internal)?.into(),
         svg: svg::write(&picture).into(),
@@ -199,29 +141,17 @@ fn no_path() -> Problem {
     )
 }
 
-/// The bytes of a signature in lower-case hex; none for any other text.
-fn from_hex(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * SIGNATURE_BYTES {
-        return None;
-    }
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let mut bytes = [0; SIGNATURE_BYTES];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let [high, low] = pair else { return None };
-        *byte = digit(*high)? << 4 | digit(*low)?;
-    }
-    Some(bytes)
-}
-
 /// The link to a session's picture, for who made this call; whether there is a path to draw is the insight's to say.
 pub(super) fn link(call: &Call, session_id: SessionId) -> Option<String> {
     let images = call.state.images.as_ref()?;
     images.url(&call.http, session_id)
+}
+
+/// The drawings of the application.
+fn drawings(http: &HttpRequest) -> Result<&Drawings, Problem> {
+    let api = http.app_data::<Data<Api>>();
+    api.map(|api| &api.drawings)
+        .ok_or_else(|| Problem::internal("the application has no state of the API"))
 }
 
 /// The two routes; they are one to the metrics.
@@ -286,58 +216,12 @@ async fn path_image(
     if is_known {
         return Ok(response.finish());
     }
-    let drawn = images.drawn(service, row, revision, score).await?;
+    let drawings = drawings(&call.http)?;
+    let drawn = drawings.drawn(service, row, revision, score).await?;
     Ok(response
         .insert_header((CONTENT_TYPE, format!("image/{sub_type}")))
         .insert_header((CONTENT_SECURITY_POLICY, SVG_POLICY))
         .insert_header((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
         .insert_header(REFERRER_POLICY)
         .body(body(&drawn)))
-}
-
-#[cfg(test)]
-mod tests {
-    use porchlight_schema::time::TimestampMs;
-
-    use super::*;
-
-    #[test]
-    fn a_link_is_good_for_its_session_and_under_any_key_that_reads() {
-        let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 7);
-        let other = SessionId::new(TimestampMs(1_763_636_100_000), 8);
-        let request = actix_web::test::TestRequest::default().to_http_request();
-        let old = PathImages::new([[1; 32]], "https://api.example.com/");
-        let url = old.url(&request, session_id).unwrap();
-        let (before, signature) = url.split_once("?signature=").unwrap();
-        assert_eq!(
-            before,
-            format!("https://api.example.com/v1/sessions/{session_id}/path.png")
-        );
-        let both = PathImages::new([[2; 32], [1; 32]], "");
-        for images in [&old, &both] {
-            assert!(images.is_signed(session_id, signature));
-            assert!(!images.is_signed(other, signature));
-            for place in 0..signature.len() {
-                let mut wrong = signature.to_owned();
-                let digit = if &wrong[place..=place] == "0" {
-                    "1"
-                } else {
-                    "0"
-                };
-                wrong.replace_range(place..=place, digit);
-                assert!(!images.is_signed(session_id, &wrong), "{wrong}");
-            }
-            for wrong in [
-                "",
-                "0",
-                &signature[1..],
-                &format!("{signature}0"),
-                &signature.to_uppercase(),
-            ] {
-                let is_same = wrong == signature;
-                assert!(is_same || !images.is_signed(session_id, wrong), "{wrong}");
-            }
-        }
-        assert!(!PathImages::new([[2; 32]], "").is_signed(session_id, signature));
-    }
 }

@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 
 use actix_web::rt;
 use porchlight_actors::service::{AdmitError, IngestError, Permit, Service, Target};
+use porchlight_http::problem::Problem;
+use porchlight_http::waking::together;
 use porchlight_schema::sample::json::DecodedBatch;
 
-use super::problem::Problem;
 use super::telemetry::not_taken;
-use super::waking::together;
 
 /// Bytes that a connection may hold for what is on its way without asking the node.
 const HELD_BYTES_FREE: usize = 64 * 1024;

@@ -6,9 +6,9 @@ use porchlight_schema::limits::TEXT_CHARS_MAX;
 use porchlight_schema::session::{SessionStatus, SessionView};
 use serde::Serialize;
 
-use super::call::{self, Call};
-use super::problem::Problem;
-use super::query::{self, Query};
+use porchlight_http::call::{self, Call};
+use porchlight_http::problem::Problem;
+use porchlight_http::query::{self, Query};
 
 /// A page of a list.
 #[derive(Serialize)]

@@ -3,6 +3,11 @@
 use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderMap, HeaderName};
 use porchlight_actors::service::{StartCommand, StartError};
+use porchlight_http::body::{self, Limits};
+use porchlight_http::call::{self, Call};
+use porchlight_http::fields::{self, Faults, Fields};
+use porchlight_http::problem::{Code, Fault, Problem};
+use porchlight_http::waking::look_again;
 use porchlight_ports::Idempotency;
 use porchlight_schema::limits::{
     ADDRESS_ACCURACY_M_MAX, ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, ADDRESS_GATES_MAX,
@@ -14,12 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::body::{self, Limits};
-use super::call::{self, Call};
-use super::fields::{self, Faults, Fields};
-use super::problem::{Code, Fault, Problem};
 use super::telemetry::not_admitted;
-use super::waking::look_again;
 
 /// Makes a request that is sent again harmless.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -8,10 +8,10 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::URL_CHARS_MAX;
 use porchlight_schema::session::{Pod, PodType, SessionView};
 
-use super::body::Limits;
-use super::call::{self, Call};
-use super::fields::{self, Faults, Fields};
-use super::problem::Problem;
+use porchlight_http::body::Limits;
+use porchlight_http::call::{self, Call};
+use porchlight_http::fields::{self, Faults, Fields};
+use porchlight_http::problem::Problem;
 
 /// Stops a session. 200: the Session, completed; again for a completed one: the same.
 ///
@@ -116,7 +116,7 @@ fn is_https(text: &str) -> bool {
         .is_some_and(|rest| !rest.starts_with('/') && !rest.contains(mended));
     is_plain
         && text.chars().count() <= URL_CHARS_MAX
-        && reqwest::Url::parse(text).is_ok_and(|url| url.has_host())
+        && url::Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 #[cfg(test)]

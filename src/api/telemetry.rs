@@ -3,16 +3,16 @@
 
 use actix_web::HttpResponse;
 use porchlight_actors::service::{AdmitError, IngestError};
+use porchlight_http::call::{Call, session_not_found};
+use porchlight_http::problem::{Code, Fault, Problem};
+use porchlight_http::turn;
+use porchlight_http::waking::{look_again, together};
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::BATCH_SAMPLES_MAX;
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
 
-use super::call::{Call, session_not_found};
 use super::format::{Format, Negotiated};
-use super::problem::{Code, Fault, Problem};
-use super::turn;
-use super::waking::{look_again, together};
 
 /// Takes one batch. 202 `{sessionId, ackSeq}`, in the form that was sent, once it is durable and not before.
 ///

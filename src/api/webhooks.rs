@@ -9,9 +9,9 @@ use porchlight_observe::http::Route;
 use porchlight_ports::UrlRefused;
 use porchlight_schema::message::MessageEvent;
 
-use super::call::Call;
-use super::problem::{Code, Problem};
-use super::route::{get, resource};
+use porchlight_http::call::Call;
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::route::{get, resource};
 
 /// The names of the events.
 const EVENTS: [(&str, MessageEvent); 3] = [

@@ -32,6 +32,14 @@ use actix_web::web::{Bytes, BytesMut, Data};
 use actix_web::{HttpRequest, HttpResponse, rt};
 use futures_util::{FutureExt, StreamExt};
 use porchlight_actors::service::{Permit, Target, Watch};
+use porchlight_http::State;
+use porchlight_http::auth::{Caller, Presented};
+use porchlight_http::call::{Call, session_not_found};
+use porchlight_http::observe::on_problem;
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_id::RequestId;
+use porchlight_http::seats::Seat;
+use porchlight_http::turn;
 use porchlight_observe::http::Route;
 use porchlight_observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
@@ -45,17 +53,9 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_util::codec::{Decoder, Encoder};
 
-use super::ApiState;
-use super::auth::{Caller, Presented};
-use super::call::{Call, session_not_found};
 use super::format::Format;
-use super::observe::on_problem;
 use super::pipeline::{Pipeline, Room};
-use super::problem::{Code, Problem};
-use super::request_id::RequestId;
-use super::seats::Seat;
 use super::telemetry::{decode, not_admitted};
-use super::turn;
 use closing::Closing;
 
 /// Pieces that wait to be written.
@@ -137,7 +137,7 @@ fn accept(request: &HttpRequest) -> Result<HeaderValue, Problem> {
 
 /// One connection.
 struct Socket {
-    state: Data<ApiState>,
+    state: Data<State>,
     caller: Caller,
     presented: Presented,
     session_id: SessionId,

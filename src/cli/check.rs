@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use porchlight_keys::keyring::SecretKeys;
 use porchlight_store::EmbeddedStore;
 
 use crate::cluster::PeerSecrets;
 use crate::config::{Config, StoreKind};
-use crate::keyring::SecretKeys;
 use crate::{telemetry, transport};
 
 /// Whether what the configuration names is there and can be read, as `serve` would find it.

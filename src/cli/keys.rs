@@ -2,12 +2,12 @@
 
 use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
+use porchlight_keys::{CreatedKey, KeyDesk, KeyOrder, ListedKey};
 use porchlight_ports::Clock;
 use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check};
 use crate::config::{Config, HumanDuration, StoreKind};
-use crate::keys::{CreatedKey, KeyDesk, KeyOrder, ListedKey};
 use crate::opened::OpenStore;
 use crate::ops::client::OpsClient;
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use porchlight_keys::keyring::SecretKeys;
+use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Outbox, SecretSeal};
 use porchlight_store::EmbeddedStore;
 use porchlight_store::cql::{CqlStore, Role};
@@ -12,9 +14,7 @@ use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check};
 use crate::config::StoreKind;
-use crate::keyring::SecretKeys;
 use crate::ops::client::OpsClient;
-use crate::secrets::SecretVault;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let done = super::block_on(async {
         let from =
             EmbeddedStore::open_alone(&arguments.from).context("the store can't be opened")?;
-        let vault = SecretVault::new(&SecretKeys::of(&config)?);
+        let vault = SecretVault::new(&config.secret_keys()?);
         for endpoint in from.endpoints().await? {
             let (tenant, id) = (endpoint.tenant, endpoint.id);
             if vault.open(tenant, id, &endpoint.secret).is_none() {

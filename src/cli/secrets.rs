@@ -2,13 +2,13 @@
 
 use anyhow::bail;
 use clap::Subcommand;
+use porchlight_keys::keyring::SecretKeys;
+use porchlight_keys::secrets::{Rewrapped, SecretVault};
 
 use super::{ConfigArguments, check};
 use crate::config::{Config, StoreKind};
-use crate::keyring::SecretKeys;
 use crate::opened::OpenStore;
 use crate::ops::client::OpsClient;
-use crate::secrets::{Rewrapped, SecretVault};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -55,7 +55,7 @@ fn rewrap(config: &Config) -> anyhow::Result<Rewrapped> {
     if server.is_none() && config.store.kind == StoreKind::Embedded {
         check::is_store(&config.store.path)?;
     }
-    let vault = SecretVault::new(&SecretKeys::of(config)?);
+    let vault = SecretVault::new(&config.secret_keys()?);
     let Some(server) = server else {
         return super::block_on(async move {
             let store = OpenStore::beside(config).await?;

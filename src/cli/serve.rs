@@ -6,12 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use porchlight_keys::keyring::KEY_FILE;
 use porchlight_store::{EmbeddedStore, OpenError};
 
 use super::{ConfigArguments, check};
 use crate::app;
 use crate::config::{Config, StoreKind};
-use crate::keyring::KEY_FILE;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]

@@ -1,10 +1,10 @@
 //! What a list's page is asked for, in its address: every view can be kept, and sent to somebody.
 
+use porchlight_http::query::Query;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
 use super::form::encode;
-use crate::api::query::Query;
 
 /// The field of the page's beginning.
 pub(super) const CURSOR: &str = "cursor";

@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::web::{Bytes, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
+use porchlight_http::problem::Problem;
 use sha2::{Digest, Sha256};
 
 use super::ROOT;
-use crate::api::problem::Problem;
 
 /// A file of ours.
 pub(super) struct Asset {

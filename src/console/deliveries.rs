@@ -8,6 +8,8 @@ mod retry;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
+use porchlight_http::problem::Problem;
+use porchlight_http::query;
 use porchlight_ports::{DeliveryRow, DeliveryStatus, Page};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::MessageEvent;
@@ -16,8 +18,6 @@ use super::asked::{Asked, CURSOR};
 use super::layout::{self, Frame, Here, Notice, ago, clock, empty, icon, next_page, notice};
 use super::visit::Visit;
 use super::{ROOT, act, guard, page, words};
-use crate::api::problem::Problem;
-use crate::api::query;
 use filter::{is_narrowed, may_be_retried, of_retry};
 
 /// Rows of one page.
@@ -25,9 +25,9 @@ const ROWS: u32 = 50;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/deliveries", list);
-    let both = crate::api::route::at("/deliveries/retry", "GET, HEAD, POST");
+    let both = porchlight_http::route::at("/deliveries/retry", "GET, HEAD, POST");
     config.service(
-        both.route(crate::api::route::get().to(retry::preview))
+        both.route(porchlight_http::route::get().to(retry::preview))
             .route(actix_web::web::post().to(retry::run)),
     );
     page(config, "/deliveries/retry/progress", retry::progress);

@@ -4,9 +4,9 @@ use actix_web::HttpRequest;
 use actix_web::dev::Payload;
 use actix_web::http::header::CONTENT_TYPE;
 
-use crate::api::ApiState;
-use crate::api::body::{self, Limits};
-use crate::api::problem::{Code, Problem};
+use porchlight_http::State;
+use porchlight_http::body::{self, Limits};
+use porchlight_http::problem::{Code, Problem};
 
 /// The field of the word by which a form is known as one of ours.
 pub(super) const WORD: &str = "word";
@@ -68,7 +68,7 @@ fn percent(query: &mut String, text: &str) {
 pub(super) async fn read(
     http: &HttpRequest,
     payload: Payload,
-    state: &ApiState,
+    state: &State,
 ) -> Result<Form, Problem> {
     let media = http.headers().get(CONTENT_TYPE);
     let media = media

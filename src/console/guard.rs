@@ -9,14 +9,14 @@ use actix_web::http::header::{
 };
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
+use porchlight_http::edge::Report;
+use porchlight_http::observe::on_problem;
+use porchlight_http::problem::{Code, MEDIA_TYPE, Problem, REQUEST_ID};
+use porchlight_http::request_id::RequestId;
 use porchlight_observe::http::Route;
 
 use super::visit::Renewed;
 use super::{layout, sign_in};
-use crate::api::edge::Report;
-use crate::api::observe::on_problem;
-use crate::api::problem::{Code, MEDIA_TYPE, Problem, REQUEST_ID};
-use crate::api::request_id::RequestId;
 
 /// Where a browser says that a request comes from (Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::query::Query;
+use porchlight_keys::{DeskError, KeyDesk};
 use porchlight_schema::ids::KeyId;
 use porchlight_schema::key::{KeyKind, KeyRecord};
 
 use super::layout::{Frame, Here, Icon, Notice, copy, icon, notice, time};
 use super::visit::Visit;
 use super::{ROOT, act, guard, page};
-use crate::api::problem::{Code, Problem};
-use crate::api::query::Query;
-use crate::keys::{DeskError, KeyDesk};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 /// How long a key may be good: days, and what it is called; 0: until it is revoked.

@@ -3,14 +3,14 @@
 mod parts;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use porchlight_http::problem::Problem;
+use porchlight_http::request_id::RequestId;
 use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;
 
 use super::assets::{ICON, SCRIPT, STYLE};
 use super::form::WORD;
 use super::{ROOT, words};
-use crate::api::problem::Problem;
-use crate::api::request_id::RequestId;
 pub(super) use parts::{
     Icon, ago, clock, copy, duration, empty, icon, next_page, status, thousands, time,
 };

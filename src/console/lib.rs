@@ -30,20 +30,24 @@ mod webhook;
 mod words;
 
 use std::fmt;
+use std::time::Duration;
 
 use actix_web::middleware::from_fn;
-use actix_web::web::{self, ServiceConfig};
+use actix_web::web::{self, Data, ServiceConfig};
+use porchlight_http::State;
+use porchlight_http::problem::Problem;
+use porchlight_http::route::get;
+use porchlight_keys::keyring::SecretKeys;
 use porchlight_observe::http::Route;
 use porchlight_schema::time::TimestampMs;
 
-use crate::api::problem::Problem;
-use crate::api::route::get;
-use crate::keyring::SecretKeys;
 use names::Names;
 use sessions::Streams;
 use throttle::Throttle;
 use ticket::Tickets;
 
+/// How often what is too old to matter is let go.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// Where the console is.
 pub const ROOT: &str = "/console";
 
@@ -80,22 +84,33 @@ impl Console {
     }
 }
 
-/// Adds the console's routes. It answers from the [`crate::api::ApiState`] of the application, which must have a console.
-pub fn configure(config: &mut ServiceConfig) {
-    let scope = web::scope(ROOT)
-        .app_data(Route::Console)
-        .wrap(from_fn(guard::guard))
-        .configure(overview::routes)
-        .configure(assets::routes)
-        .configure(sign_in::routes)
-        .configure(webhook::routes)
-        .configure(deliveries::routes)
-        .configure(sessions::routes)
-        .configure(keys::routes)
-        .default_service(web::to(|| async {
-            Err::<actix_web::HttpResponse, _>(Problem::not_found())
-        }));
-    config.service(scope);
+/// Calls [`Console::tidy`] from time to time, for ever. Spawn it once.
+pub async fn keep_tidy(console: Data<Console>, state: Data<State>) {
+    loop {
+        tokio::time::sleep(TIDY_EVERY).await;
+        console.tidy(state.service.now());
+    }
+}
+
+/// Adds the console's routes. They answer from the [`State`] of the application.
+pub fn routes(console: Data<Console>) -> impl Fn(&mut ServiceConfig) + Clone {
+    move |config| {
+        let scope = web::scope(ROOT)
+            .app_data(Route::Console)
+            .wrap(from_fn(guard::guard))
+            .configure(overview::routes)
+            .configure(assets::routes)
+            .configure(sign_in::routes)
+            .configure(webhook::routes)
+            .configure(deliveries::routes)
+            .configure(sessions::routes)
+            .configure(keys::routes)
+            .default_service(web::to(|| async {
+                Err::<actix_web::HttpResponse, _>(Problem::not_found())
+            }));
+        config.app_data(console.clone());
+        config.service(scope);
+    }
 }
 
 /// A page at `path` below the console's root that is only looked at.
@@ -105,7 +120,7 @@ where
     Args: actix_web::FromRequest + 'static,
     F::Output: actix_web::Responder + 'static,
 {
-    let allowed = crate::api::route::at(path, "GET, HEAD");
+    let allowed = porchlight_http::route::at(path, "GET, HEAD");
     config.service(allowed.route(get().to(handler)));
 }
 
@@ -116,6 +131,6 @@ where
     Args: actix_web::FromRequest + 'static,
     F::Output: actix_web::Responder + 'static,
 {
-    let allowed = crate::api::route::at(path, "POST");
+    let allowed = porchlight_http::route::at(path, "POST");
     config.service(allowed.route(web::post().to(handler)));
 }

@@ -9,6 +9,8 @@ use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
 use porchlight_core::webhook::Cause;
+use porchlight_http::problem::Problem;
+use porchlight_ports::ends_soon;
 use porchlight_ports::{DeliveryStatus, Endpoint, SessionRow};
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::time::TimestampMs;
@@ -18,8 +20,6 @@ use super::layout::{self, Frame, Here, Icon, Notice, ago, duration, icon, notice
 use super::sessions::{reason, recording};
 use super::visit::Visit;
 use super::{ROOT, guard, page, words};
-use crate::api::problem::Problem;
-use crate::transport::ends_soon;
 use counts::{Counted, Deliveries, Sessions};
 
 /// The states as they are listed: how it should be first.

@@ -13,6 +13,8 @@ mod trace;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
+use porchlight_http::problem::Problem;
+use porchlight_http::query;
 use porchlight_ports::{Page, SessionFilter, SessionRow};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::ReasonCode;
@@ -22,8 +24,6 @@ use super::asked::{Asked, CURSOR};
 use super::layout::{self, Frame, Here, Icon, Notice, ago, clock, empty, icon, next_page, notice};
 use super::visit::Visit;
 use super::{ROOT, guard, words};
-use crate::api::problem::Problem;
-use crate::api::query;
 pub(super) use live::Streams;
 pub(super) use outcome::{Outcome, outcomes, reason};
 

@@ -5,14 +5,14 @@ use actix_web::http::header::{RETRY_AFTER, SET_COOKIE};
 use actix_web::web::{Payload, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::query::Query;
 use porchlight_schema::key::KeyKind;
 
 use super::form::{self, encode};
 use super::visit::{self, Visit};
 use super::{ROOT, guard, layout};
-use crate::api::problem::{Code, Problem};
-use crate::api::query::Query;
-use crate::keys;
+use porchlight_keys;
 
 /// Characters of an address to go back to.
 const NEXT_CHARS_MAX: usize = 2_048;
@@ -57,10 +57,10 @@ impl Why {
 }
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    let resource = crate::api::route::at("/sign-in", "GET, HEAD, POST");
+    let resource = porchlight_http::route::at("/sign-in", "GET, HEAD, POST");
     config.service(
         resource
-            .route(crate::api::route::get().to(show))
+            .route(porchlight_http::route::get().to(show))
             .route(actix_web::web::post().to(enter)),
     );
     super::act(config, "/sign-out", leave);
@@ -128,7 +128,7 @@ fn page(next: &str, why: Option<Why>) -> Markup {
 
 async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Problem> {
     let state = visit::state(&http)?;
-    let console = visit::console(&state)?;
+    let console = visit::console(&http)?;
     let form = form::read(&http, payload.into_inner(), &state).await?;
     let next = form.get("next").to_owned();
     if let Err(wait) = console
@@ -162,16 +162,14 @@ async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Prob
     }
     let ticket = console.tickets.issue(read.hash, now);
     let mut entered = guard::see(if is_ours(&next) { &next } else { ROOT });
-    let cookie = visit::set_cookie(&http, console, &ticket)?;
+    let cookie = visit::set_cookie(&http, &console, &ticket)?;
     entered.headers_mut().insert(SET_COOKIE, cookie);
     Ok(entered)
 }
 
 async fn leave(mut visit: Visit) -> Result<HttpResponse, Problem> {
     visit.form().await?;
-    visit::console(&visit.state)?
-        .tickets
-        .sign_out(&visit.ticket);
+    visit.console.tickets.sign_out(&visit.ticket);
     let mut left = guard::see(&format!("{ROOT}/sign-in?why=out"));
     left.headers_mut()
         .insert(SET_COOKIE, visit::unset_cookie(&visit.http)?);

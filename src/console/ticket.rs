@@ -11,7 +11,7 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::keyring::{SecretKey, SecretKeys};
+use porchlight_keys::keyring::{SecretKey, SecretKeys};
 
 /// What a key of a file is used for here, and nowhere else.
 const PURPOSE: &str = "console ticket, version 1";
@@ -161,17 +161,16 @@ fn word(key: &SecretKey, ticket: &Ticket) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyring::keys_of;
 
     const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
 
-    fn tickets(digits: &str) -> Tickets {
-        Tickets::new(&keys_of(&[digits]))
+    fn tickets(byte: u8) -> Tickets {
+        Tickets::new(&SecretKeys::of_bytes([byte; 32], &[]))
     }
 
     #[test]
     fn a_ticket_is_read_where_it_was_made_and_shows_nothing() {
-        let (here, elsewhere) = (tickets("ab"), tickets("cd"));
+        let (here, elsewhere) = (tickets(0xab), tickets(0xcd));
         let ticket = here.issue([7; 32], NOW);
         let sealed = here.seal(&ticket).unwrap();
         assert_eq!(here.open(&sealed, NOW), Some(ticket.clone()));
@@ -192,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_session_ends_when_it_is_old_or_idle_or_signed_out() {
-        let tickets = tickets("ab");
+        let tickets = tickets(0xab);
         let mut ticket = tickets.issue([7; 32], NOW);
         let is_good = |ticket: &Ticket, now| {
             let sealed = tickets.seal(ticket).unwrap();
@@ -217,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_word_is_good_for_its_own_session() {
-        let tickets = tickets("ab");
+        let tickets = tickets(0xab);
         let (one, two) = (tickets.issue([7; 32], NOW), tickets.issue([7; 32], NOW));
         assert!(tickets.is_word(&one, &tickets.word(&one)));
         assert!(!tickets.is_word(&one, &tickets.word(&two)));

@@ -9,6 +9,9 @@ use actix_web::http::header::{COOKIE, HeaderValue};
 use actix_web::web::Data;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use porchlight_actors::webhook::Webhooks;
+use porchlight_http::State;
+use porchlight_http::call::session_not_found;
+use porchlight_http::problem::{Code, Problem};
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::{KeyKind, KeyRecord};
@@ -19,9 +22,6 @@ use super::form::{self, Form};
 use super::layout::Frame;
 use super::ticket::Ticket;
 use super::{Console, ROOT};
-use crate::api::ApiState;
-use crate::api::call::session_not_found;
-use crate::api::problem::{Code, Problem};
 
 /// The cookie, where the browser came over TLS; the prefix has browsers refuse one that was set without.
 const SECURE_COOKIE: &str = "__Secure-porchlight-console";
@@ -38,7 +38,9 @@ pub(super) struct Visit {
     pub(super) http: HttpRequest,
     payload: Payload,
     /// What the service is made of.
-    pub(super) state: Data<ApiState>,
+    pub(super) state: Data<State>,
+    /// What the console keeps.
+    pub(super) console: Data<Console>,
     /// The key.
     pub(super) key: Arc<KeyRecord>,
     /// What the browser holds.
@@ -56,7 +58,7 @@ impl FromRequest for Visit {
         Box::pin(async move {
             let state = state(&http)?;
             let now = state.service.now();
-            let console = console(&state)?;
+            let console = console(&http)?;
             let ticket = cookie(&http).and_then(|text| console.tickets.open(text, now));
             let ticket = ticket.ok_or_else(|| {
                 Problem::new(Code::CredentialMissing, "Sign in with a secret key.")
@@ -69,7 +71,7 @@ impl FromRequest for Visit {
                 ));
             }
             if let Some(renewed) = console.tickets.renewed(&ticket, now) {
-                let cookie = set_cookie(&http, console, &renewed)?;
+                let cookie = set_cookie(&http, &console, &renewed)?;
                 http.extensions_mut().insert(Renewed(cookie));
             }
             let id = key.tenant.organization_id;
@@ -78,6 +80,7 @@ impl FromRequest for Visit {
                 http,
                 payload,
                 state,
+                console,
                 key,
                 ticket,
                 organization,
@@ -99,12 +102,11 @@ impl Visit {
 
     /// What is around every page of this visitor.
     pub(super) fn frame(&self) -> Frame<'_> {
-        let word = console(&self.state).map(|console| console.tickets.word(&self.ticket));
         Frame {
             env: self.key.tenant.env,
             organization: &self.organization,
             key: format!("{}…{}", self.key.shown_prefix(), self.key.last4),
-            word: word.unwrap_or_default(),
+            word: self.console.tickets.word(&self.ticket),
             now: self.now(),
         }
     }
@@ -112,8 +114,11 @@ impl Visit {
     /// The form that was sent, which must be one of this session's own.
     pub(super) async fn form(&mut self) -> Result<Form, Problem> {
         let form = form::read(&self.http, self.payload.take(), &self.state).await?;
-        let console = console(&self.state)?;
-        if console.tickets.is_word(&self.ticket, form.get(form::WORD)) {
+        if self
+            .console
+            .tickets
+            .is_word(&self.ticket, form.get(form::WORD))
+        {
             Ok(form)
         } else {
             Err(Problem::new(
@@ -147,14 +152,14 @@ impl Visit {
 }
 
 /// The application's state.
-pub(super) fn state(http: &HttpRequest) -> Result<Data<ApiState>, Problem> {
-    let state = http.app_data::<Data<ApiState>>().cloned();
+pub(super) fn state(http: &HttpRequest) -> Result<Data<State>, Problem> {
+    let state = http.app_data::<Data<State>>().cloned();
     state.ok_or_else(|| Problem::internal("the application has no state"))
 }
 
 /// The console of the application.
-pub(super) fn console(state: &ApiState) -> Result<&Console, Problem> {
-    let console = state.console.as_ref();
+pub(super) fn console(http: &HttpRequest) -> Result<Data<Console>, Problem> {
+    let console = http.app_data::<Data<Console>>().cloned();
     console.ok_or_else(|| Problem::internal("the application has no console"))
 }
 

@@ -5,6 +5,8 @@ mod show;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use porchlight_actors::webhook::{ConfigureError, Tested, Webhooks};
+use porchlight_http::problem::Problem;
+use porchlight_http::query::Query;
 use porchlight_ports::Endpoint;
 use porchlight_schema::limits::{SECRET_OVERLAP_SEC_DEFAULT, SECRET_OVERLAP_SEC_MAX};
 use porchlight_schema::message::MessageEvent;
@@ -13,8 +15,6 @@ use porchlight_schema::time::TimestampMs;
 use super::layout::{Here, Notice};
 use super::visit::Visit;
 use super::{ROOT, act, guard, page};
-use crate::api::problem::Problem;
-use crate::api::query::Query;
 
 /// What was done, as the address of the page after it says.
 #[derive(Clone, Copy)]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use porchlight_keys::{self, SessionTokens};
 use porchlight_ports::Store;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::{KeyKind, KeyRecord};
@@ -22,7 +23,6 @@ use porchlight_schema::time::TimestampMs;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::problem::{Code, Problem};
-use crate::keys::{self, SessionTokens};
 use cache::KeyCache;
 
 /// The header of our own.

@@ -5,7 +5,7 @@
 //! deadline (it cuts a slow head off, but a body sent a byte at a time would hold a connection for ever).
 
 mod inflate;
-pub(super) mod stream;
+pub mod stream;
 mod unpack;
 
 use std::time::Duration;
@@ -271,12 +271,12 @@ fn too_large(bytes_max: usize, when: &str) -> Problem {
 }
 
 /// Whether the one `Content-Type` is JSON, in UTF-8 where it says a charset.
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     is_media(headers, "application/json")
 }
 
 /// Whether the one `Content-Type` is `media`, in UTF-8 where it says a charset.
-pub(super) fn is_media(headers: &HeaderMap, media: &str) -> bool {
+pub fn is_media(headers: &HeaderMap, media: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE);
     let (Some(value), None) = (values.next(), values.next()) else {
         return false;

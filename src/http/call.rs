@@ -13,7 +13,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 use serde::Serialize;
 
-use super::ApiState;
+use super::State;
 use super::auth::Caller;
 use super::body::{self, Announced, Limits};
 use super::problem::{Code, Problem};
@@ -25,7 +25,7 @@ pub struct Call {
     /// Its body, not read.
     pub payload: Payload,
     /// What the API is made of.
-    pub state: Data<ApiState>,
+    pub state: Data<State>,
 }
 
 impl FromRequest for Call {
@@ -33,7 +33,7 @@ impl FromRequest for Call {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(http: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let state = http.app_data::<Data<ApiState>>().cloned();
+        let state = http.app_data::<Data<State>>().cloned();
         let state = state.ok_or_else(|| Problem::internal("the application has no state"));
         ready(state.map(|state| Self {
             http: http.clone(),
@@ -170,7 +170,7 @@ pub fn json(
 
 /// Whether `Accept` allows a media type: the most specific range that matches it decides (RFC 9110, section 12.5.1).
 /// What can't be read there is passed over; no header, or nothing readable in it, allows all.
-pub(super) fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
+pub fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
     let mut best: Option<(u8, bool)> = None;
     let mut is_readable = false;
     for value in headers.get_all(ACCEPT) {

@@ -15,12 +15,11 @@ use metrics::Gauge;
 use porchlight_observe::http::{HttpMetrics, Route};
 use porchlight_observe::request::caused_by;
 
-use super::ApiState;
+use super::State;
 use super::observe::on_problem;
 use super::problem::{Code, Problem, REQUEST_ID};
 use super::request_id::RequestId;
 use super::route;
-use super::straight::Straight;
 
 /// The middleware around the public application: `App::new().wrap(from_fn(edge))`.
 ///
@@ -34,18 +33,12 @@ pub async fn edge(
     let (started, method) = (Instant::now(), route::label(request.method()));
     let metrics = HttpMetrics::get();
     let _in_flight = InFlight::begin(&metrics.in_flight);
-    let (taken, mut answer) = match Straight::of(&request) {
-        Some(straight) => (Some(Straight::ROUTE), Ok(straight.answer(request).await)),
-        None => (None, plain_edge(request, next).await),
-    };
+    let mut answer = plain_edge(request, next).await;
     if let Ok(response) = &mut answer {
         close_if_draining(response);
     }
     let (route, status) = match &answer {
-        Ok(response) => (
-            taken.unwrap_or_else(|| route_of(response)),
-            response.status(),
-        ),
+        Ok(response) => (route_of(response), response.status()),
         Err(error) => (Route::Unknown, error.as_response_error().status_code()),
     };
     metrics.on_answered(
@@ -60,7 +53,7 @@ pub async fn edge(
 /// While the node drains, each answer is its connection's last: a request that comes over a connection at the moment when
 /// the listener ends would get no answer at all.
 fn close_if_draining(response: &mut ServiceResponse<BoxBody>) {
-    let state = response.request().app_data::<Data<ApiState>>();
+    let state = response.request().app_data::<Data<State>>();
     if state.is_some_and(|state| state.service.is_draining())
         && !response.status().is_informational()
     {

@@ -19,7 +19,7 @@ fn problems() -> &'static [Counter] {
 }
 
 /// A request is answered with this problem. What went wrong on our side is logged, too.
-pub(crate) fn on_problem(problem: &Problem, request_id: &RequestId, route: &'static str) {
+pub fn on_problem(problem: &Problem, request_id: &RequestId, route: &'static str) {
     let code = problem.code();
     if let Some(counter) = problems().get(code as usize) {
         counter.increment(1);

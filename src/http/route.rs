@@ -25,7 +25,7 @@ pub fn get() -> Handler {
 }
 
 /// The label of a method. HEAD is counted as the GET that it is.
-pub(super) fn label(method: &Method) -> http::Method {
+pub(crate) fn label(method: &Method) -> http::Method {
     match *method {
         Method::GET | Method::HEAD => http::Method::Get,
         Method::POST => http::Method::Post,

@@ -48,7 +48,7 @@ pub struct Seats<K: Hash + Eq> {
 
 /// A place, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Seat<K: Hash + Eq + Copy> {
+pub struct Seat<K: Hash + Eq + Copy> {
     seats: Arc<Seats<K>>,
     key: K,
     _open: Open,
@@ -72,7 +72,7 @@ impl<K: Hash + Eq + Copy> Seats<K> {
     /// # Errors
     ///
     /// 429 where this one has all that it may have; 503 where the node has.
-    pub(super) fn take(self: &Arc<Self>, key: K) -> Result<Seat<K>, Problem> {
+    pub fn take(self: &Arc<Self>, key: K) -> Result<Seat<K>, Problem> {
         let free = |taken: usize| (taken < self.node_max).then_some(taken + 1);
         if self
             .taken

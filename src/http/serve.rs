@@ -8,23 +8,17 @@ use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use actix_web::middleware::from_fn;
-use actix_web::web::Data;
-use actix_web::{App, HttpServer};
+use actix_web::web::{self, Data, ServiceConfig};
+use actix_web::{App, HttpResponse, HttpServer};
 use anyhow::Context;
-use porchlight_actors::service::Service;
-use porchlight_actors::webhook::Webhooks;
 #[cfg(target_os = "linux")]
 use porchlight_schema::limits::UNREAD_MS_MAX;
 #[cfg(target_os = "linux")]
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use super::path_image::PathImages;
-use super::{ApiConfig, ApiState, configure, edge, keep_tidy, observe};
-use crate::config::Config;
-use crate::console::Console;
-use crate::keyring::SecretKeys;
-use crate::keys::SessionTokens;
+use super::problem::Problem;
+use super::{State, edge};
 
 /// How long a silent connection is kept: a phone that sends a batch every ten seconds or every minute keeps its own.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
@@ -75,50 +69,27 @@ impl Connections {
     }
 }
 
-/// Serves the API at `server.listen`, from the running system on; with it comes the state that it serves from.
-///
-/// # Errors
-///
-/// The address can't be bound.
-pub fn serve(
-    config: &Config,
-    workers: usize,
-    service: Service,
-    webhooks: Webhooks,
-    secrets: &SecretKeys,
-) -> anyhow::Result<(Served, Data<ApiState>)> {
-    let api = ApiConfig {
-        rate_limit_per_second: config.server.rate_limit_per_second,
-        ..ApiConfig::default()
-    };
-    let console = Console::new(secrets);
-    let state = ApiState::new(service, SessionTokens::of(secrets), api)
-        .with_webhooks(webhooks)
-        .with_console(console)
-        .with_images(PathImages::of(secrets, &config.server.public_url));
-    let state = Data::new(state);
-    observe::install();
-    actix_rt::spawn(keep_tidy(state.clone()));
-    let served = listen(state.clone(), config.server.listen, workers)?;
-    Ok((served, state))
-}
-
-/// Serves `state` at `address`; port 0 is any free one.
+/// Serves `routes` from `state` at `address`; port 0 is any free one. Every other path is answered with 404.
 ///
 /// # Errors
 ///
 /// The address can't be bound.
 pub fn listen(
-    state: Data<ApiState>,
+    state: Data<State>,
     address: SocketAddr,
     workers: usize,
+    routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
 ) -> anyhow::Result<Served> {
     let connections = Connections::default();
     let connected = connections.clone();
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(edge::edge))
-            .configure(configure(state.clone()))
+            .app_data(state.clone())
+            .configure(routes.clone())
+            .default_service(web::to(|| async {
+                Err::<HttpResponse, _>(Problem::not_found())
+            }))
     })
     .workers(workers.max(1))
     .keep_alive(KEEP_ALIVE)

@@ -53,7 +53,7 @@ impl Turn {
 }
 
 /// About how long a request has waited in this worker's queue that is looked at now. Called for each; from a worker.
-pub(super) fn waited() -> Duration {
+pub fn waited() -> Duration {
     let now = Instant::now();
     let (waited, is_time) = TURN.with(|turn| turn.look(now));
     if is_time {

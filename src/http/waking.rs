@@ -128,7 +128,7 @@ impl Wake for Waiting {
 }
 
 /// The output of `future`, which is woken by another thread together with others.
-pub(super) async fn together<F: Future>(future: F) -> F::Output {
+pub async fn together<F: Future>(future: F) -> F::Output {
     let Some(desk) = Desk::here() else {
         return future.await;
     };
@@ -153,7 +153,7 @@ pub(super) async fn together<F: Future>(future: F) -> F::Output {
 ///
 /// If it has something to feed, it calls the handler again at once. To be woken besides would cost each request a turn
 /// in the worker's queue for nothing, so that only who was not called again is woken, with all others of the kind.
-pub(super) async fn look_again() {
+pub async fn look_again() {
     let mut place = None;
     poll_fn(|context| match place.take() {
         Some(place) => {

@@ -1,5 +1,5 @@
 //! The keys with which the service seals what it must be able to read again, and from which it derives tokens and
-//! signatures. When the configuration names no key files, one key is made beside the embedded store.
+//! signatures. Without key files one key is made beside the embedded store.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -9,8 +9,6 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use porchlight_world::private_file::write_private;
-
-use crate::config::Config;
 
 /// The file's name beside the embedded store.
 pub const KEY_FILE: &str = "secret.key";
@@ -103,17 +101,13 @@ impl SecretKeys {
         Self::load(&[file])
     }
 
-    /// Loads the keys that a configuration names: its files, or, when there are none, the key beside the embedded
-    /// store.
-    ///
-    /// # Errors
-    ///
-    /// [`SecretsError`].
-    pub fn of(config: &Config) -> Result<Self, SecretsError> {
-        if config.secrets.key_files.is_empty() {
-            Self::beside_store(&config.store.path)
-        } else {
-            Self::load(&config.secrets.key_files)
+    /// These keys; the first writes, all read.
+    #[must_use]
+    pub fn of_bytes(first: [u8; KEY_BYTES], others: &[[u8; KEY_BYTES]]) -> Self {
+        let key = |bytes: [u8; KEY_BYTES]| SecretKey(Zeroizing::new(bytes));
+        Self {
+            first: key(first),
+            others: others.iter().copied().map(key).collect(),
         }
     }
 
@@ -127,27 +121,6 @@ impl SecretKeys {
     pub fn reading(&self) -> impl Iterator<Item = &SecretKey> {
         std::iter::once(&self.first).chain(&self.others)
     }
-}
-
-/// Keys for tests: each of two digits of hex, again and again; the first writes.
-#[cfg(test)]
-pub(crate) fn keys_of(digits: &[&str]) -> SecretKeys {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let write = |digits: &&str| {
-        // A file of its own: another test's would be half written now and then.
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("porchlight-keys-{}-{number}", std::process::id());
-        let file = std::env::temp_dir().join(name);
-        std::fs::write(&file, digits.repeat(KEY_BYTES)).unwrap();
-        file
-    };
-    let files: Vec<_> = digits.iter().map(write).collect();
-    let keys = SecretKeys::load(&files).unwrap();
-    for file in files {
-        std::fs::remove_file(file).unwrap();
-    }
-    keys
 }
 
 fn make(folder: &Path) -> io::Result<()> {

@@ -8,6 +8,8 @@
 //! a look-up and nothing of it is stored.
 
 mod desk;
+pub mod keyring;
+pub mod secrets;
 mod token;
 
 use porchlight_schema::key::KeyKind;

@@ -207,11 +207,16 @@ mod tests {
     use porchlight_store::MemoryStore;
 
     use super::*;
-    use crate::keyring::keys_of;
+
+    /// Keys whose bytes are all the same; the first writes.
+    fn keys_of(bytes: &[u8]) -> SecretKeys {
+        let keys: Vec<_> = bytes.iter().map(|&byte| [byte; 32]).collect();
+        SecretKeys::of_bytes(keys[0], &keys[1..])
+    }
 
     #[test]
     fn a_secret_opens_in_its_place_and_in_no_other() {
-        let (now, vault) = (TimestampMs(1), SecretVault::new(&keys_of(&["ab"])));
+        let (now, vault) = (TimestampMs(1), SecretVault::new(&keys_of(&[0xab])));
         let tenant = Tenant {
             organization_id: OrganizationId::new(now, 1),
             env: Env::Sandbox,
@@ -248,13 +253,13 @@ mod tests {
             env: Env::Sandbox,
         };
         let id = EndpointId::new(TimestampMs(1), 2);
-        let old = SecretVault::new(&keys_of(&["cd"]));
+        let old = SecretVault::new(&keys_of(&[0xcd]));
         let sealed = old.seal(tenant, id, 1, "whsec_text").unwrap();
-        let both = SecretVault::new(&keys_of(&["ef", "cd"]));
+        let both = SecretVault::new(&keys_of(&[0xef, 0xcd]));
         assert!(both.open(tenant, id, &sealed).is_some());
         assert!(!both.is_current(tenant, id, &sealed) && old.is_current(tenant, id, &sealed));
         assert_eq!(
-            SecretVault::new(&keys_of(&["ef"])).open(tenant, id, &sealed),
+            SecretVault::new(&keys_of(&[0xef])).open(tenant, id, &sealed),
             None
         );
     }
@@ -287,10 +292,10 @@ mod tests {
     #[tokio::test]
     async fn what_is_sealed_anew_opens_without_the_old_key() {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
-        let (old, both, new) = (["cd"].as_slice(), ["ef", "cd"].as_slice(), ["ef"]);
+        let (old, both, new) = ([0xcd].as_slice(), [0xef, 0xcd].as_slice(), [0xef]);
         let old = SecretVault::new(&keys_of(old));
         let made = endpoint(store.as_ref(), &old, 1).await;
-        endpoint(store.as_ref(), &SecretVault::new(&keys_of(&["01"])), 2).await;
+        endpoint(store.as_ref(), &SecretVault::new(&keys_of(&[0x01])), 2).await;
         let both = SecretVault::new(&keys_of(both));
         endpoint(store.as_ref(), &both, 3).await;
         let lost = EndpointId::new(TimestampMs(1), 2).to_string();

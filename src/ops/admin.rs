@@ -9,15 +9,15 @@ use actix_web::dev::Payload;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::web::{self, Data};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use porchlight_http::body::{self, Limits};
+use porchlight_http::problem::{Code, Fault, Problem};
+use porchlight_http::{Settings, call};
+use porchlight_keys::keyring::KEY_FILE;
+use porchlight_keys::{DeskError, KeyOrder, ListedKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::OpsState;
-use crate::api::body::{self, Limits};
-use crate::api::problem::{Code, Fault, Problem};
-use crate::api::{ApiConfig, call};
-use crate::keyring::KEY_FILE;
-use crate::keys::{DeskError, KeyOrder, ListedKey};
 
 /// A request with the operators' token.
 pub(super) struct Order {
@@ -66,11 +66,11 @@ impl FromRequest for Order {
 impl Order {
     async fn read<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
         let announced = body::json(self.http.headers(), Limits::REQUEST)?;
-        let deadlines = ApiConfig::default().body_deadlines;
+        let deadlines = Settings::default().body_deadlines;
         let body = announced
             .read(self.payload.take(), deadlines, |_| Ok(()))
             .await?;
-        let value = crate::api::fields::parse(&body)?;
+        let value = porchlight_http::fields::parse(&body)?;
         serde_json::from_value(value).map_err(|error| Problem::invalid_field("", error.to_string()))
     }
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use porchlight_keys::secrets::Rewrapped;
+use porchlight_keys::{CreatedKey, KeyOrder, ListedKey};
 use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,8 +15,6 @@ use serde_json::Value;
 use super::admin::BackupOrder;
 use super::token;
 use crate::config::Config;
-use crate::keys::{CreatedKey, KeyOrder, ListedKey};
-use crate::secrets::Rewrapped;
 
 /// Whether somebody listens is known after this long: it is this machine.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);

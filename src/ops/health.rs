@@ -5,12 +5,12 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::web::Data;
+use porchlight_http::call;
+use porchlight_http::edge::Report;
+use porchlight_http::problem::Problem;
 use serde::Serialize;
 
 use super::OpsState;
-use crate::api::call;
-use crate::api::edge::Report;
-use crate::api::problem::Problem;
 
 /// A store that does not answer a read within this long can't be said to be reachable.
 const STORE_WITHIN: Duration = Duration::from_secs(2);

@@ -1,11 +1,11 @@
 //! What the marks mean, and what is to be read of the session.
 
+use porchlight_core::path::{Track, Way};
 use porchlight_schema::insight::Score;
 
 use super::layout::{LEGEND, duration, line, small, text};
 use super::map::pen;
-use super::marks::{box_mark, cross, door_mark, end_mark, entrance_mark, stay_mark};
-use super::track::{Track, Way, climb_words};
+use super::marks::{box_mark, climb_words, cross, door_mark, end_mark, entrance_mark, stay_mark};
 use super::{Anchor, At, Ink, Picture, Shape};
 
 /// From one row to the next.

@@ -8,20 +8,15 @@ mod layout;
 mod legend;
 mod map;
 mod marks;
+pub mod png;
 mod profile;
 pub mod svg;
-mod track;
 
 #[cfg(test)]
 mod tests;
 
+use porchlight_core::path::Track;
 use porchlight_schema::insight::Score;
-
-use crate::context::SessionContext;
-use crate::score::scene::Scene;
-use crate::score::{Knowledge, ScoreInput};
-use crate::window::Window;
-use track::Track;
 
 /// Width of the picture.
 pub const WIDTH_PX: f32 = 960.0;
@@ -228,46 +223,17 @@ pub struct Picture {
     pub shapes: Vec<Shape>,
 }
 
-/// What a picture is made of.
-#[derive(Debug, Clone, Copy)]
-pub struct PictureInput<'a> {
-    /// What was known of the address.
-    pub context: &'a SessionContext,
-    /// The whole session in order.
-    pub windows: &'a [Window],
-    /// What was concluded.
-    pub score: &'a Score,
-    /// Start to end.
-    pub duration_ms: u32,
-}
-
-/// Draws a session. None: there are fewer than two fixes to draw.
+/// Draws the track of a session that was scored so.
 #[must_use]
-pub fn draw(input: &PictureInput<'_>) -> Option<Picture> {
-    let known = Knowledge::default();
-    let scored = ScoreInput {
-        context: input.context,
-        windows: input.windows,
-        events: &input.score.events,
-        marks: &[],
-        system: &[],
-        pod: None,
-        duration_ms: input.duration_ms,
-        timed_out: false,
-        missing_batches: 0,
-        quarantined_batches: 0,
-        known: &known,
-    };
-    let scene = Scene::new(&scored);
-    let track = Track::new(&scene, input.score)?;
+pub fn draw(track: &Track, score: &Score) -> Picture {
     let mut picture = Picture {
         title: "The path of a delivery".to_owned(),
-        description: legend::description(&track, input.score),
+        description: legend::description(track, score),
         shapes: Vec::new(),
     };
     layout::page(&mut picture);
-    map::draw(&track, &mut picture);
-    legend::draw(&track, input.score, &mut picture);
-    profile::draw(&scene, &track, &mut picture);
-    Some(picture)
+    map::draw(track, &mut picture);
+    legend::draw(track, score, &mut picture);
+    profile::draw(track, &mut picture);
+    picture
 }

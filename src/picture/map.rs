@@ -1,14 +1,16 @@
 //! The map: the path, what stands on it, and how large it is.
 
+use porchlight_core::geo::Place;
+use porchlight_core::path::{Halt, Leg, Track, Way};
+
 use super::layout::{
     Area, MAP, PROFILE, circle, duration, length, line, polygon, round_down, small,
 };
 use super::marks::{
-    Labels, climb_ink, climb_mark, cross, door_mark, end_mark, entrance_mark, stay_mark,
+    Labels, climb_ink, climb_mark, climb_words, cross, door_mark, end_mark, entrance_mark,
+    stay_mark,
 };
-use super::track::{Halt, Leg, Track, Way, climb_words};
 use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
-use crate::geo::Place;
 
 /// Space between what is to be seen and the map's edge, pixels.
 const MARGIN_PX: f32 = 56.0;

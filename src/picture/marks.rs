@@ -1,10 +1,10 @@
 //! What stands on the map: each mark has a form of its own, so that it needs no colour; and labels that keep clear of
 //! each other.
 
-use porchlight_schema::event::{Direction, EventType, Metadata};
+use porchlight_core::path::Halt;
+use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 
 use super::layout::{Area, MAP, SMALL_PX, TEXT_PX, circle, line, polygon, width_of};
-use super::track::Halt;
 use super::{Anchor, At, Ink, Pen, Shape};
 
 /// Places that a label may not cover.
@@ -200,5 +200,27 @@ pub(super) fn cross(at: At, shapes: &mut Vec<Shape>) {
             });
             shapes.push(line(ends.into(), Pen::plain(ink, width)));
         }
+    }
+}
+
+/// What a climb is labelled with: `3 floors up`.
+pub(super) fn climb_words(event: &Event) -> String {
+    let Metadata::Climb {
+        floors,
+        direction,
+        height_cm,
+    } = event.metadata
+    else {
+        return String::new();
+    };
+    let way = match direction {
+        Direction::Up => "up",
+        Direction::Down => "down",
+    };
+    match (floors, height_cm) {
+        (Some(1), _) => format!("1 floor {way}"),
+        (Some(floors), _) => format!("{floors} floors {way}"),
+        (None, Some(height_cm)) => format!("{:.0} m {way}", f64::from(height_cm) / 100.0),
+        (None, None) => way.to_owned(),
     }
 }

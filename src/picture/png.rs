@@ -5,20 +5,21 @@
 
 use std::sync::LazyLock;
 
-use porchlight_core::picture::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
 use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, StrokeDash,
     Transform,
 };
 use ttf_parser::{Face, OutlineBuilder};
 
+use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
+
 /// Pixels of the file for one of the picture.
 const SCALE: f32 = 2.0;
 /// How far the halo of a text reaches, both sides together.
 const HALO_PX: f32 = 3.0;
 
-static REGULAR: &[u8] = include_bytes!("picture/roboto-regular.ttf");
-static MEDIUM: &[u8] = include_bytes!("picture/roboto-medium.ttf");
+static REGULAR: &[u8] = include_bytes!("roboto-regular.ttf");
+static MEDIUM: &[u8] = include_bytes!("roboto-medium.ttf");
 
 /// Why there is no file. All of them are faults of ours.
 #[derive(Debug, thiserror::Error)]

@@ -1,20 +1,16 @@
 //! The floors: height over time, on foot, from the barometer.
 
+use porchlight_core::path::Track;
 use porchlight_schema::event::EventType;
 
 use super::layout::{Area, PROFILE, SMALL_PX, line, minutes, round_down, small, text, width_of};
-use super::track::{Track, climb_words};
+use super::marks::climb_words;
 use super::{Anchor, At, Ink, Pen, Picture, Shape};
-use crate::score::scene::Scene;
 
 /// Levels below this make no profile.
 const LEVELS_LEAST: usize = 10;
 /// The least height that the profile shows: noise of some decimetres is to look like noise.
 const SPAN_LEAST_M: f32 = 8.0;
-/// What the zero is taken from.
-const ZERO_MS: u32 = 15_000;
-/// Shown before and after the time on foot.
-const AROUND_MS: u32 = 10_000;
 
 /// From time and height to pixels.
 struct Axes {
@@ -37,15 +33,14 @@ impl Axes {
     }
 }
 
-pub(super) fn draw(scene: &Scene<'_>, track: &Track, picture: &mut Picture) {
+pub(super) fn draw(track: &Track, picture: &mut Picture) {
     let shapes = &mut picture.shapes;
     let title = At {
         x: PROFILE.left + 12.0,
         y: PROFILE.top + 20.0,
     };
-    let from_ms = track.foot.0.saturating_sub(AROUND_MS);
-    let to_ms = track.foot.1.saturating_add(AROUND_MS).min(scene.end_ms);
-    let levels = scene.height.levels(from_ms, to_ms.saturating_add(1));
+    let (from_ms, to_ms) = (track.heights.from_ms, track.heights.to_ms);
+    let levels = &track.heights.levels;
     if levels.len() < LEVELS_LEAST {
         shapes.push(text(title, "Height", Ink::Text));
         let at = At {
@@ -60,12 +55,7 @@ pub(super) fn draw(scene: &Scene<'_>, track: &Track, picture: &mut Picture) {
         return;
     }
     shapes.push(text(title, "Height on foot, metres", Ink::Text));
-    let zero_m = scene
-        .height
-        .level(track.foot.0, track.foot.0.saturating_add(ZERO_MS))
-        .or(levels.first().copied())
-        .map_or(0.0, |level| level.height_m);
-    let heights = levels.iter().map(|level| level.height_m - zero_m);
+    let heights = levels.iter().map(|level| level.height_m);
     let low_m = heights.clone().fold(0.0, f32::min);
     let high_m = heights.fold(0.0, f32::max);
     let room_m = ((SPAN_LEAST_M - (high_m - low_m)) / 2.0).max((high_m - low_m) * 0.12);
@@ -88,7 +78,7 @@ pub(super) fn draw(scene: &Scene<'_>, track: &Track, picture: &mut Picture) {
     for level in levels {
         let at = At {
             x: axes.x(level.t_ms),
-            y: axes.y(level.height_m - zero_m),
+            y: axes.y(level.height_m),
         };
         if points.last().is_none_or(|last| at.x - last.x >= 0.8) {
             points.push(at);

@@ -6,9 +6,13 @@ use porchlight_schema::session::{Address, Point};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use porchlight_core::context::SessionContext;
+use porchlight_core::path::PathInput;
+use porchlight_core::score::{Knowledge, ScoreInput, score};
+use porchlight_core::session::replay::Replay;
+use porchlight_core::window::Window;
+
 use super::*;
-use crate::score::score;
-use crate::session::replay::Replay;
 
 const ADDRESS: Point = Point {
     lat: 52.52,
@@ -59,12 +63,13 @@ fn drawn(samples: &[Value]) -> Option<(Picture, String)> {
         quarantined_batches: 0,
         known: &known,
     });
-    let picture = draw(&PictureInput {
+    let track = Track::of(&PathInput {
         context: &context,
         windows: &replayed.windows,
         score: &score,
         duration_ms: last_ms,
     });
+    let picture = track.map(|track| draw(&track, &score));
     assert_eq!(picture.is_some(), score.has_path);
     picture.map(|picture| {
         let text = svg::write(&picture);
@@ -123,7 +128,7 @@ fn delivery() -> Vec<Value> {
 #[test]
 fn a_delivery_is_drawn_as_before() {
     let (_, text) = drawn(&delivery()).unwrap();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/picture/tests/delivery.svg");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/delivery.svg");
     if std::env::var_os("PORCHLIGHT_REGENERATE").is_some() {
         std::fs::write(&golden, &text).unwrap();
     }

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use porchlight::api::ApiConfig;
-use porchlight::api::body::Deadlines;
+use porchlight_http::Settings;
+use porchlight_http::body::Deadlines;
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -152,7 +152,7 @@ async fn a_slow_body_is_cut_off() {
         ),
     ];
     for (body_deadlines, drip) in cases {
-        let server = Server::with(ApiConfig {
+        let server = Server::with(Settings {
             body_deadlines,
             ..config()
         })

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use porchlight::api::ApiConfig;
-use porchlight::keys::KeyOrder;
+use porchlight_http::Settings;
+use porchlight_keys::KeyOrder;
 use porchlight_ports::Clock;
 use reqwest::Method;
 use serde_json::json;
@@ -89,7 +89,7 @@ async fn environments_and_organizations_do_not_meet() {
 #[actix::test]
 async fn a_revoked_key_is_good_until_its_look_up_is_forgotten() {
     for (remembered, status) in [(Duration::from_secs(3_600), 200), (Duration::ZERO, 401)] {
-        let server = Server::with(ApiConfig {
+        let server = Server::with(Settings {
             key_remembered: remembered,
             ..config()
         })
@@ -115,7 +115,7 @@ async fn a_revoked_key_is_good_until_its_look_up_is_forgotten() {
 
 #[actix::test]
 async fn a_key_expires_though_its_look_up_is_remembered() {
-    let server = Server::with(ApiConfig {
+    let server = Server::with(Settings {
         key_remembered: Duration::from_secs(3_600),
         ..config()
     })
@@ -178,7 +178,7 @@ async fn a_token_lives_until_a_day_after_its_sessions_end() {
 
 #[actix::test]
 async fn a_rate_is_of_one_key() {
-    let server = Server::with(ApiConfig {
+    let server = Server::with(Settings {
         rate_limit_per_second: 3,
         ..config()
     })

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use porchlight::api::openapi;
-use porchlight::api::problem::Code;
+use porchlight_api::openapi;
+use porchlight_http::problem::Code;
 use porchlight_observe::http::Route;
 use porchlight_schema::sample::json::decode_batch;
 use reqwest::Method;

@@ -3,9 +3,9 @@
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpResponse, HttpServer};
-use porchlight::api::edge::edge;
-use porchlight::api::{ApiState, configure};
-use porchlight::keys::SessionTokens;
+use porchlight_http::State;
+use porchlight_http::edge::edge;
+use porchlight_keys::SessionTokens;
 use reqwest::Method;
 use serde_json::json;
 
@@ -92,7 +92,7 @@ async fn a_batch_is_answered_alike_on_both_ways() {
 #[actix::test]
 async fn whatever_goes_wrong_is_answered_with_a_problem() {
     let (service, _store, arbiters) = server::service(std::sync::Arc::<TestClock>::default());
-    let state = Data::new(ApiState::new(
+    let state = Data::new(State::new(
         service,
         SessionTokens::new(&[7; 32], &[]),
         server::config(),
@@ -118,7 +118,8 @@ async fn whatever_goes_wrong_is_answered_with_a_problem() {
                 "/extract",
                 web::post().to(|_: web::Json<u32>| async { HttpResponse::Ok().finish() }),
             )
-            .configure(configure(state.clone()))
+            .app_data(state.clone())
+            .configure(porchlight_api::routes(Data::default()))
     };
     let bound = HttpServer::new(build)
         .workers(1)

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use porchlight::api::ApiConfig;
-use porchlight::keys::ListedKey;
+use porchlight_http::Settings;
+use porchlight_keys::ListedKey;
 use porchlight_ports::Clock;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -354,7 +354,7 @@ async fn a_quiet_stream_has_a_comment_and_a_stopping_node_ends_it() {
 
 #[actix::test]
 async fn a_key_that_is_revoked_ends_its_streams() {
-    let server = Server::with(ApiConfig {
+    let server = Server::with(Settings {
         key_remembered: Duration::from_millis(1),
         ..config()
     })

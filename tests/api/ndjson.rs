@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use porchlight::api::ApiConfig;
+use porchlight_http::Settings;
 use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -340,7 +340,7 @@ async fn what_ends_a_body_early_is_told_in_a_last_line() {
 
 #[actix::test]
 async fn a_request_counts_once_however_many_lines_it_has() {
-    let server = Server::with(ApiConfig {
+    let server = Server::with(Settings {
         rate_limit_per_second: 10,
         ..config()
     })

@@ -7,11 +7,11 @@ use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{App, HttpServer};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use porchlight::api::edge::plain_edge;
 use porchlight::config::Config;
 use porchlight::ops::client::OpsClient;
 use porchlight::ops::token::TokenFile;
 use porchlight::ops::{OpsState, configure};
+use porchlight_http::edge::plain_edge;
 use reqwest::Method;
 use serde_json::{Value, json};
 

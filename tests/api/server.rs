@@ -7,13 +7,13 @@ use std::sync::{Arc, OnceLock};
 use actix_rt::Arbiter;
 use actix_web::dev::ServerHandle;
 use actix_web::web::Data;
-use porchlight::api::path_image::PathImages;
-use porchlight::api::serve::listen;
-use porchlight::api::{ApiConfig, ApiState};
-use porchlight::keys::{KeyDesk, KeyOrder, SessionTokens};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_http::links::PathImages;
+use porchlight_http::serve::listen;
+use porchlight_http::{Settings, State};
+use porchlight_keys::{KeyDesk, KeyOrder, SessionTokens};
 use porchlight_ports::{Alone, Clock, Ownership, Peers, Poke, Store};
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
@@ -73,10 +73,10 @@ pub(crate) struct Started {
 }
 
 /// What the API is set to, unless a test wants something else.
-pub(crate) fn config() -> ApiConfig {
-    ApiConfig {
+pub(crate) fn config() -> Settings {
+    Settings {
         rate_limit_per_second: 0,
-        ..ApiConfig::default()
+        ..Settings::default()
     }
 }
 
@@ -149,7 +149,7 @@ impl Server {
         Self::with(config()).await
     }
 
-    pub(crate) async fn with(config: ApiConfig) -> Self {
+    pub(crate) async fn with(config: Settings) -> Self {
         let clock: Arc<TestClock> = Arc::default();
         let (service, store, arbiters) = service(Arc::clone(&clock));
         Self::serve(service, store, clock, arbiters, config).await
@@ -161,7 +161,7 @@ impl Server {
         store: Arc<MemoryStore>,
         clock: Arc<TestClock>,
         arbiters: Vec<Arbiter>,
-        config: ApiConfig,
+        config: Settings,
     ) -> Self {
         let desk = KeyDesk::new(Arc::clone(service.store()) as _);
         let keys = TestKeys {
@@ -172,9 +172,11 @@ impl Server {
         };
         let tokens = SessionTokens::new(&[7; 32], &[]);
         let images = PathImages::new([[9; 32]], "");
-        let state = ApiState::new(service.clone(), tokens, config).with_images(images);
+        let state = State::new(service.clone(), tokens, config).with_images(images);
         let state = Data::new(state);
-        let served = listen(state, SocketAddr::from(([127, 0, 0, 1], 0)), 1).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let routes = porchlight_api::routes(Data::default());
+        let served = listen(state, address, 1, routes).unwrap();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self {
             address: served.address,

@@ -2,7 +2,7 @@
 
 use actix_http::ws::{CloseCode, Codec, Frame, Item, Message};
 use bytes::{Bytes, BytesMut};
-use porchlight::api::ApiConfig;
+use porchlight_http::Settings;
 use porchlight_schema::limits::{
     NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SESSION_SOCKETS_MAX,
 };
@@ -331,7 +331,7 @@ async fn the_upgrade_is_checked_as_any_request_is() {
 
 #[actix::test]
 async fn a_connection_counts_once_however_many_messages_it_has() {
-    let server = Server::with(ApiConfig {
+    let server = Server::with(Settings {
         rate_limit_per_second: 10,
         ..config()
     })

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use porchlight::keyring::{KEY_FILE, SecretKeys};
+use porchlight_keys::keyring::{KEY_FILE, SecretKeys};
 use porchlight_ports::{Appended, Journal, Sessions, Snapshot, Snapshots};
 use porchlight_schema::ids::SessionId;
 use porchlight_store::engine::{Durability, Engine, Space};

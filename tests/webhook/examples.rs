@@ -153,7 +153,7 @@ async fn sent(server: &Server, authority: &Authority) -> (String, Value, String)
 
 /// Asserts that a request is as the document says of its event: each header of ours, and the body.
 fn assert_documented(headers: &Value, body: &str) {
-    let mut document = porchlight::api::openapi::document();
+    let mut document = porchlight_api::openapi::document();
     let body: Value = serde_json::from_str(body).unwrap();
     let operation = document["webhooks"][body["event"].as_str().unwrap()]["post"].take();
     let parameters = operation["parameters"].as_array().unwrap();

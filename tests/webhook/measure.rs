@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use actix_rt::Arbiter;
-use porchlight::keyring::SecretKeys;
-use porchlight::secrets::SecretVault;
 use porchlight::transport::{HttpTransport, TransportSettings};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::webhook::signature::secret_text;
+use porchlight_keys::keyring::SecretKeys;
+use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{
     Alone, Clock, Endpoint, Entropy, MessageBody, NewSession, Outbox, SecretSeal, Sessions,
 };

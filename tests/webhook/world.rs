@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix_rt::Arbiter;
-use porchlight::keyring::SecretKeys;
-use porchlight::secrets::SecretVault;
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::webhook::signature::secret_text;
+use porchlight_keys::keyring::SecretKeys;
+use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{
     Alone, Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, MessageBody,
     NewSession, Outbox, SecretSeal, Sessions, StoredInsight,

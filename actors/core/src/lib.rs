@@ -7,7 +7,7 @@ pub mod evaluate;
 pub mod geo;
 pub mod intake;
 pub mod ownership;
-pub mod picture;
+pub mod path;
 pub mod score;
 pub mod session;
 mod storeys;

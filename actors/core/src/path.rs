@@ -1,13 +1,16 @@
-//! The track as it is to be drawn: legs by movement, stays, climbs, entrance and door.
+//! The track of a scored session, as it is drawn: legs by movement, stays, climbs, entrance, door, and the heights on
+//! foot. How it is drawn is decided elsewhere.
 
-use porchlight_schema::event::{Event, EventType, Metadata};
+use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::insight::Score;
 use porchlight_schema::limits::GAP_MS;
 
+use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::score::position::mean_of;
 use crate::score::scene::{Scene, end_of};
-use crate::window::Fix;
+use crate::score::{Knowledge, ScoreInput};
+use crate::window::{Fix, Window};
 
 /// Fixes worse than this are drawn only where there are no better ones: they would make a star of a walk indoors.
 const DRAWN_ACCURACY_M: f32 = 45.0;
@@ -19,15 +22,36 @@ const SMOOTHED_MS: u32 = 3_500;
 const UNSEEN_MS: u32 = 8_000;
 /// Around an instant, what its position is taken from.
 const INSTANT_MS: u32 = 2_000;
+/// How long the zero of the heights is averaged from the start of the time on foot.
+const ZERO_MS: u32 = 15_000;
+/// How much of the heights before and after the time on foot is given.
+const AROUND_MS: u32 = 10_000;
+
+/// The input of [`Track::of`].
+#[derive(Debug, Clone, Copy)]
+pub struct PathInput<'a> {
+    /// What was known of the address.
+    pub context: &'a SessionContext,
+    /// All windows of the session, in order of time.
+    pub windows: &'a [Window],
+    /// The session's score.
+    pub score: &'a Score,
+    /// From the session's start to its end.
+    pub duration_ms: u32,
+}
 
 /// How a leg was gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
+pub enum Way {
+    /// In a vehicle.
     Drive,
+    /// On foot.
     Walk,
+    /// By stairs.
     Stairs,
+    /// By elevator.
     Elevator,
-    /// What was not told.
+    /// The movement is unknown.
     Other,
     /// There was no position.
     Unseen,
@@ -35,46 +59,102 @@ pub(super) enum Way {
 
 /// A part of the path that was gone in one way.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Leg {
-    pub(super) way: Way,
-    pub(super) places: Vec<Place>,
+pub struct Leg {
+    /// The movement.
+    pub way: Way,
+    /// The positions, in order of time.
+    pub places: Vec<Place>,
 }
 
 /// Something that took a while in one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Halt {
-    pub(super) event: Event,
-    pub(super) place: Place,
-    pub(super) duration_ms: u32,
+pub struct Halt {
+    /// The stay or climb.
+    pub event: Event,
+    /// Where it was.
+    pub place: Place,
+    /// How long it took.
+    pub duration_ms: u32,
 }
 
 /// A time, and where that was.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spot {
-    pub(super) t_ms: u32,
-    pub(super) place: Option<Place>,
+pub struct Spot {
+    /// When, from the session's start.
+    pub t_ms: u32,
+    /// Where; none without a position at that time.
+    pub place: Option<Place>,
+}
+
+/// The height at one moment on foot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeightAt {
+    /// When, from the session's start.
+    pub t_ms: u32,
+    /// Metres above the start of the time on foot.
+    pub height_m: f32,
+}
+
+/// The heights from the barometer around the time on foot.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Heights {
+    /// Where they start.
+    pub from_ms: u32,
+    /// Where they end.
+    pub to_ms: u32,
+    /// In order of time; empty without a barometer.
+    pub levels: Vec<HeightAt>,
 }
 
 /// The track.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Track {
-    pub(super) legs: Vec<Leg>,
-    pub(super) stays: Vec<Halt>,
-    pub(super) climbs: Vec<Halt>,
-    pub(super) start: Place,
-    pub(super) end: Place,
-    pub(super) entrance: Option<Spot>,
-    pub(super) door: Option<Spot>,
+pub struct Track {
+    /// The path, leg by leg.
+    pub legs: Vec<Leg>,
+    /// The stays, in order of time.
+    pub stays: Vec<Halt>,
+    /// The climbs, in order of time.
+    pub climbs: Vec<Halt>,
+    /// The first position.
+    pub start: Place,
+    /// The last position.
+    pub end: Place,
+    /// The building's entrance, where the score found one.
+    pub entrance: Option<Spot>,
+    /// The recipient's door, where the score found one.
+    pub door: Option<Spot>,
     /// What is to be seen in any case.
-    pub(super) focus: Vec<Place>,
+    pub focus: Vec<Place>,
     /// The time on foot that the profile shows.
-    pub(super) foot: (u32, u32),
-    pub(super) address_accuracy_m: f32,
+    pub foot: (u32, u32),
+    /// The heights around that time.
+    pub heights: Heights,
+    /// How exactly the address is known.
+    pub address_accuracy_m: f32,
 }
 
 impl Track {
-    /// The track of a scene. None: there are fewer than two fixes.
-    pub(super) fn new(scene: &Scene<'_>, score: &Score) -> Option<Self> {
+    /// The track of a scored session; `None` if it has fewer than two fixes.
+    #[must_use]
+    pub fn of(input: &PathInput<'_>) -> Option<Self> {
+        let known = Knowledge::default();
+        let scored = ScoreInput {
+            context: input.context,
+            windows: input.windows,
+            events: &input.score.events,
+            marks: &[],
+            system: &[],
+            pod: None,
+            duration_ms: input.duration_ms,
+            timed_out: false,
+            missing_batches: 0,
+            quarantined_batches: 0,
+            known: &known,
+        };
+        Self::new(&Scene::new(&scored), input.score)
+    }
+
+    fn new(scene: &Scene<'_>, score: &Score) -> Option<Self> {
         let fixes = drawn(&scene.fixes);
         let (first, last) = (fixes.first()?, fixes.last()?);
         if fixes.len() < 2 {
@@ -98,9 +178,11 @@ impl Track {
             door,
             focus: Vec::new(),
             foot: (0, scene.end_ms),
+            heights: Heights::default(),
             address_accuracy_m: scene.input.context.accuracy_m,
         };
         track.look_at(scene, &fixes);
+        track.heights = heights(scene, track.foot);
         Some(track)
     }
 
@@ -138,9 +220,31 @@ impl Track {
         }
     }
 
-    /// The ways that occur.
-    pub(super) fn has(&self, way: Way) -> bool {
+    /// Whether a leg was gone in this way.
+    #[must_use]
+    pub fn has(&self, way: Way) -> bool {
         self.legs.iter().any(|leg| leg.way == way)
+    }
+}
+
+/// The heights around the time on foot.
+fn heights(scene: &Scene<'_>, foot: (u32, u32)) -> Heights {
+    let from_ms = foot.0.saturating_sub(AROUND_MS);
+    let to_ms = foot.1.saturating_add(AROUND_MS).min(scene.end_ms);
+    let levels = scene.height.levels(from_ms, to_ms.saturating_add(1));
+    let zero_m = scene
+        .height
+        .level(foot.0, foot.0.saturating_add(ZERO_MS))
+        .or(levels.first().copied())
+        .map_or(0.0, |level| level.height_m);
+    let levels = levels.iter().map(|level| HeightAt {
+        t_ms: level.t_ms,
+        height_m: level.height_m - zero_m,
+    });
+    Heights {
+        from_ms,
+        to_ms,
+        levels: levels.collect(),
     }
 }
 
@@ -289,26 +393,4 @@ fn legs(scene: &Scene<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
         before = Some((fix.t_ms, place));
     }
     legs
-}
-
-/// What a climb is labelled with: `3 floors up`.
-pub(super) fn climb_words(event: &Event) -> String {
-    let Metadata::Climb {
-        floors,
-        direction,
-        height_cm,
-    } = event.metadata
-    else {
-        return String::new();
-    };
-    let way = match direction {
-        porchlight_schema::event::Direction::Up => "up",
-        porchlight_schema::event::Direction::Down => "down",
-    };
-    match (floors, height_cm) {
-        (Some(1), _) => format!("1 floor {way}"),
-        (Some(floors), _) => format!("{floors} floors {way}"),
-        (None, Some(height_cm)) => format!("{:.0} m {way}", f64::from(height_cm) / 100.0),
-        (None, None) => way.to_owned(),
-    }
 }

@@ -24,7 +24,7 @@ pub use sessions::{
     SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
 };
 
-pub use transport::{Answer, OutboundRequest, Transport, UrlRefused};
+pub use transport::{Answer, OutboundRequest, Transport, UrlRefused, ends_soon};
 
 use porchlight_schema::time::TimestampMs;
 

@@ -78,3 +78,11 @@ pub trait Transport: Send + Sync {
     /// What is wrong with it. A host that resolves and does not answer is not wrong.
     async fn probe(&self, url: &str) -> Result<(), UrlRefused>;
 }
+
+/// Used by what shows when a certificate ends soon.
+#[must_use]
+pub fn ends_soon(ends_at: TimestampMs, now: TimestampMs) -> bool {
+    /// Fourteen days.
+    const SOON_MS: i64 = 14 * 24 * 3600 * 1000;
+    ends_at.since_ms(now) < SOON_MS
+}

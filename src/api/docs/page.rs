@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 use serde_json::{Map, Value};
 
-use crate::api::problem::Code;
+use porchlight_http::problem::Code;
 
 /// How deep a schema is unfolded: an insight's events' metadata, and no further.
 const DEPTH_MAX: usize = 5;

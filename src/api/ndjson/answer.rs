@@ -4,7 +4,7 @@ use std::io::Write;
 
 use porchlight_observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
 
-use crate::api::problem::Problem;
+use porchlight_http::problem::Problem;
 
 /// What a line is called in its answer.
 #[derive(Debug)]
@@ -58,8 +58,9 @@ impl LineAnswer {
 
 #[cfg(test)]
 mod tests {
+    use porchlight_http::problem::Code;
+
     use super::*;
-    use crate::api::problem::Code;
 
     #[test]
     fn an_answer_is_one_line_of_json_whatever_the_line_said() {

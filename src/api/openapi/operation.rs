@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::api::problem::{self, Code};
+use porchlight_http::problem::{self, Code};
 
 /// Who may call an operation (contract section 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

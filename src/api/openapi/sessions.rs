@@ -1,10 +1,10 @@
 //! Sessions: start, stop, proof of delivery, and what is read of them.
 
+use porchlight_http::problem::Code;
 use serde_json::{Value, json};
 
 use super::examples::{self, one};
 use super::operation::{Operation, Who, schema};
-use crate::api::problem::Code;
 
 const SESSION_GONE: [Code; 1] = [Code::SessionNotFound];
 const READ_PROBLEMS: [Code; 2] = [Code::SessionNotFound, Code::NotAcceptable];

@@ -1,10 +1,10 @@
 //! Telemetry: a batch, a stream of batches, a WebSocket.
 
+use porchlight_http::problem::Code;
 use serde_json::{Value, json};
 
 use super::examples::{self, one};
 use super::operation::{Operation, Who, schema};
-use crate::api::problem::Code;
 
 /// Paths and what may be done there.
 pub(super) fn paths() -> Value {

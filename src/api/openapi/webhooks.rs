@@ -1,11 +1,11 @@
 //! Webhook configuration and deliveries, and the three events as the receiver sees them.
 
+use porchlight_http::problem::Code;
 use porchlight_schema::message::MessageEvent;
 use serde_json::{Map, Value, json};
 
 use super::examples::{self, one};
 use super::operation::{Operation, Who, schema};
-use crate::api::problem::Code;
 
 /// No webhook to do it with.
 const NONE: [Code; 2] = [Code::WebhookNotFound, Code::NotAcceptable];

@@ -3,7 +3,12 @@
 use actix_web::HttpResponse;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use porchlight_actors::webhook::Webhooks;
+use porchlight_http::body::Limits;
+use porchlight_http::call::{self, Call};
+use porchlight_http::fields::{self, Faults, Fields};
+use porchlight_http::problem::Problem;
 use porchlight_ports::Endpoint;
+use porchlight_ports::ends_soon;
 use porchlight_schema::ids::{EndpointId, MessageId};
 use porchlight_schema::limits::{SECRET_OVERLAP_SEC_DEFAULT, SECRET_OVERLAP_SEC_MAX};
 use porchlight_schema::message::MessageEvent;
@@ -11,12 +16,7 @@ use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::body::Limits;
-use super::super::call::{self, Call};
-use super::super::fields::{self, Faults, Fields};
-use super::super::problem::Problem;
 use super::{EVENTS, webhooks};
-use crate::transport::ends_soon;
 
 /// A configuration as it is answered.
 #[derive(Serialize)]

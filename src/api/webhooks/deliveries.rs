@@ -4,6 +4,10 @@ use std::str::FromStr;
 
 use actix_web::HttpResponse;
 use porchlight_core::webhook::{Cause, Report};
+use porchlight_http::call::{self, Call};
+use porchlight_http::fields::{Faults, Fields};
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::query::{self, Query};
 use porchlight_ports::{AskOutcome, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::MessageEvent;
@@ -11,10 +15,6 @@ use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::call::{self, Call};
-use super::super::fields::{Faults, Fields};
-use super::super::problem::{Code, Problem};
-use super::super::query::{self, Query};
 use super::configuration::optional_body;
 use super::{EVENTS, webhooks};
 

@@ -3,6 +3,8 @@
 use actix_web::HttpResponse;
 use maud::{Markup, html};
 use porchlight_core::webhook::Report;
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::query::Query;
 use porchlight_ports::{AskOutcome, DeliveryDetail, DeliveryStatus};
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::limits::ATTEMPTS_MAX;
@@ -12,8 +14,6 @@ use super::super::layout::{self, Frame, Here, Icon, Notice, clock, copy, icon, n
 use super::super::visit::Visit;
 use super::super::{ROOT, guard, words};
 use super::{curl, explained};
-use crate::api::problem::{Code, Problem};
-use crate::api::query::Query;
 
 /// How long after a retry was asked for the page looks again for what came of it: an attempt and its commit.
 const LOOKS_FOR_MS: i64 = 15_000;

@@ -2,6 +2,8 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, PreEscaped, html};
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::query::Query;
 use porchlight_ports::{AskedMany, DeliveryFilter, DeliveryStatus};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 
@@ -10,8 +12,6 @@ use super::super::layout::{Here, Notice, notice, thousands};
 use super::super::visit::Visit;
 use super::super::{ROOT, guard};
 use super::filter::{self, of_retry};
-use crate::api::problem::{Code, Problem};
-use crate::api::query::Query;
 
 fn chosen(asked: &Asked) -> Result<DeliveryFilter, Problem> {
     let filter =

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use porchlight_core::webhook::Cause;
+use porchlight_http::problem::Problem;
 use porchlight_ports::{
     DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, SessionFilter, SessionRow, Store,
     StoreResult,
@@ -14,7 +15,6 @@ use porchlight_schema::time::TimestampMs;
 
 use super::super::sessions::outcomes;
 use super::super::visit::Visit;
-use crate::api::problem::Problem;
 
 /// How far the overview looks back.
 const DAY_MS: i64 = 24 * 3_600_000;

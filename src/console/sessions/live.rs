@@ -10,12 +10,12 @@ use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::web::{Bytes, Data};
 use futures_util::stream::unfold;
 use porchlight_actors::service::InsightState;
+use porchlight_http::State;
+use porchlight_http::problem::{Code, Problem};
 use porchlight_schema::ids::SessionId;
 
 use super::super::ROOT;
-use super::super::visit::{Visit, console};
-use crate::api::ApiState;
-use crate::api::problem::{Code, Problem};
+use super::super::visit::Visit;
 
 /// How often it is looked whether something changed.
 const LOOK: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ struct Seen {
 }
 
 struct Looking {
-    state: Data<ApiState>,
+    state: Data<State>,
     session_id: SessionId,
     key_hash: [u8; 32],
     seen: Option<Seen>,
@@ -73,7 +73,7 @@ struct Looking {
 
 pub(super) async fn stream(visit: Visit) -> Result<HttpResponse, Problem> {
     let row = visit.session().await?;
-    let open = console(&visit.state)?.streams.open();
+    let open = visit.console.streams.open();
     let open = open.ok_or_else(|| {
         Problem::new(
             Code::Overloaded,
@@ -153,7 +153,7 @@ impl Looking {
             }
         }
         let Some(row) = service.find(self.session_id).await? else {
-            return Err(crate::api::call::session_not_found());
+            return Err(porchlight_http::call::session_not_found());
         };
         let newest = service.store().newest(self.session_id).await?;
         let (revision, events) = match service.insight(&row).await? {

@@ -4,6 +4,7 @@
 use actix_web::HttpResponse;
 use maud::{Markup, PreEscaped, html};
 use porchlight_actors::service::InsightState;
+use porchlight_http::problem::Problem;
 use porchlight_ports::{DeliveryFilter, DeliveryRow, SessionRow};
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::EndpointId;
@@ -16,7 +17,6 @@ use super::super::{ROOT, deliveries, guard, words};
 use super::map::{Drawn, maps};
 use super::trace::Trace;
 use super::{insight, live, scores, series, timeline, trace};
-use crate::api::problem::Problem;
 
 /// Messages of one session that are shown; it causes a handful.
 const MESSAGES: u32 = 50;

@@ -4,7 +4,7 @@ use porchlight_ports::{JournalEntry, Store};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::{Location, Sample};
 
-use crate::api::problem::Problem;
+use porchlight_http::problem::Problem;
 
 /// Packed bytes that one page reads: hours of positions and pressure, or half an hour of raw motion at its densest.
 const BYTES_MAX: usize = 6 * 1024 * 1024;

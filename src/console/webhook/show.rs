@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 use porchlight_actors::webhook::Tested;
 use porchlight_ports::Endpoint;
+use porchlight_ports::ends_soon;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::layout::{self, Frame, Icon, Notice, copy, duration, icon, notice, time};
 use super::super::{ROOT, words};
 use super::Said;
-use crate::transport::ends_soon;
 
 /// Overlaps to choose from: seconds, and what they are called.
 const OVERLAPS: [(u32, &str); 4] = [

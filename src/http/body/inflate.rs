@@ -8,7 +8,7 @@ use flate2::write::MultiGzDecoder;
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 use super::unpack::{Coding, ZSTD_WINDOW_LOG_MAX, malformed};
-use crate::api::problem::Problem;
+use crate::problem::Problem;
 
 /// Bytes that one step of zstd gives at most. A step of gzip gives as many by its library's own bound.
 const STEP_BYTES: usize = 32 * 1024;

@@ -6,10 +6,10 @@ use futures_util::Stream;
 
 use super::inflate::Inflate;
 use super::{Announced, Chunks, Deadlines, Limits, too_large};
-use crate::api::problem::Problem;
+use crate::problem::Problem;
 
 /// A body on its way in.
-pub(in crate::api) struct BodyStream<S> {
+pub struct BodyStream<S> {
     chunks: Chunks<S>,
     inflate: Inflate,
     limits: Limits,
@@ -26,11 +26,7 @@ impl Announced {
     /// # Errors
     ///
     /// 500 where the decompressor can't be made.
-    pub(in crate::api) fn stream<S>(
-        self,
-        payload: S,
-        deadlines: Deadlines,
-    ) -> Result<BodyStream<S>, Problem>
+    pub fn stream<S>(self, payload: S, deadlines: Deadlines) -> Result<BodyStream<S>, Problem>
     where
         S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
     {
@@ -46,7 +42,7 @@ impl Announced {
     }
 
     /// Whether the body comes as it is, without a coding.
-    pub(in crate::api) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.coding == super::unpack::Coding::Identity
     }
 }
@@ -58,7 +54,7 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> BodyStream<S> {
     /// # Errors
     ///
     /// 408, 413, 400: nothing can be read after that.
-    pub(in crate::api) async fn read(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
+    pub async fn read(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let before = out.len();
         while out.len() == before && !self.has_ended {
             if self.pending.is_empty() && !self.inflate.has_more() {

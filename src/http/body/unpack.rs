@@ -8,7 +8,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::inflate::Inflate;
 use super::too_large;
-use crate::api::problem::{Code, Problem};
+use crate::problem::{Code, Problem};
 
 /// Bytes unpacked before they are counted, and before other requests get their turn.
 pub(super) const STEP_BYTES: usize = 64 * 1024;

@@ -30,7 +30,7 @@ async fn a_key_that_is_revoked_at_one_node_is_no_good_at_the_other() {
     }
     // Beside the nodes, as the command line does it where no server is at hand.
     let keys = owner.desk.list().await.unwrap();
-    let is_it = |key: &&porchlight::keys::ListedKey| revoked.ends_with(&key.last4);
+    let is_it = |key: &&porchlight_keys::ListedKey| revoked.ends_with(&key.last4);
     let id = &keys.iter().find(is_it).unwrap().id;
     owner.desk.revoke(id, owner.clock.now()).await.unwrap();
     for node in [edge, owner] {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use porchlight::keys::KeyDesk;
 use porchlight_core::webhook::{Cause, Change, Report, State, Update};
+use porchlight_keys::KeyDesk;
 use porchlight_ports::{
     Clock, Covered, DeliveryFilter, DeliveryRow, Endpoint, Entropy, Insights, MessageBody,
     NewSession, Organization, Outbox, SealedSecret, Sessions, StoredInsight,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use porchlight::keyring::SecretKeys;
-use porchlight::secrets::SecretVault;
+use porchlight_keys::keyring::SecretKeys;
+use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Clock, Insights, Sessions, StoredInsight};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::InsightRecord;

@@ -1,9 +1,9 @@
-//! The path image: a scored session's track, drawn from its journal.
+//! A scored session's track, computed from its journal.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
-use porchlight_core::picture::{Picture, PictureInput, draw};
+use porchlight_core::path::{PathInput, Track};
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::insight::Score;
 
@@ -11,30 +11,26 @@ use super::Service;
 use crate::scoring::replay;
 
 impl Service {
-    /// Draws the path of a session that was scored so. It reads and computes the whole session, which takes tens of
-    /// milliseconds for a long one: not for a thread that others wait for. None: there are fewer than two fixes, or the
-    /// session can't be computed.
+    /// Computes the track of a scored session. This replays the whole session, which takes tens of milliseconds for a
+    /// long one: do not call it on a thread that serves requests. `None` if the session has fewer than two fixes or
+    /// can't be computed.
     ///
     /// # Errors
     ///
     /// The store fails.
-    pub async fn path_picture(
-        &self,
-        row: &SessionRow,
-        score: &Score,
-    ) -> StoreResult<Option<Picture>> {
+    pub async fn path_track(&self, row: &SessionRow, score: &Score) -> StoreResult<Option<Track>> {
         let context = SessionContext::new(&row.start);
         let session_id = row.start.session_id;
         let Some(replayed) = replay(self.store().as_ref(), &context, session_id).await? else {
             return Ok(None);
         };
-        let input = PictureInput {
+        let input = PathInput {
             context: &context,
             windows: &replayed.windows,
             score,
             duration_ms: (score.summary.total_duration_sec * 1_000.0) as u32,
         };
-        Ok(catch_unwind(AssertUnwindSafe(|| draw(&input)))
+        Ok(catch_unwind(AssertUnwindSafe(|| Track::of(&input)))
             .ok()
             .flatten())
     }

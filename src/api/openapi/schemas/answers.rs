@@ -1,5 +1,6 @@
 //! What the service says: sessions, events, insights, deliveries, problems.
 
+use porchlight_http::problem::Code;
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::limits::BATCH_SEQ_MAX;
@@ -7,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::super::operation::schema;
 use super::{number, object, or_null, text, whole, whole_object, words};
-use crate::api::problem::Code;
 
 /// Why an attempt failed.
 const CAUSES: [&str; 9] = [

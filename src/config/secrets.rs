@@ -1,0 +1,20 @@
+//! The keys that the configuration names.
+
+use porchlight_keys::keyring::{SecretKeys, SecretsError};
+
+use super::Config;
+
+impl Config {
+    /// Loads the keys of the key files or, without key files, the key beside the embedded store.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretsError`].
+    pub fn secret_keys(&self) -> Result<SecretKeys, SecretsError> {
+        if self.secrets.key_files.is_empty() {
+            SecretKeys::beside_store(&self.store.path)
+        } else {
+            SecretKeys::load(&self.secrets.key_files)
+        }
+    }
+}

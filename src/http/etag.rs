@@ -1,0 +1,65 @@
+//! Entity tags: what a caller already has (RFC 9110, section 13.1.2).
+
+use actix_web::http::header::{HeaderMap, IF_NONE_MATCH};
+
+/// Whether `If-None-Match` names `tag` (which is strong, with its quotes), by the weak comparison that RFC 9110
+/// section 13.1.2 asks for.
+#[must_use]
+pub fn names(headers: &HeaderMap, tag: &str) -> bool {
+    headers
+        .get_all(IF_NONE_MATCH)
+        .any(|value| value.to_str().is_ok_and(|text| list_names(text, tag)))
+}
+
+/// A tag may hold a comma, so the list is read quote by quote.
+fn list_names(text: &str, tag: &str) -> bool {
+    let mut rest = text.trim();
+    if rest == "*" {
+        return true;
+    }
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        rest = rest.strip_prefix("W/").unwrap_or(rest);
+        let Some(end) = rest.strip_prefix('"').and_then(|inner| inner.find('"')) else {
+            return false;
+        };
+        let (one, after) = rest.split_at(end + 2);
+        if one == tag {
+            return true;
+        }
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_weak_forms_and_the_star_are_understood() {
+        for text in [
+            "\"abc\"",
+            "W/\"abc\"",
+            "*",
+            " * ",
+            "\"x\", \"abc\"",
+            "\"a,b\",W/\"abc\"",
+            "W/\"x\",\t\"abc\" , \"y\"",
+        ] {
+            assert!(list_names(text, "\"abc\""), "{text}");
+        }
+        for text in [
+            "",
+            "abc",
+            "\"abcd\"",
+            "\"ab\"",
+            "w/\"abc\"",
+            "\"abc",
+            "\"x\", *",
+            "\"x\"; \"abc\"",
+            "\"x,\"abc\"",
+        ] {
+            assert!(!list_names(text, "\"abc\""), "{text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The public listener: the API and the console on one address.
+
+use actix_web::web::{Data, ServiceConfig};
+use porchlight_actors::service::Service;
+use porchlight_actors::webhook::Webhooks;
+use porchlight_api::Api;
+use porchlight_console::Console;
+use porchlight_http::links::PathImages;
+use porchlight_http::serve::{Served, listen};
+use porchlight_http::{Settings, State};
+use porchlight_keys::SessionTokens;
+use porchlight_keys::keyring::SecretKeys;
+
+use crate::config::Config;
+
+/// Serves the API and the console at `server.listen`, from the running system on; with it comes the state that it
+/// serves from.
+///
+/// # Errors
+///
+/// The address can't be bound.
+pub(crate) fn serve(
+    config: &Config,
+    workers: usize,
+    service: Service,
+    webhooks: Webhooks,
+    secrets: &SecretKeys,
+) -> anyhow::Result<(Served, Data<State>)> {
+    let settings = Settings {
+        rate_limit_per_second: config.server.rate_limit_per_second,
+        ..Settings::default()
+    };
+    let state = State::new(service, SessionTokens::of(secrets), settings)
+        .with_webhooks(webhooks)
+        .with_images(PathImages::of(secrets, &config.server.public_url));
+    let (state, console) = (Data::new(state), Data::new(Console::new(secrets)));
+    porchlight_http::observe::install();
+    actix_rt::spawn(porchlight_http::keep_tidy(state.clone()));
+    actix_rt::spawn(porchlight_console::keep_tidy(
+        console.clone(),
+        state.clone(),
+    ));
+    let api = porchlight_api::routes(Data::new(Api::default()));
+    let console = porchlight_console::routes(console);
+    let routes = move |config: &mut ServiceConfig| {
+        api(config);
+        console(config);
+    };
+    let served = listen(state.clone(), config.server.listen, workers, routes)?;
+    Ok((served, state))
+}
