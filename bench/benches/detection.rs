@@ -6,7 +6,6 @@ mod processor_time;
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use porchlight_bench::sim::{Delivery, Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use porchlight_core::context::SessionContext;
 use porchlight_core::score::{Knowledge, ScoreInput, score};
 use porchlight_core::session::replay::Replay;
@@ -14,6 +13,7 @@ use porchlight_core::timeline::Timeline;
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::{Address, Point};
+use porchlight_sim::{Delivery, Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use processor_time::{ProcessorTime, SAMPLES};
 
 /// A phone that sends one kind only.

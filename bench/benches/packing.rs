@@ -7,10 +7,10 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use porchlight_bench::body::{Batch, BatchWriter};
-use porchlight_bench::sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::sample::proto;
+use porchlight_sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use processor_time::{ProcessorTime, SAMPLES};
 
 /// The batch that the load generator sends: 60 location samples of seven fields.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::Context;
-use porchlight_bench::sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use porchlight_schema::time::TimestampMs;
+use porchlight_sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 

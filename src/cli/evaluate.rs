@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
-use porchlight_bench::sim::ParameterSet;
 use porchlight_core::evaluate::{Evaluation, Fields, Recording, fields_text, judged, text};
+use porchlight_sim::ParameterSet;
 use serde::Serialize;
 
 use page::Shown;

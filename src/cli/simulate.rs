@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use porchlight_bench::sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use porchlight_schema::time::TimestampMs;
+use porchlight_sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use serde_json::json;
 use tokio::sync::Semaphore;
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use porchlight_bench::sim::{Delivery, Kind, ParameterSet, Scenario};
 use porchlight_schema::time::TimestampMs;
+use porchlight_sim::{Delivery, Kind, ParameterSet, Scenario};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 

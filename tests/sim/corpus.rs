@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use porchlight_bench::sim::{Kind, ParameterSet, Scenario};
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
 use porchlight_schema::sample::{Pressure, Sample};
 use porchlight_schema::session::{Address, Point};
+use porchlight_sim::{Kind, ParameterSet, Scenario};
 
 /// Batches of one delivery that are used at most: sessions are short, so that there can be many.
 const BATCHES_MAX: usize = 40;

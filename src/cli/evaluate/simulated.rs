@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Context;
-use porchlight_bench::sim::{Delivery, End, Kind, Loss, ParameterSet, Scenario};
 use porchlight_core::evaluate::{Evaluation, Fields, Labels, Recording, fields_text, text};
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::sample::json::decode_batch;
+use porchlight_sim::{Delivery, End, Kind, Loss, ParameterSet, Scenario};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use porchlight_bench::sim::{Kind, ParameterSet, Scenario};
+use porchlight_sim::{Kind, ParameterSet, Scenario};
 use serde_json::json;
 
 use crate::server::{Folder, Server, porchlight, successful};

@@ -2,30 +2,30 @@
 
 use porchlight_schema::insight::ReasonCode;
 
-use crate::sim::courier::Courier;
-use crate::sim::script::Script;
-use crate::sim::world::Place;
+use crate::courier::Courier;
+use crate::script::Script;
+use crate::world::Place;
 
 /// What was acted, and what it ought to be taken for.
 #[derive(Debug, Clone)]
-pub(in crate::sim) struct Plan {
-    pub(in crate::sim) script: Script,
+pub(crate) struct Plan {
+    pub(crate) script: Script,
     /// What the positions claim, where that is not what happened.
-    pub(in crate::sim) claims: Option<Script>,
+    pub(crate) claims: Option<Script>,
     /// The address's point, local metres.
-    pub(in crate::sim) address: Place,
+    pub(crate) address: Place,
     /// The floor of the address; none: not said.
-    pub(in crate::sim) floor: Option<i16>,
-    pub(in crate::sim) gates: Vec<Place>,
+    pub(crate) floor: Option<i16>,
+    pub(crate) gates: Vec<Place>,
     /// The drop-off was at the address's door.
-    pub(in crate::sim) right_doorstep: bool,
-    pub(in crate::sim) outcome: Option<ReasonCode>,
-    pub(in crate::sim) added: Vec<ReasonCode>,
-    pub(in crate::sim) attempt_cycles: Option<u32>,
-    pub(in crate::sim) fraudulent: bool,
-    pub(in crate::sim) carried: bool,
+    pub(crate) right_doorstep: bool,
+    pub(crate) outcome: Option<ReasonCode>,
+    pub(crate) added: Vec<ReasonCode>,
+    pub(crate) attempt_cycles: Option<u32>,
+    pub(crate) fraudulent: bool,
+    pub(crate) carried: bool,
     /// A proof of delivery is attached.
-    pub(in crate::sim) pod: bool,
+    pub(crate) pod: bool,
 }
 
 impl Plan {

@@ -4,9 +4,9 @@ use libm::{cos, exp, sin};
 
 use super::Kind;
 use super::acts::Plan;
-use crate::sim::rng::{Draw, Wander};
-use crate::sim::sample::{Fix, Reading, Sample, rounded};
-use crate::sim::world::World;
+use crate::rng::{Draw, Wander};
+use crate::sample::{Fix, Reading, Sample, rounded};
+use crate::world::World;
 
 /// Changes the samples as the kind demands.
 pub(super) fn forge(
@@ -32,7 +32,7 @@ pub(super) fn forge(
 }
 
 /// When nothing is heard, of a stay at the door.
-pub(in crate::sim) fn silence(from: f64, to: f64) -> (f64, f64) {
+pub(crate) fn silence(from: f64, to: f64) -> (f64, f64) {
     (from - 12.0, to.max(from + 15.0) + 15.0)
 }
 

@@ -22,10 +22,10 @@ const RESTORED_S: f64 = 15.0;
 const UNKNOWN_M: f64 = 20.0;
 
 /// A fix: when, and how exact it claims to be.
-pub(in crate::sim) type Fix = (f64, Option<f64>);
+pub(crate) type Fix = (f64, Option<f64>);
 
 /// GPS events of the fixes. `alive_t`: when samples of other kinds came, in order.
-pub(in crate::sim) fn gps_events(fixes: &[Fix], alive_t: &[f64]) -> Vec<TruthEvent> {
+pub(crate) fn gps_events(fixes: &[Fix], alive_t: &[f64]) -> Vec<TruthEvent> {
     let Some(first_good) = fixes.iter().position(|fix| accuracy(fix) <= GOOD_M) else {
         return Vec::new();
     };
