@@ -180,7 +180,8 @@ impl App {
                 tracing::error!("another process has this node's name");
                 std::process::exit(EXIT_OUTRUN);
             };
-            node.join(store, &service, &webhooks, replaced).await?;
+            node.join(Arc::clone(store) as _, &service, &webhooks, replaced)
+                .await?;
         }
         Ok(Self {
             service,

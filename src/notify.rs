@@ -1,7 +1,10 @@
 //! What systemd is told of the service's state: datagrams to the socket that `NOTIFY_SOCKET` names (sd_notify(3)). Where
 //! there is none, nobody is told.
 
+use std::ffi::OsStr;
+#[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
+#[cfg(target_os = "linux")]
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
@@ -20,15 +23,21 @@ pub(crate) fn tell(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };
-    let address = match name.as_bytes().strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name),
-        None => SocketAddr::from_pathname(&name),
-    };
+    let address = address_of(&name);
     let sent = address
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
     if let Err(error) = sent {
         tracing::warn!(%error, state, "systemd can't be told");
     }
+}
+
+/// The socket's address. A name that starts with `@` is abstract, which only Linux knows.
+fn address_of(name: &OsStr) -> std::io::Result<SocketAddr> {
+    #[cfg(target_os = "linux")]
+    if let Some(name) = name.as_bytes().strip_prefix(b"@") {
+        return SocketAddr::from_abstract_name(name);
+    }
+    SocketAddr::from_pathname(name)
 }
 
 /// When each of some threads has ticked last.

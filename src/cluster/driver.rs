@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use porchlight_core::ownership::{Change, Effect, Input, NodeName, Outcome, OwnershipMachine};
 use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
+use porchlight_ports::NodesTable;
 use porchlight_schema::ids::{Shard, ShardSet};
-use porchlight_store::cql::{CqlStore, written_generation};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::View;
@@ -56,7 +56,7 @@ pub struct Driver {
 /// The dependencies of the driver.
 pub struct DriverParts {
     /// The store that holds members and owners.
-    pub store: Arc<CqlStore>,
+    pub store: Arc<dyn NodesTable>,
     /// The view in which the driver publishes.
     pub view: Arc<View>,
     /// The work that belongs to shards.
@@ -124,14 +124,13 @@ impl ToTake {
 
 struct Running {
     machine: OwnershipMachine,
-    store: Arc<CqlStore>,
+    store: Arc<dyn NodesTable>,
     view: Arc<View>,
     tenants: Arc<dyn Tenants>,
     to_take: Arc<ToTake>,
     inputs: mpsc::UnboundedSender<Input>,
     replaced: Option<Box<dyn FnOnce() + Send>>,
     tell_left: Option<oneshot::Sender<()>>,
-    epoch: u64,
     /// The owners of other nodes' shards as last published.
     holders: Vec<Option<NodeName>>,
     members: Vec<NodeName>,
@@ -145,7 +144,6 @@ impl Running {
     ) -> Self {
         Self {
             machine: OwnershipMachine::new(parts.view.me().clone(), parts.salt),
-            epoch: parts.store.epoch(),
             store: parts.store,
             view: parts.view,
             tenants: parts.tenants,
@@ -251,7 +249,7 @@ impl Running {
         for shard in ShardSet::ALL.iter() {
             let generation = self.machine.holds(shard, now);
             owned += u32::from(generation.is_some());
-            let written = generation.map(|generation| written_generation(self.epoch, generation));
+            let written = generation.map(|generation| self.store.written_generation(generation));
             self.view.act(shard, written);
         }
         let holder = |shard| self.machine.holder(shard).cloned();
@@ -286,7 +284,7 @@ impl Running {
     }
 
     /// Runs a read. The machine repeats reads that fail.
-    fn ask<F>(&self, read: impl FnOnce(Arc<CqlStore>) -> F)
+    fn ask<F>(&self, read: impl FnOnce(Arc<dyn NodesTable>) -> F)
     where
         F: Future<Output = porchlight_ports::StoreResult<Input>> + Send + 'static,
     {

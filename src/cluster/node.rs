@@ -8,10 +8,9 @@ use anyhow::Context;
 use async_trait::async_trait;
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
-use porchlight_ports::{Entropy, Peers};
+use porchlight_ports::{Entropy, NodesTable, Peers};
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::ATTEMPT_MS_MAX;
-use porchlight_store::cql::CqlStore;
 use porchlight_world::SystemEntropy;
 
 use super::driver::{Driver, DriverParts, Tenants};
@@ -71,7 +70,7 @@ impl Node {
     /// The address cannot be bound, or a thread cannot be started.
     pub async fn join(
         &mut self,
-        store: &Arc<CqlStore>,
+        nodes: Arc<dyn NodesTable>,
         service: &Service,
         webhooks: &Webhooks,
         replaced: impl FnOnce() + Send + 'static,
@@ -82,7 +81,7 @@ impl Node {
             PeerServer::start(&self.listens_at, client, service.clone(), webhooks.clone()).await?;
         let client = Arc::clone(&self.client);
         let driver = Driver::start(DriverParts {
-            store: Arc::clone(store),
+            store: nodes,
             view: Arc::clone(&self.view),
             tenants: Arc::new(Living {
                 service: service.clone(),

@@ -1,12 +1,15 @@
 //! The other nodes: which shards this process acts for, and how it tells those that act for the rest.
 
 use async_trait::async_trait;
+use porchlight_core::ownership::{Change, MemberRow, Outcome, OwnerRow};
 use porchlight_core::timeline::Told;
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::{SessionId, Shard};
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
+
+use super::StoreResult;
 
 /// Which shards this process acts for.
 pub trait Ownership: Send + Sync {
@@ -116,4 +119,23 @@ impl Peers for Alone {
     ) -> Result<Vec<Told>, PeerError> {
         Err(PeerError::Unreachable)
     }
+}
+
+/// The table of the nodes and of the shards' owners, which several nodes share. Each change is one conditional write.
+#[async_trait]
+pub trait NodesTable: Send + Sync {
+    /// The number under which this process writes in that generation of a shard; it is higher than all earlier ones.
+    fn written_generation(&self, generation: u64) -> u64;
+
+    /// Carries out a conditional write of the machine of ownership.
+    async fn change_nodes(&self, change: &Change) -> Outcome;
+
+    /// The rows of all nodes. With `serially`, finishes first what is under way.
+    async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>>;
+
+    /// The rows of all shards that were ever claimed.
+    async fn owners(&self) -> StoreResult<Vec<OwnerRow>>;
+
+    /// A shard's row, after what is under way was finished; `None` if the shard was never claimed.
+    async fn owner(&self, shard: Shard) -> StoreResult<Option<OwnerRow>>;
 }

@@ -12,7 +12,7 @@ mod outbox;
 mod sessions;
 mod transport;
 
-pub use cluster::{Alone, LiveAnswer, Nudge, Ownership, PeerError, Peers};
+pub use cluster::{Alone, LiveAnswer, NodesTable, Nudge, Ownership, PeerError, Peers};
 pub use journal::{Appended, Journal, JournalEntry, Note};
 pub use keys::{Keys, Organization};
 pub use outbox::{

@@ -1,16 +1,17 @@
 //! The tables of nodes and of shards' owners: what the machine of ownership asks for, as lightweight transactions, and
 //! how the rows read.
 
+use async_trait::async_trait;
 use porchlight_core::ownership::{
     Change, Incarnation, Member, MemberRow, NodeName, Outcome, OwnerRow, Standing,
 };
-use porchlight_ports::{StoreError, StoreResult};
+use porchlight_ports::{NodesTable, StoreError, StoreResult};
 use porchlight_schema::ids::Shard;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
 
 use super::db::Lwt;
-use super::{CqlStore, Inner};
+use super::{CqlStore, Inner, written_generation};
 
 /// The partition of the nodes.
 const CLUSTER: &str = "porchlight";
@@ -155,38 +156,27 @@ impl Inner {
     }
 }
 
-impl CqlStore {
-    /// Carries out a conditional write of the machine of ownership.
-    pub async fn change_nodes(&self, change: &Change) -> Outcome {
+#[async_trait]
+impl NodesTable for CqlStore {
+    fn written_generation(&self, generation: u64) -> u64 {
+        written_generation(self.epoch(), generation)
+    }
+
+    async fn change_nodes(&self, change: &Change) -> Outcome {
         self.inner.change_nodes(change).await
     }
 
-    /// The rows of all nodes; `serially`: what is under way is finished first.
-    ///
-    /// # Errors
-    ///
-    /// The database does not answer.
-    pub async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>> {
+    async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>> {
         self.inner.members(serially).await
     }
 
-    /// The rows of all shards that were ever claimed.
-    ///
-    /// # Errors
-    ///
-    /// The database does not answer.
-    pub async fn owners(&self) -> StoreResult<Vec<OwnerRow>> {
+    async fn owners(&self) -> StoreResult<Vec<OwnerRow>> {
         let db = &self.inner.db;
         let rows: Vec<OwnerCells> = db.few(&db.statements.owners_get, ()).await?;
         Ok(rows.into_iter().filter_map(owner_row).collect())
     }
 
-    /// A shard's row, after what is under way was finished; none where it was never claimed.
-    ///
-    /// # Errors
-    ///
-    /// The database does not answer.
-    pub async fn owner(&self, shard: Shard) -> StoreResult<Option<OwnerRow>> {
+    async fn owner(&self, shard: Shard) -> StoreResult<Option<OwnerRow>> {
         let db = &self.inner.db;
         let key = i16::from(shard.0);
         let row: Option<OwnerCells> = db.row(&db.statements.owner_serial, (key,)).await?;

@@ -9,7 +9,7 @@ use porchlight_core::ownership::{
 };
 use porchlight_core::webhook::{Change as LaneChange, Queued, State, Update};
 use porchlight_ports::{
-    Appended, Covered, Insights, Journal, Outbox, Ownership, Sessions, StoredInsight,
+    Appended, Covered, Insights, Journal, NodesTable, Outbox, Ownership, Sessions, StoredInsight,
 };
 use porchlight_schema::ids::{SessionId, Shard, ShardSet};
 use porchlight_schema::insight::InsightRecord;
