@@ -175,13 +175,12 @@ impl App {
         };
         let servers = vec![public.handle, operators_handle];
         let drain_grace_ms = config.server.drain_grace.as_millis();
-        if let (Some(node), Some(store)) = (&mut node, store.cql()) {
+        if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
             let replaced = || {
                 tracing::error!("another process has this node's name");
                 std::process::exit(EXIT_OUTRUN);
             };
-            node.join(Arc::clone(store) as _, &service, &webhooks, replaced)
-                .await?;
+            node.join(nodes, &service, &webhooks, replaced).await?;
         }
         Ok(Self {
             service,

@@ -3,7 +3,6 @@
 use actix_web::web::{Data, ServiceConfig};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
-use porchlight_api::Api;
 use porchlight_console::Console;
 use porchlight_http::links::PathImages;
 use porchlight_http::serve::{Served, listen};
@@ -40,7 +39,7 @@ pub(crate) fn serve(
         console.clone(),
         state.clone(),
     ));
-    let api = porchlight_api::routes(Data::new(Api::default()));
+    let api = porchlight_api::routes(Data::default());
     let console = porchlight_console::routes(console);
     let routes = move |config: &mut ServiceConfig| {
         api(config);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use porchlight_ports::{Alone, Keys, Outbox, Ownership, Store};
+use porchlight_ports::{Alone, Keys, NodesTable, Outbox, Ownership, Store};
 use porchlight_schema::time::TimestampMs;
 
 use porchlight_store::cql::{CqlOpenError, CqlStore, Role};
@@ -148,12 +148,12 @@ impl OpenStore {
         }
     }
 
-    /// The one on a CQL cluster.
+    /// The table of the nodes, where several may share the store.
     #[must_use]
-    pub fn cql(&self) -> Option<&Arc<CqlStore>> {
+    pub fn nodes(&self) -> Option<Arc<dyn NodesTable>> {
         match self {
             Self::Embedded(_) => None,
-            Self::Cql(store) => Some(store),
+            Self::Cql(store) => Some(Arc::clone(store) as _),
         }
     }
 

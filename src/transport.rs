@@ -23,7 +23,6 @@ use porchlight_schema::limits::{
     ANSWER_KEPT_BYTES_MAX, ANSWER_READ_BYTES_MAX, ATTEMPT_MS_MAX, ENDPOINT_IN_FLIGHT_MAX,
     NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX,
 };
-use porchlight_schema::time::TimestampMs;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;

@@ -28,24 +28,12 @@ use actix_web::web::{self, Data, ServiceConfig};
 use porchlight_http::route::{get, resource};
 use porchlight_observe::http::Route;
 
-use path_image::Drawings;
-
-/// What the API keeps beside the state that all handlers share.
-#[derive(Default)]
-pub struct Api {
-    drawings: Drawings,
-}
-
-impl std::fmt::Debug for Api {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Api").finish_non_exhaustive()
-    }
-}
+pub use path_image::Drawings;
 
 /// Adds the API's routes. They answer from the [`porchlight_http::State`] of the application.
-pub fn routes(api: Data<Api>) -> impl Fn(&mut ServiceConfig) + Clone {
+pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
     move |config| {
-        config.app_data(api.clone());
+        config.app_data(drawings.clone());
         for resource in resources().into_iter().chain(webhooks::resources()) {
             config.service(resource);
         }

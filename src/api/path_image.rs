@@ -32,8 +32,6 @@ use porchlight_http::route::{at, get};
 use porchlight_picture::png::png;
 use porchlight_picture::{self as picture, svg};
 
-use super::Api;
-
 /// An SVG may style itself, and nothing else.
 const SVG_POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
@@ -46,11 +44,17 @@ const REFERRER_POLICY: (HeaderName, HeaderValue) = (
 );
 
 /// Draws pictures, and keeps what was drawn.
-pub(crate) struct Drawings {
+pub struct Drawings {
     kept: Mutex<VecDeque<(Key, Arc<Drawn>)>>,
     /// Requests that draw or wait for it.
     admitted: Semaphore,
     drawing: Semaphore,
+}
+
+impl std::fmt::Debug for Drawings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Drawings").finish_non_exhaustive()
+    }
 }
 
 impl Default for Drawings {
@@ -149,9 +153,10 @@ pub(super) fn link(call: &Call, session_id: SessionId) -> Option<String> {
 
 /// The drawings of the application.
 fn drawings(http: &HttpRequest) -> Result<&Drawings, Problem> {
-    let api = http.app_data::<Data<Api>>();
-    api.map(|api| &api.drawings)
-        .ok_or_else(|| Problem::internal("the application has no state of the API"))
+    let drawings = http.app_data::<Data<Drawings>>();
+    drawings
+        .map(|drawings| drawings.as_ref())
+        .ok_or_else(|| Problem::internal("the application draws no pictures"))
 }
 
 /// The two routes; they are one to the metrics.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Outbox, SecretSeal};
 use porchlight_store::EmbeddedStore;

@@ -2,7 +2,6 @@
 
 use anyhow::bail;
 use clap::Subcommand;
-use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::{Rewrapped, SecretVault};
 
 use super::{ConfigArguments, check};

@@ -9,7 +9,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use porchlight_http::problem::Problem;
 use sha2::{Digest, Sha256};
 
-use super::ROOT;
+use super::route::ROOT;
 
 /// A file of ours.
 pub(super) struct Asset {
@@ -58,7 +58,7 @@ pub(super) static ICON: LazyLock<Asset> = LazyLock::new(|| {
 });
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    super::page(config, "/assets/{name}", serve);
+    super::route::page(config, "/assets/{name}", serve);
 }
 
 async fn serve(http: HttpRequest) -> Result<HttpResponse, Problem> {

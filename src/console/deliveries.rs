@@ -16,8 +16,9 @@ use porchlight_schema::message::MessageEvent;
 
 use super::asked::{Asked, CURSOR};
 use super::layout::{self, Frame, Here, Notice, ago, clock, empty, icon, next_page, notice};
+use super::route::{ROOT, act, page};
 use super::visit::Visit;
-use super::{ROOT, act, guard, page, words};
+use super::{guard, words};
 use filter::{is_narrowed, may_be_retried, of_retry};
 
 /// Rows of one page.

@@ -11,12 +11,12 @@ use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
 use porchlight_http::edge::Report;
 use porchlight_http::observe::on_problem;
-use porchlight_http::problem::{Code, MEDIA_TYPE, Problem, REQUEST_ID};
-use porchlight_http::request_id::RequestId;
+use porchlight_http::problem::{Code, MEDIA_TYPE, Problem};
+use porchlight_http::request_id::{REQUEST_ID, RequestId};
 use porchlight_observe::http::Route;
 
 use super::visit::Renewed;
-use super::{layout, sign_in};
+use super::{layout, return_to};
 
 /// Where a browser says that a request comes from (Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -103,7 +103,7 @@ fn problem_in(answer: &ServiceResponse<BoxBody>) -> Option<Problem> {
 fn as_page(http: &HttpRequest, problem: &Problem) -> HttpResponse {
     if problem.code().status() == StatusCode::UNAUTHORIZED {
         return HttpResponse::SeeOther()
-            .insert_header((LOCATION, sign_in::address(http)))
+            .insert_header((LOCATION, return_to::address(http)))
             .finish();
     }
     let request_id = RequestId::of(http.headers());

@@ -14,9 +14,10 @@ use porchlight_keys::{DeskError, KeyDesk};
 use porchlight_schema::ids::KeyId;
 use porchlight_schema::key::{KeyKind, KeyRecord};
 
+use super::guard;
 use super::layout::{Frame, Here, Icon, Notice, copy, icon, notice, time};
+use super::route::{ROOT, act, page};
 use super::visit::Visit;
-use super::{ROOT, act, guard, page};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 /// How long a key may be good: days, and what it is called; 0: until it is revoked.

@@ -10,7 +10,8 @@ use porchlight_schema::time::TimestampMs;
 
 use super::assets::{ICON, SCRIPT, STYLE};
 use super::form::WORD;
-use super::{ROOT, words};
+use super::route::ROOT;
+use super::words;
 pub(super) use parts::{
     Icon, ago, clock, copy, duration, empty, icon, next_page, status, thousands, time,
 };

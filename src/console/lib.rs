@@ -21,68 +21,31 @@ mod keys;
 mod layout;
 mod names;
 mod overview;
+mod return_to;
+mod route;
 mod sessions;
 mod sign_in;
+mod state;
+mod streams;
 mod throttle;
 mod ticket;
 mod visit;
 mod webhook;
 mod words;
 
-use std::fmt;
 use std::time::Duration;
 
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
 use porchlight_http::State;
 use porchlight_http::problem::Problem;
-use porchlight_http::route::get;
-use porchlight_keys::keyring::SecretKeys;
 use porchlight_observe::http::Route;
-use porchlight_schema::time::TimestampMs;
 
-use names::Names;
-use sessions::Streams;
-use throttle::Throttle;
-use ticket::Tickets;
+use route::ROOT;
+pub use state::Console;
 
 /// How often what is too old to matter is let go.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-/// Where the console is.
-pub const ROOT: &str = "/console";
-
-/// What the console keeps beside the API's state.
-pub struct Console {
-    tickets: Tickets,
-    throttle: Throttle,
-    names: Names,
-    streams: Streams,
-}
-
-impl fmt::Debug for Console {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Console").finish_non_exhaustive()
-    }
-}
-
-impl Console {
-    /// A console whose tickets are sealed under keys derived from these.
-    #[must_use]
-    pub fn new(secrets: &SecretKeys) -> Self {
-        Self {
-            tickets: Tickets::new(secrets),
-            throttle: Throttle::new(),
-            names: Names::default(),
-            streams: Streams::default(),
-        }
-    }
-
-    /// Lets go of what is too old to matter. Called from time to time.
-    pub fn tidy(&self, now: TimestampMs) {
-        self.tickets.tidy(now);
-        self.throttle.tidy();
-    }
-}
 
 /// Calls [`Console::tidy`] from time to time, for ever. Spawn it once.
 pub async fn keep_tidy(console: Data<Console>, state: Data<State>) {
@@ -111,26 +74,4 @@ pub fn routes(console: Data<Console>) -> impl Fn(&mut ServiceConfig) + Clone {
         config.app_data(console.clone());
         config.service(scope);
     }
-}
-
-/// A page at `path` below the console's root that is only looked at.
-fn page<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
-where
-    F: actix_web::Handler<Args>,
-    Args: actix_web::FromRequest + 'static,
-    F::Output: actix_web::Responder + 'static,
-{
-    let allowed = porchlight_http::route::at(path, "GET, HEAD");
-    config.service(allowed.route(get().to(handler)));
-}
-
-/// Something at `path` below the console's root that is only done.
-fn act<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
-where
-    F: actix_web::Handler<Args>,
-    Args: actix_web::FromRequest + 'static,
-    F::Output: actix_web::Responder + 'static,
-{
-    let allowed = porchlight_http::route::at(path, "POST");
-    config.service(allowed.route(web::post().to(handler)));
 }

@@ -17,9 +17,10 @@ use porchlight_schema::time::TimestampMs;
 
 use super::form::encode;
 use super::layout::{self, Frame, Here, Icon, Notice, ago, duration, icon, notice, thousands};
+use super::route::{ROOT, page};
 use super::sessions::{reason, recording};
 use super::visit::Visit;
-use super::{ROOT, guard, page, words};
+use super::{guard, words};
 use counts::{Counted, Deliveries, Sessions};
 
 /// The states as they are listed: how it should be first.

@@ -22,9 +22,9 @@ use porchlight_schema::session::SessionStatus;
 
 use super::asked::{Asked, CURSOR};
 use super::layout::{self, Frame, Here, Icon, Notice, ago, clock, empty, icon, next_page, notice};
+use super::route::ROOT;
 use super::visit::Visit;
-use super::{ROOT, guard, words};
-pub(super) use live::Streams;
+use super::{guard, words};
 pub(super) use outcome::{Outcome, outcomes, reason};
 
 /// Rows of one page.
@@ -47,9 +47,9 @@ const STATES: [(SessionStatus, &str); 2] = [
 ];
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    super::page(config, "/sessions", list);
-    super::page(config, "/sessions/{id}", page::show);
-    super::page(config, "/sessions/{id}/live", live::stream);
+    super::route::page(config, "/sessions", list);
+    super::route::page(config, "/sessions/{id}", page::show);
+    super::route::page(config, "/sessions/{id}/live", live::stream);
 }
 
 /// By what came of them sessions may be chosen.

@@ -9,13 +9,11 @@ use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
 use porchlight_schema::key::KeyKind;
 
-use super::form::{self, encode};
+use super::form;
+use super::return_to::{NEXT_CHARS_MAX, is_ours};
+use super::route::ROOT;
 use super::visit::{self, Visit};
-use super::{ROOT, guard, layout};
-use porchlight_keys;
-
-/// Characters of an address to go back to.
-const NEXT_CHARS_MAX: usize = 2_048;
+use super::{guard, layout};
 
 /// Why somebody has to sign in, where there is something to say.
 #[derive(Clone, Copy)]
@@ -63,37 +61,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
             .route(porchlight_http::route::get().to(show))
             .route(actix_web::web::post().to(enter)),
     );
-    super::act(config, "/sign-out", leave);
-}
-
-/// Where somebody is sent who has to sign in first, to come back afterwards.
-pub(super) fn address(http: &HttpRequest) -> String {
-    let had_cookie = visit::cookie(http).is_some();
-    let mut fields = Vec::new();
-    if had_cookie {
-        fields.push(("why", "ended"));
-    }
-    let asked = http
-        .uri()
-        .path_and_query()
-        .map_or("", |asked| asked.as_str());
-    if http.method().is_safe() && asked != ROOT && is_ours(asked) {
-        fields.push(("next", asked));
-    }
-    let query = encode(fields.into_iter());
-    let mark = if query.is_empty() { "" } else { "?" };
-    format!("{ROOT}/sign-in{mark}{query}")
-}
-
-/// Whether an address is a page of the console, so that nobody can be led elsewhere by signing in.
-fn is_ours(address: &str) -> bool {
-    let below = address.strip_prefix(ROOT).unwrap_or("x");
-    let is_below = below.is_empty() || below.starts_with(['/', '?']);
-    is_below
-        && address.len() <= NEXT_CHARS_MAX
-        && address
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    super::route::act(config, "/sign-out", leave);
 }
 
 async fn show(http: HttpRequest) -> HttpResponse {
@@ -143,7 +111,7 @@ async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Prob
         return Ok(refused);
     }
     let again = |why| guard::html(StatusCode::UNPROCESSABLE_ENTITY, page(&next, Some(why)));
-    let Some(read) = keys::read(form.get("key").trim()) else {
+    let Some(read) = porchlight_keys::read(form.get("key").trim()) else {
         return Ok(again(Why::Mistyped));
     };
     if read.kind != KeyKind::Secret {
@@ -174,32 +142,4 @@ async fn leave(mut visit: Visit) -> Result<HttpResponse, Problem> {
     left.headers_mut()
         .insert(SET_COOKIE, visit::unset_cookie(&visit.http)?);
     Ok(left)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signing_in_leads_to_the_console_only() {
-        for address in [
-            "/console",
-            "/console/sessions?status=recording",
-            "/console?x",
-        ] {
-            assert!(is_ours(address), "{address}");
-        }
-        for address in [
-            "",
-            "/",
-            "//evil.example",
-            "https://evil.example/console",
-            "/consolex",
-            "/console\\evil",
-            "/console/\r\nx: y",
-            "/v1/sessions",
-        ] {
-            assert!(!is_ours(address), "{address}");
-        }
-    }
 }

@@ -20,8 +20,9 @@ use porchlight_schema::time::TimestampMs;
 
 use super::form::{self, Form};
 use super::layout::Frame;
+use super::route::ROOT;
+use super::state::Console;
 use super::ticket::Ticket;
-use super::{Console, ROOT};
 
 /// The cookie, where the browser came over TLS; the prefix has browsers refuse one that was set without.
 const SECURE_COOKIE: &str = "__Secure-porchlight-console";

@@ -12,9 +12,10 @@ use porchlight_schema::limits::{SECRET_OVERLAP_SEC_DEFAULT, SECRET_OVERLAP_SEC_M
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 
+use super::guard;
 use super::layout::{Here, Notice};
+use super::route::{ROOT, act, page};
 use super::visit::Visit;
-use super::{ROOT, act, guard, page};
 
 /// What was done, as the address of the page after it says.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use porchlight_keys::{self, SessionTokens};
+use porchlight_keys::{self as keys, SessionTokens};
 use porchlight_ports::Store;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::{KeyKind, KeyRecord};

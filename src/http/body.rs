@@ -4,6 +4,7 @@
 //! It reads the raw payload: the framework's own readers know neither a limit as sent beside one as unpacked, nor a
 //! deadline (it cuts a slow head off, but a body sent a byte at a time would hold a connection for ever).
 
+mod coding;
 mod inflate;
 pub mod stream;
 mod unpack;
@@ -24,7 +25,7 @@ use tokio::time::Instant;
 
 use super::problem::{Code, Problem};
 use super::waking::look_again;
-use unpack::Coding;
+use coding::Coding;
 
 /// Room that is made for a body that comes in pieces, to begin with; it doubles as needed.
 const ROOM_BYTES_FIRST: usize = 64 * 1024;
@@ -271,7 +272,7 @@ fn too_large(bytes_max: usize, when: &str) -> Problem {
 }
 
 /// Whether the one `Content-Type` is JSON, in UTF-8 where it says a charset.
-pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+pub fn is_json(headers: &HeaderMap) -> bool {
     is_media(headers, "application/json")
 }
 

@@ -13,10 +13,10 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 use serde::Serialize;
 
-use super::State;
 use super::auth::Caller;
 use super::body::{self, Announced, Limits};
 use super::problem::{Code, Problem};
+use super::state::State;
 
 /// A request and what it needs.
 pub struct Call {

@@ -15,11 +15,11 @@ use metrics::Gauge;
 use porchlight_observe::http::{HttpMetrics, Route};
 use porchlight_observe::request::caused_by;
 
-use super::State;
 use super::observe::on_problem;
-use super::problem::{Code, Problem, REQUEST_ID};
-use super::request_id::RequestId;
+use super::problem::{Code, Problem};
+use super::request_id::{REQUEST_ID, RequestId};
 use super::route;
+use super::state::State;
 
 /// The middleware around the public application: `App::new().wrap(from_fn(edge))`.
 ///

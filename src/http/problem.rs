@@ -1,6 +1,7 @@
 //! Every error of the public API is one [`Problem`], written as `application/problem+json` (RFC 9457).
 
 mod code;
+mod webhooks;
 
 use std::fmt;
 
@@ -14,14 +15,12 @@ use porchlight_schema::limits::RETRY_AFTER_SEC;
 use porchlight_schema::sample::FieldError;
 use serde::Serialize;
 
-use super::request_id::RequestId;
+use super::request_id::{REQUEST_ID, RequestId};
 
 pub use code::Code;
 
 /// The media type of every error.
 pub const MEDIA_TYPE: &str = "application/problem+json";
-/// The header by which an answer and a log line find each other.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Where in a request something is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -3,10 +3,11 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use actix_web::http::header::{HeaderMap, HeaderValue};
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use porchlight_observe::request::RequestName;
 
-use super::problem::REQUEST_ID;
+/// The header by which an answer and a log line find each other.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The id of one request: what the client gave, if it is of letters, digits, `.`, `_` and `-`; else our own.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,8 +17,9 @@ use porchlight_schema::limits::UNREAD_MS_MAX;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
+use super::edge;
 use super::problem::Problem;
-use super::{State, edge};
+use super::state::State;
 
 /// How long a silent connection is kept: a phone that sends a batch every ten seconds or every minute keeps its own.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 use super::continuity;
 use super::engine::{Durability, Engine, EngineError};
-use super::tables::journal::Tips;
+use super::tips::Tips;
 use super::txn::{Group, Txn};
 
 /// Called with each batch as soon as it is durable, on the writer's thread: it must never block.

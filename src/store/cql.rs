@@ -82,10 +82,11 @@ use std::time::Duration;
 
 use porchlight_ports::{Alone, Clock, Ownership, StoreError, StoreResult};
 
-pub use connect::{CqlOpenError, CqlOptions, CqlTls};
+pub use connect::{CqlOpenError, CqlOptions};
 pub use import::{ImportedMessage, ImportedSession};
 pub use schema::is_keyspace;
 pub use serving::written_generation;
+pub use tls::CqlTls;
 
 use super::committer::{HandOver, OnFatal};
 use connect::Profiles;

@@ -66,6 +66,7 @@ pub mod memory;
 pub mod migrate;
 mod record;
 pub mod tables;
+mod tips;
 pub mod txn;
 
 pub use backup::{BackupError, BackupReport};

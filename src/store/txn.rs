@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::engine::{Engine, EngineError, KeyRange, Order, Space, Write};
 use super::record;
-use super::tables::journal::Tips;
+use super::tips::Tips;
 
 impl From<EngineError> for StoreError {
     fn from(error: EngineError) -> Self {

@@ -22,7 +22,7 @@ use porchlight_schema::event::Confidence;
 use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
-use crate::timeline::EventLog;
+use crate::event_log::EventLog;
 use crate::window::Window;
 use backtracking::BacktrackingDetector;
 use gate::GateDetector;

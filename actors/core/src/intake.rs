@@ -29,7 +29,7 @@ use porchlight_schema::session::Point;
 use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
-use crate::score::MarkName;
+use crate::mark::MarkName;
 use crate::window::{Fix, WINDOW_MS, Window};
 use accel::AccelReducer;
 use slot::Slot;

@@ -37,6 +37,7 @@ use porchlight_schema::session::PodType;
 use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
+pub use crate::mark::MarkName;
 use crate::window::{WINDOW_MS, Window};
 use ledger::{Ledger, rounded, words};
 use place::Places;
@@ -44,44 +45,6 @@ use scene::Scene;
 
 /// Beyond this no session goes: the greatest `t` of a sample, and its window.
 const END_MS_MAX: u32 = SAMPLE_T_MS_MAX + WINDOW_MS;
-
-/// The name of a mark, as far as scoring knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum MarkName {
-    /// `arrived`.
-    Arrived,
-    /// `pod_captured`.
-    PodCaptured,
-    /// `handed_over`.
-    HandedOver,
-    /// `left_at_door`.
-    LeftAtDoor,
-    /// The app's own.
-    Other,
-}
-
-impl MarkName {
-    /// Of the name on the wire.
-    #[must_use]
-    pub fn from_name(name: &str) -> Self {
-        match name {
-            "arrived" => Self::Arrived,
-            "pod_captured" => Self::PodCaptured,
-            "handed_over" => Self::HandedOver,
-            "left_at_door" => Self::LeftAtDoor,
-            _ => Self::Other,
-        }
-    }
-
-    /// Whether it says that the parcel changed hands.
-    #[must_use]
-    pub fn is_hand_over(self) -> bool {
-        matches!(
-            self,
-            Self::PodCaptured | Self::HandedOver | Self::LeftAtDoor
-        )
-    }
-}
 
 /// The proof of delivery, as far as scoring reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,8 +11,9 @@ use porchlight_schema::limits::ATTEMPTS_MAX;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::layout::{self, Frame, Here, Icon, Notice, clock, copy, icon, notice, time};
+use super::super::route::ROOT;
 use super::super::visit::Visit;
-use super::super::{ROOT, guard, words};
+use super::super::{guard, words};
 use super::{curl, explained};
 
 /// How long after a retry was asked for the page looks again for what came of it: an attempt and its commit.

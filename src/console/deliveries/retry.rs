@@ -8,9 +8,10 @@ use porchlight_ports::{AskedMany, DeliveryFilter, DeliveryStatus};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 
 use super::super::asked::Asked;
+use super::super::guard;
 use super::super::layout::{Here, Notice, notice, thousands};
+use super::super::route::ROOT;
 use super::super::visit::Visit;
-use super::super::{ROOT, guard};
 use super::filter::{self, of_retry};
 
 fn chosen(asked: &Asked) -> Result<DeliveryFilter, Problem> {

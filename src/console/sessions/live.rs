@@ -1,8 +1,6 @@
 //! That a live session has changed: a word a second at most, upon which the page asks for itself anew. The word carries
 //! nothing, so that a page and its stream can never disagree.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix_web::HttpResponse;
@@ -14,37 +12,16 @@ use porchlight_http::State;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_schema::ids::SessionId;
 
-use super::super::ROOT;
+use super::super::route::ROOT;
+use super::super::streams::Open;
 use super::super::visit::Visit;
 
 /// How often it is looked whether something changed.
 const LOOK: Duration = Duration::from_secs(1);
 /// Looks without a change after which a comment keeps the connection open; at each of these the key is checked anew.
 const QUIET_LOOKS: u32 = 15;
-/// Streams of one node: each holds a connection, and looks once a second.
-const STREAMS_MAX: usize = 512;
 /// Looks after which a stream ends, and the browser begins a new one: an hour.
 const LOOKS_MAX: u32 = 3_600;
-
-/// How many streams there are.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Streams(Arc<AtomicUsize>);
-
-/// One of them, until it is dropped.
-struct Open(Arc<AtomicUsize>);
-
-impl Streams {
-    fn open(&self) -> Option<Open> {
-        let open = Open(Arc::clone(&self.0));
-        (self.0.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX).then_some(open)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// Where the stream of a session is.
 pub(super) fn address(session_id: SessionId) -> String {

@@ -12,8 +12,9 @@ use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::session::Pod;
 
 use super::super::layout::{Frame, Here, Notice, duration, notice};
+use super::super::route::ROOT;
 use super::super::visit::Visit;
-use super::super::{ROOT, deliveries, guard, words};
+use super::super::{deliveries, guard, words};
 use super::map::{Drawn, maps};
 use super::trace::Trace;
 use super::{insight, live, scores, series, timeline, trace};

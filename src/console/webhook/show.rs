@@ -8,7 +8,8 @@ use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::layout::{self, Frame, Icon, Notice, copy, duration, icon, notice, time};
-use super::super::{ROOT, words};
+use super::super::route::ROOT;
+use super::super::words;
 use super::Said;
 
 /// Overlaps to choose from: seconds, and what they are called.

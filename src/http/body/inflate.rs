@@ -7,7 +7,7 @@ use actix_web::web::{Buf, Bytes};
 use flate2::write::MultiGzDecoder;
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
-use super::unpack::{Coding, ZSTD_WINDOW_LOG_MAX, malformed};
+use super::coding::{Coding, ZSTD_WINDOW_LOG_MAX, malformed};
 use crate::problem::Problem;
 
 /// Bytes that one step of zstd gives at most. A step of gzip gives as many by its library's own bound.

@@ -43,7 +43,7 @@ impl Announced {
 
     /// Whether the body comes as it is, without a coding.
     pub fn is_plain(&self) -> bool {
-        self.coding == super::unpack::Coding::Identity
+        self.coding == super::coding::Coding::Identity
     }
 }
 

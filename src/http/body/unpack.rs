@@ -1,49 +1,20 @@
 //! Content codings. A body is unpacked in steps, each counted before the next, and other requests get their turn in
 //! between: a megabyte that unpacks to a gigabyte costs one step more than the limit.
 
-use std::io::{self, Read};
+use std::io::Read;
 
 use actix_web::web::Bytes;
 use flate2::bufread::MultiGzDecoder;
 
+use super::coding::{Coding, malformed};
 use super::inflate::Inflate;
 use super::too_large;
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 
 /// Bytes unpacked before they are counted, and before other requests get their turn.
 pub(super) const STEP_BYTES: usize = 64 * 1024;
 /// How much larger a batch of JSON is than packed, at most as a rule: room is made for so much at once.
 const USUAL_FACTOR: usize = 8;
-/// Logarithm of the largest window that a zstd frame may ask for: the limit of an unpacked batch.
-pub(super) const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-
-/// A content coding that is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
-    /// As it is.
-    Identity,
-    /// RFC 1952.
-    Gzip,
-    /// RFC 8878.
-    Zstd,
-}
-
-impl Coding {
-    /// The coding of this name; letters may be of either case (RFC 9110, section 8.4.1).
-    pub(super) fn named(name: &str) -> Option<Self> {
-        let names = [
-            ("", Self::Identity),
-            ("identity", Self::Identity),
-            ("gzip", Self::Gzip),
-            ("x-gzip", Self::Gzip),
-            ("zstd", Self::Zstd),
-        ];
-        names
-            .into_iter()
-            .find(|(known, _)| name.trim().eq_ignore_ascii_case(known))
-            .map(|(_, coding)| coding)
-    }
-}
 
 /// What `sent` unpacks to, at most `bytes_max`.
 ///
@@ -114,11 +85,4 @@ async fn drain(
         }
         tokio::task::yield_now().await;
     }
-}
-
-pub(super) fn malformed(_: io::Error) -> Problem {
-    Problem::new(
-        Code::MalformedBody,
-        "The body is not in the coding that Content-Encoding says.",
-    )
 }

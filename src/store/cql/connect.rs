@@ -1,6 +1,5 @@
 //! The connection: how the cluster is reached, and what each kind of statement may cost.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::tls::{self, TlsError};
+use super::tls::{self, CqlTls, TlsError};
 
 /// A lightweight transaction and a read of single rows may take this long.
 const CONTROL_WITHIN: Duration = Duration::from_secs(5);
@@ -56,15 +55,6 @@ impl std::fmt::Debug for CqlOptions {
             .field("keyspace", &self.keyspace)
             .finish_non_exhaustive()
     }
-}
-
-/// The certificates of the connection. Every node's must name the address at which it is reached.
-#[derive(Debug, Clone, Default)]
-pub struct CqlTls {
-    /// PEM: who may have signed the nodes' certificates; none: whom the system trusts.
-    pub ca_file: Option<PathBuf>,
-    /// PEM: our own certificate and its key, where the cluster asks for them.
-    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// Why the cluster can't be used.

@@ -15,8 +15,8 @@ use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
 use super::db::{decode, encode, id_bytes};
-use super::outbox::OutboxKind;
 use super::relay::Head;
+use super::slots::OutboxKind;
 use super::slots::{AT_ONCE, Owner, SLOT_MS, Way, slot_of, tenant_key};
 
 /// Rows that one page looks at.

@@ -19,7 +19,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
 use super::db::{decode, id_bytes};
-use super::slots::{AT_ONCE, Owner, SLOT_MS, Way, slot_of};
+use super::slots::{AT_ONCE, OutboxKind, Owner, SLOT_MS, Way, slot_of};
 pub(super) use cursor::Cursor;
 
 /// A slot that ended this long ago gets no more rows: nodes' clocks differ by less.
@@ -28,18 +28,6 @@ const SETTLED_MS: i64 = 2 * SLOT_MS;
 const HINTS_AT_ONCE: usize = 64;
 /// Hints, and messages that failed, that are counted of one endpoint: all of them together show no more than this.
 const DEPTH_WALKED_MAX: usize = DEPTH_COUNTED_MAX as usize;
-
-/// What a row of an outbox asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i8)]
-pub(super) enum OutboxKind {
-    /// A try by hand.
-    ByHand = 0,
-    /// A look at a message.
-    Ready = 1,
-    /// A retry.
-    Due = 2,
-}
 
 /// Whose outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Inner;
 use super::db::encode;
-use super::outbox::OutboxKind;
+use super::slots::OutboxKind;
 use super::slots::{Owner, SLOT_MS, slot_of, tenant_key};
 use super::state::Pending;
 

@@ -7,7 +7,6 @@ use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
-use super::outbox::OutboxKind;
 
 /// A slot of an outbox or a list of deliveries: ten minutes.
 pub(super) const SLOT_MS: i64 = 600_000;
@@ -19,6 +18,18 @@ pub(super) const DAY_MS: i64 = 86_400_000;
 const SLOTS_READ_MAX: usize = 65_536;
 /// Partitions that are read at once.
 pub(super) const AT_ONCE: usize = 32;
+
+/// What a row of an outbox asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i8)]
+pub(super) enum OutboxKind {
+    /// A try by hand.
+    ByHand = 0,
+    /// A look at a message.
+    Ready = 1,
+    /// A retry.
+    Due = 2,
+}
 
 /// Whose slots.
 #[derive(Debug, Clone, Copy)]

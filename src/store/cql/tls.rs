@@ -1,6 +1,6 @@
 //! TLS to the cluster: whom we trust, and who we are.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::crypto::aws_lc_rs;
@@ -8,7 +8,14 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use super::connect::CqlTls;
+/// The certificates of the connection. Every node's must name the address at which it is reached.
+#[derive(Debug, Clone, Default)]
+pub struct CqlTls {
+    /// PEM: who may have signed the nodes' certificates; none: whom the system trusts.
+    pub ca_file: Option<PathBuf>,
+    /// PEM: our own certificate and its key, where the cluster asks for them.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
 
 /// Why TLS can't be set up.
 #[derive(Debug, thiserror::Error)]

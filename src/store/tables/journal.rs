@@ -4,73 +4,23 @@
 //! a number that does not rise is looked up. How many batches there are is the highest number less the holes below
 //! it; the holes have a row of their own, which only batches out of order touch.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use porchlight_ports::{Appended, JournalEntry, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{JOURNAL_READ_BYTES_MAX, JOURNAL_TIPS_MAX};
+use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, behind, sessions};
 use crate::engine::{KeyRange, Space};
 use crate::record::{SEAL_BYTES, corrupt};
+use crate::tips::Tip;
 use crate::txn::{Read, Row, Scan, Txn};
 
 /// The number of the format of a journal row: format, time taken (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
-
-/// What the writer knows of a session's journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Tip {
-    /// The highest number; none while there is no batch.
-    highest: Option<u32>,
-    /// Numbers below it that have no batch.
-    holes: u32,
-    /// The session has ended: what comes now is late.
-    ended: bool,
-}
-
-/// The tips of the sessions met last. Two generations: when the younger is full the elder is dropped, so that memory
-/// stays bounded and a session that goes on stays known.
-#[derive(Default)]
-pub struct Tips {
-    young: HashMap<SessionId, Tip>,
-    old: HashMap<SessionId, Tip>,
-}
-
-impl Tips {
-    fn get(&mut self, session_id: SessionId) -> Option<Tip> {
-        if let Some(&tip) = self.young.get(&session_id) {
-            return Some(tip);
-        }
-        let tip = self.old.get(&session_id).copied()?;
-        self.set(session_id, tip);
-        Some(tip)
-    }
-
-    fn set(&mut self, session_id: SessionId, tip: Tip) {
-        if self.young.len() >= JOURNAL_TIPS_MAX / 2 && !self.young.contains_key(&session_id) {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(session_id, tip);
-    }
-
-    /// A session that ends.
-    pub(crate) fn end(&mut self, session_id: SessionId) {
-        if let Some(tip) = self.get(session_id) {
-            self.set(session_id, Tip { ended: true, ..tip });
-        }
-    }
-
-    /// A session whose rows are removed.
-    pub(crate) fn forget(&mut self, session_id: SessionId) {
-        self.young.remove(&session_id);
-        self.old.remove(&session_id);
-    }
-}
 
 pub(crate) fn key(session_id: SessionId, seq: u32) -> Vec<u8> {
     Key::of(b'j').session(session_id).number(seq).build()

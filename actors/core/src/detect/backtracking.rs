@@ -14,8 +14,8 @@ use super::constants::{
 };
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
+use crate::event_log::EventLog;
 use crate::geo::Place;
-use crate::timeline::EventLog;
 use crate::window::WINDOW_MS;
 use trail::{Course, Crumb, Trail};
 

@@ -16,8 +16,8 @@ use super::constants::{
 };
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
+use crate::event_log::EventLog;
 use crate::geo::Place;
-use crate::timeline::EventLog;
 use crate::window::WINDOW_MS;
 
 /// A pause that may be a gate.

@@ -11,7 +11,7 @@ use super::constants::{
 };
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
-use crate::timeline::EventLog;
+use crate::event_log::EventLog;
 use crate::window::Fix;
 use usual::Usual;
 

@@ -20,7 +20,7 @@ use super::slope;
 use super::track::Arbiter;
 use super::{Detector, Observation};
 use crate::context::SessionContext;
-use crate::timeline::EventLog;
+use crate::event_log::EventLog;
 use crate::window::WINDOW_MS;
 
 /// Seconds that wait for what follows: the height's slope and the speed of a leg are known a little later.

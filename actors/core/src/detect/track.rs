@@ -19,7 +19,7 @@ use super::row::Row;
 use super::run::{Run, event_type};
 use super::tally::Counted;
 use crate::context::SessionContext;
-use crate::timeline::EventLog;
+use crate::event_log::EventLog;
 use crate::window::WINDOW_MS;
 
 /// Runs that may wait behind an event.

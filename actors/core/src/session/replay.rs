@@ -9,7 +9,7 @@ use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::sample::{Sample, SystemName};
 
 use crate::context::SessionContext;
-use crate::score::MarkName;
+use crate::mark::MarkName;
 use crate::timeline::Timeline;
 use crate::window::Window;
 

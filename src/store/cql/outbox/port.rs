@@ -16,7 +16,8 @@ use porchlight_schema::time::TimestampMs;
 use super::super::db::{decode, encode};
 use super::super::relay::{Head, number_cell};
 use super::super::{CqlStore, Inner};
-use super::{OutboxKind, OutboxOf};
+use super::OutboxOf;
+use crate::cql::slots::OutboxKind;
 
 /// Messages of one lane that are looked at together.
 const LANE_READ_MAX: usize = 256;

@@ -1,0 +1,68 @@
+//! Where a visitor goes who has to sign in, and where they go afterwards.
+
+use actix_web::HttpRequest;
+
+use super::form::encode;
+use super::route::ROOT;
+use super::visit;
+
+/// Characters of an address to go back to.
+pub(super) const NEXT_CHARS_MAX: usize = 2_048;
+
+/// Where somebody is sent who has to sign in first, to come back afterwards.
+pub(super) fn address(http: &HttpRequest) -> String {
+    let had_cookie = visit::cookie(http).is_some();
+    let mut fields = Vec::new();
+    if had_cookie {
+        fields.push(("why", "ended"));
+    }
+    let asked = http
+        .uri()
+        .path_and_query()
+        .map_or("", |asked| asked.as_str());
+    if http.method().is_safe() && asked != ROOT && is_ours(asked) {
+        fields.push(("next", asked));
+    }
+    let query = encode(fields.into_iter());
+    let mark = if query.is_empty() { "" } else { "?" };
+    format!("{ROOT}/sign-in{mark}{query}")
+}
+
+/// Whether an address is a page of the console, so that nobody can be led elsewhere by signing in.
+pub(super) fn is_ours(address: &str) -> bool {
+    let below = address.strip_prefix(ROOT).unwrap_or("x");
+    let is_below = below.is_empty() || below.starts_with(['/', '?']);
+    is_below
+        && address.len() <= NEXT_CHARS_MAX
+        && address
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signing_in_leads_to_the_console_only() {
+        for address in [
+            "/console",
+            "/console/sessions?status=recording",
+            "/console?x",
+        ] {
+            assert!(is_ours(address), "{address}");
+        }
+        for address in [
+            "",
+            "/",
+            "//evil.example",
+            "https://evil.example/console",
+            "/consolex",
+            "/console\\evil",
+            "/console/\r\nx: y",
+            "/v1/sessions",
+        ] {
+            assert!(!is_ours(address), "{address}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! How many pages look at live sessions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Streams of one node: each holds a connection, and looks once a second.
+const STREAMS_MAX: usize = 512;
+
+/// How many streams there are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Streams(Arc<AtomicUsize>);
+
+/// One of them, until it is dropped.
+pub(crate) struct Open(Arc<AtomicUsize>);
+
+impl Streams {
+    pub(crate) fn open(&self) -> Option<Open> {
+        let open = Open(Arc::clone(&self.0));
+        (self.0.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX).then_some(open)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
