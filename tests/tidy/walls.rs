@@ -1,0 +1,397 @@
+//! The walls between crates and modules. The tables of allowed imports stand in `docs/architecture.md`; these tests hold
+//! the code against them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::{files, none, root};
+
+/// Circles of modules that are still to be cut, each by the first module of its crate that takes part.
+const CIRCLES_LEFT: [(&str, &[&str]); 2] = [
+    ("actors", &["registry", "session"]),
+    ("sim", &["delivery", "scenario"]),
+];
+
+type Names = BTreeSet<String>;
+/// From a module to what it imports, each with the file that does.
+type Arrows = BTreeMap<String, BTreeMap<String, String>>;
+
+/// A crate, as its row says.
+struct Crate {
+    /// Its name without `porchlight-`.
+    name: String,
+    folder: String,
+    may_import: Names,
+    holds: String,
+}
+
+impl Crate {
+    /// Where its library's files lie.
+    fn sources(&self) -> String {
+        let manifest = root().join(&self.folder).join("Cargo.toml");
+        let text = fs::read_to_string(manifest).unwrap_or_default();
+        if self.name == "porchlight" || text.contains("path = \"lib.rs\"") {
+            self.folder.clone()
+        } else {
+            format!("{}/src", self.folder)
+        }
+    }
+}
+
+/// The cells of the table under the heading, without its head.
+fn table(heading: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let (_, below) = text.split_once(heading).unwrap();
+    let lines = below.lines().skip_while(|line| !line.starts_with('|'));
+    let rows = lines.take_while(|line| line.starts_with('|')).skip(2);
+    let cells = |row: &str| {
+        let cells = row.trim_matches('|').split('|');
+        cells.map(|cell| cell.trim().to_owned()).collect()
+    };
+    rows.map(cells).collect()
+}
+
+fn names(cell: &str) -> Names {
+    let words = cell.split_whitespace();
+    words
+        .map(|word| word.trim_matches('`').to_owned())
+        .collect()
+}
+
+fn crates() -> Vec<Crate> {
+    let rows = table("### Crates").into_iter();
+    rows.map(|row| Crate {
+        name: row[0].trim_matches('`').to_owned(),
+        folder: row[1].trim_matches('`').to_owned(),
+        may_import: names(&row[2]),
+        holds: row[3].clone(),
+    })
+    .collect()
+}
+
+/// The modules of each crate, and what each may import.
+fn modules() -> BTreeMap<String, BTreeMap<String, Names>> {
+    let mut modules: BTreeMap<String, BTreeMap<String, Names>> = BTreeMap::new();
+    for row in table("### Modules") {
+        let of_crate = modules.entry(row[0].trim_matches('`').to_owned());
+        let module = row[1].trim_matches('`').to_owned();
+        of_crate.or_default().insert(module, names(&row[2]));
+    }
+    modules
+}
+
+/// The code of a file: without comments, and without the tests at its end.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+    let lines = text.lines().map(|line| {
+        let is_comment = line.trim_start().starts_with("//");
+        if is_comment { "" } else { line }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The code of each file of a crate's library, by its path below the crate's sources.
+fn library(of: &Crate, all: &[Crate]) -> BTreeMap<String, String> {
+    let sources = of.sources();
+    let others = all.iter().map(Crate::sources);
+    let inner: Vec<_> = others
+        .filter(|other| other.starts_with(&format!("{sources}/")))
+        .collect();
+    let own = |path: &str| {
+        let is_inner = inner
+            .iter()
+            .any(|inner| path.starts_with(&format!("{inner}/")));
+        let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
+        !is_inner && !is_test && !path.contains("/bin/")
+    };
+    let files = files(&[&sources], ".rs").into_iter();
+    files
+        .filter(|(path, _)| own(path))
+        .map(|(path, text)| (path[sources.len() + 1..].to_owned(), code(&text)))
+        .collect()
+}
+
+/// The names that follow at `place`: one, or those of a group in braces.
+fn named(code: &str, place: usize) -> Vec<String> {
+    let word = |text: &str| -> String {
+        let letters = text.trim_start().chars();
+        letters
+            .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
+            .collect()
+    };
+    let rest = &code[place..];
+    if !rest.starts_with('{') {
+        return vec![word(rest)];
+    }
+    let (mut depth, mut found, mut begins) = (0, Vec::new(), 1);
+    for (at, letter) in rest.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 || depth == 1 && letter == ',' {
+            found.push(word(&rest[begins..at]));
+            begins = at + 1;
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    found
+}
+
+/// The top modules that a file names; `depth`: how many names its own path has.
+fn imports(code: &str, depth: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    for word in ["crate::", "super::"] {
+        for (place, _) in code.match_indices(word) {
+            let before = code[..place].chars().next_back();
+            if before.is_some_and(|b| b.is_alphanumeric() || b == '_' || b == ':') {
+                continue;
+            }
+            let (mut at, mut ups) = (place + word.len(), 1);
+            while word == "super::" && code[at..].starts_with(word) {
+                at += word.len();
+                ups += 1;
+            }
+            if word == "crate::" || ups == depth {
+                found.extend(named(code, at));
+            }
+        }
+    }
+    found
+}
+
+/// Which top modules of a crate import which; the crate's root is none.
+fn arrows(of: &Crate, all: &[Crate]) -> Arrows {
+    let library = library(of, all);
+    let path = |file: &str| -> Vec<String> {
+        let names = file.trim_end_matches(".rs").split('/');
+        names.map(str::to_owned).collect()
+    };
+    let is_root = |name: &str| name == "lib" || name == "main";
+    let mut arrows = Arrows::new();
+    for file in library.keys() {
+        let module = path(file)[0].clone();
+        if !is_root(&module) {
+            arrows.entry(module).or_default();
+        }
+    }
+    let modules: Names = arrows.keys().cloned().collect();
+    for (file, code) in &library {
+        let path = path(file);
+        let Some(own) = arrows.get_mut(&path[0]) else {
+            continue;
+        };
+        let names = imports(code, path.len()).into_iter();
+        for name in names.filter(|name| modules.contains(name) && *name != path[0]) {
+            let file = format!("{}/{file}", of.sources());
+            own.entry(name).or_insert(file);
+        }
+    }
+    arrows
+}
+
+/// What is wrong with an import between crates, and where the code belongs instead; none where it is allowed.
+fn refusal(from: &Crate, to: &str, crates: &[Crate]) -> Option<String> {
+    if from.name == to || from.may_import.contains(to) {
+        return None;
+    }
+    let Some(other) = crates.iter().find(|one| one.name == to) else {
+        return Some(format!(
+            "porchlight-{to} has no row in docs/architecture.md"
+        ));
+    };
+    let mut both = crates.iter().rev();
+    let home = both
+        .find(|one| from.may_import.contains(&one.name) && other.may_import.contains(&one.name));
+    let home = home.map_or_else(String::new, |home| {
+        format!(
+            ". Code that both need belongs in porchlight-{} ({}) or in a crate that it may import",
+            home.name, home.holds
+        )
+    });
+    Some(format!(
+        "porchlight-{} ({}) may not import porchlight-{to} ({}){home}",
+        from.name, from.holds, other.holds
+    ))
+}
+
+/// The names on a way around, if there is one.
+fn circles(arrows: &BTreeMap<String, Names>) -> Vec<Names> {
+    let reached = |from: &String| {
+        let (mut seen, mut next) = (Names::new(), vec![from]);
+        while let Some(name) = next.pop() {
+            for to in arrows.get(name).into_iter().flatten() {
+                if seen.insert(to.clone()) {
+                    next.push(to);
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<_, _> = arrows.keys().map(|name| (name, reached(name))).collect();
+    let mut circles: Vec<Names> = Vec::new();
+    for (name, to) in reached.iter().filter(|(name, to)| to.contains(**name)) {
+        let back = to
+            .iter()
+            .filter(|to| reached.get(to).is_some_and(|of| of.contains(*name)));
+        let circle: Names = back.cloned().collect();
+        if !circles.contains(&circle) {
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+#[test]
+fn crates_import_what_their_row_allows() {
+    let crates = crates();
+    let mut found = Vec::new();
+    for one in &crates {
+        let folder = if one.name == "porchlight" {
+            "."
+        } else {
+            &one.folder
+        };
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
+        let dependencies = manifest
+            .split("\n[dependencies]")
+            .nth(1)
+            .unwrap_or_default();
+        let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+        let declared = dependencies
+            .lines()
+            .filter_map(|line| line.strip_prefix("porchlight-")?.split([' ', '.']).next());
+        found.extend(declared.filter_map(|to| {
+            let refusal = refusal(one, to, &crates)?;
+            Some(format!("{folder}/Cargo.toml: {refusal}"))
+        }));
+        for (file, code) in library(one, &crates) {
+            for (place, _) in code.match_indices("porchlight_") {
+                let name = code[place + "porchlight_".len()..].split("::").next();
+                let is_path = name.filter(|name| name.chars().all(|c| c.is_ascii_lowercase()));
+                let refusal = is_path.and_then(|to| refusal(one, to, &crates));
+                let line = code[..place].matches('\n').count() + 1;
+                found
+                    .extend(refusal.map(|text| format!("{}/{file}:{line}: {text}", one.sources())));
+            }
+        }
+    }
+    none("an import goes through a wall", &found);
+}
+
+#[test]
+fn every_crate_has_a_row() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, members) = manifest.split_once("members = [").unwrap();
+    let (members, _) = members.split_once(']').unwrap();
+    let members = members
+        .split(',')
+        .map(|member| member.trim().trim_matches('"'));
+    let mut members: Names = members
+        .filter(|one| !one.is_empty())
+        .map(str::to_owned)
+        .collect();
+    members.insert("src".to_owned());
+    let rows: Names = crates().into_iter().map(|one| one.folder).collect();
+    assert_eq!(
+        rows, members,
+        "docs/architecture.md lists the members of the workspace"
+    );
+}
+
+#[test]
+fn modules_import_what_their_row_allows() {
+    let (crates, modules) = (crates(), modules());
+    let mut found = Vec::new();
+    for one in &crates {
+        let nothing = BTreeMap::new();
+        let rows = modules.get(&one.name).unwrap_or(&nothing);
+        for (module, imports) in arrows(one, &crates) {
+            let allowed = rows.get(&module);
+            for (to, file) in &imports {
+                if !allowed.is_some_and(|allowed| allowed.contains(to)) {
+                    found.push(format!(
+                        "{file}: in porchlight-{}, `{module}` may not import `{to}`. What both need belongs in a module \
+                         that both may import; if `{module}` stands above `{to}`, add it to its row in \
+                         docs/architecture.md",
+                        one.name
+                    ));
+                }
+            }
+            let unused = allowed.into_iter().flatten();
+            let unused = unused.filter(|to| !imports.contains_key(*to));
+            found.extend(unused.map(|to| {
+                let name = &one.name;
+                format!(
+                    "docs/architecture.md: in porchlight-{name}, `{module}` does not import `{to}`"
+                )
+            }));
+        }
+    }
+    none("an import is not in the table of modules", &found);
+}
+
+#[test]
+fn nothing_goes_in_a_circle() {
+    let crates = crates();
+    let table: BTreeMap<_, _> = crates
+        .iter()
+        .map(|one| (one.name.clone(), one.may_import.clone()))
+        .collect();
+    assert!(
+        circles(&table).is_empty(),
+        "the table of crates has a circle"
+    );
+    let mut found = Vec::new();
+    for one in &crates {
+        let arrows = arrows(one, &crates).into_iter();
+        let arrows: BTreeMap<_, Names> = arrows
+            .map(|(module, imports)| (module, imports.into_keys().collect()))
+            .collect();
+        for circle in circles(&arrows) {
+            let names: Vec<_> = circle.iter().map(String::as_str).collect();
+            if !CIRCLES_LEFT.contains(&(one.name.as_str(), names.as_slice())) {
+                found.push(format!("porchlight-{}: {}", one.name, names.join(", ")));
+            }
+        }
+    }
+    none("modules import each other in a circle", &found);
+}
+
+#[test]
+fn a_wrong_import_is_refused_with_its_home() {
+    let crates = crates();
+    let one = |name: &str| crates.iter().find(|one| one.name == name).unwrap();
+    let refused = refusal(one("console"), "api", &crates).unwrap();
+    assert!(refused.contains("porchlight-http ("), "{refused}");
+    assert!(refusal(one("console"), "http", &crates).is_none());
+    let code =
+        "use super::super::{a::B, c, d::{E, F}};\nuse crate::g::H;\nlet x = super::super::i::j();";
+    assert_eq!(imports(code, 2), ["g", "a", "c", "d", "i"]);
+    assert_eq!(imports(code, 1), ["g"]);
+    let circle = [("a", "b"), ("b", "c"), ("c", "b")];
+    let circle = circle.map(|(from, to)| (from.to_owned(), names(to)));
+    assert_eq!(circles(&circle.into()), [names("b c")]);
+}
+
+#[test]
+fn the_clock_is_given() {
+    let mut found = Vec::new();
+    for one in crates()
+        .iter()
+        .filter(|one| one.name != "porchlight" && one.name != "world")
+    {
+        for (file, code) in library(one, &crates()) {
+            if code.contains("SystemClock") {
+                found.push(format!("{}/{file}", one.sources()));
+            }
+        }
+    }
+    none(
+        "only the binary reads the machine's clock: others are given a `Clock`",
+        &found,
+    );
+}
