@@ -39,17 +39,12 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
     let webhooks = visit.webhooks()?;
     let asked = filter::asked(visit.http.query_string());
-    let outbox = webhooks.outbox();
-    let current = outbox
-        .endpoint(visit.tenant())
-        .await?
-        .map(|endpoint| endpoint.id);
+    let webhooks = webhooks.of(visit.tenant());
+    let current = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
     let rows = match filter::read(&asked) {
         Ok(filter) => {
             let after = asked.after().map(|id| MessageId::from_bytes(id.to_bytes()));
-            Ok(outbox
-                .deliveries(visit.tenant(), &filter, ROWS, after)
-                .await?)
+            Ok(webhooks.deliveries(&filter, ROWS, after).await?)
         }
         Err(fault) => Err(fault),
     };

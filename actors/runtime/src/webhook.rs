@@ -7,6 +7,7 @@ mod desk;
 mod request;
 mod sample;
 mod shards;
+mod tenant;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -36,6 +37,7 @@ use actor::WebhookActor;
 pub use desk::{ConfigureError, Made};
 use porchlight_observe::webhook::WebhookMetrics;
 pub use request::{Armed, Saying};
+pub use tenant::TenantWebhooks;
 
 /// How often the store is asked for what a lost poke missed, and for retries that have come near.
 const SCAN: Duration = Duration::from_secs(60);

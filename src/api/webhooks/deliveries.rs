@@ -140,9 +140,9 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
     query.done()?;
     // A cursor is 16 bytes, of whatever id they are.
     let after = after.map(|id| MessageId::from_bytes(id.to_bytes()));
-    let outbox = webhooks.outbox();
-    let current = outbox.endpoint(tenant).await?.map(|endpoint| endpoint.id);
-    let page = outbox.deliveries(tenant, &filter, limit, after).await?;
+    let webhooks = webhooks.of(tenant);
+    let current = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
+    let page = webhooks.deliveries(&filter, limit, after).await?;
     let next = page.next.map(|id| SessionId::from_bytes(id.to_bytes()));
     let view = PageView {
         data: page
@@ -173,8 +173,8 @@ fn id_in_path(call: &Call) -> Result<MessageId, Problem> {
 pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
-    let outbox = webhooks.outbox();
-    let detail = outbox.delivery(tenant, id_in_path(&call)?).await?;
+    let webhooks = webhooks.of(tenant);
+    let detail = webhooks.delivery(id_in_path(&call)?).await?;
     let DeliveryDetail {
         row,
         body,
@@ -182,7 +182,7 @@ pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
         ..
     } = detail.ok_or_else(not_found)?;
     call.accepts_json()?;
-    let endpoint = outbox.endpoint(tenant).await?;
+    let endpoint = webhooks.endpoint().await?;
     let view = DetailView {
         row: DeliveryView::new(&row, endpoint.as_ref().map(|endpoint| endpoint.id)),
         payload: &body,
@@ -204,13 +204,13 @@ pub(super) async fn retry(call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     let id = id_in_path(&call)?;
-    let outbox = webhooks.outbox();
-    if outbox.delivery(tenant, id).await?.is_none() {
+    let webhooks = webhooks.of(tenant);
+    if webhooks.delivery(id).await?.is_none() {
         return Err(not_found());
     }
     call.accepts_json()?;
-    match outbox.ask_by_hand(tenant, id, webhooks.now()).await? {
-        AskOutcome::Asked => webhooks.poke(tenant),
+    match webhooks.retry(id).await? {
+        AskOutcome::Asked => {}
         AskOutcome::Unknown => return Err(not_found()),
         AskOutcome::Refused => {
             return Err(Problem::new(
@@ -253,14 +253,7 @@ pub(super) async fn retry_many(mut call: Call) -> Result<HttpResponse, Problem> 
         Value::as_bool,
     );
     let (filter, dry_run) = faults.none(Some((filter, dry_run.unwrap_or(false))))?;
-    let outbox = webhooks.outbox();
-    let now = webhooks.now();
-    let asked = outbox
-        .ask_many_by_hand(tenant, &filter, now, dry_run)
-        .await?;
-    if !dry_run && asked.count > 0 {
-        webhooks.poke(tenant);
-    }
+    let asked = webhooks.of(tenant).retry_all(&filter, dry_run).await?;
     let view = AskedView {
         count: asked.count,
         truncated: Some(asked.truncated),

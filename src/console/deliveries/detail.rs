@@ -29,12 +29,10 @@ fn id(visit: &Visit) -> Result<MessageId, Problem> {
 
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
     let webhooks = visit.webhooks()?;
-    let outbox = webhooks.outbox();
-    let detail = outbox
-        .delivery(visit.tenant(), id(&visit)?)
-        .await?
-        .ok_or_else(not_found)?;
-    let endpoint = outbox.endpoint(visit.tenant()).await?;
+    let webhooks = webhooks.of(visit.tenant());
+    let detail = webhooks.delivery(id(&visit)?).await?;
+    let detail = detail.ok_or_else(not_found)?;
+    let endpoint = webhooks.endpoint().await?;
     let url = endpoint.as_ref().map(|endpoint| endpoint.url.as_ref());
     let mut query = Query::of(visit.http.query_string());
     let asked_at = query.read("asked", "", |text| text.parse().ok().map(TimestampMs));
@@ -51,12 +49,8 @@ pub(super) async fn retry(mut visit: Visit) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     let webhooks = visit.webhooks()?;
     let (id, now) = (id(&visit)?, visit.now());
-    match webhooks
-        .outbox()
-        .ask_by_hand(visit.tenant(), id, now)
-        .await?
-    {
-        AskOutcome::Asked => webhooks.poke(visit.tenant()),
+    match webhooks.of(visit.tenant()).retry(id).await? {
+        AskOutcome::Asked => {}
         AskOutcome::Unknown => return Err(not_found()),
         AskOutcome::Refused => {
             return Err(Problem::new(

@@ -49,10 +49,7 @@ pub(super) async fn preview(visit: Visit) -> Result<HttpResponse, Problem> {
     let asked = filter::asked(visit.http.query_string());
     let filter = chosen(&asked)?;
     let webhooks = visit.webhooks()?;
-    let counted = webhooks
-        .outbox()
-        .ask_many_by_hand(visit.tenant(), &filter, visit.now(), true)
-        .await?;
+    let counted = webhooks.of(visit.tenant()).retry_all(&filter, true).await?;
     let back = format!("{ROOT}/deliveries?{}", of_retry(&asked));
     let frame = visit.frame();
     let body = html! {
@@ -87,12 +84,9 @@ pub(super) async fn run(mut visit: Visit) -> Result<HttpResponse, Problem> {
     let filter = chosen(&asked)?;
     let webhooks = visit.webhooks()?;
     let done = webhooks
-        .outbox()
-        .ask_many_by_hand(visit.tenant(), &filter, visit.now(), false)
+        .of(visit.tenant())
+        .retry_all(&filter, false)
         .await?;
-    if done.count > 0 {
-        webhooks.poke(visit.tenant());
-    }
     let query = of_retry(&asked);
     Ok(guard::see(&format!(
         "{ROOT}/deliveries/retry/progress?{query}&count={}",
@@ -108,20 +102,11 @@ pub(super) async fn progress(visit: Visit) -> Result<HttpResponse, Problem> {
     let asked = filter::asked(visit.http.query_string());
     let filter = chosen(&asked)?;
     let webhooks = visit.webhooks()?;
-    let outbox = webhooks.outbox();
-    let endpoint = outbox.endpoint(visit.tenant()).await?;
-    let waiting = match &endpoint {
-        Some(endpoint) => outbox
-            .listing(visit.tenant(), endpoint.id, None, None, RETRY_BY_FILTER_MAX)
-            .await?
-            .by_hand
-            .len(),
-        None => 0,
-    };
+    let webhooks = webhooks.of(visit.tenant());
+    let endpoint = webhooks.endpoint().await?;
+    let waiting = webhooks.retries_waiting().await?;
     let is_paused = endpoint.is_some_and(|endpoint| !endpoint.enabled);
-    let still = outbox
-        .ask_many_by_hand(visit.tenant(), &filter, visit.now(), true)
-        .await?;
+    let still = webhooks.retry_all(&filter, true).await?;
     let (asked_for, tried) = (
         asked_for.min(RETRY_BY_FILTER_MAX),
         asked_for.saturating_sub(waiting),

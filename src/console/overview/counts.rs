@@ -90,7 +90,7 @@ pub(super) async fn count(visit: &Visit) -> Result<Counted, Problem> {
     let from = visit.now().plus_ms(-DAY_MS);
     let (live, is_live_cut) = live(visit.state.service.store().as_ref(), tenant).await?;
     let webhooks = visit.webhooks()?;
-    let endpoint = webhooks.outbox().endpoint(tenant).await?;
+    let endpoint = webhooks.of(tenant).endpoint().await?;
     Ok(Counted {
         live,
         is_live_cut,
@@ -156,19 +156,19 @@ async fn deliveries(
     from: TimestampMs,
     endpoint: Option<&Endpoint>,
 ) -> Result<Deliveries, Problem> {
-    let (webhooks, tenant) = (visit.webhooks()?, visit.tenant());
-    let outbox = webhooks.outbox();
+    let webhooks = visit.webhooks()?;
+    let webhooks = webhooks.of(visit.tenant());
     let current = endpoint.map(|endpoint| endpoint.id);
     let of_day = |status| DeliveryFilter {
         status,
         from: Some(from),
         ..DeliveryFilter::default()
     };
-    let all = outbox
-        .deliveries(tenant, &of_day(None), DELIVERIES_MAX, None)
+    let all = webhooks
+        .deliveries(&of_day(None), DELIVERIES_MAX, None)
         .await?;
     let failed = of_day(Some(DeliveryStatus::Failed));
-    let failed = outbox.deliveries(tenant, &failed, FAILED_MAX, None).await?;
+    let failed = webhooks.deliveries(&failed, FAILED_MAX, None).await?;
     let since = |rows: &[DeliveryRow], is_cut: bool| {
         let oldest = rows.last().map(DeliveryRow::created_at);
         oldest.filter(|_| is_cut).unwrap_or(from)

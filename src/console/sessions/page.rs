@@ -103,20 +103,14 @@ async fn read(visit: &Visit) -> Result<Shown, Problem> {
     let image = image.and_then(|url| Some(url.get(url.find("/v1/")?..)?.to_owned()));
     let trace = trace::read(service.store().as_ref(), session_id).await?;
     let webhooks = visit.webhooks()?;
-    let outbox = webhooks.outbox();
+    let webhooks = webhooks.of(visit.tenant());
     let filter = DeliveryFilter {
         session_id: Some(session_id),
         ..DeliveryFilter::default()
     };
-    let mut messages = outbox
-        .deliveries(visit.tenant(), &filter, MESSAGES, None)
-        .await?
-        .rows;
+    let mut messages = webhooks.deliveries(&filter, MESSAGES, None).await?.rows;
     messages.reverse();
-    let endpoint = outbox
-        .endpoint(visit.tenant())
-        .await?
-        .map(|endpoint| endpoint.id);
+    let endpoint = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
     Ok(Shown {
         row,
         record,

@@ -58,12 +58,6 @@ impl std::fmt::Debug for Made {
 }
 
 impl Webhooks {
-    /// The outbox, for reading.
-    #[must_use]
-    pub fn outbox(&self) -> &dyn porchlight_ports::Outbox {
-        self.inner.outbox.as_ref()
-    }
-
     /// The wall clock's time.
     #[must_use]
     pub fn now(&self) -> TimestampMs {

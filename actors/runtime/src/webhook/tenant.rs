@@ -1,0 +1,118 @@
+//! The deliveries of one tenant. Every look-up and every retry of a customer goes through here, so that nobody reaches
+//! the deliveries of another.
+
+use porchlight_ports::{
+    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Endpoint, Page, StoreResult,
+};
+use porchlight_schema::ids::MessageId;
+use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
+use porchlight_schema::session::Tenant;
+
+use super::Webhooks;
+
+/// The webhooks of one tenant; made by [`Webhooks::of`].
+#[derive(Debug, Clone, Copy)]
+pub struct TenantWebhooks<'w> {
+    webhooks: &'w Webhooks,
+    tenant: Tenant,
+}
+
+impl Webhooks {
+    /// The webhooks of this tenant.
+    #[must_use]
+    pub fn of(&self, tenant: Tenant) -> TenantWebhooks<'_> {
+        TenantWebhooks {
+            webhooks: self,
+            tenant,
+        }
+    }
+}
+
+impl TenantWebhooks<'_> {
+    fn outbox(&self) -> &dyn porchlight_ports::Outbox {
+        self.webhooks.inner.outbox.as_ref()
+    }
+
+    /// The tenant's endpoint, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn endpoint(&self) -> StoreResult<Option<Endpoint>> {
+        self.outbox().endpoint(self.tenant).await
+    }
+
+    /// The deliveries that pass the filter, newest first; see [`porchlight_ports::Outbox::deliveries`].
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn deliveries(
+        &self,
+        filter: &DeliveryFilter,
+        limit: u32,
+        after: Option<MessageId>,
+    ) -> StoreResult<Page<DeliveryRow, MessageId>> {
+        let outbox = self.outbox();
+        outbox.deliveries(self.tenant, filter, limit, after).await
+    }
+
+    /// One delivery; `None` if this tenant has none of that id.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn delivery(&self, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
+        self.outbox().delivery(self.tenant, id).await
+    }
+
+    /// Asks for one more attempt of a delivery and wakes the tenant's actor.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn retry(&self, id: MessageId) -> StoreResult<AskOutcome> {
+        let now = self.webhooks.now();
+        let outcome = self.outbox().ask_by_hand(self.tenant, id, now).await?;
+        if outcome == AskOutcome::Asked {
+            self.webhooks.poke(self.tenant);
+        }
+        Ok(outcome)
+    }
+
+    /// Asks for one more attempt of all deliveries that pass the filter, and wakes the tenant's actor; with `dry_run`
+    /// only counts them.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn retry_all(
+        &self,
+        filter: &DeliveryFilter,
+        dry_run: bool,
+    ) -> StoreResult<AskedMany> {
+        let now = self.webhooks.now();
+        let outbox = self.outbox();
+        let asked = outbox
+            .ask_many_by_hand(self.tenant, filter, now, dry_run)
+            .await?;
+        if !dry_run && asked.count > 0 {
+            self.webhooks.poke(self.tenant);
+        }
+        Ok(asked)
+    }
+
+    /// How many of the attempts that were asked for have not been made yet.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn retries_waiting(&self) -> StoreResult<usize> {
+        let Some(endpoint) = self.endpoint().await? else {
+            return Ok(0);
+        };
+        let outbox = self.outbox();
+        let listing = outbox.listing(self.tenant, endpoint.id, None, None, RETRY_BY_FILTER_MAX);
+        Ok(listing.await?.by_hand.len())
+    }
+}
