@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use porchlight_store::cql::{CqlOptions, CqlStore, Role};
+use porchlight_world::SystemClock;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use serde_json::Value;
@@ -47,7 +48,9 @@ pub(super) async fn open(keyspace: String) -> Arc<CqlStore> {
         retention: Duration::from_secs(90 * 86_400),
         session_max: Duration::from_secs(12 * 3_600),
     };
-    CqlStore::open(options, Role::Beside).await.unwrap()
+    CqlStore::open(options, Role::Beside, Arc::new(SystemClock))
+        .await
+        .unwrap()
 }
 
 async fn texts(session: &Session, query: String) -> Vec<String> {

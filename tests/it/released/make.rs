@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use porchlight_core::webhook::{Cause, Change, Queued, Report, State, Update};
+use porchlight_keys::keyring::KEY_FILE;
 use porchlight_ports::{
     DeliveryFilter, DeliveryStatus, Journal, MessageBody, Note, Outbox, Sessions, Store,
 };
@@ -437,7 +438,7 @@ fn make_embedded(into: &Path) {
         let tenant = row.unwrap().unwrap().start.tenant;
         leave_work(&*store, tenant, filled.waiting).await;
         leave_more(&store, tenant, filled.recording).await;
-        store.backup(&backup.store()).unwrap();
+        store.backup(&backup.store(), &[KEY_FILE]).unwrap();
         let learned = learned_keys(&store).await;
         assert!(
             learned.iter().any(|key| key.starts_with("01")),
