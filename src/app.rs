@@ -143,11 +143,6 @@ impl App {
         }
         telemetry::watch(&handles, &config.store.path);
 
-        let workers = if config.server.workers == 0 {
-            cores
-        } else {
-            config.server.workers
-        };
         // On a cluster rows go by themselves.
         if let Some(store) = store.embedded() {
             let retention_ms = config.store.retention.as_millis();
@@ -155,8 +150,9 @@ impl App {
         }
         let (public, api) = listener::serve(
             &config,
-            workers,
+            cores,
             service.clone(),
+            store.keys(),
             webhooks.clone(),
             &secrets,
         )?;

@@ -1,5 +1,7 @@
 //! The public listener: the API and the console on one address.
 
+use std::sync::Arc;
+
 use actix_web::web::{Data, ServiceConfig};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
@@ -9,6 +11,7 @@ use porchlight_http::serve::{Served, listen};
 use porchlight_http::{Settings, State};
 use porchlight_keys::SessionTokens;
 use porchlight_keys::keyring::SecretKeys;
+use porchlight_ports::Keys;
 
 use crate::config::Config;
 
@@ -20,16 +23,21 @@ use crate::config::Config;
 /// The address can't be bound.
 pub(crate) fn serve(
     config: &Config,
-    workers: usize,
+    cores: usize,
     service: Service,
+    keys: Arc<dyn Keys>,
     webhooks: Webhooks,
     secrets: &SecretKeys,
 ) -> anyhow::Result<(Served, Data<State>)> {
+    let workers = match config.server.workers {
+        0 => cores,
+        workers => workers,
+    };
     let settings = Settings {
         rate_limit_per_second: config.server.rate_limit_per_second,
         ..Settings::default()
     };
-    let state = State::new(service, SessionTokens::of(secrets), settings)
+    let state = State::new(service, keys, SessionTokens::of(secrets), settings)
         .with_webhooks(webhooks)
         .with_images(PathImages::of(secrets, &config.server.public_url));
     let (state, console) = (Data::new(state), Data::new(Console::new(secrets)));

@@ -40,7 +40,7 @@ use porchlight_http::route::{at, get};
 use porchlight_keys::KeyDesk;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
-use porchlight_ports::Outbox;
+use porchlight_ports::{Keys, Outbox};
 use porchlight_store::EmbeddedStore;
 
 use crate::cluster::View;
@@ -82,13 +82,14 @@ impl OpsState {
     #[must_use]
     pub fn new(
         service: Service,
+        keys: Arc<dyn Keys>,
         store: Option<Arc<EmbeddedStore>>,
         metrics: PrometheusHandle,
         token: TokenFile,
     ) -> Self {
         let process = metrics_process::Collector::default();
         process.describe();
-        let desk = KeyDesk::new(Arc::clone(service.store()) as _);
+        let desk = KeyDesk::new(keys);
         Self {
             service,
             desk,
@@ -159,7 +160,7 @@ pub fn serve(
     let address = listener.local_addr()?;
     let token = TokenFile::write(&config.store.path, address)?;
     let embedded = store.embedded().map(Arc::clone);
-    let state = OpsState::new(service, embedded, metrics, token)
+    let state = OpsState::new(service, store.keys(), embedded, metrics, token)
         .on_revoked(on_revoked)
         .among(view)
         .sealing(SecretVault::new(secrets), store.outbox())

@@ -3,8 +3,6 @@
 //! The contract's public API has no paths for keys; the operators' API and the command line have, over the same
 //! [`KeyDesk`]. What stands here is bound to the tenant of the key that signed in.
 
-use std::sync::Arc;
-
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
@@ -47,8 +45,8 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     act(config, "/keys/{id}/revoke", revoke);
 }
 
-fn desk(visit: &Visit) -> KeyDesk {
-    KeyDesk::new(Arc::clone(visit.state.service.store()) as _)
+fn desk(visit: &Visit) -> &KeyDesk {
+    &visit.state.desk
 }
 
 fn refused(error: DeskError) -> Problem {

@@ -1,7 +1,8 @@
 //! What organizations are called. A name never changes, so it is looked up once.
 
 use dashmap::DashMap;
-use porchlight_ports::{Store, StoreResult};
+use porchlight_keys::KeyDesk;
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::OrganizationId;
 
 /// Names that are remembered; beyond it all are looked up anew.
@@ -13,18 +14,17 @@ pub(super) struct Names(DashMap<OrganizationId, String>);
 
 impl Names {
     /// What `id` is called; its id where nothing is known.
-    pub(super) async fn of(&self, store: &dyn Store, id: OrganizationId) -> StoreResult<String> {
+    pub(super) async fn of(&self, desk: &KeyDesk, id: OrganizationId) -> StoreResult<String> {
         if let Some(name) = self.0.get(&id) {
             return Ok(name.clone());
         }
-        let all = store.organizations().await?;
-        let Some(found) = all.into_iter().find(|organization| organization.id == id) else {
+        let Some(name) = desk.organization(id).await? else {
             return Ok(id.to_string());
         };
         if self.0.len() >= REMEMBERED_MAX {
             self.0.clear();
         }
-        self.0.insert(id, found.name.clone());
-        Ok(found.name)
+        self.0.insert(id, name.clone());
+        Ok(name)
     }
 }

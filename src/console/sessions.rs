@@ -158,11 +158,9 @@ async fn read(
     } else {
         ROWS
     };
-    let service = &visit.state.service;
-    let page: Page<SessionRow, SessionId> = service
-        .list(visit.tenant(), filter, limit as u32, after)
-        .await?;
-    let found = outcomes(service.store().as_ref(), &page.rows).await?;
+    let own = visit.sessions();
+    let page: Page<SessionRow, SessionId> = own.list(filter, limit as u32, after).await?;
+    let found = outcomes(own, &page.rows).await?;
     let has = |outcome: &Option<Outcome>| {
         chosen.is_none_or(|chosen| outcome.as_ref().is_some_and(|one| chosen.takes(one)))
     };

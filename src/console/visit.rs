@@ -8,6 +8,7 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{COOKIE, HeaderValue};
 use actix_web::web::Data;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use porchlight_actors::service::TenantSessions;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_http::State;
 use porchlight_http::call::session_not_found;
@@ -76,7 +77,7 @@ impl FromRequest for Visit {
                 http.extensions_mut().insert(Renewed(cookie));
             }
             let id = key.tenant.organization_id;
-            let organization = console.names.of(state.service.store().as_ref(), id).await?;
+            let organization = console.names.of(&state.desk, id).await?;
             Ok(Self {
                 http,
                 payload,
@@ -140,9 +141,13 @@ impl Visit {
             .in_path("id")
             .parse()
             .map_err(|_| session_not_found())?;
-        let row = self.state.service.find(id).await?;
-        row.filter(|row| row.start.tenant == self.tenant())
-            .ok_or_else(session_not_found)
+        let row = self.sessions().find(id).await?;
+        row.ok_or_else(session_not_found)
+    }
+
+    /// The visitor's sessions.
+    pub(super) fn sessions(&self) -> TenantSessions<'_> {
+        self.state.service.of(self.tenant())
     }
 
     /// The webhooks of this process.

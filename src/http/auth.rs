@@ -14,7 +14,7 @@ use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use porchlight_keys::{self as keys, SessionTokens};
-use porchlight_ports::Store;
+use porchlight_ports::Keys;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::limits::TOKEN_GRACE_MS;
@@ -134,7 +134,7 @@ impl Presented {
 
 /// Finds out who asks.
 pub struct Authenticator {
-    store: Arc<dyn Store>,
+    keys: Arc<dyn Keys>,
     tokens: SessionTokens,
     cache: KeyCache,
     limiter: Option<DefaultKeyedRateLimiter<[u8; 16]>>,
@@ -151,14 +151,14 @@ impl Authenticator {
     /// is remembered, which is how long a revocation on another node may take to be known here.
     #[must_use]
     pub fn new(
-        store: Arc<dyn Store>,
+        keys: Arc<dyn Keys>,
         tokens: SessionTokens,
         rate_per_second: u32,
         remembered: Duration,
     ) -> Self {
         let quota = NonZeroU32::new(rate_per_second).map(Quota::per_second);
         Self {
-            store,
+            keys,
             tokens,
             cache: KeyCache::new(remembered),
             limiter: quota.map(RateLimiter::dashmap),
@@ -241,7 +241,7 @@ impl Authenticator {
         let found = match self.cache.get(&hash) {
             Some(found) => found,
             None => {
-                let found = self.store.find_key(hash).await?.map(Arc::new);
+                let found = self.keys.find_key(hash).await?.map(Arc::new);
                 self.cache.put(hash, found.clone());
                 found
             }

@@ -1,11 +1,13 @@
 //! The state from which every handler answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::web::Data;
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
-use porchlight_keys::SessionTokens;
+use porchlight_keys::{KeyDesk, SessionTokens};
+use porchlight_ports::Keys;
 use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REMEMBERED_MS_MAX};
 
 use super::auth::Authenticator;
@@ -45,6 +47,8 @@ impl Default for Settings {
 pub struct State {
     /// The service.
     pub service: Service,
+    /// Makes, lists and revokes API keys.
+    pub desk: KeyDesk,
     /// Finds the caller of a request.
     pub auth: Authenticator,
     /// The settings.
@@ -58,18 +62,23 @@ pub struct State {
 }
 
 impl State {
-    /// The state over `service`; `tokens` makes and checks session tokens.
+    /// The state over `service`; `keys` finds API keys, `tokens` makes and checks session tokens.
     #[must_use]
-    pub fn new(service: Service, tokens: SessionTokens, config: Settings) -> Self {
-        let store = std::sync::Arc::clone(service.store());
+    pub fn new(
+        service: Service,
+        keys: Arc<dyn Keys>,
+        tokens: SessionTokens,
+        config: Settings,
+    ) -> Self {
         let auth = Authenticator::new(
-            store,
+            Arc::clone(&keys),
             tokens,
             config.rate_limit_per_second,
             config.key_remembered,
         );
         Self {
             service,
+            desk: KeyDesk::new(keys),
             auth,
             config,
             webhooks: None,

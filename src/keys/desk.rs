@@ -261,6 +261,27 @@ impl KeyDesk {
             .collect())
     }
 
+    /// The name of an organization; `None` if it is unknown.
+    ///
+    /// # Errors
+    ///
+    /// The store.
+    pub async fn organization(&self, id: OrganizationId) -> Result<Option<String>, StoreError> {
+        let all = self.keys.organizations().await?;
+        let found = all.into_iter().find(|organization| organization.id == id);
+        Ok(found.map(|organization| organization.name))
+    }
+
+    /// Makes the cheapest read that goes all the way to the store, to see whether it answers.
+    ///
+    /// # Errors
+    ///
+    /// The store.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        // A key that nobody has.
+        self.keys.find_key([0; 32]).await.map(drop)
+    }
+
     /// Revokes a key at `now`; an earlier revocation stays.
     ///
     /// # Errors

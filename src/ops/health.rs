@@ -63,8 +63,7 @@ pub(super) async fn lives() -> HttpResponse {
 
 /// Everything that must hold.
 pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
-    // A key that nobody has: the cheapest read that goes all the way.
-    let asked = tokio::time::timeout(STORE_WITHIN, state.service.store().find_key([0; 32])).await;
+    let asked = tokio::time::timeout(STORE_WITHIN, state.desk.probe()).await;
     let store = match asked {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),

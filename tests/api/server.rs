@@ -163,7 +163,7 @@ impl Server {
         arbiters: Vec<Arbiter>,
         config: Settings,
     ) -> Self {
-        let desk = KeyDesk::new(Arc::clone(service.store()) as _);
+        let desk = KeyDesk::new(Arc::clone(&store) as _);
         let keys = TestKeys {
             secret: key(&desk, "acme", "sandbox", "secret").await,
             client: key(&desk, "acme", "sandbox", "client").await,
@@ -172,7 +172,8 @@ impl Server {
         };
         let tokens = SessionTokens::new(&[7; 32], &[]);
         let images = PathImages::new([[9; 32]], "");
-        let state = State::new(service.clone(), tokens, config).with_images(images);
+        let state = State::new(service.clone(), Arc::clone(&store) as _, tokens, config)
+            .with_images(images);
         let state = Data::new(state);
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let routes = porchlight_api::routes(Data::default());

@@ -112,7 +112,8 @@ impl Node<'_> {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         for place in 0..self.world.plan.scripts.len() {
-            actix_rt::spawn(phone(Arc::clone(self.world), place, service.clone()));
+            let store = Arc::clone(&self.store) as _;
+            actix_rt::spawn(phone(Arc::clone(self.world), place, service.clone(), store));
         }
         match (fate, end_ms) {
             (Some(fate), Some(end_ms)) => {

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use porchlight_actors::service::{
     IngestError, InsightState, Service, StartCommand, StartError, StopCommand,
 };
-use porchlight_ports::{Clock, Idempotency, Note};
+use porchlight_ports::{Clock, Idempotency, Note, Store};
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
@@ -26,7 +26,12 @@ const LOOK: u64 = 3;
 struct Again;
 
 /// Runs one phone until everything is done, or the node dies.
-pub(crate) async fn phone(world: Arc<World>, place: usize, service: Service) {
+pub(crate) async fn phone(
+    world: Arc<World>,
+    place: usize,
+    service: Service,
+    store: Arc<dyn Store>,
+) {
     let script = world.plan.scripts[place].clone();
     wait_until(&world, script.start_at_ms).await;
     let known = world.log(place).start.clone();
@@ -37,7 +42,7 @@ pub(crate) async fn phone(world: Arc<World>, place: usize, service: Service) {
     if let Some(seq) = script.aside {
         let note = Note::Quarantined { seq };
         until_done(&world, place, usize::MAX, || async {
-            let noted = service.store().note(start.session_id, note).await;
+            let noted = store.note(start.session_id, note).await;
             noted.map_err(|_| Again)
         })
         .await;

@@ -8,6 +8,7 @@ mod path;
 mod session_ids;
 mod shards;
 mod telemetry;
+mod tenant;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub use crate::registry::{AdmitError, Parts, Permit, Watch};
 pub use feed::FeedState;
 pub use porchlight_core::timeline::Told;
 pub use telemetry::{IngestError, Target};
+pub use tenant::TenantSessions;
 
 /// A session to be started.
 #[derive(Debug, Clone)]
@@ -136,8 +138,7 @@ impl Service {
     }
 
     /// The store.
-    #[must_use]
-    pub fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.registry.inner().store
     }
 

@@ -5,12 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use porchlight_core::webhook::Cause;
 use porchlight_http::problem::Problem;
 use porchlight_ports::{
-    DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, SessionFilter, SessionRow, Store,
-    StoreResult,
+    DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, SessionFilter, SessionRow,
 };
-use porchlight_schema::ids::ShardSet;
 use porchlight_schema::insight::ReasonCode;
-use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::sessions::outcomes;
@@ -26,8 +23,6 @@ const DELIVERIES_MAX: u32 = 2_000;
 const FAILED_MAX: u32 = 1_000;
 /// Live sessions that are looked at, whoever's they are.
 const LIVE_MAX: usize = 2_000;
-/// Live sessions read in one step.
-const LIVE_STEP: usize = 500;
 
 /// All counts.
 pub(super) struct Counted {
@@ -86,11 +81,10 @@ impl Deliveries {
 
 /// Counts.
 pub(super) async fn count(visit: &Visit) -> Result<Counted, Problem> {
-    let tenant = visit.tenant();
     let from = visit.now().plus_ms(-DAY_MS);
-    let (live, is_live_cut) = live(visit.state.service.store().as_ref(), tenant).await?;
+    let (live, is_live_cut) = visit.sessions().live(LIVE_MAX).await?;
     let webhooks = visit.webhooks()?;
-    let endpoint = webhooks.of(tenant).endpoint().await?;
+    let endpoint = webhooks.of(visit.tenant()).endpoint().await?;
     Ok(Counted {
         live,
         is_live_cut,
@@ -100,32 +94,14 @@ pub(super) async fn count(visit: &Visit) -> Result<Counted, Problem> {
     })
 }
 
-async fn live(store: &dyn Store, tenant: Tenant) -> StoreResult<(Vec<SessionRow>, bool)> {
-    let (mut own, mut seen, mut after) = (Vec::new(), 0, None);
-    let is_cut = loop {
-        let step = store.live(ShardSet::ALL, after, LIVE_STEP).await?;
-        let is_last = step.len() < LIVE_STEP;
-        seen += step.len();
-        after = step.last().map(|row| row.start.session_id);
-        own.extend(step.into_iter().filter(|row| row.start.tenant == tenant));
-        if is_last || seen >= LIVE_MAX {
-            break !is_last;
-        }
-    };
-    own.reverse();
-    Ok((own, is_cut))
-}
-
 async fn sessions(visit: &Visit, from: TimestampMs) -> Result<Sessions, Problem> {
-    let service = &visit.state.service;
+    let own = visit.sessions();
     let filter = SessionFilter {
         from: Some(from),
         ..SessionFilter::default()
     };
-    let page = service
-        .list(visit.tenant(), &filter, SESSIONS_MAX, None)
-        .await?;
-    let found = outcomes(service.store().as_ref(), &page.rows).await?;
+    let page = own.list(&filter, SESSIONS_MAX, None).await?;
+    let found = outcomes(own, &page.rows).await?;
     let oldest = page.rows.last().map(|row| row.start.created_at);
     let mut sessions = Sessions {
         seen: page.rows.len(),

@@ -132,7 +132,7 @@ impl Looking {
         let Some(row) = service.find(self.session_id).await? else {
             return Err(porchlight_http::call::session_not_found());
         };
-        let newest = service.store().newest(self.session_id).await?;
+        let newest = service.of(row.start.tenant).newest(&row).await?;
         let (revision, events) = match service.insight(&row).await? {
             InsightState::Scored(stored) => (Some(stored.record.revision), 0),
             InsightState::Processing { events, .. } => (None, events.len()),

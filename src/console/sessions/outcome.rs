@@ -1,7 +1,8 @@
 //! What came of sessions, for lists and counts.
 
 use maud::{Markup, html};
-use porchlight_ports::{SessionRow, Store, StoreResult};
+use porchlight_actors::service::TenantSessions;
+use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::insight::{ReasonCode, Summary};
 
 use super::super::layout::{Icon, icon};
@@ -18,13 +19,13 @@ pub(crate) struct Outcome {
 
 /// What came of each of these; none where it is not scored yet.
 pub(crate) async fn outcomes(
-    store: &dyn Store,
+    own: TenantSessions<'_>,
     rows: &[SessionRow],
 ) -> StoreResult<Vec<Option<Outcome>>> {
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
         let stored = match row.end {
-            Some(_) => store.insight(row.start.session_id).await?,
+            Some(_) => own.scored(row).await?,
             None => None,
         };
         found.push(stored.map(|stored| {

@@ -101,7 +101,7 @@ async fn read(visit: &Visit) -> Result<Shown, Problem> {
         .and(visit.state.images.as_ref());
     let image = images.and_then(|images| images.url(&visit.http, session_id));
     let image = image.and_then(|url| Some(url.get(url.find("/v1/")?..)?.to_owned()));
-    let trace = trace::read(service.store().as_ref(), session_id).await?;
+    let trace = trace::read(visit.sessions(), &row).await?;
     let webhooks = visit.webhooks()?;
     let webhooks = webhooks.of(visit.tenant());
     let filter = DeliveryFilter {

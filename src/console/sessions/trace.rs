@@ -1,7 +1,7 @@
 //! What a session's phone sent, read from the journal for drawing.
 
-use porchlight_ports::{JournalEntry, Store};
-use porchlight_schema::ids::SessionId;
+use porchlight_actors::service::TenantSessions;
+use porchlight_ports::{JournalEntry, SessionRow};
 use porchlight_schema::sample::{Location, Sample};
 
 use porchlight_http::problem::Problem;
@@ -32,11 +32,11 @@ pub(super) struct Trace {
 /// # Errors
 ///
 /// The store, or what is stored can't be read.
-pub(super) async fn read(store: &dyn Store, session_id: SessionId) -> Result<Trace, Problem> {
+pub(super) async fn read(own: TenantSessions<'_>, row: &SessionRow) -> Result<Trace, Problem> {
     let (mut entries, mut bytes, mut from_seq): (Vec<JournalEntry>, _, _) = (Vec::new(), 0, 0);
     let mut is_cut = false;
     loop {
-        let step = store.read(session_id, from_seq, STEP_BATCHES).await?;
+        let step = own.batches(row, from_seq, STEP_BATCHES).await?;
         let Some(last) = step.last() else { break };
         from_seq = last.seq.saturating_add(1);
         bytes += step
@@ -45,7 +45,7 @@ pub(super) async fn read(store: &dyn Store, session_id: SessionId) -> Result<Tra
             .sum::<usize>();
         entries.extend(step);
         if bytes >= BYTES_MAX {
-            is_cut = !store.read(session_id, from_seq, 1).await?.is_empty();
+            is_cut = !own.batches(row, from_seq, 1).await?.is_empty();
             break;
         }
     }

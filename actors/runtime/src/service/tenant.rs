@@ -1,0 +1,125 @@
+//! The sessions of one tenant. What a customer sees of the store is read through here, so that nobody reaches the
+//! sessions of another.
+
+use porchlight_ports::{JournalEntry, Page, SessionFilter, SessionRow, StoreResult, StoredInsight};
+use porchlight_schema::ids::{SessionId, ShardSet};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::Service;
+
+/// Sessions that [`TenantSessions::live`] reads in one step.
+const LIVE_STEP: usize = 500;
+
+/// The sessions of one tenant; made by [`Service::of`].
+#[derive(Debug, Clone, Copy)]
+pub struct TenantSessions<'s> {
+    service: &'s Service,
+    tenant: Tenant,
+}
+
+impl Service {
+    /// The sessions of this tenant.
+    #[must_use]
+    pub fn of(&self, tenant: Tenant) -> TenantSessions<'_> {
+        TenantSessions {
+            service: self,
+            tenant,
+        }
+    }
+}
+
+impl TenantSessions<'_> {
+    fn owns(&self, row: &SessionRow) -> bool {
+        row.start.tenant == self.tenant
+    }
+
+    /// A session; `None` if this tenant has none of that id.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+        let row = self.service.find(session_id).await?;
+        Ok(row.filter(|row| self.owns(row)))
+    }
+
+    /// The sessions that pass the filter, newest first, at most `limit`, after `after`.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn list(
+        &self,
+        filter: &SessionFilter,
+        limit: u32,
+        after: Option<SessionId>,
+    ) -> StoreResult<Page<SessionRow, SessionId>> {
+        self.service.list(self.tenant, filter, limit, after).await
+    }
+
+    /// The sessions that record, newest first, and whether there may be more: of all tenants' sessions about
+    /// `looked_at_max` are looked at.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn live(&self, looked_at_max: usize) -> StoreResult<(Vec<SessionRow>, bool)> {
+        let (mut own, mut seen, mut after) = (Vec::new(), 0, None);
+        let store = self.service.store();
+        let is_cut = loop {
+            let step = store.live(ShardSet::ALL, after, LIVE_STEP).await?;
+            let is_last = step.len() < LIVE_STEP;
+            seen += step.len();
+            after = step.last().map(|row| row.start.session_id);
+            own.extend(step.into_iter().filter(|row| self.owns(row)));
+            if is_last || seen >= looked_at_max {
+                break !is_last;
+            }
+        };
+        own.reverse();
+        Ok((own, is_cut))
+    }
+
+    /// The stored insight of a session; `None` if it is not scored, or another tenant's.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn scored(&self, row: &SessionRow) -> StoreResult<Option<StoredInsight>> {
+        if !self.owns(row) {
+            return Ok(None);
+        }
+        self.service.scored(row.start.session_id).await
+    }
+
+    /// The highest `seq` of a session and when it was taken; `None` without a batch, or if it is another tenant's.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn newest(&self, row: &SessionRow) -> StoreResult<Option<(u32, TimestampMs)>> {
+        if !self.owns(row) {
+            return Ok(None);
+        }
+        self.service.store().newest(row.start.session_id).await
+    }
+
+    /// The batches of a session from `from_seq` on, at most `limit`; none of another tenant's.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn batches(
+        &self,
+        row: &SessionRow,
+        from_seq: u32,
+        limit: usize,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        if !self.owns(row) {
+            return Ok(Vec::new());
+        }
+        let store = self.service.store();
+        store.read(row.start.session_id, from_seq, limit).await
+    }
+}
