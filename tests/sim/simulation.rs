@@ -132,7 +132,7 @@ fn invariants_hold_for_every_seed() {
     let failures = failures.into_inner().unwrap();
     for (seed, broken) in &failures {
         println!(
-            "seed {seed} failed; play it again with: PORCHLIGHT_SIM_SEED={seed} cargo test --test sim -- --nocapture"
+            "seed {seed} failed; play it again with: PORCHLIGHT_SIM_SEED={seed} cargo test -p porchlight-actors --test sim -- --nocapture"
         );
         for what in broken {
             println!("  {what}");
