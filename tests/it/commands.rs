@@ -344,7 +344,7 @@ fn the_demo_shows_its_deliveries_and_ends() {
     ));
     let failed = shown.find("answered 503").unwrap();
     let waits = shown.find("is retrying: cause status, status 503").unwrap();
-    let again = shown.find("try 2").unwrap();
+    let again = shown.find("attempt 2").unwrap();
     assert!(failed < waits && waits < again, "{shown}");
 }
 
