@@ -1,11 +1,16 @@
-//! What is known of a session (contract section 5).
+//! The insight of a session: its scores, reason codes, times and evidence (contract section 5).
+
+mod view;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, WireEvent};
-use crate::ids::{OrganizationId, SessionId};
-use crate::session::{Pod, SessionStart};
+use crate::event::Event;
+use crate::session::Pod;
 use crate::time::TimestampMs;
+
+pub use view::{
+    InsightMessageView, InsightMetricsView, InsightSummaryView, InsightView, MessageSummaryView,
+};
 
 /// Where an insight stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +83,8 @@ impl ReasonCode {
     }
 }
 
-/// The scores. Scores are 0 to 1, rounded to three decimals so that they are the same number everywhere.
+/// The scores as they are computed and stored. Scores are 0 to 1, rounded to three decimals so that they are the same
+/// number everywhere. [`InsightSummaryView`] is the form that answers carry.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -96,19 +102,19 @@ pub struct Summary {
     pub floors_climbed: Option<i16>,
     /// None when it can't be told.
     pub elevator_used: Option<bool>,
-    /// Start to end.
+    /// Seconds from the start to the end of the session, with milliseconds. Answers carry whole seconds.
     pub total_duration_sec: f64,
     /// Visits to the door.
     pub attempt_cycles: u32,
 }
 
-/// Times at the building; none each when entrance or door was not found.
+/// Times at the building; each is none when the entrance or the door was not found.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metrics {
-    /// From the entrance to the door.
+    /// Seconds from the entrance to the door, with milliseconds. Answers carry whole seconds.
     pub time_from_entrance_to_door_sec: Option<f64>,
-    /// At the door.
+    /// Seconds at the door, with milliseconds. Answers carry whole seconds.
     pub time_at_door_sec: Option<f64>,
 }
 
@@ -173,120 +179,4 @@ pub struct InsightRecord {
     pub pod: Option<Pod>,
     /// When it was committed.
     pub updated_at: TimestampMs,
-}
-
-/// The Insight of the contract, for JSON.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InsightView<'a> {
-    session_id: SessionId,
-    organization_id: OrganizationId,
-    delivery_id: &'a str,
-    status: InsightStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<&'a Summary>,
-    reason_codes: &'a [ReasonCode],
-    events: Vec<WireEvent<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<&'a Metrics>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pod: Option<&'a Pod>,
-    path_image_url: Option<String>,
-    error_message: Option<&'a str>,
-    created_at: TimestampMs,
-    updated_at: TimestampMs,
-}
-
-impl<'a> InsightView<'a> {
-    /// A session that is not scored yet: the events so far.
-    #[must_use]
-    pub fn processing(
-        start: &'a SessionStart,
-        events: &'a [Event],
-        pod: Option<&'a Pod>,
-        updated_at: TimestampMs,
-    ) -> Self {
-        Self {
-            session_id: start.session_id,
-            organization_id: start.tenant.organization_id,
-            delivery_id: &start.delivery_id,
-            status: InsightStatus::Processing,
-            summary: None,
-            reason_codes: &[],
-            events: events.iter().map(Event::wire).collect(),
-            metrics: None,
-            pod,
-            path_image_url: None,
-            error_message: None,
-            created_at: start.created_at,
-            updated_at,
-        }
-    }
-
-    /// A session that was scored, or could not be.
-    #[must_use]
-    pub fn scored(
-        start: &'a SessionStart,
-        record: &'a InsightRecord,
-        path_image_url: Option<String>,
-    ) -> Self {
-        let score = record.score.as_ref();
-        Self {
-            status: if score.is_some() {
-                InsightStatus::Ready
-            } else {
-                InsightStatus::Failed
-            },
-            summary: score.map(|score| &score.summary),
-            reason_codes: score.map_or(&[], |score| &score.reason_codes),
-            metrics: score
-                .map(|score| &score.metrics)
-                .filter(|metrics| !metrics.is_empty()),
-            // Without two usable fixes the link would lead to nothing (contract 9).
-            path_image_url: path_image_url.filter(|_| score.is_some_and(|score| score.has_path)),
-            error_message: record.error_message.as_deref(),
-            ..Self::processing(
-                start,
-                score.map_or(&[], |score| &score.events),
-                record.pod.as_ref(),
-                record.updated_at,
-            )
-        }
-    }
-}
-
-/// The `data` of `insight.updated`: the seven fields and no other (contract 6).
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InsightMessageView<'a> {
-    session_id: SessionId,
-    delivery_id: &'a str,
-    organization_id: OrganizationId,
-    status: InsightStatus,
-    summary: Option<&'a Summary>,
-    reason_codes: &'a [ReasonCode],
-    events: Vec<WireEvent<'a>>,
-}
-
-impl<'a> InsightMessageView<'a> {
-    /// Of a scored, or failed, state.
-    #[must_use]
-    pub fn new(start: &'a SessionStart, record: &'a InsightRecord) -> Self {
-        let score = record.score.as_ref();
-        Self {
-            session_id: start.session_id,
-            delivery_id: &start.delivery_id,
-            organization_id: start.tenant.organization_id,
-            status: if score.is_some() {
-                InsightStatus::Ready
-            } else {
-                InsightStatus::Failed
-            },
-            summary: score.map(|score| &score.summary),
-            reason_codes: score.map_or(&[], |score| &score.reason_codes),
-            events: score.map_or_else(Vec::new, |score| {
-                score.events.iter().map(Event::wire).collect()
-            }),
-        }
-    }
 }

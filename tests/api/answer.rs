@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::document::assert_documented;
+use crate::fixed::assert_answer;
 
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -29,6 +30,7 @@ impl Answer {
             "{status}: no X-Request-Id"
         );
         assert_documented(&method, &path, status, &headers, &text);
+        assert_answer(method.as_str(), &path, status, &text);
         Self {
             status,
             headers,

@@ -10,6 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
+use crate::fixed::assert_stream_message;
 use crate::server::{Server, Started, config, insights, telemetry};
 
 pub(crate) fn events(id: &str) -> String {
@@ -37,6 +38,12 @@ pub(crate) struct Message {
     id: u32,
     pub(crate) event: String,
     data: Value,
+}
+
+/// Reads the data of a message and asserts that it is of the shape that the contract fixes.
+fn stream_data(event: &str, data: &str) -> Value {
+    assert_stream_message(event, data);
+    serde_json::from_str(data).unwrap()
 }
 
 /// A connection to the stream.
@@ -100,7 +107,7 @@ impl Client {
         Some(Message {
             id: fields.get("id")?.parse().unwrap(),
             event: fields["event"].to_owned(),
-            data: serde_json::from_str(fields["data"]).unwrap(),
+            data: stream_data(fields["event"], fields["data"]),
         })
     }
 

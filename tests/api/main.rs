@@ -14,6 +14,9 @@ mod document;
 mod edge;
 mod events;
 mod fields;
+#[path = "../shapes/fixed.rs"]
+#[expect(dead_code, reason = "the tests of webhooks use the rest")]
+mod fixed;
 mod insights;
 mod lifecycle;
 mod lists;

@@ -135,7 +135,7 @@ fn check_journal(folder: &Folder, sent: &[Sent]) {
             let id = session.session_id.parse().unwrap();
             let mut journal = BTreeMap::new();
             loop {
-                let from = journal.last_key_value().map_or(0, |(seq, _)| seq + 1);
+                let from = journal.last_key_value().map_or(0, |(seq, _)| *seq + 1);
                 let page = Journal::read(&*store, id, from, 500).await.unwrap();
                 if page.is_empty() {
                     break;

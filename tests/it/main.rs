@@ -21,6 +21,9 @@ mod crash;
 #[cfg(test)]
 mod dashboards;
 #[cfg(test)]
+#[path = "../shapes/fixed.rs"]
+mod fixed;
+#[cfg(test)]
 mod logs;
 #[cfg(test)]
 mod metrics;

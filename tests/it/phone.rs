@@ -9,6 +9,7 @@ use porchlight_sim::{Delivery, Kind, ParameterSet, Scenario};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
+use crate::fixed::assert_answer;
 use crate::server::http;
 
 /// Kinds that are sent in turn.
@@ -125,6 +126,7 @@ impl Client {
     ) -> reqwest::Result<Answer> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
         let url = format!("{}{path}", self.places[turn].read().unwrap());
+        let method = if body.is_some() { "POST" } else { "GET" };
         let mut request = match body {
             Some(body) => self
                 .http
@@ -139,8 +141,9 @@ impl Client {
         }
         let answer = request.send().await?;
         let status = answer.status();
-        let body = answer.bytes().await?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+        let text = answer.text().await?;
+        assert_answer(method, path, status.as_u16(), &text);
+        Ok((status, serde_json::from_str(&text).unwrap_or_default()))
     }
 
     /// The same until the server has answered, and not with "come again".

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::fixed::assert_stream_message;
 use crate::phone::{Client, delivery};
 use crate::server::{Folder, Server, block_on};
 
@@ -98,7 +99,9 @@ fn a_stream_goes_on_after_a_crash_where_it_was() {
                 .all(|(message, id)| message.starts_with(id))
         );
         let data = |message: &str| -> Value {
-            let (_, data) = message.split_once("data: ").unwrap();
+            let (head, data) = message.split_once("data: ").unwrap();
+            let (_, event) = head.split_once("event: ").unwrap();
+            assert_stream_message(event.trim(), data);
             serde_json::from_str(data).unwrap()
         };
         let [.., insight, end] = &all[..] else {

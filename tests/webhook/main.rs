@@ -12,6 +12,9 @@ mod cql_process;
 #[expect(dead_code, reason = "the other black-box tests use all of it")]
 mod cql_server;
 mod examples;
+#[path = "../shapes/fixed.rs"]
+#[expect(dead_code, reason = "the tests of the API use the rest")]
+mod fixed;
 mod flow;
 mod hostile;
 mod http2;

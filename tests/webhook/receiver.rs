@@ -19,7 +19,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::fixed::assert_webhook_request;
+
 pub(crate) const HOST: &str = "receiver.example";
+/// The body that [`request`] sends.
+pub(crate) const BODY: &str = r#"{"event":"session.started","timestamp":"2026-11-20T10:55:00.000Z","data":{"sessionId":"ses_00000000000000000000000000","deliveryId":"d","organizationId":"org_00000000000000000000000000","externalRiderId":"r","sessionType":"delivery","status":"recording","env":"sandbox","address":{"line1":"1 High Street","city":"Bath","country":"GB","lat":51.38,"lng":-2.36},"createdAt":"2026-11-20T10:55:00.000Z","endedAt":null}}"#;
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// What certificate a receiver shows.
@@ -172,6 +176,17 @@ impl Receiver {
     }
 }
 
+impl Drop for Receiver {
+    /// Whatever a test receives is held to the shapes that the contract fixes.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            for request in self.requests.lock().unwrap().iter() {
+                assert_webhook_request(request);
+            }
+        }
+    }
+}
+
 /// Reads one request with its body; none when the connection ends.
 pub(crate) async fn read_request(stream: &mut Stream) -> Option<String> {
     let mut bytes = Vec::new();
@@ -246,6 +261,6 @@ pub(crate) fn request(url: &str) -> OutboundRequest {
     OutboundRequest {
         url: url.into(),
         headers: vec![("x-service-event", "session.started".to_owned())],
-        body: r#"{"event":"session.started"}"#.into(),
+        body: BODY.into(),
     }
 }

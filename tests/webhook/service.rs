@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use porchlight_core::webhook::signature::service_signature;
 use serde_json::{Value, json};
 
+use crate::fixed::assert_answer;
 use crate::flow::header;
 use crate::receiver::{Authority, OK, Receiver};
 use crate::server::{Folder, Server, http};
@@ -23,10 +24,9 @@ pub(crate) struct Customer {
 
 impl Customer {
     pub(crate) async fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
-        let method = method.parse().unwrap();
         let request = self
             .http
-            .request(method, format!("{}{path}", self.api))
+            .request(method.parse().unwrap(), format!("{}{path}", self.api))
             .bearer_auth(&self.key);
         let request = match body {
             Some(body) => request
@@ -38,7 +38,10 @@ impl Customer {
             return (0, Value::Null);
         };
         let status = answer.status().as_u16();
-        let text = answer.text().await.unwrap_or_default();
+        let Ok(text) = answer.text().await else {
+            return (status, Value::Null);
+        };
+        assert_answer(method, path, status, &text);
         (status, serde_json::from_str(&text).unwrap_or_default())
     }
 

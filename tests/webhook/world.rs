@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix_rt::Arbiter;
+use porchlight_actors::messages::{insight_updated, session_started, session_stopped};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::webhook::signature::secret_text;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{
-    Alone, Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, MessageBody,
-    NewSession, Outbox, SecretSeal, Sessions, StoredInsight,
+    Alone, Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, NewSession,
+    Outbox, SecretSeal, Sessions, StoredInsight,
 };
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::insight::InsightRecord;
-use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{
     Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
 };
@@ -122,25 +122,20 @@ impl World {
         endpoint
     }
 
-    pub(crate) fn message(&self, event: MessageEvent) -> MessageBody {
-        let body = format!(r#"{{"event":"{}"}}"#, event.as_str());
-        MessageBody {
-            event,
-            created_at: self.clock.now(),
-            body: body.into(),
+    /// The start of a session of this tenant.
+    fn start_of(&self, session_id: SessionId) -> SessionStart {
+        SessionStart {
+            session_id,
+            tenant: self.tenant,
+            ..sample_start(self.clock.now())
         }
     }
 
     pub(crate) async fn start_session(&self) -> SessionId {
         use porchlight_ports::Entropy;
-        let now = self.clock.now();
-        let session_id = SessionId::new(now, SystemEntropy.random());
-        let start = SessionStart {
-            session_id,
-            tenant: self.tenant,
-            ..sample_start(now)
-        };
-        let message = self.message(MessageEvent::SessionStarted);
+        let session_id = SessionId::new(self.clock.now(), SystemEntropy.random());
+        let start = self.start_of(session_id);
+        let message = session_started(&start);
         self.store
             .start(NewSession {
                 start,
@@ -159,15 +154,9 @@ impl World {
             completed_at: now,
             reason: EndReason::Stopped,
         };
-        self.store
-            .end(
-                session_id,
-                end,
-                None,
-                self.message(MessageEvent::SessionStopped),
-            )
-            .await
-            .unwrap();
+        let message = session_stopped(&self.start_of(session_id), &end);
+        let ended = self.store.end(session_id, end, None, message).await;
+        ended.unwrap();
     }
 
     pub(crate) async fn score(&self, session_id: SessionId, revision: u32) {
@@ -183,7 +172,7 @@ impl World {
             covered: Default::default(),
             known: Vec::new(),
         };
-        let message = self.message(MessageEvent::InsightUpdated);
+        let message = insight_updated(&self.start_of(session_id), &insight.record);
         assert!(
             self.store
                 .commit_insight(session_id, insight, message, Vec::new())

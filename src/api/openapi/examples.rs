@@ -98,8 +98,17 @@ fn events() -> Value {
 fn summary() -> Value {
     json!({
         "rightDoorstep": true, "fraudScore": 0.001, "suspiciousBehavior": false, "frictionScore": 0.171,
-        "visibilityScore": 0.996, "floorsClimbed": 3, "elevatorUsed": false, "totalDurationSec": 560.0, "attemptCycles": 1,
+        "visibilityScore": 0.996, "floorsClimbed": 3, "elevatorUsed": false, "totalDurationSec": 560, "attemptCycles": 1,
     })
+}
+
+/// The summary as a message carries it.
+fn message_summary() -> Value {
+    let mut summary = summary();
+    if let Some(fields) = summary.as_object_mut() {
+        fields.retain(|name, _| !matches!(name.as_str(), "totalDurationSec" | "attemptCycles"));
+    }
+    summary
 }
 
 pub(super) fn insight() -> Value {
@@ -112,7 +121,7 @@ pub(super) fn insight() -> Value {
         "summary": summary(),
         "reasonCodes": ["FULL_ATTEMPT", "DELIVERED_TO_RIGHT_DOORSTEP"],
         "events": events(),
-        "metrics": { "timeFromEntranceToDoorSec": 58.0, "timeAtDoorSec": 62.0 },
+        "metrics": { "timeFromEntranceToDoorSec": 58, "timeAtDoorSec": 62 },
         "pod": pod(),
         "pathImageUrl": format!("https://api.example.com/v1/sessions/{id}/path.png?signature=9f86d081884c7d659a2feaa0c55ad015"),
         "errorMessage": null,
@@ -183,7 +192,7 @@ pub(super) fn message(event: &str) -> Value {
             "deliveryId": "order-4711",
             "organizationId": organization_id(),
             "status": "ready",
-            "summary": summary(),
+            "summary": message_summary(),
             "reasonCodes": ["FULL_ATTEMPT", "DELIVERED_TO_RIGHT_DOORSTEP"],
             "events": events(),
         }),

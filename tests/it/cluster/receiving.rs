@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::AsyncWriteExt as _;
 
+use crate::fixed::assert_webhook_request;
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 
 /// A message as it came.
@@ -93,6 +94,7 @@ impl Inbox {
         let requests = std::mem::take(&mut *self.receiver.requests.lock().unwrap());
         let mut of_sessions: BTreeMap<String, Vec<Came>> = BTreeMap::new();
         for request in &requests {
+            assert_webhook_request(request);
             let (session_id, came) = Came::read(request);
             of_sessions.entry(session_id).or_default().push(came);
         }

@@ -21,6 +21,8 @@ const CAUSES: [&str; 9] = [
     "protocol",
     "internal",
 ];
+/// The fields of the summary that a message does not carry.
+const MESSAGE_LEAVES_OUT: [&str; 2] = ["totalDurationSec", "attemptCycles"];
 /// What a count may come to: what a number in JSON holds exactly.
 const COUNT_MAX: i64 = u32::MAX as i64;
 
@@ -123,8 +125,8 @@ fn insights() -> Value {
         })),
         "Summary": summary(),
         "Metrics": whole_object("Times at the building; null where entrance or door was not found.", json!({
-            "timeFromEntranceToDoorSec": or_null(seconds("From the entrance to the door, seconds.")),
-            "timeAtDoorSec": or_null(seconds("At the door, seconds.")),
+            "timeFromEntranceToDoorSec": or_null(whole(0, COUNT_MAX, "Whole seconds from the entrance to the door.")),
+            "timeAtDoorSec": or_null(whole(0, COUNT_MAX, "Whole seconds at the door.")),
         })),
         "ReasonCode": words(ReasonCode::ALL.iter().map(|code| code.as_str()), "One outcome, or `INSUFFICIENT_DATA` in its place; \
             then whatever else holds."),
@@ -161,7 +163,7 @@ fn summary() -> Value {
             "floorsClimbed": { "type": ["integer", "null"],
                 "description": "Floors up from the entrance to the drop-off, negative for down; null when it can't be measured." },
             "elevatorUsed": { "type": ["boolean", "null"], "description": "Null when it can't be told." },
-            "totalDurationSec": seconds("Start to end."),
+            "totalDurationSec": whole(0, COUNT_MAX, "Whole seconds from start to end."),
             "attemptCycles": whole(0, COUNT_MAX, "Visits to the door."),
         }),
     )
@@ -289,6 +291,7 @@ fn webhooks() -> Value {
             "truncated": { "type": "boolean", "description": "Whether there are more; only for a filter." },
         })),
         "InsightMessage": insight_message(),
+        "MessageSummary": message_summary(),
     })
 }
 
@@ -309,18 +312,32 @@ fn delivery_fields() -> Value {
 }
 
 fn insight_message() -> Value {
-    whole_object(
+    let mut message = whole_object(
         "What `insight.updated` tells.",
         json!({
             "sessionId": schema("SessionId"),
             "deliveryId": { "type": "string", "description": "Your id of the parcel's delivery." },
             "organizationId": schema("OrganizationId"),
             "status": schema("InsightStatus"),
-            "summary": or_null(schema("Summary")),
             "reasonCodes": { "type": "array", "items": schema("ReasonCode"), "description": "The outcome first." },
             "events": { "type": "array", "items": schema("Event"), "description": "By start, then type." },
         }),
-    )
+    );
+    message["properties"]["summary"] = schema("MessageSummary");
+    message
+}
+
+/// The summary of `insight.updated`: seven of the nine fields and no others.
+fn message_summary() -> Value {
+    let mut schema = summary();
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.retain(|name, _| !MESSAGE_LEAVES_OUT.contains(&name.as_str()));
+    }
+    if let Some(required) = schema["required"].as_array_mut() {
+        required.retain(|name| !MESSAGE_LEAVES_OUT.iter().any(|left_out| name == left_out));
+    }
+    schema["additionalProperties"] = false.into();
+    schema
 }
 
 fn problems() -> Value {
