@@ -12,7 +12,10 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use porchlight_schema::limits::{DRAIN_GRACE_MS, DRAIN_GRACE_MS_MAX};
+use porchlight_schema::limits::{
+    DRAIN_GRACE_MS, DRAIN_GRACE_MS_MAX, KEY_REQUESTS_PER_SECOND_DEFAULT, RETENTION_DAYS_DEFAULT,
+    SESSION_DURATION_MINUTES_DEFAULT, SESSION_IDLE_MINUTES_DEFAULT,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::transport::address::Cidr;
@@ -62,7 +65,7 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
-            rate_limit_per_second: 2_000,
+            rate_limit_per_second: KEY_REQUESTS_PER_SECOND_DEFAULT,
             ops_listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
             workers: 0,
             public_url: String::new(),
@@ -101,7 +104,7 @@ impl Default for Store {
         Self {
             kind: StoreKind::default(),
             path: PathBuf::from("porchlight-data"),
-            retention: HumanDuration::from_days(90),
+            retention: HumanDuration::from_days(RETENTION_DAYS_DEFAULT),
             cql: Cql::default(),
         }
     }
@@ -166,8 +169,8 @@ pub struct Session {
 impl Default for Session {
     fn default() -> Self {
         Self {
-            idle_timeout: HumanDuration::from_minutes(30),
-            max_duration: HumanDuration::from_minutes(12 * 60),
+            idle_timeout: HumanDuration::from_minutes(SESSION_IDLE_MINUTES_DEFAULT),
+            max_duration: HumanDuration::from_minutes(SESSION_DURATION_MINUTES_DEFAULT),
         }
     }
 }

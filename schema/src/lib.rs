@@ -10,3 +10,6 @@ pub mod message;
 pub mod sample;
 pub mod session;
 pub mod time;
+
+/// The source of the OpenAPI document, in YAML; its head says how it is expanded.
+pub const OPENAPI_YAML: &str = include_str!("../openapi.yaml");

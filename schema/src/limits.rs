@@ -272,6 +272,17 @@ pub const DEPTH_COUNTED_MAX: u64 = 200_000;
 /// Deadlines further ahead than this are left to the store's scan (design).
 pub const WHEEL_AHEAD_MS: u64 = 15 * 60 * 1000;
 
+// --- Defaults of the configuration that customers meet (contract 8) ------------------------------------------------------
+
+/// A session that sends nothing for this many minutes is completed (`session.idle_timeout`).
+pub const SESSION_IDLE_MINUTES_DEFAULT: u64 = 30;
+/// A session that is older than this many minutes is completed (`session.max_duration`).
+pub const SESSION_DURATION_MINUTES_DEFAULT: u64 = 12 * 60;
+/// Days for which a session is kept after its end (`store.retention`).
+pub const RETENTION_DAYS_DEFAULT: u64 = 90;
+/// Requests of one key in a second (`server.rate_limit_per_second`).
+pub const KEY_REQUESTS_PER_SECOND_DEFAULT: u32 = 2_000;
+
 // --- Relations -------------------------------------------------------------------------------------------------
 
 const _: () = assert!(BATCH_SENT_BYTES_MAX <= BATCH_UNPACKED_BYTES_MAX);

@@ -39,7 +39,7 @@ pub(super) fn resources() -> [Resource; 4] {
 
 async fn reference() -> HttpResponse {
     static PAGE: LazyLock<Bytes> =
-        LazyLock::new(|| page::reference(&openapi::document()).into_string().into());
+        LazyLock::new(|| page::reference(openapi::document()).into_string().into());
     answer("text/html; charset=utf-8", PAGE.clone()).await
 }
 
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn the_page_has_every_operation_and_loads_nothing_from_elsewhere() {
         let document = openapi::document();
-        let page = page::reference(&document).into_string();
+        let page = page::reference(document).into_string();
         for methods in document["paths"].as_object().unwrap().values() {
             for operation in methods.as_object().unwrap().values() {
                 let id = operation["operationId"].as_str().unwrap();

@@ -32,7 +32,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            rate_limit_per_second: 2_000,
+            rate_limit_per_second: porchlight_schema::limits::KEY_REQUESTS_PER_SECOND_DEFAULT,
             body_deadlines: Deadlines {
                 silence: Duration::from_millis(BODY_SILENCE_MS_MAX),
                 whole: Duration::from_millis(BODY_WHOLE_MS_MAX),

@@ -25,15 +25,16 @@ for _ in $(seq 300); do
 done
 [ -n "$url" ] || { echo "the service did not start"; cat "$work/log"; exit 1; }
 
+"$binary" openapi > "$work/openapi.json"
 echo "-- spectral"
-"$checks/node/node_modules/.bin/spectral" lint -F warn -r "$here/spectral.yaml" schema/openapi.json
+"$checks/node/node_modules/.bin/spectral" lint -F warn -r "$here/spectral.yaml" "$work/openapi.json"
 
 key() { "$binary" keys create --org checks --env sandbox --kind "$1"; }
 run() {
   echo "-- schemathesis, $1"
   (cd "$work" && PYTHONPATH="$OLDPWD/$here" SCHEMATHESIS_HOOKS=hooks PYTHONDONTWRITEBYTECODE=1 \
     "$OLDPWD/$checks/venv/bin/schemathesis" --config-file "$OLDPWD/$here/schemathesis.toml" \
-    run "$OLDPWD/schema/openapi.json" --url "http://$url" --header "Service-Key: $2" --max-examples "$3" "${@:4}")
+    run "$work/openapi.json" --url "http://$url" --header "Service-Key: $2" --max-examples "$3" "${@:4}")
 }
 secret=$(key secret)
 run "secret key" "$secret" "$examples"

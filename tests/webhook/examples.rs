@@ -140,24 +140,31 @@ async fn sent(server: &Server, authority: &Authority) -> (String, Value, String)
     customer.start().await.unwrap();
     customer.row("/v1/webhooks/deliveries", "delivered").await;
     let request = receiver.requests.lock().unwrap()[0].clone();
+    let (headers, body) = split(&request);
+    (secret, headers, body)
+}
+
+/// The headers of a request, with lowercase names, and its body.
+pub(crate) fn split(request: &str) -> (Value, String) {
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
-    let headers = head
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.split_once(": "));
-    let headers = headers
-        .map(|(name, value)| (name.to_lowercase(), value.into()))
-        .collect();
-    (secret, Value::Object(headers), body.to_owned())
+    let headers = head.lines().skip(1);
+    let headers = headers.filter_map(|line| line.split_once(": "));
+    let headers = headers.map(|(name, value)| (name.to_lowercase(), value.into()));
+    (Value::Object(headers.collect()), body.to_owned())
 }
 
 /// Asserts that a request is as the document says of its event: each header of ours, and the body.
-fn assert_documented(headers: &Value, body: &str) {
-    let mut document = porchlight_api::openapi::document();
+pub(crate) fn assert_documented(headers: &Value, body: &str) {
+    let document = porchlight_api::openapi::document();
     let body: Value = serde_json::from_str(body).unwrap();
-    let operation = document["webhooks"][body["event"].as_str().unwrap()]["post"].take();
+    let operation = &document["webhooks"][body["event"].as_str().unwrap()]["post"];
     let parameters = operation["parameters"].as_array().unwrap();
-    for parameter in parameters {
+    let resolved = |one: &Value| document.pointer(&one["$ref"].as_str().unwrap()[1..]);
+    let parameters: Vec<&Value> = parameters
+        .iter()
+        .map(|one| resolved(one).unwrap())
+        .collect();
+    for parameter in &parameters {
         let name = parameter["name"].as_str().unwrap().to_lowercase();
         let is_there = headers[&name].is_string();
         assert!(is_there || parameter["required"] == false, "{name}");
@@ -168,7 +175,7 @@ fn assert_documented(headers: &Value, body: &str) {
         assert!(names.any(|known| known.to_lowercase() == *name), "{name}");
     }
     let mut schema = operation["requestBody"]["content"]["application/json"]["schema"].clone();
-    schema["components"] = document["components"].take();
+    schema["components"] = document["components"].clone();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<_> = validator
         .iter_errors(&body)

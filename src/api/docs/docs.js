@@ -71,3 +71,10 @@ function show(form, line, text) {
   result.querySelector("p").textContent = line;
   result.querySelector("code").textContent = text;
 }
+
+// Filters the list of operations.
+const search = document.getElementById("search");
+search?.addEventListener("input", () => {
+  const word = search.value.trim().toLowerCase();
+  for (const item of document.querySelectorAll("nav li")) item.hidden = !item.textContent.toLowerCase().includes(word);
+});

@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 use serde_json::{Map, Value};
 
+use crate::openapi::SOURCE;
 use porchlight_http::problem::Code;
 
 /// How deep a schema is unfolded: an insight's events' metadata, and no further.
@@ -66,10 +67,13 @@ fn frame(title: &str, body: &Markup) -> Markup {
 pub(super) fn reference(document: &Value) -> Markup {
     let info = &document["info"];
     let tags = document["tags"].as_array().into_iter().flatten();
+    // The tag of the webhook events has no operation of its own.
+    let tags = tags.filter(|tag| !operations(document, words(tag, "name")).is_empty());
     let body = html! {
         a.skip href="#content" { "To the content" }
         nav aria-label="Operations" {
             p.brand { a href="/docs" { (words(info, "title")) " " span { (words(info, "version")) } } }
+            input #search type="search" aria-label="Search operations" placeholder="Search" autocomplete="off" spellcheck="false";
             @for tag in tags.clone() {
                 h2 { (words(tag, "name")) }
                 ul {
@@ -80,7 +84,7 @@ pub(super) fn reference(document: &Value) -> Markup {
                     }
                 }
             }
-            h2 { "Sent to you" }
+            h2 { "Webhook events" }
             ul { @for (event, item) in fields(&document["webhooks"]) {
                 li { a href={ "#" (words(&item["post"], "operationId")) } { (event) } }
             } }
@@ -96,7 +100,7 @@ pub(super) fn reference(document: &Value) -> Markup {
             (prose(words(info, "description")))
             section.key aria-labelledby="key-title" {
                 h2 #key-title { "Your key" }
-                p { "For trying calls from this page. It stays in this page's memory, and is gone when you leave." }
+                p { "Used for the requests that you send from this page. It is kept in memory only and is gone when you leave." }
                 label for="key" { "Secret key, client key or session token" }
                 input #key type="password" autocomplete="off" spellcheck="false";
             }
@@ -110,7 +114,7 @@ pub(super) fn reference(document: &Value) -> Markup {
                 }
             }
             section {
-                h2 { "Sent to you" }
+                h2 { "Webhook events" }
                 @for (event, item) in fields(&document["webhooks"]) {
                     (received(document, event, &item["post"]))
                 }
@@ -120,13 +124,21 @@ pub(super) fn reference(document: &Value) -> Markup {
     frame("Porchlight API", &body)
 }
 
-/// The operations under a tag: path, method, operation.
+/// The operations under a tag in the order of the source: path, method, operation.
 fn operations<'v>(document: &'v Value, tag: &str) -> Vec<(&'v String, &'v String, &'v Value)> {
     let all = fields(&document["paths"]).flat_map(|(path, methods)| {
         fields(methods).map(move |(method, operation)| (path, method, operation))
     });
-    all.filter(|(_, _, operation)| operation["tags"][0] == tag)
-        .collect()
+    let mut of_tag: Vec<_> = all
+        .filter(|(_, _, operation)| operation["tags"][0] == tag)
+        .collect();
+    of_tag.sort_by_key(|(_, _, operation)| {
+        SOURCE.find(&format!(
+            "operationId: {}\n",
+            words(operation, "operationId")
+        ))
+    });
+    of_tag
 }
 
 fn operation(document: &Value, path: &str, method: &str, operation: &Value) -> Markup {
@@ -138,15 +150,31 @@ fn operation(document: &Value, path: &str, method: &str, operation: &Value) -> M
             (prose(words(operation, "description")))
             (parameters(document, operation))
             (body(document, &operation["requestBody"]))
+            @let (problems, good) = answers(document, operation);
             h4 { "Answers" }
-            dl.answers { @for (status, answer) in fields(&operation["responses"]) {
-                (self::answer(document, status, answer))
-            } }
+            dl.answers { @for (status, answer) in good { (self::answer(document, status, answer)) } }
+            details {
+                summary { "Errors: " (problems.iter().map(|(status, _)| status.as_str()).collect::<Vec<_>>().join(", ")) }
+                dl.answers { @for (status, answer) in problems { (self::answer(document, status, answer)) } }
+            }
             @if !operation["responses"].as_object().is_some_and(|answers| answers.contains_key("101")) {
                 (try_it(document, path, method, operation))
             }
         }
     }
+}
+
+type Answers<'v> = Vec<(&'v String, &'v Value)>;
+
+/// The answers of an operation by status: the problems, and the others.
+fn answers<'v>(document: &'v Value, operation: &'v Value) -> (Answers<'v>, Answers<'v>) {
+    let answers = fields(&operation["responses"]);
+    let answers = answers.map(|(status, answer)| (status, resolved(document, answer)));
+    answers.partition(|(_, answer)| is_problem(answer))
+}
+
+fn is_problem(answer: &Value) -> bool {
+    answer["content"]["application/problem+json"].is_object()
 }
 
 fn parameters(document: &Value, operation: &Value) -> Markup {
@@ -171,7 +199,7 @@ fn parameters(document: &Value, operation: &Value) -> Markup {
 fn body(document: &Value, body: &Value) -> Markup {
     html! {
         @if body.is_object() {
-            h4 { "Body" @if body["required"] != true { span.kind { " may be left out" } } }
+            h4 { "Body" @if body["required"] != true { span.kind { " optional" } } }
             (prose(words(body, "description")))
             (content(document, &body["content"]))
         }
@@ -185,12 +213,24 @@ fn content(document: &Value, content: &Value) -> Markup {
             @if !words(&one["schema"], "description").is_empty() && one["schema"]["properties"].is_null() {
                 (prose(words(&one["schema"], "description")))
             }
-            (schema(document, &one["schema"], 0))
+            (folded(document, &one["schema"]))
             @if one["x-line"].is_object() { p.kind { "Each line:" } (schema(document, &one["x-line"], 0)) }
             @for (name, example) in fields(&one["examples"]) {
                 details { summary { "Example: " (name) } pre { code { (shown(&example["value"])) } } }
             }
         }
+    }
+}
+
+/// The fields of a body, folded under the name of its schema.
+fn folded(document: &Value, value: &Value) -> Markup {
+    let name = value["$ref"]
+        .as_str()
+        .and_then(|target| target.rsplit('/').next());
+    html! {
+        @if let Some(name) = name {
+            details { summary { "Fields of " code { (name) } } (schema(document, value, 0)) }
+        } @else { (schema(document, value, 0)) }
     }
 }
 
@@ -202,7 +242,7 @@ fn shown(value: &Value) -> String {
 }
 
 fn answer(document: &Value, status: &str, answer: &Value) -> Markup {
-    let is_problem = answer["content"]["application/problem+json"].is_object();
+    let is_problem = is_problem(answer);
     html! {
         dt { span.status.problem[is_problem] { (status) } }
         dd {
@@ -279,7 +319,7 @@ fn schema(document: &Value, value: &Value, depth: usize) -> Markup {
                             @if needed { " " span.needed { "required" } }
                         }
                         dd {
-                            (prose(words(resolved(document, field), "description")))
+                            (prose(described(document, field)))
                             (schema(document, field, depth + 1))
                         }
                     } }
@@ -301,6 +341,16 @@ fn schema(document: &Value, value: &Value, depth: usize) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The description of a field: its own, or that of the schema that it refers to.
+fn described<'v>(document: &'v Value, field: &'v Value) -> &'v str {
+    let own = words(field, "description");
+    if own.is_empty() {
+        words(resolved(document, field), "description")
+    } else {
+        own
     }
 }
 
@@ -357,8 +407,8 @@ pub(super) fn errors() -> Markup {
         }
         main #content {
             h1 { "Errors" }
-            (prose("Every error is `application/problem+json` (RFC 9457) with a stable `code`. An error never means that something \
-                was half done: after 429 and 503 the same request may be sent again when `Retry-After` has passed."))
+            (prose("Every error is `application/problem+json` (RFC 9457) with a stable `code`. A request that ends in an error \
+                has changed nothing. After 429 and 503, wait for `Retry-After` seconds and send the same request again."))
             dl.answers { @for code in Code::ALL {
                 dt id=(code.as_str()) { span.status.problem { (code.status().as_u16()) } " " code { (code.as_str()) } }
                 dd { (prose(&format!("**{}.** {}", code.title(), code.meaning()))) }

@@ -1,47 +1,273 @@
+use porchlight_core::webhook::Cause;
+use porchlight_http::problem::Code;
+use porchlight_ports::DeliveryStatus;
+use porchlight_schema::event::EventType;
+use porchlight_schema::ids::{EndpointId, MessageId, OrganizationId, SessionId};
+use porchlight_schema::insight::{InsightStatus, ReasonCode};
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::sample::{ActivityType, Kind, Provider, SystemName};
+use porchlight_schema::session::{Env, PodType, SessionStatus, SessionType};
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::expand::SourceError;
 use super::*;
+
+fn schema(name: &str) -> &'static Value {
+    let schema = &document()["components"]["schemas"][name];
+    assert!(schema.is_object(), "{name}");
+    schema
+}
 
 #[test]
 fn it_says_which_version_it_is_of() {
-    let document = document();
     assert_eq!(
-        (&document["openapi"], &document["info"]["version"]),
+        (&document()["openapi"], &document()["info"]["version"]),
         (&json!("3.1.0"), &json!("1.0.0"))
     );
 }
 
-/// Every reference in it, by its path from the root.
-fn references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+/// Calls `visit` with each value below `value`, and the path to it.
+fn walk<'v>(value: &'v Value, path: &str, visit: &mut impl FnMut(&str, &'v Value)) {
+    visit(path, value);
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                match value.as_str() {
-                    Some(target) if name == "$ref" => found.push(target),
-                    _ => references(value, found),
-                }
+                walk(value, &format!("{path}/{name}"), visit);
             }
         }
-        Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+        Value::Array(values) => {
+            for (place, value) in values.iter().enumerate() {
+                walk(value, &format!("{path}/{place}"), visit);
+            }
+        }
         _ => {}
     }
 }
 
 #[test]
 fn references_lead_somewhere_and_all_components_are_used() {
-    let document = document();
     let mut found = Vec::new();
-    references(&document, &mut found);
+    walk(document(), "", &mut |_, value| {
+        found.extend(value.get("$ref").and_then(Value::as_str));
+    });
     for target in &found {
         let pointer = target.strip_prefix('#').unwrap();
-        assert!(document.pointer(pointer).is_some(), "{target}");
+        assert!(document().pointer(pointer).is_some(), "{target}");
     }
-    for (kind, named) in document["components"].as_object().unwrap() {
+    for (kind, named) in document()["components"].as_object().unwrap() {
         if kind != "securitySchemes" {
             for name in named.as_object().unwrap().keys() {
                 let target = format!("#/components/{kind}/{name}");
                 assert!(found.contains(&target.as_str()), "{target} is not used");
             }
         }
+    }
+}
+
+/// The name of a value as JSON writes it.
+fn written(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap();
+    value.as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_enums_are_those_of_the_code() {
+    fn names<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str) -> Vec<String> {
+        all.iter().map(|one| name(*one).to_owned()).collect()
+    }
+    let enums = [
+        ("EventType", names(&EventType::ALL, EventType::as_str)),
+        ("ReasonCode", names(&ReasonCode::ALL, ReasonCode::as_str)),
+        (
+            "ActivityType",
+            names(ActivityType::ALL, ActivityType::as_str),
+        ),
+        ("LocationProvider", names(Provider::ALL, Provider::as_str)),
+        ("SystemEvent", names(SystemName::ALL, SystemName::as_str)),
+        (
+            "WebhookEventType",
+            names(&MessageEvent::ALL, MessageEvent::as_str),
+        ),
+        (
+            "WebhookDeliveryStatus",
+            names(&DeliveryStatus::ALL, DeliveryStatus::as_str),
+        ),
+        ("WebhookFailureCause", names(&Cause::ALL, Cause::as_str)),
+        ("Environment", Env::ALL.iter().map(written).collect()),
+        (
+            "InsightStatus",
+            [
+                InsightStatus::Processing,
+                InsightStatus::Ready,
+                InsightStatus::Failed,
+            ]
+            .iter()
+            .map(written)
+            .collect(),
+        ),
+        (
+            "SessionStatus",
+            [SessionStatus::Recording, SessionStatus::Completed]
+                .iter()
+                .map(written)
+                .collect(),
+        ),
+        (
+            "SessionType",
+            [
+                SessionType::Delivery,
+                SessionType::Pickup,
+                SessionType::Return,
+            ]
+            .iter()
+            .map(written)
+            .collect(),
+        ),
+        (
+            "PodType",
+            [PodType::Photo, PodType::Signature, PodType::Note]
+                .iter()
+                .map(written)
+                .collect(),
+        ),
+    ];
+    for (name, expected) in enums {
+        assert_eq!(schema(name)["enum"], json!(expected), "{name}");
+    }
+}
+
+#[test]
+fn every_value_of_an_enum_that_may_grow_is_explained() {
+    for name in [
+        "EventType",
+        "ReasonCode",
+        "WebhookDeliveryStatus",
+        "WebhookFailureCause",
+    ] {
+        let description = schema(name)["description"].as_str().unwrap();
+        assert!(description.contains("New values may be added."), "{name}");
+        for value in schema(name)["enum"].as_array().unwrap() {
+            let explained = format!("`{}`: ", value.as_str().unwrap());
+            assert!(description.contains(&explained), "{name}: {value}");
+        }
+    }
+}
+
+#[test]
+fn a_sample_is_told_apart_by_its_kind() {
+    let sample = schema("Sample");
+    let mapping = sample["discriminator"]["mapping"].as_object().unwrap();
+    assert_eq!(mapping.len(), Kind::ALL.len());
+    for kind in Kind::ALL {
+        let target = mapping[kind.as_str()].as_str().unwrap();
+        assert!(
+            sample["oneOf"]
+                .as_array()
+                .unwrap()
+                .contains(&json!({ "$ref": target }))
+        );
+        let name = target.rsplit('/').next().unwrap();
+        assert_eq!(schema(name)["properties"]["kind"]["const"], kind.as_str());
+    }
+}
+
+#[test]
+fn ids_have_the_prefixes_of_the_code() {
+    for (name, prefix) in [
+        ("SessionId", SessionId::PREFIX),
+        ("OrganizationId", OrganizationId::PREFIX),
+        ("WebhookId", EndpointId::PREFIX),
+        ("WebhookDeliveryId", MessageId::PREFIX),
+    ] {
+        let pattern = schema(name)["pattern"].as_str().unwrap();
+        assert!(
+            pattern.starts_with(&format!("^{prefix}")),
+            "{name}: {pattern}"
+        );
+    }
+}
+
+/// Generators need a type beside each enum and constant and a format beside each number, and take a field with a default
+/// for a required one.
+#[test]
+fn schemas_are_written_so_that_generators_take_them() {
+    let mut found = Vec::new();
+    walk(&document()["components"], "", &mut |path, value| {
+        let is = |kind: &str| {
+            value["type"] == kind
+                || value["type"]
+                    .as_array()
+                    .is_some_and(|kinds| kinds.contains(&json!(kind)))
+        };
+        let is_schema =
+            value.is_object() && !path.ends_with("/properties") && !path.contains("/examples");
+        if !is_schema {
+            return;
+        }
+        if (value.get("const").is_some() || value.get("enum").is_some())
+            && value.get("type").is_none()
+        {
+            found.push(format!("{path}: no type"));
+        }
+        if (is("number") || is("integer")) && value.get("format").is_none() {
+            found.push(format!("{path}: no format"));
+        }
+        if value.get("default").is_some() {
+            found.push(format!("{path}: a default"));
+        }
+    });
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn each_problem_code_has_a_model_of_its_own() {
+    for code in Code::ALL {
+        // An unknown path is answered with it, and has no place in a document of paths.
+        if code.as_str() == "not_found" {
+            continue;
+        }
+        let schemas = document()["components"]["schemas"].as_object().unwrap();
+        let of_code = schemas.values().filter(|schema| {
+            let properties = &schema["properties"];
+            properties["code"]["const"] == code.as_str()
+                && properties["status"]["const"] == code.status().as_u16()
+        });
+        assert_eq!(of_code.count(), 1, "{}", code.as_str());
+    }
+}
+
+#[test]
+fn a_mistake_in_the_source_is_found() {
+    let with = |from: &str, to: &str| {
+        assert!(SOURCE.contains(from), "{from}");
+        expand::document(&SOURCE.replace(from, to)).unwrap_err()
+    };
+    assert!(matches!(
+        with("$BATCH_SEQ_MAX", "$BATCH_SEQ_MOST"),
+        SourceError::UnknownLimit(name) if name == "BATCH_SEQ_MOST"
+    ));
+    assert!(matches!(
+        with("[webhook_not_found]", "[no_such]"),
+        SourceError::UnknownCode(_)
+    ));
+    assert!(matches!(
+        with("x-credentials: [secret]", "x-credentials: [everybody]"),
+        SourceError::UnknownCredential(_)
+    ));
+    assert!(matches!(
+        with("x-problems: []", "x-problem: []"),
+        SourceError::Missing(_)
+    ));
+    assert!(matches!(
+        with("openapi: 3.1.0", "openapi: [3.1.0"),
+        SourceError::Yaml(_)
+    ));
+}
+
+#[test]
+fn every_limit_that_has_a_name_is_used() {
+    for (name, _) in limits::NAMED {
+        assert!(SOURCE.contains(&format!("${name}")), "{name}");
     }
 }

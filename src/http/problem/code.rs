@@ -46,83 +46,83 @@ macro_rules! codes {
 }
 
 codes! {
-    /// HTTP that can't be understood, beside the body.
+    /// The request is malformed in some part other than its body.
     BadRequest = BAD_REQUEST, "bad_request", "Bad request";
-    /// A body that ends early, or is not in the coding that its header says.
+    /// The body ends early, or is not in the encoding that its header names.
     MalformedBody = BAD_REQUEST, "malformed_body", "Malformed body";
-    /// A body that is not JSON.
+    /// The body is not JSON.
     MalformedJson = BAD_REQUEST, "malformed_json", "Malformed JSON";
-    /// A body that is not protobuf of the published schema.
+    /// The body is not protobuf of the published schema.
     MalformedProtobuf = BAD_REQUEST, "malformed_protobuf", "Malformed protobuf";
-    /// No credential.
+    /// The request has no credential.
     CredentialMissing = UNAUTHORIZED, "credential_missing", "Credential missing";
-    /// A credential that is malformed, unknown, expired or revoked.
+    /// The credential is malformed, unknown, expired or revoked.
     CredentialInvalid = UNAUTHORIZED, "credential_invalid", "Credential invalid";
-    /// A good credential that is not a secret key, where one is needed.
+    /// The credential is valid, but the operation requires a secret key.
     SecretKeyRequired = FORBIDDEN, "secret_key_required", "Secret key required";
-    /// A session token where a key is needed.
+    /// The credential is a session token, but the operation requires a key.
     KeyRequired = FORBIDDEN, "key_required", "Key required";
-    /// A session token for another session's act.
+    /// The session token belongs to another session.
     OtherSession = FORBIDDEN, "other_session", "Token of another session";
-    /// Refused for a reason that has no code of its own.
+    /// The request is refused for a reason that has no code of its own.
     Forbidden = FORBIDDEN, "forbidden", "Forbidden";
-    /// No such path.
+    /// The path does not exist.
     NotFound = NOT_FOUND, "not_found", "Not found";
-    /// No such session in the credential's organization and environment.
+    /// The session does not exist in the credential's organization and environment.
     SessionNotFound = NOT_FOUND, "session_not_found", "Session not found";
-    /// The session is not scored yet, or can't be.
+    /// The session has no score yet, or could not be scored.
     NotScored = NOT_FOUND, "not_scored", "Not scored";
     /// No webhook is configured in the credential's organization and environment.
     WebhookNotFound = NOT_FOUND, "webhook_not_found", "Webhook not found";
-    /// No such delivery in the credential's organization and environment.
+    /// The webhook delivery does not exist in the credential's organization and environment.
     DeliveryNotFound = NOT_FOUND, "delivery_not_found", "Delivery not found";
-    /// The path does not take this method.
+    /// The path does not support this method.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed";
-    /// `Accept` excludes all that the path can give.
+    /// `Accept` excludes every media type that the path can return.
     NotAcceptable = NOT_ACCEPTABLE, "not_acceptable", "Not acceptable";
-    /// The body came too slowly.
+    /// The body arrived too slowly.
     BodyTimeout = REQUEST_TIMEOUT, "body_timeout", "Body too slow";
-    /// The same thing as the request, or another in its place, is there already.
+    /// Another request is changing the same object, or has changed it. Read it again and retry.
     Conflict = CONFLICT, "conflict", "Conflict";
-    /// A webhook is configured already.
+    /// A webhook is already configured.
     WebhookExists = CONFLICT, "webhook_exists", "Webhook exists";
-    /// The secret before still signs; `overlapSec` 0 ends it.
+    /// The previous secret still signs. A rotation with `overlapSec` 0 ends it.
     OverlapRunning = CONFLICT, "overlap_running", "Overlap running";
-    /// A delivery that is superseded or cancelled, or has no webhook to go to.
+    /// The delivery is superseded or cancelled, or no webhook is configured.
     NotRetryable = CONFLICT, "not_retryable", "Not retryable";
     /// Another body was acknowledged under this `seq`.
     SeqConflict = CONFLICT, "seq_conflict", "Sequence number taken";
-    /// The session ended longer ago than telemetry is taken for.
+    /// The session ended too long ago to accept telemetry.
     SessionCompleted = CONFLICT, "session_completed", "Session completed";
-    /// The body is larger than the path takes, as sent or unpacked.
+    /// The body is larger than the path accepts, as sent or unpacked.
     BodyTooLarge = PAYLOAD_TOO_LARGE, "body_too_large", "Body too large";
-    /// More samples than a batch may have.
+    /// The batch has too many samples.
     TooManySamples = PAYLOAD_TOO_LARGE, "too_many_samples", "Too many samples";
-    /// The path does not take this `Content-Type`.
+    /// The path does not accept this `Content-Type`.
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "Unsupported media type";
-    /// The path does not take this `Content-Encoding`.
+    /// The path does not accept this `Content-Encoding`.
     UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "Unsupported content encoding";
-    /// JSON, but not what is asked for; `errors` says where.
+    /// The body is valid JSON, but its content is invalid; `errors` says where.
     InvalidBody = UNPROCESSABLE_ENTITY, "invalid_body", "Invalid body";
-    /// A parameter in the query or a header; `errors` says which.
+    /// A parameter in the query or a header is invalid; `errors` says which.
     InvalidParameter = UNPROCESSABLE_ENTITY, "invalid_parameter", "Invalid parameter";
-    /// An `Idempotency-Key` that was used with another body.
+    /// The `Idempotency-Key` was used with another body.
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY, "idempotency_key_reused", "Idempotency key reused";
-    /// The path speaks WebSocket.
+    /// The path requires an upgrade to WebSocket.
     UpgradeRequired = UPGRADE_REQUIRED, "upgrade_required", "Upgrade required";
-    /// More requests with this credential than are served in a second.
+    /// The credential has sent more requests than its limit allows.
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Rate limited";
-    /// More batches of this session in flight than are taken at once.
+    /// Too many batches of this session are in flight.
     SessionBusy = TOO_MANY_REQUESTS, "session_busy", "Session busy";
-    /// More connections open than one organization, or one session, may have.
+    /// The organization or the session has too many open connections.
     TooManyStreams = TOO_MANY_REQUESTS, "too_many_streams", "Too many streams";
-    /// A fault that has no code of its own.
+    /// The service failed in a way that has no code of its own.
     Internal = INTERNAL_SERVER_ERROR, "internal", "Internal error";
-    /// Too much to do.
+    /// The service has too much work.
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Overloaded";
-    /// The store can't be reached.
+    /// The store cannot be reached.
     StoreUnavailable = SERVICE_UNAVAILABLE, "store_unavailable", "Store unavailable";
-    /// The node is stopping; another one, or the next one, takes the request.
+    /// The server is shutting down. Another one takes the request.
     Draining = SERVICE_UNAVAILABLE, "draining", "Draining";
 }
 
