@@ -223,6 +223,42 @@ fn every_crate_is_documented_by_its_readme() {
     }
 }
 
+/// The figures of `docs/figures.md`, by name.
+fn figures() -> BTreeMap<String, String> {
+    let page = fs::read_to_string(root().join("docs/figures.md")).unwrap();
+    let rows = page.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        Some((cells.next()?.to_owned(), cells.next()?.to_owned()))
+    });
+    rows.filter(|(name, _)| name != "name").collect()
+}
+
+#[test]
+fn a_figure_is_quoted_as_it_stands() {
+    let figures = figures();
+    assert!(figures.len() > 10, "{figures:?}");
+    let (mut quoted, mut wrong) = (0, Vec::new());
+    for (path, text) in files(&["."], ".md") {
+        for (place, mark) in text.match_indices("<!--figure ") {
+            let Some((name, rest)) = text[place + mark.len()..].split_once("-->") else {
+                continue;
+            };
+            let Some((value, _)) = rest.split_once("<!--/-->") else {
+                continue;
+            };
+            quoted += 1;
+            if figures.get(name).map(String::as_str) != Some(value) {
+                wrong.push(format!(
+                    "{path}: {name} is {value}, not {:?}",
+                    figures.get(name)
+                ));
+            }
+        }
+    }
+    none("docs/figures.md has the figures", &wrong);
+    assert!(quoted > 10, "{quoted} quotes");
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut found = Vec::new();
