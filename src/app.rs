@@ -18,7 +18,6 @@ use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Alone, Clock, Entropy, Poke};
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
-use porchlight_store::EmbeddedStore;
 use porchlight_world::{SystemClock, SystemEntropy};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -26,7 +25,9 @@ use tokio::time::Instant;
 use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
 use crate::opened::{OpenStore, StoreOpenError};
+use crate::ops::NodeHealth;
 use crate::ops::client::OpsClient;
+use crate::retention::{RetentionStatus, Sweeper};
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::{listener, notify, ops, telemetry};
 
@@ -34,8 +35,6 @@ use crate::{listener, notify, ops, telemetry};
 const EXIT_STORE_FATAL: i32 = 70;
 /// Exit code when another process serves from the keyspace now: a new start would take it back.
 const EXIT_OUTRUN: i32 = 71;
-/// How often what is older than the retention is deleted.
-const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Whether the process logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,9 +143,12 @@ impl App {
         telemetry::watch(&handles, &config.store.path);
 
         // On a cluster rows go by themselves.
+        let retention: Arc<RetentionStatus> = Arc::default();
         if let Some(store) = store.embedded() {
             let retention_ms = config.store.retention.as_millis();
-            actix_rt::spawn(sweep(Arc::clone(store), retention_ms));
+            let sweeper =
+                Sweeper::start(Arc::clone(store), retention_ms, Arc::clone(&retention)).await?;
+            actix_rt::spawn(sweeper.run());
         }
         let (public, api) = listener::serve(
             &config,
@@ -163,7 +165,10 @@ impl App {
             metrics,
             &secrets,
             Arc::new(move || api.auth.forget()),
-            node.as_ref().map(|node| Arc::clone(node.view())),
+            NodeHealth {
+                view: node.as_ref().map(|node| Arc::clone(node.view())),
+                retention,
+            },
         )?;
         let bound = Bound {
             api: public.address,
@@ -295,32 +300,12 @@ async fn build_service(
         peers,
         arbiters: sessions.to_vec(),
         scoring: ScoringPool::start(scoring, shared, clock, poke),
+        shares: config.limits.shares(),
     });
     receiver
         .set(service.clone())
         .map_err(|_| anyhow!("the service was built twice"))?;
     Ok((store, service, webhooks))
-}
-
-/// Deletes what is older than the retention, from time to time, in small steps.
-async fn sweep(store: Arc<EmbeddedStore>, retention_ms: i64) {
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
-    loop {
-        ticks.tick().await;
-        let now = SystemClock.now();
-        let swept = store.sweep(now.plus_ms(-retention_ms)).await;
-        match swept {
-            Ok(0) => {}
-            Ok(sessions) => tracing::info!(sessions, "sessions older than the retention deleted"),
-            Err(error) => tracing::warn!(%error, "old sessions can't be deleted"),
-        }
-        if let Err(error) = store.sweep_idempotency_keys(now).await {
-            tracing::warn!(%error, "old idempotency keys can't be deleted");
-        }
-        if let Err(error) = store.sweep_outboxes().await {
-            tracing::warn!(%error, "the outboxes of deleted webhooks can't be deleted");
-        }
-    }
 }
 
 /// A service of a command's own, on a temporary folder.

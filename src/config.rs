@@ -5,6 +5,7 @@ mod cluster;
 mod cql;
 mod duration;
 mod environment;
+mod limits;
 mod secrets;
 mod words;
 
@@ -14,12 +15,13 @@ use std::path::{Path, PathBuf};
 
 use porchlight_schema::limits::{
     DRAIN_GRACE_MS, DRAIN_GRACE_MS_MAX, KEY_REQUESTS_PER_SECOND_DEFAULT, RETENTION_DAYS_DEFAULT,
-    SESSION_DURATION_MINUTES_DEFAULT, SESSION_IDLE_MINUTES_DEFAULT,
+    RETENTION_MS_MIN, SESSION_DURATION_MINUTES_DEFAULT, SESSION_IDLE_MINUTES_DEFAULT,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::transport::address::Cidr;
 pub use duration::HumanDuration;
+pub use limits::Limits;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -37,6 +39,8 @@ pub struct Config {
     pub secrets: Secrets,
     /// Other nodes.
     pub cluster: Cluster,
+    /// What one tenant may use of this node.
+    pub limits: Limits,
     /// What is logged.
     pub log: Log,
 }
@@ -303,8 +307,9 @@ impl Config {
         if self.session.max_duration.as_millis() == 0 {
             return invalid("session.max_duration", "must be longer than 0");
         }
-        if self.store.retention.as_millis() == 0 {
-            return invalid("store.retention", "must be longer than 0");
+        if self.store.retention.as_millis() < RETENTION_MS_MIN {
+            let detail = "must be 3d or more: webhooks are retried for more than a day";
+            return invalid("store.retention", detail);
         }
         if self.store.path.as_os_str().is_empty() {
             return invalid("store.path", "must name a folder");
@@ -427,6 +432,8 @@ mod tests {
                 "not an address and a port such as 127.0.0.1:8080 for key `server.listen`",
             ),
             ("[store]\nretention = \"0d\"", "store.retention"),
+            ("[store]\nretention = \"71h\"", "store.retention"),
+            ("[limits]\ntenant_requests = -1", "limits.tenant_requests"),
             ("[session]\nidle_timeout = \"0s\"", "session.idle_timeout"),
             ("[session]\nmax_duration = \"0s\"", "session.max_duration"),
             ("[server]\ndrain_grace = \"21s\"", "server.drain_grace"),

@@ -8,5 +8,6 @@ mod listener;
 mod notify;
 pub mod opened;
 pub mod ops;
+pub mod retention;
 pub mod telemetry;
 pub mod transport;

@@ -46,6 +46,7 @@ use porchlight_store::EmbeddedStore;
 use crate::cluster::View;
 use crate::config::Config;
 use crate::opened::OpenStore;
+use crate::retention::RetentionStatus;
 use token::TokenFile;
 
 /// Told after a key was revoked here: who remembers keys forgets them.
@@ -62,7 +63,16 @@ pub struct OpsState {
     on_revoked: OnRevoked,
     sealing: Option<Sealing>,
     about: Option<page::About>,
-    view: Option<Arc<View>>,
+    health: NodeHealth,
+}
+
+/// What the health checks ask beside the service.
+#[derive(Debug, Clone, Default)]
+pub struct NodeHealth {
+    /// The other nodes, where there may be some.
+    pub view: Option<Arc<View>>,
+    /// Whether old sessions are deleted.
+    pub retention: Arc<RetentionStatus>,
 }
 
 /// What seals customers' secrets, and where they are kept.
@@ -100,7 +110,7 @@ impl OpsState {
             on_revoked: Arc::new(|| {}),
             sealing: None,
             about: None,
-            view: None,
+            health: NodeHealth::default(),
         }
     }
 
@@ -121,10 +131,10 @@ impl OpsState {
         self
     }
 
-    /// The same, as one of several nodes.
+    /// The same, with more to ask for the health checks.
     #[must_use]
-    pub fn among(mut self, view: Option<Arc<View>>) -> Self {
-        self.view = view;
+    pub fn with_health(mut self, health: NodeHealth) -> Self {
+        self.health = health;
         self
     }
 
@@ -149,7 +159,7 @@ pub fn serve(
     metrics: PrometheusHandle,
     secrets: &SecretKeys,
     on_revoked: OnRevoked,
-    view: Option<Arc<View>>,
+    health: NodeHealth,
 ) -> anyhow::Result<(SocketAddr, ServerHandle)> {
     let listener = std::net::TcpListener::bind(config.server.ops_listen).with_context(|| {
         format!(
@@ -162,7 +172,7 @@ pub fn serve(
     let embedded = store.embedded().map(Arc::clone);
     let state = OpsState::new(service, store.keys(), embedded, metrics, token)
         .on_revoked(on_revoked)
-        .among(view)
+        .with_health(health)
         .sealing(SecretVault::new(secrets), store.outbox())
         .about(config)?;
     let state = Data::new(state);

@@ -6,6 +6,7 @@
 pub mod closed;
 pub mod http;
 pub mod live;
+pub mod neighbour;
 pub mod overload;
 pub mod process;
 pub mod ratio;

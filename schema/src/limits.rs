@@ -77,10 +77,21 @@ pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
 pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
 /// Rows that one step of the retention sweep removes.
 pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
+/// Parts of a store's completed sessions of which one sweep, each hour, deletes at most one.
+pub const SWEEP_SESSIONS_PARTS: u64 = 20;
+/// Completed sessions that a sweep counts at most; where there are more it deletes a part of this many.
+pub const SWEEP_COUNTED_SESSIONS_MAX: u64 = 1_000_000;
+/// How far the wall clock may differ from the newest stored time, carried on, for old sessions to be deleted.
+pub const RETENTION_CLOCK_DIFFERENCE_MS_MAX: i64 = 24 * 3600 * 1000;
+/// A wall clock that differed at the start is believed when it has run evenly for this long.
+pub const RETENTION_CLOCK_TRUSTED_AFTER_MS: i64 = 7 * 24 * 3600 * 1000;
+/// Shortest retention that may be configured: webhooks are retried for 27 hours, and sessions are kept beyond that.
+pub const RETENTION_MS_MIN: i64 = 3 * 24 * 3600 * 1000;
+/// Longest time that a write to the journal of a CQL cluster may take. A write that began before a session's end, on a
+/// node that does not know of it yet, must be over when the insight is looked at once more ([`END_SETTLES_MS`]).
+pub const INGEST_TIMEOUT_MS_MAX: i64 = 2_000;
 /// Open event streams of one node.
 pub const NODE_EVENT_STREAMS_MAX: usize = 8_192;
-/// Open event streams of one organization in one environment, on one node.
-pub const TENANT_EVENT_STREAMS_MAX: usize = 4_096;
 /// Messages in one piece of an event stream; the next piece is made when this one is written.
 pub const EVENTS_PIECE_MESSAGES_MAX: usize = 64;
 /// An event stream has a comment after this long (contract 9).
@@ -99,6 +110,36 @@ pub const SOCKET_SILENCE_MS_MAX: u64 = 75_000;
 pub const SOCKET_CLOSING_MS_MAX: u64 = 2_000;
 /// What a client is asked to wait after 429 for a session's in-flight cap, and after 503.
 pub const RETRY_AFTER_SEC: u64 = 1;
+
+// --- Shares of one node that one tenant may use; a tenant is an organization in one environment ------------------
+// The defaults of the configuration's section `[limits]`. A request beyond a share is refused with 429.
+
+/// Bytes of request bodies that have arrived and are not answered: a quarter of the node's.
+pub const TENANT_IN_FLIGHT_BYTES_MAX: u64 = NODE_IN_FLIGHT_BYTES_MAX as u64 / 4;
+/// Requests that are being answered.
+pub const TENANT_REQUESTS_MAX: u64 = 4_096;
+/// Open WebSockets: a quarter of the node's.
+pub const TENANT_SOCKETS_MAX: u64 = NODE_SOCKETS_MAX as u64 / 4;
+/// Open event streams: a quarter of the node's.
+pub const TENANT_EVENT_STREAMS_MAX: u64 = NODE_EVENT_STREAMS_MAX as u64 / 4;
+/// Sessions that record: a quarter of the million that fit into one node.
+pub const TENANT_LIVE_SESSIONS_MAX: u64 = 250_000;
+/// Lists that are being read. Each passes over at most [`LIST_SCANNED_ROWS_MAX`] rows.
+pub const TENANT_LISTS_AT_ONCE_MAX: u64 = 8;
+/// Sessions started per second; the burst is [`SESSION_STARTS_BURST_FACTOR`] times as many.
+pub const TENANT_SESSION_STARTS_PER_SEC: u32 = 1_000;
+/// See [`TENANT_SESSION_STARTS_PER_SEC`].
+pub const SESSION_STARTS_BURST_FACTOR: u32 = 2;
+/// PoDs of completed sessions that are replaced per second, each of which causes a new insight; the burst is
+/// [`POD_CHANGES_BURST_FACTOR`] times as many.
+pub const TENANT_POD_CHANGES_PER_SEC: u32 = 10;
+/// See [`TENANT_POD_CHANGES_PER_SEC`].
+pub const POD_CHANGES_BURST_FACTOR: u32 = 10;
+/// A tenant whose batches under way are fewer than one part in this many of the node's limit is a light tenant.
+pub const LIGHT_TENANT_PARTS: u32 = 4;
+/// Room beyond the node's limit that only light tenants may use, as one part in this many of that limit: a tenant that
+/// fills a node leaves this much to the others.
+pub const LIGHT_TENANT_ROOM_PARTS: u32 = 8;
 
 // --- A session (contract 2, 3, 9) ------------------------------------------------------------------------------
 
@@ -236,6 +277,12 @@ pub const REVOKED_MS_MAX: u64 = 30_000;
 pub const KEY_REMEMBERED_MS_MAX: u64 = 4_000;
 /// Look-ups that found a key and are remembered on one node.
 pub const KEYS_REMEMBERED_MAX: usize = 16_384;
+/// Look-ups per second, on one node, of keys that were never found there: whoever guesses keys must not use up the store.
+pub const UNKNOWN_KEY_LOOKUPS_PER_SEC: u32 = 200;
+/// The same at once.
+pub const UNKNOWN_KEY_LOOKUPS_BURST: u32 = 1_000;
+/// Keys that were found once on one node, which are looked up again without that limit.
+pub const FOUND_KEYS_REMEMBERED_MAX: usize = 65_536;
 /// Look-ups that found none and are remembered on one node.
 pub const UNKNOWN_KEYS_REMEMBERED_MAX: usize = 4_096;
 
@@ -289,7 +336,13 @@ const _: () = assert!(BATCH_SENT_BYTES_MAX <= BATCH_UNPACKED_BYTES_MAX);
 const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NDJSON_UNPACKED_BYTES_MAX);
 const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);
 const _: () = assert!(BODY_SILENCE_MS_MAX <= BODY_WHOLE_MS_MAX);
-const _: () = assert!(TENANT_EVENT_STREAMS_MAX <= NODE_EVENT_STREAMS_MAX);
+const _: () = assert!(TENANT_EVENT_STREAMS_MAX <= NODE_EVENT_STREAMS_MAX as u64);
+const _: () = assert!(TENANT_SOCKETS_MAX <= NODE_SOCKETS_MAX as u64);
+const _: () = assert!(
+    2 * BATCH_UNPACKED_BYTES_MAX as u64 <= TENANT_IN_FLIGHT_BYTES_MAX,
+    "the largest batch fits into a tenant's share, packed and unpacked"
+);
+const _: () = assert!(LIGHT_TENANT_ROOM_PARTS > 1 && LIGHT_TENANT_PARTS > 1);
 const _: () = assert!(2 * SOCKET_PING_MS < SOCKET_SILENCE_MS_MAX);
 const _: () = assert!(ANSWER_WRITTEN_MS_MAX < UNREAD_MS_MAX as u64);
 const _: () = assert!(KEY_REMEMBERED_MS_MAX + SOCKET_PING_MS < REVOKED_MS_MAX);
@@ -300,7 +353,7 @@ const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
 const _: () = assert!(INGEST_BATCHES_MIN <= INGEST_BATCHES_START);
 const _: () = assert!(INGEST_BATCHES_START <= INGEST_BATCHES_MAX);
 const _: () = assert!(
-    (INGEST_BATCHES_MAX as usize) < COMMIT_QUEUE_MAX,
+    (INGEST_BATCHES_MAX + INGEST_BATCHES_MAX / LIGHT_TENANT_ROOM_PARTS) < COMMIT_QUEUE_MAX as u32,
     "what is admitted finds room with the writer"
 );
 const _: () = assert!(SESSION_MAILBOX_MAX < NODE_MAILBOX_MAX);
@@ -309,6 +362,10 @@ const _: () = assert!(
     "a kind that lags must not be taken for a gap"
 );
 const _: () = assert!(GAP_MS < HOLE_SKIPPED_AFTER_T_MS);
+const _: () = assert!(
+    EDGE_BELIEF_MS as i64 + 3 * INGEST_TIMEOUT_MS_MAX < END_SETTLES_MS as i64,
+    "a node may believe that a session records for so long, and a write and its repeats take so long"
+);
 const _: () = assert!(
     HOLE_SKIPPED_AFTER_BATCHES == 64,
     "the machine marks what came beyond a hole in a u64"

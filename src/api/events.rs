@@ -19,12 +19,13 @@ use actix_web::HttpResponse;
 use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use actix_web::web::{Bytes, Data};
-use porchlight_actors::service::{FeedState, Told, Watch};
+use porchlight_actors::service::{FeedState, SharePermit, Told, Watch};
 use porchlight_http::State;
 use porchlight_http::auth::Presented;
-use porchlight_http::call::Call;
+use porchlight_http::call::{Call, share_exceeded};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::seats::Seat;
+use porchlight_observe::shares::Share;
 use porchlight_observe::streams::{MessageOutcome, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::limits::{EVENTS_COMMENT_MS, EVENTS_PIECE_MESSAGES_MAX};
@@ -53,6 +54,11 @@ pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
         return Err(Problem::new(Code::Draining, "The service is stopping."));
     }
     let told = last_event_id(call.headers());
+    let usage = service.usage(tenant);
+    let share = usage.hold(Share::EventStreams).map_err(|exceeded| {
+        StreamMetrics::get().on_ended(StreamKind::Events, StreamEnd::Full);
+        share_exceeded(exceeded)
+    })?;
     let seat = call.state.seats.events.take(tenant)?;
     // Before the first look, so that nothing is missed in between.
     let watch = service.watch(row.start.session_id);
@@ -83,6 +89,7 @@ pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
         watch,
         beat,
         _seat: seat,
+        _share: share,
     };
     Ok(response.streaming(futures_util::stream::unfold(
         Some(stream),
@@ -121,6 +128,7 @@ struct EventStream {
     watch: Watch,
     beat: Interval,
     _seat: Seat<Tenant>,
+    _share: SharePermit,
 }
 
 /// All that a session that has ended told, and what of it is left.

@@ -16,6 +16,7 @@
 mod answer;
 mod lines;
 
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpResponse, rt};
-use porchlight_actors::service::{AdmitError, Target};
+use porchlight_actors::service::{AdmitError, SharePermit, Target, TenantUsage};
 use porchlight_http::State;
 use porchlight_http::auth::Caller;
 use porchlight_http::body::stream::BodyStream;
@@ -70,7 +71,7 @@ enum Piece {
 /// See the module [`super`].
 pub(super) async fn telemetry(mut call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    caller.key()?;
+    let usage = call.state.service.usage(caller.key()?);
     call.accepts("application", "x-ndjson")?;
     let announced = body::media(call.headers(), MEDIA_TYPE, Limits::NDJSON)?;
     let line_bytes_max = if announced.is_plain() {
@@ -78,8 +79,11 @@ pub(super) async fn telemetry(mut call: Call) -> Result<HttpResponse, Problem> {
     } else {
         BATCH_UNPACKED_BYTES_MAX
     };
+    let request = call.take_request();
     let body = announced.stream(call.payload.take(), call.state.config.body_deadlines)?;
     let gateway = Gateway {
+        _request: request,
+        usage,
         state: call.state,
         caller,
         body,
@@ -128,6 +132,9 @@ fn cut_off() -> Problem {
 
 /// One request at work.
 struct Gateway {
+    _request: Option<SharePermit>,
+    /// What the caller's tenant uses of this node.
+    usage: Arc<TenantUsage>,
     state: Data<State>,
     caller: Caller,
     body: BodyStream<Payload>,
@@ -222,8 +229,9 @@ impl Gateway {
         };
         match read {
             Ok(true) => {
-                let held = self.lines.held_bytes();
-                self.crowded = self.room.cover(&self.state.service, held).err();
+                let held = self.lines.held_bytes() + self.body.held_bytes();
+                let (service, usage) = (&self.state.service, &self.usage);
+                self.crowded = self.room.cover(service, usage, held).err();
                 // What unpacks to much must not keep the others waiting.
                 tokio::task::yield_now().await;
             }
@@ -270,7 +278,7 @@ impl Gateway {
 
     /// Whether the next line waits for room in the node: what is read and then refused costs as much as what is taken.
     fn waits_for_room(&mut self) -> bool {
-        if self.state.service.has_room() {
+        if self.state.service.has_room(&self.usage) {
             self.no_room_since = None;
             return false;
         }
@@ -338,9 +346,11 @@ impl Gateway {
             bytes,
             batch,
         } = taken;
-        let permit = match self.state.service.admit(&target, bytes) {
+        let admitted = self.state.service.admit(&target);
+        let admitted = admitted.and_then(|mut permit| permit.grow(bytes).map(|()| permit));
+        let permit = match admitted {
             Ok(permit) => permit,
-            Err(AdmitError::NodeFull) if !self.pipeline.is_empty() => {
+            Err(AdmitError::NodeFull | AdmitError::TenantFull(_)) if !self.pipeline.is_empty() => {
                 self.held = Some(Taken {
                     target,
                     answer,

@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use actix_web::rt;
-use porchlight_actors::service::{AdmitError, IngestError, Permit, Service, Target};
+use porchlight_actors::service::{AdmitError, IngestError, Permit, Service, Target, TenantUsage};
 use porchlight_http::problem::Problem;
 use porchlight_http::waking::together;
 use porchlight_schema::sample::json::DecodedBatch;
@@ -15,7 +16,7 @@ use porchlight_schema::sample::json::DecodedBatch;
 use super::telemetry::not_taken;
 
 /// Bytes that a connection may hold for what is on its way without asking the node.
-const HELD_BYTES_FREE: usize = 64 * 1024;
+const HELD_BYTES_FREE: usize = 16 * 1024;
 
 /// Batches that were taken up and are not answered, in order; `A` is what each is answered to.
 pub(super) struct Pipeline<A> {
@@ -151,8 +152,13 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// The node has too much in flight, or stops.
-    pub(super) fn cover(&mut self, service: &Service, held: usize) -> Result<(), AdmitError> {
+    /// The tenant or the node has too much in flight, or the node stops.
+    pub(super) fn cover(
+        &mut self,
+        service: &Service,
+        usage: &Arc<TenantUsage>,
+        held: usize,
+    ) -> Result<(), AdmitError> {
         if held <= HELD_BYTES_FREE {
             self.0 = None;
             return Ok(());
@@ -161,7 +167,7 @@ impl Room {
             Some((_, bytes)) if *bytes >= held => Ok(()),
             Some((permit, bytes)) => permit.grow(held - *bytes).map(|()| *bytes = held),
             None => service
-                .reserve(held)
+                .reserve(usage, held)
                 .map(|permit| self.0 = Some((permit, held))),
         };
         if covered.is_err() {

@@ -56,11 +56,9 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
     };
     let (limit, after) = (query.limit(), query.cursor());
     query.done()?;
-    let page = call
-        .state
-        .service
-        .list(tenant, &filter, limit, after)
-        .await?;
+    let service = &call.state.service;
+    let _share = call.begin_list(tenant)?;
+    let page = service.list(tenant, &filter, limit, after).await?;
     let data = page
         .rows
         .iter()

@@ -4,7 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderMap, HeaderName};
 use porchlight_actors::service::{StartCommand, StartError};
 use porchlight_http::body::{self, Limits};
-use porchlight_http::call::{self, Call};
+use porchlight_http::call::{self, Call, share_exceeded};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::waking::look_again;
@@ -46,7 +46,8 @@ pub(super) async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.caller().await?.key()?;
     call.accepts_json()?;
     let announced = body::json(call.headers(), Limits::REQUEST)?;
-    let permit = match call.state.service.admit_start(announced.bytes()) {
+    let usage = call.state.service.usage(tenant);
+    let permit = match call.state.service.admit_start(&usage) {
         Ok(permit) => permit,
         Err(error) => {
             look_again().await;
@@ -86,6 +87,7 @@ fn refused(error: StartError) -> Problem {
             Code::IdempotencyKeyReused,
             "This Idempotency-Key was used with another body.",
         ),
+        StartError::TenantFull(exceeded) => share_exceeded(exceeded),
         StartError::Draining => Problem::new(Code::Draining, "The service is stopping."),
         StartError::Store(error) => error.into(),
     }

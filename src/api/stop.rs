@@ -3,13 +3,13 @@
 use std::str::FromStr;
 
 use actix_web::HttpResponse;
-use porchlight_actors::service::{StopCommand, StopError};
+use porchlight_actors::service::{AttachPodError, StopCommand, StopError};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::URL_CHARS_MAX;
 use porchlight_schema::session::{Pod, PodType, SessionView};
 
 use porchlight_http::body::Limits;
-use porchlight_http::call::{self, Call};
+use porchlight_http::call::{self, Call, share_exceeded};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::Problem;
 
@@ -58,6 +58,7 @@ pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
             "/endedAt",
             "must not lie before the start, and at most 5 minutes ahead",
         ),
+        StopError::Pod(error) => not_attached(error),
         StopError::Store(error) => error.into(),
     })?;
     call::json(
@@ -81,12 +82,16 @@ pub(super) async fn attach_pod(mut call: Call) -> Result<HttpResponse, Problem> 
     let value = fields::parse(&body)?;
     let mut faults = Faults::default();
     let pod = pod(&Fields::root(&value)?, &mut faults);
-    let pod = call
-        .state
-        .service
-        .attach_pod(&row, faults.none(pod)?)
-        .await?;
-    call::json(HttpResponse::Ok(), &pod)
+    let service = &call.state.service;
+    let attached = service.attach_pod(&row, faults.none(pod)?).await;
+    call::json(HttpResponse::Ok(), &attached.map_err(not_attached)?)
+}
+
+fn not_attached(error: AttachPodError) -> Problem {
+    match error {
+        AttachPodError::TenantFull(exceeded) => share_exceeded(exceeded),
+        AttachPodError::Store(error) => error.into(),
+    }
 }
 
 fn pod(fields: &Fields<'_>, faults: &mut Faults) -> Option<Pod> {

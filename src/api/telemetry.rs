@@ -3,7 +3,7 @@
 
 use actix_web::HttpResponse;
 use porchlight_actors::service::{AdmitError, IngestError};
-use porchlight_http::call::{Call, session_not_found};
+use porchlight_http::call::{Call, session_not_found, share_exceeded};
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::turn;
 use porchlight_http::waking::{look_again, together};
@@ -48,7 +48,8 @@ pub(super) async fn telemetry_of(
         answer,
         announced,
     } = Format::negotiate(call.headers())?;
-    let mut permit = match service.admit(&target, announced.bytes()) {
+    call.count_request(target.usage())?;
+    let mut permit = match service.admit(&target) {
         Ok(permit) => permit.having_waited(waited),
         Err(error) => {
             // A body that has come along with its head is passed over; unread, it would cost its connection.
@@ -79,6 +80,7 @@ pub(super) fn not_admitted(error: AdmitError) -> Problem {
         AdmitError::NodeFull => {
             Problem::new(Code::Overloaded, "Too much is in flight; nothing was read.")
         }
+        AdmitError::TenantFull(exceeded) => share_exceeded(exceeded),
         AdmitError::Draining => Problem::new(Code::Draining, "The service is stopping."),
     }
 }

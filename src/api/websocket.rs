@@ -19,6 +19,7 @@
 mod announced;
 mod closing;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_http::ws::{Codec, Frame, HandshakeError, Item, Message, hash_key, verify_handshake};
@@ -31,17 +32,18 @@ use actix_web::http::header::{
 use actix_web::web::{Bytes, BytesMut, Data};
 use actix_web::{HttpRequest, HttpResponse, rt};
 use futures_util::{FutureExt, StreamExt};
-use porchlight_actors::service::{Permit, Target, Watch};
+use porchlight_actors::service::{Permit, SharePermit, Target, TenantUsage, Watch};
 use porchlight_http::State;
 use porchlight_http::auth::{Caller, Presented};
-use porchlight_http::call::{Call, session_not_found};
+use porchlight_http::call::{Call, session_not_found, share_exceeded};
 use porchlight_http::observe::on_problem;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_id::RequestId;
 use porchlight_http::seats::Seat;
 use porchlight_http::turn;
 use porchlight_observe::http::Route;
-use porchlight_observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
+use porchlight_observe::shares::Share;
+use porchlight_observe::streams::{MessageOutcome, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SOCKET_CLOSING_MS_MAX,
@@ -84,6 +86,11 @@ pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
         return Err(Problem::new(Code::Draining, "The service is stopping."));
     }
     let seat = call.state.seats.sockets.take(session_id)?;
+    let share = target.usage().hold(Share::Sockets);
+    let share = share.map_err(|exceeded| {
+        StreamMetrics::get().on_ended(StreamKind::Websocket, StreamEnd::Full);
+        share_exceeded(exceeded)
+    })?;
     let presented = Presented::of(call.headers())?;
     let (out, mut frames) = mpsc::channel(PIECES_WAITING_MAX);
     let socket = Socket {
@@ -93,6 +100,7 @@ pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
         state: call.state,
         caller,
         session_id,
+        usage: Arc::clone(target.usage()),
         was_live: target.end.is_none(),
         codec: Codec::new().max_size(BATCH_SENT_BYTES_MAX),
         received: BytesMut::new(),
@@ -102,7 +110,7 @@ pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
         heard_at: Instant::now(),
         out,
     };
-    rt::spawn(socket.run(seat));
+    rt::spawn(socket.run(seat, share));
     let frames = futures_util::stream::poll_fn(move |context| {
         let frame = frames.poll_recv(context);
         frame.map(|frame: Option<Bytes>| frame.map(Ok::<_, Problem>))
@@ -141,6 +149,8 @@ struct Socket {
     caller: Caller,
     presented: Presented,
     session_id: SessionId,
+    /// What the session's tenant uses of this node.
+    usage: Arc<TenantUsage>,
     /// The session recorded when the socket was opened: its end is the socket's.
     was_live: bool,
     payload: Payload,
@@ -156,7 +166,7 @@ struct Socket {
 }
 
 impl Socket {
-    async fn run(mut self, _seat: Seat<SessionId>) {
+    async fn run(mut self, _seat: Seat<SessionId>, _share: SharePermit) {
         let closing = self.serve().await;
         StreamMetrics::get().on_ended(StreamKind::Websocket, closing.end());
         if let Some(reason) = closing.reason()
@@ -256,7 +266,7 @@ impl Socket {
         self.received.extend_from_slice(chunk);
         let begun = self.begun.as_ref().map_or(0, |(_, begun)| begun.len());
         let held = self.received.len() + begun;
-        let covered = self.room.cover(&self.state.service, held);
+        let covered = self.room.cover(&self.state.service, &self.usage, held);
         covered.is_err().then_some(Closing::Again)
     }
 
@@ -355,8 +365,9 @@ impl Socket {
         let target = service.target(self.session_id).await?;
         let target = target.ok_or_else(session_not_found)?;
         self.caller.still_good(target.end.as_ref(), service.now())?;
-        let permit = service.admit(&target, bytes.len()).map_err(not_admitted)?;
-        let permit = permit.having_waited(turn::waited());
+        let permit = service.admit(&target).map_err(not_admitted)?;
+        let mut permit = permit.having_waited(turn::waited());
+        permit.grow(bytes.len()).map_err(not_admitted)?;
         let batch = decode(format, bytes)?;
         Ok((target, permit, batch))
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use porchlight_schema::limits::INGEST_TIMEOUT_MS_MAX;
 use porchlight_store::cql::{CqlOptions, CqlTls, is_keyspace};
 use secrecy::SecretString;
 
@@ -52,8 +53,10 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         let detail = "must be true where certificates are named";
         return Err(invalid("store.cql.tls", detail));
     }
-    if cql.ingest_timeout.as_millis() == 0 {
-        return Err(invalid("store.cql.ingest_timeout", "must be longer than 0"));
+    if !(1..=INGEST_TIMEOUT_MS_MAX).contains(&cql.ingest_timeout.as_millis()) {
+        let detail = "must be longer than 0 and at most 2s: a write that arrives later than 10 s after \
+                      a session's end would be missing from its insight";
+        return Err(invalid("store.cql.ingest_timeout", detail));
     }
     if config.secrets.key_files.is_empty() {
         let detail = "must be given with store.kind = \"cql\": nothing is kept beside the store";
@@ -130,7 +133,10 @@ mod tests {
     fn what_belongs_together_must_be_together() {
         check(&good()).unwrap();
         type Break = fn(&mut Config);
-        let broken: [(&str, Break); 7] = [
+        let broken: [(&str, Break); 8] = [
+            ("store.cql.ingest_timeout", |config| {
+                config.store.cql.ingest_timeout = HumanDuration::from_seconds(3);
+            }),
             ("store.cql.nodes", |config| config.store.cql.nodes.clear()),
             ("store.cql.keyspace", |config| {
                 config.store.cql.keyspace = "a;b".into();

@@ -241,6 +241,10 @@ impl Authenticator {
         let found = match self.cache.get(&hash) {
             Some(found) => found,
             None => {
+                self.cache.begin_lookup(&hash).map_err(|wait_ms| {
+                    let detail = "Too many keys that are not known here; try again soon.";
+                    Problem::new(Code::RateLimited, detail).retry_after_sec(wait_ms.div_ceil(1_000))
+                })?;
                 let found = self.keys.find_key(hash).await?.map(Arc::new);
                 self.cache.put(hash, found.clone());
                 found

@@ -27,9 +27,6 @@ use super::problem::{Code, Problem};
 use super::waking::look_again;
 use coding::Coding;
 
-/// Room that is made for a body that comes in pieces, to begin with; it doubles as needed.
-const ROOM_BYTES_FIRST: usize = 64 * 1024;
-
 /// How large a body may be.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -140,14 +137,8 @@ pub fn announced(headers: &HeaderMap, limits: Limits) -> Result<Announced, Probl
 }
 
 impl Announced {
-    /// Bytes to admit before the body is read: what is announced, or the first step of what is not.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.length
-            .unwrap_or(unpack::STEP_BYTES.min(self.limits.sent_bytes))
-    }
-
-    /// Reads the body and unpacks it. `grow` is asked before more is held than [`Self::bytes`].
+    /// Reads the body and unpacks it. `grow` is called with the length of each piece that has arrived or was unpacked,
+    /// before the next one is read: the length that the head announces counts for nothing.
     ///
     /// # Errors
     ///
@@ -178,26 +169,23 @@ impl Announced {
         let Some(first) = chunks.next().await? else {
             return Ok(Bytes::new());
         };
+        grow(first.len())?;
         // The usual case: it is all there, and nothing is copied.
         if self.length == Some(first.len()) {
             return Ok(first);
         }
-        let mut admitted = self.bytes();
-        // What was announced is admitted, and yet takes no memory before it comes.
-        let room = admitted.min(ROOM_BYTES_FIRST).max(first.len());
-        let mut body = BytesMut::with_capacity(room);
+        // The buffer doubles as the body arrives: it never has more than twice the room of what has come.
+        let mut body = BytesMut::with_capacity(2 * first.len());
         let mut next = Some(first);
         while let Some(chunk) = next {
-            let length = body.len() + chunk.len();
-            if length > self.limits.sent_bytes {
+            if body.len() + chunk.len() > self.limits.sent_bytes {
                 return Err(too_large(self.limits.sent_bytes, "as sent"));
-            }
-            if length > admitted {
-                grow(length - admitted)?;
-                admitted = length;
             }
             body.extend_from_slice(&chunk);
             next = chunks.next().await?;
+            if let Some(chunk) = &next {
+                grow(chunk.len())?;
+            }
         }
         Ok(body.freeze())
     }

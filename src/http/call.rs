@@ -1,13 +1,17 @@
 //! One request on its way through the checks, in the contract's order: credential (401, 429), role (403), the thing
 //! itself (404), `Accept` (406), media type (415), size (413), and then the body.
 
+use std::cell::OnceCell;
 use std::future::{Ready, ready};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use actix_web::dev::Payload;
 use actix_web::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use porchlight_actors::service::{ShareExceeded, SharePermit, TenantUsage};
+use porchlight_observe::shares::Share;
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
@@ -26,6 +30,8 @@ pub struct Call {
     pub payload: Payload,
     /// What the API is made of.
     pub state: Data<State>,
+    /// Counts the request among its tenant's, once the tenant is known.
+    request: OnceCell<SharePermit>,
 }
 
 impl FromRequest for Call {
@@ -35,31 +41,69 @@ impl FromRequest for Call {
     fn from_request(http: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let state = http.app_data::<Data<State>>().cloned();
         let state = state.ok_or_else(|| Problem::internal("the application has no state"));
-        ready(state.map(|state| Self {
-            http: http.clone(),
-            payload: payload.take(),
-            state,
-        }))
+        ready(state.map(|state| Self::new(http.clone(), payload.take(), state)))
     }
 }
 
 impl Call {
+    /// A request that is not counted yet.
+    pub fn new(http: HttpRequest, payload: Payload, state: Data<State>) -> Self {
+        Self {
+            http,
+            payload,
+            state,
+            request: OnceCell::new(),
+        }
+    }
+
     /// The request's headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         self.http.headers()
     }
 
-    /// Who asks.
+    /// Who asks. The request of a key is counted among its tenant's; that of a session token is counted once its session
+    /// is found.
     ///
     /// # Errors
     ///
     /// 401, 429, 503.
     pub async fn caller(&self) -> Result<Caller, Problem> {
-        self.state
-            .auth
-            .caller(self.headers(), self.state.service.now())
-            .await
+        let (auth, service) = (&self.state.auth, &self.state.service);
+        let caller = auth.caller(self.headers(), service.now()).await?;
+        if let Caller::Key(record) = &caller {
+            self.count_request(&service.usage(record.tenant))?;
+        }
+        Ok(caller)
+    }
+
+    /// Counts the request among its tenant's, unless it is counted already, until the handler has answered.
+    ///
+    /// # Errors
+    ///
+    /// 429 where the tenant has as many requests under way as it may have.
+    pub fn count_request(&self, usage: &Arc<TenantUsage>) -> Result<(), Problem> {
+        if self.request.get().is_none() {
+            let permit = usage.hold(Share::Requests).map_err(share_exceeded)?;
+            // There is none yet, for nothing else ran in between.
+            let _set = self.request.set(permit);
+        }
+        Ok(())
+    }
+
+    /// Counts a list among those of the tenant that are being read.
+    ///
+    /// # Errors
+    ///
+    /// 429 where the tenant reads as many lists as it may.
+    pub fn begin_list(&self, tenant: Tenant) -> Result<SharePermit, Problem> {
+        let usage = self.state.service.usage(tenant);
+        usage.hold(Share::Lists).map_err(share_exceeded)
+    }
+
+    /// Takes over the count of the request, for work that goes on after the handler has answered.
+    pub fn take_request(&mut self) -> Option<SharePermit> {
+        self.request.take()
     }
 
     /// The tenant of the secret key that asks.
@@ -92,7 +136,9 @@ impl Call {
         let row = row
             .filter(|row| caller.sees(row.start.tenant))
             .ok_or_else(session_not_found)?;
-        caller.still_good(row.end.as_ref(), self.state.service.now())?;
+        let service = &self.state.service;
+        caller.still_good(row.end.as_ref(), service.now())?;
+        self.count_request(&service.usage(row.start.tenant))?;
         Ok(row)
     }
 
@@ -145,6 +191,46 @@ impl Call {
             )
             .await
     }
+}
+
+/// A tenant has used up one of its shares of this node. 429 with `Retry-After`; the code names the share.
+#[must_use]
+pub fn share_exceeded(exceeded: ShareExceeded) -> Problem {
+    let (code, detail) = match exceeded.share {
+        Share::InFlightBytes => (
+            Code::TenantInFlightBytes,
+            "Too many request bytes of your organization are on their way.",
+        ),
+        Share::Requests => (
+            Code::TenantRequests,
+            "Too many requests of your organization are being answered.",
+        ),
+        Share::Sockets => (
+            Code::TenantSockets,
+            "Too many WebSockets of your organization are open.",
+        ),
+        Share::EventStreams => (
+            Code::TenantEventStreams,
+            "Too many event streams of your organization are open.",
+        ),
+        Share::LiveSessions => (
+            Code::TenantLiveSessions,
+            "Too many sessions of your organization record.",
+        ),
+        Share::Lists => (
+            Code::TenantLists,
+            "Too many lists of your organization are being read.",
+        ),
+        Share::SessionStarts => (
+            Code::TenantSessionStarts,
+            "Your organization starts sessions too fast.",
+        ),
+        Share::PodChanges => (
+            Code::TenantPodChanges,
+            "Your organization replaces PoDs of completed sessions too fast.",
+        ),
+    };
+    Problem::new(code, detail).retry_after_sec(exceeded.retry_after_sec)
 }
 
 /// No such session, or none that the caller may know of.

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dashmap::DashMap;
 use porchlight_observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{
-    NODE_EVENT_STREAMS_MAX, NODE_SOCKETS_MAX, SESSION_SOCKETS_MAX, TENANT_EVENT_STREAMS_MAX,
-};
+use porchlight_schema::limits::{NODE_EVENT_STREAMS_MAX, NODE_SOCKETS_MAX, SESSION_SOCKETS_MAX};
 use porchlight_schema::session::Tenant;
 
 use super::problem::{Code, Problem};
@@ -17,7 +15,7 @@ use super::problem::{Code, Problem};
 /// Places for every kind of connection that stays.
 #[derive(Debug)]
 pub struct StreamSeats {
-    /// For event streams.
+    /// For event streams. How many one tenant may have is a share of its own.
     pub events: Arc<Seats<Tenant>>,
     /// For WebSockets.
     pub sockets: Arc<Seats<SessionId>>,
@@ -29,7 +27,7 @@ impl Default for StreamSeats {
             events: Seats::new(
                 StreamKind::Events,
                 NODE_EVENT_STREAMS_MAX,
-                TENANT_EVENT_STREAMS_MAX,
+                NODE_EVENT_STREAMS_MAX,
             ),
             sockets: Seats::new(StreamKind::Websocket, NODE_SOCKETS_MAX, SESSION_SOCKETS_MAX),
         }

@@ -20,6 +20,18 @@ const STORE_WITHIN: Duration = Duration::from_secs(2);
 struct Readiness {
     ready: bool,
     checks: Vec<Check>,
+    /// What operators should know although it is ready.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<Note>,
+}
+
+/// Something that operators should know and that keeps no request from being answered.
+#[derive(Debug, Serialize)]
+struct Note {
+    /// What it is about.
+    name: &'static str,
+    /// What it is.
+    detail: &'static str,
 }
 
 /// One thing that must hold.
@@ -46,6 +58,7 @@ impl Check {
 
 pub(super) async fn metrics(state: Data<OpsState>) -> HttpResponse {
     state.process.collect();
+    state.service.show_shares();
     let text = state.metrics.render();
     HttpResponse::Ok()
         .insert_header((
@@ -78,7 +91,7 @@ pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
         Ok(())
     };
     let mut checks = vec![Check::of("store", store), Check::of("accepting", draining)];
-    if let Some(view) = &state.view {
+    if let Some(view) = &state.health.view {
         let leased = if view.may_act() {
             Ok(())
         } else {
@@ -92,12 +105,22 @@ pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
 pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem> {
     let checks = checks(&state).await;
     let ready = checks.iter().all(|check| check.ok);
+    let held = state.health.retention.held_because();
+    let note = |detail| Note {
+        name: "retention",
+        detail,
+    };
+    let readiness = Readiness {
+        ready,
+        checks,
+        notes: held.map(note).into_iter().collect(),
+    };
     let status = if ready {
         HttpResponse::Ok()
     } else {
         HttpResponse::ServiceUnavailable()
     };
-    let mut response = call::json(status, &Readiness { ready, checks })?;
+    let mut response = call::json(status, &readiness)?;
     response.extensions_mut().insert(Report);
     Ok(response)
 }

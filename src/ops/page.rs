@@ -80,7 +80,7 @@ fn render(state: &OpsState, checks: &[Check], now: &Scrape) -> Markup {
                 }
                 main {
                     (readiness(checks))
-                    (members(state.view.as_deref()))
+                    (members(state.health.view.as_deref()))
                     (process(now))
                     (actors(now))
                     (sessions(now))

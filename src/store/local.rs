@@ -53,11 +53,34 @@ impl<E: Engine> LocalStore<E> {
             .map_err(StoreError::unavailable)?
     }
 
-    /// Removes the sessions that were completed before `before`, with all that belongs to them, in small steps
-    /// between which others write. Gives how many.
-    pub async fn sweep(&self, before: TimestampMs) -> StoreResult<u64> {
+    /// The newest time that is stored; none: the store has no session.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be read.
+    pub async fn newest_time(&self) -> StoreResult<Option<TimestampMs>> {
+        self.read_rows(retention::newest_time).await
+    }
+
+    /// How many completed sessions there are; not more than `max` are counted.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be read.
+    pub async fn completed_sessions(&self, max: u64) -> StoreResult<u64> {
+        self.read_rows(move |read| retention::completed(read, max))
+            .await
+    }
+
+    /// Removes the sessions that were completed before `before`, at most `sessions_max` of them, with all that belongs to
+    /// them, in small steps between which others write. Gives how many.
+    ///
+    /// # Errors
+    ///
+    /// The store failed; what was removed stays removed.
+    pub async fn sweep(&self, before: TimestampMs, sessions_max: u64) -> StoreResult<u64> {
         let mut removed = 0;
-        loop {
+        while removed < sessions_max {
             let step = self
                 .committer
                 .write(move |txn| retention::step(txn, before, SWEEP_STEP_ROWS_MAX))
@@ -68,6 +91,7 @@ impl<E: Engine> LocalStore<E> {
                 retention::Step::Removed => removed += 1,
             }
         }
+        Ok(removed)
     }
 
     /// Removes the idempotency keys that are forgotten at `now`. Gives how many.

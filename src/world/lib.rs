@@ -2,6 +2,9 @@
 
 pub mod private_file;
 
+use std::sync::LazyLock;
+use std::time::Instant;
+
 use porchlight_ports::{Clock, Entropy};
 use porchlight_schema::time::TimestampMs;
 
@@ -12,6 +15,11 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> TimestampMs {
         TimestampMs(jiff::Timestamp::now().as_millisecond())
+    }
+
+    fn uptime_ms(&self) -> i64 {
+        static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        i64::try_from(ORIGIN.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 }
 

@@ -91,7 +91,10 @@ async fn a_batch_is_answered_alike_on_both_ways() {
 
 #[actix::test]
 async fn whatever_goes_wrong_is_answered_with_a_problem() {
-    let (service, store, arbiters) = server::service(std::sync::Arc::<TestClock>::default());
+    let (service, store, arbiters) = server::service(
+        std::sync::Arc::<TestClock>::default(),
+        porchlight_core::shares::ShareLimits::default(),
+    );
     let state = Data::new(State::new(
         service,
         store,

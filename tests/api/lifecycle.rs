@@ -299,3 +299,29 @@ async fn the_phones_times_are_kept_within_bounds() {
     }
     server.stop().await;
 }
+
+#[actix::test]
+async fn a_later_pod_counts_although_the_clock_was_set_back() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let path = format!("/v1/sessions/{}/pod", session.id);
+    let pod = |name: &str| json!({ "type": "note", "url": format!("https://example.com/{name}") });
+    for (name, step_min) in [("first", -60), ("second", 120), ("third", -31)] {
+        let attached = server.post(&path, &session.token, &pod(name)).await;
+        assert_eq!((attached.status, &attached.json), (200, &pod(name)));
+        let insight = server
+            .get(&insights(&session.id), &server.keys.secret)
+            .await;
+        assert_eq!(insight.json["pod"], pod(name));
+        server.clock.step_min(step_min);
+    }
+    // The stop brings one, too.
+    let body = json!({ "sessionId": session.id, "pod": pod("last") });
+    let stopped = server
+        .post("/v1/sessions/stop", &session.token, &body)
+        .await;
+    assert_eq!(stopped.status, 200);
+    let insight = server.until_ready(&session.id).await;
+    assert_eq!(insight.json["pod"], pod("last"));
+    server.stop().await;
+}

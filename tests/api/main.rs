@@ -28,4 +28,5 @@ mod overload;
 mod path_image;
 mod protobuf;
 mod server;
+mod shares;
 mod websocket;

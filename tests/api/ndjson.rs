@@ -295,7 +295,7 @@ async fn lines_are_answered_as_they_arrive_and_overload_hits_single_ones() {
         .unwrap()
         .unwrap();
     let permits: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
-        .map(|_| server.service.admit(&target, 1).unwrap())
+        .map(|_| server.service.admit(&target).unwrap())
         .collect();
     slow.send(line(&id, 2).as_bytes()).await;
     assert_eq!(
@@ -303,7 +303,7 @@ async fn lines_are_answered_as_they_arrive_and_overload_hits_single_ones() {
         refused(Some(&id), Some(2), 429, "session_busy")
     );
     drop(permits);
-    let all = server.service.reserve(NODE_IN_FLIGHT_BYTES_MAX).unwrap();
+    let all = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX);
     slow.send(line(&id, 2).as_bytes()).await;
     assert_eq!(
         slow.answer().await,
@@ -360,10 +360,7 @@ async fn a_request_that_fills_the_node_waits_for_itself() {
     let body: String = (0..40).map(|seq| line(&id, seq)).collect();
     // There is room for one line at a time.
     let room = line(&id, 39).len();
-    let others = server
-        .service
-        .reserve(NODE_IN_FLIGHT_BYTES_MAX - room)
-        .unwrap();
+    let others = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX - room);
     let answers = lines(request(&server, &server.keys.client, body)).await;
     let expected: Vec<_> = (0..40).map(|seq| taken(&id, seq)).collect();
     assert_eq!(answers, expected);

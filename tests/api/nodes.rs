@@ -14,6 +14,7 @@ use porchlight::cluster::{PeerClient, PeerSecret, PeerSecrets, PeerServer, View}
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::ownership::NodeName;
+use porchlight_core::shares::ShareLimits;
 use porchlight_ports::{
     Alone, Answer as Received, Insights, Journal, OutboundRequest, PeerError, Peers, Poke,
     SealedSecret, SecretSeal, Sessions, Snapshots, Transport, UrlRefused,
@@ -146,7 +147,7 @@ async fn node(
         peers: Arc::clone(&client) as _,
         poke,
     };
-    let (service, mut arbiters) = service_of(given, Arc::clone(clock));
+    let (service, mut arbiters) = service_of(given, Arc::clone(clock), ShareLimits::default());
     arbiters.push(sending);
     let peers = PeerServer::start(
         &me.0,
@@ -321,7 +322,7 @@ async fn a_batch_of_a_session_that_its_owner_does_not_know_makes_it_known() {
         peers: Arc::new(Alone { generation: 1 }),
         poke: Arc::new(|_| {}),
     };
-    let (silent, arbiters) = service_of(given, Arc::clone(&edge.clock));
+    let (silent, arbiters) = service_of(given, Arc::clone(&edge.clock), ShareLimits::default());
     let (store, clock) = (Arc::clone(&nodes.store), Arc::clone(&edge.clock));
     let silent = Server::serve(silent, store, clock, arbiters, config()).await;
     let session = silent.start_session().await;
@@ -461,7 +462,7 @@ async fn a_socket_at_the_edge_is_closed_with_its_session_and_its_batches_are_cou
         assert_eq!(phone.answer().await, json!({ "ackSeq": seq }));
     }
     let target = edge.service.target(id_of(&session)).await.unwrap().unwrap();
-    let admit = |_| edge.service.admit(&target, 1).unwrap();
+    let admit = |_| edge.service.admit(&target).unwrap();
     let in_flight: Vec<_> = (0..SESSION_IN_FLIGHT_MAX).map(admit).collect();
     phone.text(&crate::server::batch(3)).await;
     assert_eq!(phone.answer().await["code"], "session_busy");

@@ -33,7 +33,10 @@ impl Operators {
         config.store.path =
             std::env::temp_dir().join(format!("porchlight-ops-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&config.store.path).unwrap();
-        let (service, store, _arbiters) = server::service(Arc::<TestClock>::default());
+        let (service, store, _arbiters) = server::service(
+            Arc::<TestClock>::default(),
+            porchlight_core::shares::ShareLimits::default(),
+        );
         let listener = std::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap();
         let token = TokenFile::write(&config.store.path, address).unwrap();

@@ -24,7 +24,7 @@ async fn too_much_in_flight_is_refused_before_the_body_is_read() {
         .unwrap()
         .unwrap();
     let permits: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
-        .map(|_| server.service.admit(&target, 1).unwrap())
+        .map(|_| server.service.admit(&target).unwrap())
         .collect();
     server
         .post(&telemetry(&session.id), &session.token, &batch(0))
@@ -54,10 +54,7 @@ async fn too_much_in_flight_is_refused_before_the_body_is_read() {
         202
     );
 
-    let whole = server
-        .service
-        .admit(&target, NODE_IN_FLIGHT_BYTES_MAX)
-        .unwrap();
+    let whole = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX);
     server
         .post(&telemetry(&other.id), &other.token, &batch(1))
         .await
@@ -136,7 +133,7 @@ async fn more_than_is_acknowledged_in_time_is_refused_before_the_body_is_read() 
 async fn where_batches_are_refused_no_session_is_started() {
     let server = Server::start().await;
     let session = server.start_session().await;
-    let whole = server.service.reserve(NODE_IN_FLIGHT_BYTES_MAX).unwrap();
+    let whole = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX);
     let refused = server
         .post("/v1/sessions/start", &server.keys.client, &start_body())
         .await;

@@ -8,13 +8,17 @@ use actix_rt::Arbiter;
 use actix_web::dev::ServerHandle;
 use actix_web::web::Data;
 use porchlight_actors::scoring::ScoringPool;
-use porchlight_actors::service::{Parts, Service};
+use porchlight_actors::service::{Parts, Permit, Service};
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_core::shares::ShareLimits;
 use porchlight_http::links::PathImages;
 use porchlight_http::serve::listen;
 use porchlight_http::{Settings, State};
 use porchlight_keys::{KeyDesk, KeyOrder, SessionTokens};
 use porchlight_ports::{Alone, Clock, Ownership, Peers, Poke, Store};
+use porchlight_schema::ids::OrganizationId;
+use porchlight_schema::limits::TENANT_IN_FLIGHT_BYTES_MAX;
+use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
 use porchlight_world::{SystemClock, SystemEntropy};
@@ -27,11 +31,18 @@ use crate::answer::Answer;
 #[derive(Debug, Default)]
 pub(crate) struct TestClock {
     ahead_ms: AtomicI64,
+    stepped_ms: AtomicI64,
 }
 
 impl TestClock {
     pub(crate) fn advance_min(&self, minutes: i64) {
         self.ahead_ms.fetch_add(minutes * 60_000, Ordering::Relaxed);
+    }
+
+    /// Steps the wall clock, as an operator or NTP does; no time passes.
+    pub(crate) fn step_min(&self, minutes: i64) {
+        self.stepped_ms
+            .fetch_add(minutes * 60_000, Ordering::Relaxed);
     }
 }
 
@@ -40,6 +51,11 @@ impl Clock for TestClock {
         SystemClock
             .now()
             .plus_ms(self.ahead_ms.load(Ordering::Relaxed))
+            .plus_ms(self.stepped_ms.load(Ordering::Relaxed))
+    }
+
+    fn uptime_ms(&self) -> i64 {
+        SystemClock.uptime_ms() + self.ahead_ms.load(Ordering::Relaxed)
     }
 }
 
@@ -81,7 +97,10 @@ pub(crate) fn config() -> Settings {
 }
 
 /// A service on a store of its own, and what it runs on.
-pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Arc<MemoryStore>, Vec<Arbiter>) {
+pub(crate) fn service(
+    clock: Arc<TestClock>,
+    shares: ShareLimits,
+) -> (Service, Arc<MemoryStore>, Vec<Arbiter>) {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
     let hand_over = Arc::clone(&receiver);
     let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
@@ -97,7 +116,7 @@ pub(crate) fn service(clock: Arc<TestClock>) -> (Service, Arc<MemoryStore>, Vec<
         peers: alone,
         poke: Arc::new(|_| {}),
     };
-    let (service, arbiters) = service_of(given, clock);
+    let (service, arbiters) = service_of(given, clock, shares);
     assert!(receiver.set(service.clone()).is_ok());
     (service, store, arbiters)
 }
@@ -111,7 +130,11 @@ pub(crate) struct Given {
 }
 
 /// A service, and what it runs on.
-pub(crate) fn service_of(given: Given, clock: Arc<TestClock>) -> (Service, Vec<Arbiter>) {
+pub(crate) fn service_of(
+    given: Given,
+    clock: Arc<TestClock>,
+    shares: ShareLimits,
+) -> (Service, Vec<Arbiter>) {
     let Given {
         store,
         ownership,
@@ -140,6 +163,7 @@ pub(crate) fn service_of(given: Given, clock: Arc<TestClock>) -> (Service, Vec<A
         peers,
         arbiters: handles[..1].to_vec(),
         scoring,
+        shares,
     });
     (service, arbiters)
 }
@@ -150,9 +174,29 @@ impl Server {
     }
 
     pub(crate) async fn with(config: Settings) -> Self {
+        Self::with_shares(config, ShareLimits::default()).await
+    }
+
+    /// A server whose tenants have these shares.
+    pub(crate) async fn with_shares(config: Settings, shares: ShareLimits) -> Self {
         let clock: Arc<TestClock> = Arc::default();
-        let (service, store, arbiters) = service(Arc::clone(&clock));
+        let (service, store, arbiters) = service(Arc::clone(&clock), shares);
         Self::serve(service, store, clock, arbiters, config).await
+    }
+
+    /// Holds `bytes` of the node's in-flight bytes, each part of them as another tenant, until what it gives is dropped.
+    pub(crate) fn fill_node(&self, bytes: usize) -> Vec<Permit> {
+        let part = usize::try_from(TENANT_IN_FLIGHT_BYTES_MAX).unwrap();
+        let parts = (0..bytes).step_by(part).zip(1_u8..);
+        let hold = |(from, number): (usize, u8)| {
+            let usage = self.service.usage(Tenant {
+                organization_id: OrganizationId::from_bytes([number; 16]),
+                env: Env::Sandbox,
+            });
+            let bytes = part.min(bytes - from);
+            self.service.reserve(&usage, bytes).unwrap()
+        };
+        parts.map(hold).collect()
     }
 
     /// Serves what was built.

@@ -186,12 +186,12 @@ async fn a_batch_that_is_refused_leaves_the_connection_open() {
         .unwrap()
         .unwrap();
     let permits: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
-        .map(|_| server.service.admit(&target, 1).unwrap())
+        .map(|_| server.service.admit(&target).unwrap())
         .collect();
     phone.text(&batch(1)).await;
     assert_eq!(phone.answer().await["code"], "session_busy");
     drop(permits);
-    let all = server.service.reserve(NODE_IN_FLIGHT_BYTES_MAX).unwrap();
+    let all = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX);
     phone.text(&batch(1)).await;
     assert_eq!(phone.answer().await["code"], "overloaded");
     drop(all);
@@ -243,7 +243,7 @@ async fn it_is_closed_with_a_code_that_says_why() {
         .unwrap();
     assert_eq!(phone.closed().await, CloseCode::Protocol);
     // A long message for which there is no room.
-    let all = server.service.reserve(NODE_IN_FLIGHT_BYTES_MAX).unwrap();
+    let all = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX);
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone
         .send(Message::Text(" ".repeat(500 * 1024).into()))

@@ -49,3 +49,5 @@ mod server;
 mod shutdown;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod wrong_clock;

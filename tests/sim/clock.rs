@@ -66,4 +66,8 @@ impl Clock for SimClock {
         let state = self.0.lock().unwrap();
         TimestampMs(state.wall_ms + state.ran_ms())
     }
+
+    fn uptime_ms(&self) -> i64 {
+        self.age_ms()
+    }
 }

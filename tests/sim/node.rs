@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Service};
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_core::shares::ShareLimits;
 use porchlight_ports::{
     Alone, Clock, Endpoint, Entropy, Insights, Journal, Outbox, Poke, SealedSecret, Sessions, Store,
 };
@@ -154,6 +155,7 @@ impl Node<'_> {
             peers: Arc::new(alone),
             arbiters: vec![arbiter.clone()],
             scoring: ScoringPool::start(&[arbiter.clone(), arbiter], store, clock, poke),
+            shares: ShareLimits::default(),
         })
     }
 
@@ -242,7 +244,7 @@ impl Node<'_> {
         delivering: actix_rt::task::JoinHandle<()>,
     ) {
         let broken = |what: String| self.world.broken(format!("I4: {what}"));
-        let in_flight = service.registry().in_flight_bytes();
+        let in_flight = service.registry().bodies_in_flight();
         if in_flight != 0 {
             broken(format!("{in_flight} bytes are in flight and nobody sends"));
         }

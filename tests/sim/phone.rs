@@ -192,9 +192,8 @@ async fn send(
         world.broken(format!("I1: session {place} was started and is not there"));
         return Ok(());
     };
-    let permit = service
-        .admit(&target, batch.as_bytes().len())
-        .map_err(|_| Again)?;
+    let mut permit = service.admit(&target).map_err(|_| Again)?;
+    permit.grow(batch.as_bytes().len()).map_err(|_| Again)?;
     match service.ingest(&target, permit, seq, batch.clone()).await {
         Ok(()) => {
             let there = world.log(place).acknowledged.insert(seq, batch.clone());

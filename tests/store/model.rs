@@ -131,8 +131,8 @@ impl Opened {
 
     async fn sweep(&self, before: TimestampMs) -> u64 {
         match self {
-            Self::Memory(store) => store.sweep(before).await,
-            Self::Disk(store) => store.sweep(before).await,
+            Self::Memory(store) => store.sweep(before, u64::MAX).await,
+            Self::Disk(store) => store.sweep(before, u64::MAX).await,
         }
         .unwrap()
     }

@@ -90,11 +90,18 @@ async fn a_sweep_removes_old_sessions_whole_and_nothing_else() {
     assert!(rows(&store).len() > before.len() + long as usize);
 
     assert_eq!(
-        store.sweep(T0.plus_ms(500)).await.unwrap(),
+        store.sweep(T0.plus_ms(500), 9).await.unwrap(),
         0,
         "before, not at"
     );
-    assert_eq!(store.sweep(T0.plus_ms(2_000)).await.unwrap(), 2);
+    assert_eq!(store.completed_sessions(9).await.unwrap(), 3);
+    assert_eq!(store.completed_sessions(2).await.unwrap(), 2);
+    let newest = [T0.plus_ms(2_000), young.session_id.made_at()];
+    assert_eq!(store.newest_time().await.unwrap(), newest.into_iter().max());
+    assert_eq!(store.sweep(T0.plus_ms(2_000), 1).await.unwrap(), 1);
+    assert_eq!(store.find(older.session_id).await.unwrap(), None);
+    assert!(store.find(old.session_id).await.unwrap().is_some());
+    assert_eq!(store.sweep(T0.plus_ms(2_000), 9).await.unwrap(), 1);
     assert_eq!(rows(&store), before);
     for id in [old.session_id, older.session_id] {
         assert_eq!(store.find(id).await.unwrap(), None);

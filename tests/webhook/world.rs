@@ -35,6 +35,10 @@ impl Clock for Ahead {
     fn now(&self) -> TimestampMs {
         SystemClock.now().plus_ms(self.0.load(Ordering::SeqCst))
     }
+
+    fn uptime_ms(&self) -> i64 {
+        SystemClock.uptime_ms() + self.0.load(Ordering::SeqCst)
+    }
 }
 
 pub(crate) struct World {

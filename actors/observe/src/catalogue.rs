@@ -6,7 +6,8 @@ use metrics::Unit;
 use super::cluster::{ChangeOutcome, Found, NodesChange, ShardMove, Stale};
 use super::http::{Method, Route, StatusClass};
 use super::peer::{HandOver, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
-use super::store::{LightweightOutcome, StoreOutcome};
+use super::shares::Share;
+use super::store::{ClockState, LightweightOutcome, StoreOutcome};
 use super::streams::{MessageOutcome, StreamEnd, StreamKind};
 use super::webhook::{AttemptOutcome, Finished, Kept};
 use super::{
@@ -121,6 +122,14 @@ catalogue! {
         INGEST_LIMIT_BATCHES = Gauge, Count, "porchlight_ingest_limit_batches"
             [], "Batches that may be between their last byte and their acknowledgement; more are refused.";
     }
+    "Shares" {
+        SHARE_REFUSED_TOTAL = Counter, Count, "porchlight_share_refused_total"
+            ["share": Share::VALUES], "Requests refused with 429 because a tenant's share of this node is used up.";
+        SHARE_LIMIT = Gauge, Count, "porchlight_share_limit"
+            ["share": Share::VALUES], "What one tenant may use of this node; 0 where there is no limit.";
+        SHARE_LARGEST_USE = Gauge, Count, "porchlight_share_largest_use"
+            ["share": Share::VALUES], "What the tenant that uses most of a share uses; 0 for rates.";
+    }
     "Sessions and insights" {
         SESSIONS_LIVE = Gauge, Count, "porchlight_sessions_live"
             [], "Sessions that record.";
@@ -196,6 +205,8 @@ catalogue! {
             [], "Write operations that wait for the committer.";
         STORE_DISK_BYTES = Gauge, Bytes, "porchlight_store_disk_bytes"
             [], "What the embedded store takes on its disk; looked at each minute.";
+        STORE_RETENTION_CLOCK = Gauge, Count, "porchlight_store_retention_clock"
+            ["state": ClockState::VALUES], "1 for how the wall clock stands to the newest stored time; old sessions are deleted only while they agree.";
         STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
             [], "What is free on the disk of the embedded store; 0 where it can't be told.";
     }

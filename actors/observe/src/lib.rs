@@ -34,6 +34,7 @@ pub mod peer;
 pub mod quarantine;
 pub mod request;
 pub mod runtime;
+pub mod shares;
 pub mod store;
 pub mod streams;
 pub mod webhook;
@@ -132,6 +133,8 @@ label! {
         SessionFull = "session_full",
         /// Refused: too much in flight on this node.
         NodeFull = "node_full",
+        /// Refused: the tenant's share of this node is used up.
+        TenantFull = "tenant_full",
         /// Refused: the store was away.
         StoreUnavailable = "store_unavailable",
     }
@@ -316,9 +319,11 @@ pub fn install() {
     cluster::ClusterMetrics::get().reset();
     peer::PeerMetrics::get().reset();
     streams::StreamMetrics::get().reset();
+    shares::ShareMetrics::get().reset();
     http::HttpMetrics::get().in_flight.set(0.0);
     let store = store::StoreMetrics::get();
     store.queue.set(0.0);
+    store.touch_retention_clock();
     store.disk.set(0.0);
     store.disk_free.set(0.0);
     runtime::RuntimeMetrics::get().tell();

@@ -30,6 +30,18 @@ label! {
     }
 }
 
+label! {
+    /// How the wall clock stands to what is stored: old sessions are deleted only while both agree.
+    ClockState {
+        /// They agree.
+        Agrees = "agrees",
+        /// The clock is more than a day ahead.
+        Ahead = "ahead",
+        /// The clock is more than a day behind.
+        Behind = "behind",
+    }
+}
+
 /// The handles of the store's writer.
 #[derive(Debug)]
 pub struct StoreMetrics {
@@ -45,6 +57,7 @@ pub struct StoreMetrics {
     pub disk_free: Gauge,
     operations: Vec<Counter>,
     lightweight: Vec<Counter>,
+    retention_clock: Vec<Gauge>,
 }
 
 impl StoreMetrics {
@@ -58,6 +71,7 @@ impl StoreMetrics {
     fn new() -> Self {
         let operations = |outcome: &StoreOutcome| metrics::counter!(name::STORE_OPERATIONS_TOTAL, "outcome" => outcome.as_str());
         let lightweight = |outcome: &LightweightOutcome| metrics::counter!(name::STORE_LIGHTWEIGHT_TOTAL, "outcome" => outcome.as_str());
+        let clock = |state: &ClockState| metrics::gauge!(name::STORE_RETENTION_CLOCK, "state" => state.as_str());
         Self {
             commit: metrics::histogram!(name::STORE_COMMIT_SECONDS),
             groups: metrics::counter!(name::STORE_GROUPS_TOTAL),
@@ -66,6 +80,21 @@ impl StoreMetrics {
             disk_free: metrics::gauge!(name::STORE_DISK_FREE_BYTES),
             operations: StoreOutcome::ALL.iter().map(operations).collect(),
             lightweight: LightweightOutcome::ALL.iter().map(lightweight).collect(),
+            retention_clock: ClockState::ALL.iter().map(clock).collect(),
+        }
+    }
+
+    /// Shows how the wall clock stands to what is stored.
+    pub fn show_retention_clock(&self, now: ClockState) {
+        for (&state, gauge) in ClockState::ALL.iter().zip(&self.retention_clock) {
+            gauge.set(f64::from(u8::from(state == now)));
+        }
+    }
+
+    /// Makes the series of the clock appear, whatever they say.
+    pub(super) fn touch_retention_clock(&self) {
+        for gauge in &self.retention_clock {
+            gauge.increment(0.0);
         }
     }
 

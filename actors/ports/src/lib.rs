@@ -60,8 +60,12 @@ impl<S: Journal + Sessions + Snapshots + Insights + Keys> Store for S {}
 
 /// The wall clock.
 pub trait Clock: Send + Sync {
-    /// The time.
+    /// The time. It may jump: the machine's clock is set, or was wrong when the process began.
     fn now(&self) -> TimestampMs;
+
+    /// Milliseconds since some moment before the process began to serve, by a clock that never jumps. Silence and age are
+    /// measured with it.
+    fn uptime_ms(&self) -> i64;
 }
 
 /// Randomness, for ids.

@@ -82,6 +82,21 @@ pub struct PodRow {
     pub received_at: TimestampMs,
 }
 
+impl PodRow {
+    /// What replaces a stored PoD when this one comes; none where it is the same. It counts as later than the stored one,
+    /// whatever the clock said: a clock that was set back must not drop a PoD that is acknowledged.
+    #[must_use]
+    pub fn replacing(mut self, stored: Option<&Self>) -> Option<Self> {
+        if let Some(stored) = stored {
+            if stored.pod == self.pod {
+                return None;
+            }
+            self.received_at = self.received_at.max(stored.received_at.plus_ms(1));
+        }
+        Some(self)
+    }
+}
+
 /// Which sessions to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionFilter {

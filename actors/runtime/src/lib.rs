@@ -6,6 +6,7 @@ pub mod scoring;
 pub mod service;
 pub mod session;
 mod shards;
+pub mod shares;
 pub mod supervision;
 pub mod timers;
 pub mod webhook;

@@ -23,6 +23,7 @@ use actix::Addr;
 use actix_rt::ArbiterHandle;
 use dashmap::DashMap;
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_core::shares::ShareLimits;
 use porchlight_observe::{ActorKind, Fact, Metrics, StopReason};
 use porchlight_ports::{
     Clock, Entropy, Note, Nudge, Ownership, Peers, Poke, SessionRow, Store, StoreError,
@@ -36,6 +37,7 @@ use porchlight_schema::time::TimestampMs;
 use crate::scoring::ScoringPool;
 use crate::session::{BatchDurable, ReadEvents, SessionActor};
 use crate::shards::LettingGo;
+use crate::shares::TenantShares;
 use crate::supervision::Verdict;
 use crate::timers::Wheel;
 
@@ -99,7 +101,13 @@ pub(crate) struct Inner {
     scoring: ScoringPool,
     draining: AtomicBool,
     in_flight_bytes: AtomicUsize,
+    /// Bodies that are admitted and not answered.
+    permits: AtomicUsize,
     gate: Gate,
+    /// What tenants use of this node.
+    pub(crate) shares: TenantShares,
+    /// Sessions that have ended and have batches in flight: how many.
+    ended_in_flight: DashMap<SessionId, u32>,
     /// Batches in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
     watched: watch::Watched,
@@ -137,6 +145,8 @@ pub struct Parts {
     pub arbiters: Vec<ArbiterHandle>,
     /// Where scoring happens.
     pub scoring: ScoringPool,
+    /// What one tenant may use of this node.
+    pub shares: ShareLimits,
 }
 
 impl Registry {
@@ -155,6 +165,9 @@ impl Registry {
             scoring: parts.scoring,
             draining: AtomicBool::new(false),
             in_flight_bytes: AtomicUsize::new(0),
+            permits: AtomicUsize::new(0),
+            shares: TenantShares::new(parts.shares),
+            ended_in_flight: DashMap::new(),
             gate: Gate::default(),
             mailboxes: Arc::default(),
             watched: watch::Watched::default(),
@@ -247,7 +260,9 @@ impl Registry {
                 Arc::new(Handle::new(
                     start,
                     heard_at,
+                    self.adopted_now(start.created_at),
                     Arc::clone(&self.inner.mailboxes),
+                    self.inner.shares.of(start.tenant),
                 ))
             });
         Arc::clone(&entry)
@@ -260,7 +275,8 @@ impl Registry {
             self.look_at(session_id);
             return;
         };
-        handle.hear(self.inner.clock.now());
+        let clock = &self.inner.clock;
+        handle.touch(clock.now(), clock.uptime_ms());
         handle.told(seq);
         self.tell(&handle, seq, batch);
     }
@@ -308,11 +324,7 @@ impl Registry {
         slot.actor = Some(actor.clone());
         handle.clear_queue();
         // It is put to rest again when it hears nothing.
-        let over_at = self
-            .inner
-            .lifetime
-            .deadline(handle.created_at, handle.heard_at());
-        let left_ms = over_at.since_ms(self.inner.clock.now());
+        let left_ms = self.left_ms(handle);
         self.arm_for(handle.session_id, left_ms.min(FREEZE_AFTER_MS));
         Some(actor)
     }
@@ -478,9 +490,9 @@ impl Registry {
         self.inner.draining.load(Ordering::Relaxed)
     }
 
-    /// Bytes of bodies that are admitted and not acknowledged.
+    /// Bodies that are admitted and not answered.
     #[must_use]
-    pub fn in_flight_bytes(&self) -> usize {
-        self.inner.in_flight_bytes.load(Ordering::Relaxed)
+    pub fn bodies_in_flight(&self) -> usize {
+        self.inner.permits.load(Ordering::Relaxed)
     }
 }

@@ -25,6 +25,7 @@ use crate::scoring::ScoringPool;
 use session_ids::SessionIds;
 
 pub use crate::registry::{AdmitError, Parts, Permit, Watch};
+pub use crate::shares::{ShareExceeded, SharePermit, TenantUsage};
 pub use feed::FeedState;
 pub use porchlight_core::timeline::Told;
 pub use telemetry::{IngestError, Target};
@@ -60,9 +61,23 @@ pub enum StartError {
     /// The `Idempotency-Key` was used with another body.
     #[error("the idempotency key was used with another body")]
     KeyReused,
+    /// The tenant has as many live sessions on this node as it may have.
+    #[error(transparent)]
+    TenantFull(#[from] ShareExceeded),
     /// The node is stopping.
     #[error("the service is stopping")]
     Draining,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a PoD was not attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachPodError {
+    /// The tenant replaces PoDs of completed sessions faster than it may.
+    #[error(transparent)]
+    TenantFull(#[from] ShareExceeded),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -83,6 +98,9 @@ pub enum StopError {
     /// `endedAt` lies before the start or too far ahead.
     #[error("endedAt is out of range")]
     EndedAtOutOfRange,
+    /// Its PoD was not attached; the session has ended all the same.
+    #[error(transparent)]
+    Pod(#[from] AttachPodError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use porchlight_bench::load::closed::{self, Closed};
 use porchlight_bench::load::live::{self, Live};
+use porchlight_bench::load::neighbour::{self, Neighbour};
 use porchlight_bench::load::overload::{self, Overload};
 use porchlight_bench::load::process;
 use porchlight_bench::load::ratio::{self, Base, Ratio};
@@ -61,6 +62,23 @@ enum Command {
         period: u64,
         #[arg(long, default_value_t = 64)]
         connections: u32,
+    },
+    /// A tenant at a steady rate, alone and beside one that opens many connections: its p99, and what was refused to it.
+    Neighbour {
+        /// The service's binary, a release build.
+        #[arg(long)]
+        server: PathBuf,
+        /// Batches of the first tenant each second.
+        #[arg(long, default_value_t = 200.0)]
+        per_sec: f64,
+        /// How long each run takes, seconds.
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+        /// Connections of the second tenant.
+        #[arg(long, default_value_t = 1_000)]
+        connections: u32,
+        #[arg(long, default_value_t = 3)]
+        rounds: u32,
     },
     /// Sessions that live, `kill -9`, and how long a new start takes until it is ready.
     Restart {
@@ -277,6 +295,23 @@ async fn run(command: Command) -> anyhow::Result<()> {
                 sessions,
                 connections,
                 kills,
+            })
+            .await?;
+            print(&result.text(), &result)
+        }
+        Command::Neighbour {
+            server,
+            per_sec,
+            seconds,
+            connections,
+            rounds,
+        } => {
+            let result = neighbour::run(&Neighbour {
+                server,
+                per_sec,
+                duration: Duration::from_secs(seconds),
+                connections,
+                rounds,
             })
             .await?;
             print(&result.text(), &result)

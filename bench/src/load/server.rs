@@ -125,9 +125,23 @@ impl Server {
         };
         if let Some(service) = &server.service {
             service.until_ready().await?;
-            server.target.key = Some(create_key(binary, &service.config_path())?);
+            server.target.key = Some(create_key(binary, &service.config_path(), "load")?);
         }
         Ok(server)
+    }
+
+    /// The same service as another organization, which has a secret key of its own.
+    ///
+    /// # Errors
+    ///
+    /// Where it is no service of ours, or the key can't be made.
+    pub fn another_tenant(&self) -> anyhow::Result<Target> {
+        let service = self.service.as_ref().context("not a service of ours")?;
+        let key = create_key(&service.binary, &service.config_path(), "neighbour")?;
+        Ok(Target {
+            address: self.target.address,
+            key: Some(key),
+        })
     }
 
     /// Kills the service at once, as `kill -9` does, and starts it again on the same store. Gives how long it took from
@@ -158,11 +172,13 @@ impl Drop for Server {
     }
 }
 
-fn create_key(binary: &Path, config_path: &Path) -> anyhow::Result<String> {
+fn create_key(binary: &Path, config_path: &Path, organization: &str) -> anyhow::Result<String> {
     let output = Command::new(binary)
         .args([
-            "keys", "create", "--org", "load", "--env", "sandbox", "--kind", "secret", "--config",
+            "keys", "create", "--env", "sandbox", "--kind", "secret", "--org",
         ])
+        .arg(organization)
+        .arg("--config")
         .arg(config_path)
         .stderr(Stdio::inherit())
         .output()?;

@@ -27,6 +27,9 @@ pub struct Stream {
 
 const START: &str = r#"{"deliveryId":"load","externalRiderId":"load","address":{"line1":"1 Lindenweg","city":"Musterstadt","country":"DE","lat":52.5200066,"lng":13.4049541,"floor":2},"device":{"platform":"android","sensors":["location"]}}"#;
 
+/// After this long a start that was refused is sent again.
+const START_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(200);
+
 impl Target {
     /// The lines of a request's head that say who asks.
     #[must_use]
@@ -48,14 +51,16 @@ impl Target {
                 seq: 0,
             });
         }
-        let answer = connection
-            .request(
-                "POST",
-                "/v1/sessions/start",
-                &self.headers(),
-                START.as_bytes(),
-            )
-            .await?;
+        let answer = loop {
+            let (path, headers) = ("/v1/sessions/start", self.headers());
+            let start = connection.request("POST", path, &headers, START.as_bytes());
+            let answer = start.await?;
+            // An organization starts only so many sessions a second.
+            if answer.status != 429 {
+                break answer;
+            }
+            tokio::time::sleep(START_AGAIN_AFTER).await;
+        };
         ensure!(
             answer.status == 201,
             "start: {} {}",

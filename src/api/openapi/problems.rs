@@ -53,6 +53,7 @@ impl Credentials {
             Code::CredentialMissing,
             Code::CredentialInvalid,
             Code::RateLimited,
+            Code::TenantRequests,
             Code::Overloaded,
             Code::StoreUnavailable,
         ]);

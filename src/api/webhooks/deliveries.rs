@@ -140,6 +140,7 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
     query.done()?;
     // A cursor is 16 bytes, of whatever id they are.
     let after = after.map(|id| MessageId::from_bytes(id.to_bytes()));
+    let _share = call.begin_list(tenant)?;
     let webhooks = webhooks.of(tenant);
     let current = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
     let page = webhooks.deliveries(&filter, limit, after).await?;

@@ -1,12 +1,16 @@
 //! Key look-ups, remembered for a while: those that found one, and those that did not.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dashmap::DashMap;
+use dashmap::{DashMap, DashSet};
+use porchlight_core::shares::TokenBucket;
 use porchlight_schema::key::KeyRecord;
-use porchlight_schema::limits::{KEYS_REMEMBERED_MAX, UNKNOWN_KEYS_REMEMBERED_MAX};
+use porchlight_schema::limits::{
+    FOUND_KEYS_REMEMBERED_MAX, KEYS_REMEMBERED_MAX, UNKNOWN_KEY_LOOKUPS_BURST,
+    UNKNOWN_KEY_LOOKUPS_PER_SEC, UNKNOWN_KEYS_REMEMBERED_MAX,
+};
 
 /// What a look-up gave, and when.
 struct Remembered<T> {
@@ -32,6 +36,11 @@ type Map<T> = DashMap<[u8; 32], Remembered<T>>;
 pub(super) struct KeyCache {
     known: Map<Arc<KeyRecord>>,
     unknown: Map<()>,
+    /// Keys that were found at least once.
+    found: DashSet<[u8; 32]>,
+    /// Look-ups of keys that were never found.
+    first_lookups: Mutex<TokenBucket>,
+    since: Instant,
     remembered: Duration,
 }
 
@@ -40,6 +49,12 @@ impl KeyCache {
         Self {
             known: DashMap::new(),
             unknown: DashMap::new(),
+            found: DashSet::new(),
+            first_lookups: Mutex::new(TokenBucket::new(
+                UNKNOWN_KEY_LOOKUPS_PER_SEC,
+                UNKNOWN_KEY_LOOKUPS_BURST,
+            )),
+            since: Instant::now(),
             remembered,
         }
     }
@@ -59,10 +74,35 @@ impl KeyCache {
         (entry.at.elapsed() < self.remembered).then_some(None)
     }
 
+    /// Whether a key may be looked up now. One that was found before always may; of the others only so many a second, for
+    /// the checksum of a key is public, and each guess costs a read of the store.
+    ///
+    /// # Errors
+    ///
+    /// Not now; the error is the time to wait, in milliseconds.
+    pub(super) fn begin_lookup(&self, hash: &[u8; 32]) -> Result<(), u64> {
+        if self.found.contains(hash) {
+            return Ok(());
+        }
+        let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.first_lookups().take(now_ms)
+    }
+
+    fn first_lookups(&self) -> MutexGuard<'_, TokenBucket> {
+        let bucket = self.first_lookups.lock();
+        bucket.unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn put(&self, hash: [u8; 32], found: Option<Arc<KeyRecord>>) {
         match found {
             Some(record) => {
                 self.make_room(&self.known, KEYS_REMEMBERED_MAX);
+                if self.found.len() >= FOUND_KEYS_REMEMBERED_MAX {
+                    self.found.clear();
+                }
+                if self.found.insert(hash) {
+                    self.first_lookups().give_back();
+                }
                 self.known.insert(hash, Remembered::new(record));
             }
             None => {
@@ -122,6 +162,23 @@ mod tests {
             expires_at: None,
             revoked_at: None,
         })
+    }
+
+    #[test]
+    fn guesses_are_looked_up_only_so_often_and_found_keys_always() {
+        let cache = KeyCache::new(Duration::from_secs(0));
+        cache.begin_lookup(&[0; 32]).unwrap();
+        cache.put([0; 32], Some(record()));
+        let guess = |number: u16| {
+            let mut hash = [1; 32];
+            hash[..2].copy_from_slice(&number.to_be_bytes());
+            cache.begin_lookup(&hash).is_ok()
+        };
+        let looked_up = (0..u16::MAX).filter(|&number| guess(number)).count();
+        assert!(looked_up < usize::from(u16::MAX) / 2, "{looked_up}");
+        cache.begin_lookup(&[0; 32]).unwrap();
+        cache.clear();
+        cache.begin_lookup(&[0; 32]).unwrap();
     }
 
     #[test]

@@ -4,6 +4,7 @@ use actix_web::error::PayloadError;
 use actix_web::web::Bytes;
 use futures_util::Stream;
 
+use super::coding::ZSTD_WINDOW_LOG_MAX;
 use super::inflate::Inflate;
 use super::{Announced, Chunks, Deadlines, Limits, too_large};
 use crate::problem::Problem;
@@ -48,6 +49,14 @@ impl Announced {
 }
 
 impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> BodyStream<S> {
+    /// Bytes of memory that the decompressor holds, at most: what zstd has unpacked, up to the largest window.
+    pub fn held_bytes(&self) -> usize {
+        match self.inflate {
+            Inflate::Zstd { .. } => self.unpacked.min(1 << ZSTD_WINDOW_LOG_MAX),
+            Inflate::Identity | Inflate::Gzip { .. } => 0,
+        }
+    }
+
     /// Appends what comes next, at most some ten kilobytes; false: that was all. It may be given up while it waits, and
     /// called again.
     ///

@@ -12,7 +12,7 @@ use super::too_large;
 use crate::problem::Problem;
 
 /// Bytes unpacked before they are counted, and before other requests get their turn.
-pub(super) const STEP_BYTES: usize = 64 * 1024;
+const STEP_BYTES: usize = 64 * 1024;
 /// How much larger a batch of JSON is than packed, at most as a rule: room is made for so much at once.
 const USUAL_FACTOR: usize = 8;
 

@@ -114,7 +114,23 @@ codes! {
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Rate limited";
     /// Too many batches of this session are in flight.
     SessionBusy = TOO_MANY_REQUESTS, "session_busy", "Session busy";
-    /// The organization or the session has too many open connections.
+    /// The requests of the organization that are in flight have too many bytes on this node.
+    TenantInFlightBytes = TOO_MANY_REQUESTS, "tenant_in_flight_bytes", "Too many bytes in flight";
+    /// The organization has too many requests in flight on this node.
+    TenantRequests = TOO_MANY_REQUESTS, "tenant_requests", "Too many requests at once";
+    /// The organization has too many open WebSockets on this node.
+    TenantSockets = TOO_MANY_REQUESTS, "tenant_sockets", "Too many WebSockets";
+    /// The organization has too many open event streams on this node.
+    TenantEventStreams = TOO_MANY_REQUESTS, "tenant_event_streams", "Too many event streams";
+    /// The organization has too many sessions in progress on this node.
+    TenantLiveSessions = TOO_MANY_REQUESTS, "tenant_live_sessions", "Too many live sessions";
+    /// The organization reads too many lists at once on this node.
+    TenantLists = TOO_MANY_REQUESTS, "tenant_lists", "Too many lists at once";
+    /// The organization starts too many sessions per second.
+    TenantSessionStarts = TOO_MANY_REQUESTS, "tenant_session_starts", "Sessions started too fast";
+    /// The organization replaces the PoD of too many completed sessions per second.
+    TenantPodChanges = TOO_MANY_REQUESTS, "tenant_pod_changes", "PoDs replaced too fast";
+    /// The session has too many open connections.
     TooManyStreams = TOO_MANY_REQUESTS, "too_many_streams", "Too many streams";
     /// The service failed in a way that has no code of its own.
     Internal = INTERNAL_SERVER_ERROR, "internal", "Internal error";

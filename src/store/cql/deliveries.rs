@@ -280,7 +280,7 @@ impl Inner {
         let current = self.current(tenant).await?;
         match current {
             Some(endpoint_id) if may_be_tried(row.status(current)) => {
-                self.put_request(endpoint_id, &row, at).await?;
+                self.put_request(tenant, endpoint_id, &row, at).await?;
                 Ok(AskOutcome::Asked)
             }
             _ => Ok(AskOutcome::Refused),
@@ -289,11 +289,17 @@ impl Inner {
 
     async fn put_request(
         &self,
+        tenant: Tenant,
         endpoint_id: EndpointId,
         row: &DeliveryRow,
         at: TimestampMs,
     ) -> StoreResult<()> {
         let queued = &row.queued;
+        // A request counts as later than those that are done with, whatever the clock says.
+        let shard = tenant.organization_id.shard();
+        let cursor = self.cursor(shard, queued.session_id).await?;
+        let done_up_to = cursor.done_by_hand_up_to(queued.id);
+        let at = done_up_to.map_or(at, |up_to| at.max(up_to.plus_ms(1)));
         let again = queued.state == State::Delivered;
         let data = (queued.session_id, queued.number, again);
         self.put_outbox(endpoint_id, OutboxKind::ByHand, at, queued.id, &data)
@@ -332,7 +338,7 @@ impl Inner {
         if !dry_run {
             let asking: Vec<_> = chosen
                 .iter()
-                .map(|row| self.put_request(endpoint_id, row, at))
+                .map(|row| self.put_request(tenant, endpoint_id, row, at))
                 .collect();
             let asking = stream::iter(asking).buffer_unordered(AT_ONCE);
             asking.try_collect::<Vec<()>>().await?;

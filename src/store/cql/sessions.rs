@@ -202,12 +202,15 @@ impl Inner {
         };
         let ended = |state: &State| state.end;
         let stored = self.state(session_id).await?;
-        if let Some(pod) = &pod
+        if let Some(pod) = pod
             && stored.as_ref().and_then(ended).is_none()
         {
             // Before the end, so that the first insight has it; of two that end it at once the PoD of the other may
             // stay as one that came earlier.
-            self.put_pod(session_id, pod).await?;
+            let before = self.pod(session_id).await?;
+            if let Some(pod) = pod.replacing(before.as_ref()) {
+                self.put_pod(session_id, &pod).await?;
+            }
         }
         let decide = |state: &State| match state.end {
             Some(first) => Verdict::Stays(EndOutcome {
@@ -270,11 +273,9 @@ impl Inner {
             return Ok(false);
         }
         let stored = self.pod(session_id).await?;
-        if stored
-            .is_some_and(|stored| stored.pod == pod.pod || stored.received_at > pod.received_at)
-        {
+        let Some(pod) = pod.replacing(stored.as_ref()) else {
             return Ok(false);
-        }
+        };
         let hash = self.put_pod(session_id, &pod).await?;
         let state = self.state(session_id).await?;
         if state.is_some_and(|state| state.end.is_some()) {

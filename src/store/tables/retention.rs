@@ -6,9 +6,13 @@ use porchlight_schema::time::TimestampMs;
 
 use super::{
     behind, insights, journal, lists, messages, notes, outbox, session_at_end, sessions, snapshots,
+    time_from,
 };
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
+
+/// Rows that are counted at once.
+const COUNTED_AT_ONCE: usize = 4_096;
 
 /// What one step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +23,38 @@ pub(crate) enum Step {
     Begun,
     /// A session was removed.
     Removed,
+}
+
+/// The newest time that is stored: when the last session was made, or completed.
+pub(crate) fn newest_time(read: &dyn Read) -> StoreResult<Option<TimestampMs>> {
+    let last = |table: u8| -> StoreResult<Option<Row>> {
+        let scan = Scan::state(KeyRange::prefix([table]), 1).descending();
+        Ok(read.rows(&scan)?.into_iter().next())
+    };
+    let made = last(b's')?.and_then(|row| session_at_end(&row.key));
+    let completed = last(b'c')?.and_then(|row| completed_at(&row.key));
+    Ok(made.map(SessionId::made_at).max(completed))
+}
+
+/// The time in a row's key that names a completed session.
+fn completed_at(key: &[u8]) -> Option<TimestampMs> {
+    let (time, _) = key.get(1..)?.split_first_chunk::<8>()?;
+    Some(time_from(*time))
+}
+
+/// How many completed sessions there are; not more than `max` are counted.
+pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
+    let mut range = KeyRange::prefix([b'c']);
+    let mut count = 0;
+    while count < max {
+        let rows = read.rows(&Scan::state(range.clone(), COUNTED_AT_ONCE))?;
+        count += rows.len() as u64;
+        match rows.last() {
+            Some(last) if rows.len() == COUNTED_AT_ONCE => range = range.after(&last.key),
+            _ => break,
+        }
+    }
+    Ok(count.min(max))
 }
 
 /// Removes the session that was completed first, if that was before `before`: at most `rows_max` rows at once, the

@@ -122,7 +122,10 @@ pub(crate) fn end(
     let completed = completed_key(end.completed_at, session_id);
     txn.put(Space::State, completed, Vec::new());
     if let Some(pod) = pod {
-        txn.put_state(pod_key(session_id), &pod)?;
+        let stored = pod_of(txn.as_read(), session_id)?;
+        if let Some(pod) = pod.replacing(stored.as_ref()) {
+            txn.put_state(pod_key(session_id), &pod)?;
+        }
     }
     messages::commit(txn, row.start.tenant, session_id, message)?;
     behind::mark(txn, session_id);
@@ -130,7 +133,7 @@ pub(crate) fn end(
     Ok(Some(EndOutcome { end, first: true }))
 }
 
-/// Attaches a PoD; of two the one that was taken later counts.
+/// Attaches a PoD, which replaces the one before.
 pub(crate) fn attach_pod(
     txn: &mut Txn<'_>,
     session_id: SessionId,
@@ -139,12 +142,11 @@ pub(crate) fn attach_pod(
     if !txn.as_read().has_state(&start_key(session_id))? {
         return Ok(false);
     }
-    if let Some(stored) = pod_of(txn.as_read(), session_id)?
-        && (stored.pod == pod.pod || stored.received_at > pod.received_at)
-    {
+    let stored = pod_of(txn.as_read(), session_id)?;
+    let Some(pod) = pod.clone().replacing(stored.as_ref()) else {
         return Ok(false);
-    }
-    txn.put_state(pod_key(session_id), pod)?;
+    };
+    txn.put_state(pod_key(session_id), &pod)?;
     if has_ended(txn.as_read(), session_id)? {
         behind::mark(txn, session_id);
     }

@@ -209,6 +209,14 @@ pub async fn a_pod_is_replaced_and_not_repeated(subject: &dyn Subject) {
     assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://a", 1)));
     assert!(store.attach_pod(id, pod("https://b", 3)).await.unwrap());
     assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://b", 3)));
+    // A clock that was set back, or another node's, drops none: it counts as a millisecond later.
+    assert!(store.attach_pod(id, pod("https://c", 2)).await.unwrap());
+    assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://c", 4)));
+    let end = end_at(T0.plus_ms(5));
+    let body = message(MessageEvent::SessionStopped);
+    let with_pod = store.end(id, end, Some(pod("https://d", 1)), body);
+    assert!(with_pod.await.unwrap().unwrap().first);
+    assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://d", 5)));
 }
 
 async fn pages(

@@ -1,4 +1,7 @@
 //! When a session is over without anybody saying so (contract section 2).
+//!
+//! Silence and age are measured by a clock that does not jump, from the moment at which this process took the session on:
+//! neither a step of the wall clock nor an outage of the service ends a session.
 
 use porchlight_schema::session::{EndReason, SessionEnd};
 use porchlight_schema::time::TimestampMs;
@@ -6,42 +9,76 @@ use porchlight_schema::time::TimestampMs;
 /// How long sessions may last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetime {
-    /// `session.idle_timeout`.
+    /// `session.idle_timeout`, milliseconds.
     pub idle_ms: i64,
-    /// `session.max_duration`.
+    /// `session.max_duration`, milliseconds.
     pub max_ms: i64,
 }
 
+/// The stored times of a session that records, by the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedTimes {
+    /// When the service made it.
+    pub created_at: TimestampMs,
+    /// When the phone began.
+    pub started_at: TimestampMs,
+    /// When its last batch was taken, or when it was made.
+    pub heard_at: TimestampMs,
+}
+
+/// How long a session has been silent and how old it is, by a clock that does not jump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elapsed {
+    /// Milliseconds since its last batch, or since this process took it on, whichever is later.
+    pub silent_ms: i64,
+    /// Its age in milliseconds.
+    pub age_ms: i64,
+}
+
 impl Lifetime {
-    /// When a session that was made at `created_at` and last heard at `heard_at` is over, if nothing more comes.
+    /// How long such a session has left if nothing more comes, in milliseconds; 0 or less: it is over.
     #[must_use]
-    pub fn deadline(&self, created_at: TimestampMs, heard_at: TimestampMs) -> TimestampMs {
-        heard_at
-            .plus_ms(self.idle_ms)
-            .min(created_at.plus_ms(self.max_ms))
+    pub fn left_ms(&self, elapsed: Elapsed) -> i64 {
+        (self.idle_ms - elapsed.silent_ms).min(self.max_ms - elapsed.age_ms)
     }
 
-    /// How such a session ends, if it is over at `now`. `started_at` bounds the end from below: a phone that was
-    /// offline may have begun after it was last heard of by the service's clock.
+    /// The age with which a process takes a session on that exists already, in milliseconds.
+    ///
+    /// It is the one time at which the wall clock is asked, which may be wrong, and which counts an outage too. So an age
+    /// that leaves the session less than the idle time-out is not believed: its age counts from now on.
+    #[must_use]
+    pub fn age_when_adopted_ms(&self, created_at: TimestampMs, now: TimestampMs) -> i64 {
+        let age_ms = now.since_ms(created_at);
+        if age_ms > 0 && age_ms <= self.max_ms - self.idle_ms {
+            age_ms
+        } else {
+            0
+        }
+    }
+
+    /// How such a session ends, if it is over. `now` is the wall clock's time.
+    ///
+    /// A session never ends before `started_at`, for a phone that was offline may have begun after the service last heard
+    /// of it.
     #[must_use]
     pub fn end(
         &self,
-        created_at: TimestampMs,
-        started_at: TimestampMs,
-        heard_at: TimestampMs,
+        times: RecordedTimes,
+        elapsed: Elapsed,
         now: TimestampMs,
     ) -> Option<SessionEnd> {
-        let too_old_at = created_at.plus_ms(self.max_ms);
-        let idle_at = heard_at.plus_ms(self.idle_ms);
-        let (reason, ended_at) = if now >= idle_at && idle_at <= too_old_at {
-            (EndReason::Idle, heard_at)
-        } else if now >= too_old_at {
-            (EndReason::TooLong, too_old_at)
+        let idle_left_ms = self.idle_ms - elapsed.silent_ms;
+        let age_left_ms = self.max_ms - elapsed.age_ms;
+        let (reason, ended_at) = if idle_left_ms <= 0 && idle_left_ms <= age_left_ms {
+            (EndReason::Idle, times.heard_at)
+        } else if age_left_ms <= 0 {
+            let too_old_at = times.created_at.plus_ms(self.max_ms);
+            (EndReason::TooLong, too_old_at.min(now).max(times.heard_at))
         } else {
             return None;
         };
         Some(SessionEnd {
-            ended_at: ended_at.max(started_at),
+            ended_at: ended_at.max(times.started_at),
             completed_at: now,
             reason,
         })
@@ -50,6 +87,8 @@ impl Lifetime {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const LIFETIME: Lifetime = Lifetime {
@@ -57,30 +96,65 @@ mod tests {
         max_ms: 5_000,
     };
 
+    fn times(heard_ms: i64) -> RecordedTimes {
+        RecordedTimes {
+            created_at: TimestampMs(0),
+            started_at: TimestampMs(0),
+            heard_at: TimestampMs(heard_ms),
+        }
+    }
+
+    /// How a session that was made at 0 by both clocks and heard at `heard_ms` ends at `now_ms`.
     fn end(heard_ms: i64, now_ms: i64) -> Option<(EndReason, i64)> {
-        let end = LIFETIME.end(
-            TimestampMs(0),
-            TimestampMs(0),
-            TimestampMs(heard_ms),
-            TimestampMs(now_ms),
-        )?;
+        let elapsed = Elapsed {
+            silent_ms: now_ms - heard_ms,
+            age_ms: now_ms,
+        };
+        let end = LIFETIME.end(times(heard_ms), elapsed, TimestampMs(now_ms))?;
         Some((end.reason, end.ended_at.0))
     }
 
     #[test]
-    fn silence_ends_a_session_at_its_last_word_and_age_at_its_limit() {
+    fn silence_ends_a_session_at_its_last_batch_and_age_at_its_limit() {
         assert_eq!(end(500, 1_499), None);
         assert_eq!(end(500, 1_500), Some((EndReason::Idle, 500)));
         assert_eq!(
             end(500, 90_000),
             Some((EndReason::Idle, 500)),
-            "found late, after the service was away"
+            "found late, by a process that was busy"
         );
         assert_eq!(end(4_900, 4_999), None);
         assert_eq!(end(4_900, 5_000), Some((EndReason::TooLong, 5_000)));
-        assert_eq!(
-            LIFETIME.deadline(TimestampMs(0), TimestampMs(4_900)),
-            TimestampMs(5_000)
-        );
+        let elapsed = Elapsed {
+            silent_ms: 100,
+            age_ms: 4_500,
+        };
+        assert_eq!(LIFETIME.left_ms(elapsed), 500);
+    }
+
+    #[test]
+    fn an_age_that_an_outage_or_a_wrong_clock_made_is_not_believed() {
+        let age = |now_ms| LIFETIME.age_when_adopted_ms(TimestampMs(0), TimestampMs(now_ms));
+        assert_eq!(age(3_000), 3_000);
+        assert_eq!(age(4_000), 4_000, "the idle time-out is left");
+        assert_eq!(age(4_001), 0);
+        assert_eq!(age(100 * 86_400_000), 0, "the clock is 100 days ahead");
+        assert_eq!(age(-100 * 86_400_000), 0, "the clock is 100 days behind");
+    }
+
+    proptest! {
+        #[test]
+        fn the_wall_clock_never_ends_a_session(now_ms in any::<i32>(), heard_ms in any::<i32>(), silent_ms in 0_i64..1_000, age_ms in 0_i64..5_000) {
+            let elapsed = Elapsed { silent_ms, age_ms };
+            let now = TimestampMs(i64::from(now_ms));
+            prop_assert_eq!(LIFETIME.end(times(i64::from(heard_ms)), elapsed, now), None);
+        }
+
+        #[test]
+        fn it_is_over_when_nothing_is_left(now_ms in any::<i32>(), silent_ms in 0_i64..3_000, age_ms in 0_i64..9_000) {
+            let elapsed = Elapsed { silent_ms, age_ms };
+            let end = LIFETIME.end(times(0), elapsed, TimestampMs(i64::from(now_ms)));
+            prop_assert_eq!(end.is_some(), LIFETIME.left_ms(elapsed) <= 0);
+        }
     }
 }

@@ -1,17 +1,20 @@
-//! Admission: counted before a body is read, given back when it is acknowledged or refused.
+//! Admission: a batch is counted before its body is read, each of its bytes when it arrives, and both are given back when
+//! it is acknowledged or refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use porchlight_observe::{BatchOutcome, Metrics};
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
-    NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
+    LIGHT_TENANT_ROOM_PARTS, NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
 };
 
 use super::edge::Edge;
 use super::gate::UnderWay;
 use super::{Handle, Registry};
+use crate::shares::{ShareExceeded, TenantUsage};
 
 /// Why a batch was not admitted. Come again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +22,9 @@ pub enum AdmitError {
     /// This session has too much in flight.
     #[error("too many batches of this session are in flight")]
     SessionFull,
+    /// This session's tenant has used up one of its shares of this node.
+    #[error(transparent)]
+    TenantFull(#[from] ShareExceeded),
     /// This node has too much in flight: bytes, batches that wait for their acknowledgement, or batches that wait for
     /// their sessions' actors.
     #[error("too much is in flight")]
@@ -32,99 +38,150 @@ pub enum AdmitError {
 #[derive(Debug)]
 pub struct Permit {
     registry: Registry,
+    usage: Arc<TenantUsage>,
     counted: Option<Counted>,
     bytes: usize,
     waited: Duration,
 }
 
-/// Where the batches of a session that records are counted.
+/// Where the batches of one session are counted.
 #[derive(Debug, Clone)]
 pub(crate) enum Counted {
-    /// This node acts for it.
+    /// The session records, and this node acts for it.
     Here(Arc<Handle>),
-    /// Another one does.
+    /// The session records, and another node acts for it.
     Elsewhere(Arc<Edge>),
-}
-
-impl Counted {
-    fn in_flight(&self) -> &AtomicU32 {
-        match self {
-            Self::Here(handle) => &handle.in_flight,
-            Self::Elsewhere(edge) => &edge.in_flight,
-        }
-    }
+    /// The session has ended.
+    Ended(SessionId),
 }
 
 impl Registry {
-    /// Admits one batch of `bytes` bytes, of a session that records (`counted`) or that has ended (none).
+    /// Admits one batch of the session that `counted` names, before any byte of its body is read.
     pub(crate) fn admit(
         &self,
-        counted: Option<Counted>,
-        bytes: usize,
+        usage: &Arc<TenantUsage>,
+        counted: Counted,
     ) -> Result<Permit, AdmitError> {
-        if self.is_draining() {
-            return Err(AdmitError::Draining);
+        let mut permit = self.admit_body(usage)?;
+        if !self.begin_in_flight(&counted) {
+            Metrics::get().on_batch(BatchOutcome::SessionFull);
+            return Err(AdmitError::SessionFull);
         }
-        if !self.has_room() {
-            Metrics::get().on_batch(BatchOutcome::NodeFull);
-            return Err(AdmitError::NodeFull);
-        }
-        let mut permit = Permit::new(self);
-        permit.grow(bytes)?;
-        if let Some(counted) = counted {
-            let free =
-                |in_flight: u32| (in_flight < SESSION_IN_FLIGHT_MAX).then_some(in_flight + 1);
-            if counted
-                .in_flight()
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, free)
-                .is_err()
-            {
-                Metrics::get().on_batch(BatchOutcome::SessionFull);
-                return Err(AdmitError::SessionFull);
-            }
-            permit.counted = Some(counted);
-        }
+        permit.counted = Some(counted);
         Ok(permit)
     }
 
-    /// Admits a request for a new session, with a body of `bytes` bytes. That the node drains is told later, by
-    /// whoever starts it.
-    pub(crate) fn admit_start(&self, bytes: usize) -> Result<Permit, AdmitError> {
-        let mut permit = Permit::new(self);
-        // A node that stops waits for what is in flight, and not for what it is going to refuse.
-        let is_counted = !self.is_draining();
-        if self.has_room() && (!is_counted || permit.hold(bytes)) {
-            Ok(permit)
+    /// Admits a body whose bytes are counted as they arrive, of a request that names no session yet.
+    pub(crate) fn admit_body(&self, usage: &Arc<TenantUsage>) -> Result<Permit, AdmitError> {
+        if self.is_draining() {
+            return Err(AdmitError::Draining);
+        }
+        if !self.has_room(usage) {
+            Metrics::get().on_batch(BatchOutcome::NodeFull);
+            return Err(AdmitError::NodeFull);
+        }
+        // Where the node or the share is full already, not a byte is read.
+        if self.inner.in_flight_bytes.load(Ordering::Relaxed) >= NODE_IN_FLIGHT_BYTES_MAX {
+            Metrics::get().on_batch(BatchOutcome::NodeFull);
+            return Err(AdmitError::NodeFull);
+        }
+        if let Err(exceeded) = usage.has_bytes_left() {
+            Metrics::get().on_batch(BatchOutcome::TenantFull);
+            return Err(exceeded.into());
+        }
+        Ok(Permit::new(self, usage))
+    }
+
+    /// Admits a request for a new session, before its body is read. A node that drains counts nothing, for it does not
+    /// wait for what it is going to refuse: the start itself is refused, after what is wrong with the request.
+    pub(crate) fn admit_start(
+        &self,
+        usage: &Arc<TenantUsage>,
+    ) -> Result<Option<Permit>, AdmitError> {
+        if !self.is_draining() {
+            usage.start_session(self.inner.clock.uptime_ms())?;
+            return self.admit_body(usage).map(Some);
+        }
+        if self.has_room(usage) {
+            Ok(None)
         } else {
             Err(AdmitError::NodeFull)
         }
     }
 
-    /// Whether another batch would be admitted, as far as the node goes.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether another batch of this tenant would be admitted, as far as the node goes.
+    pub(crate) fn has_room(&self, usage: &TenantUsage) -> bool {
+        let gate = &self.inner.gate;
         let waiting = self.inner.mailboxes.load(Ordering::Relaxed);
-        self.inner.gate.has_room() && waiting < NODE_MAILBOX_MAX
+        let has_mailboxes = waiting < NODE_MAILBOX_MAX
+            || waiting < NODE_MAILBOX_MAX + NODE_MAILBOX_MAX / LIGHT_TENANT_ROOM_PARTS
+                && gate.is_light(usage);
+        has_mailboxes && gate.has_room(usage)
     }
 
     /// Counts a batch whose last byte is there, or another write that takes its place among the batches, until it is
     /// answered. `waited`: how long it waited before it was looked at.
-    pub(crate) fn begin_ingest(&self, waited: Duration) -> UnderWay<'_> {
-        self.inner.gate.begin(waited)
+    pub(crate) fn begin_ingest<'r>(
+        &'r self,
+        usage: &'r TenantUsage,
+        waited: Duration,
+    ) -> UnderWay<'r> {
+        self.inner.gate.begin(usage, waited)
+    }
+
+    /// Counts one more batch of a session; false where it has as many in flight as it may have.
+    fn begin_in_flight(&self, counted: &Counted) -> bool {
+        let free = |in_flight: u32| (in_flight < SESSION_IN_FLIGHT_MAX).then_some(in_flight + 1);
+        let count = |in_flight: &AtomicU32| {
+            in_flight
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, free)
+                .is_ok()
+        };
+        match counted {
+            Counted::Here(handle) => count(&handle.in_flight),
+            Counted::Elsewhere(edge) => count(&edge.in_flight),
+            Counted::Ended(session_id) => {
+                let mut entry = self.inner.ended_in_flight.entry(*session_id).or_insert(0);
+                let more = free(*entry);
+                *entry = more.unwrap_or(*entry);
+                more.is_some()
+            }
+        }
+    }
+
+    fn end_in_flight(&self, counted: &Counted) {
+        match counted {
+            Counted::Here(handle) => {
+                handle.in_flight.fetch_sub(1, Ordering::Relaxed);
+            }
+            Counted::Elsewhere(edge) => {
+                edge.in_flight.fetch_sub(1, Ordering::Relaxed);
+            }
+            Counted::Ended(session_id) => {
+                let ended = &self.inner.ended_in_flight;
+                ended.remove_if_mut(session_id, |_, in_flight| {
+                    *in_flight -= 1;
+                    *in_flight == 0
+                });
+            }
+        }
     }
 }
 
 impl Permit {
-    fn new(registry: &Registry) -> Self {
+    fn new(registry: &Registry, usage: &Arc<TenantUsage>) -> Self {
+        registry.inner.permits.fetch_add(1, Ordering::Relaxed);
         Self {
             registry: registry.clone(),
+            usage: Arc::clone(usage),
             counted: None,
             bytes: 0,
             waited: Duration::ZERO,
         }
     }
 
-    /// The same, of a request that waited so long before it was looked at: what a node keeps waiting unread is as late
-    /// as what it is slow to write.
+    /// The same permit, of a request that waited for `waited` before it was looked at: a request that waits unread is as
+    /// late as one whose write is slow.
     #[must_use]
     pub fn having_waited(mut self, waited: Duration) -> Self {
         self.waited = waited;
@@ -135,34 +192,45 @@ impl Permit {
         self.waited
     }
 
-    /// Admits `bytes` more bytes of the same body.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), AdmitError> {
-        if self.hold(bytes) {
-            return Ok(());
-        }
-        Metrics::get().on_batch(BatchOutcome::NodeFull);
-        Err(AdmitError::NodeFull)
+    /// What the batch's tenant uses of this node.
+    pub(crate) fn usage(&self) -> &TenantUsage {
+        &self.usage
     }
 
-    /// Counts so many more bytes; false: that is more than a node may have.
-    fn hold(&mut self, bytes: usize) -> bool {
-        let budget = &self.registry.inner.in_flight_bytes;
-        let before = budget.fetch_add(bytes, Ordering::Relaxed);
+    /// Counts `bytes` more bytes of the body, which have arrived or are about to be unpacked.
+    ///
+    /// # Errors
+    ///
+    /// The tenant, or the node, has more bytes in flight than it may have. What was counted is given back with the
+    /// permit.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), AdmitError> {
         self.bytes += bytes;
         Metrics::get().in_flight_bytes.increment(bytes as f64);
-        before + bytes <= NODE_IN_FLIGHT_BYTES_MAX
+        let budget = &self.registry.inner.in_flight_bytes;
+        let before = budget.fetch_add(bytes, Ordering::Relaxed);
+        let share = self.usage.add_bytes(bytes);
+        if before + bytes > NODE_IN_FLIGHT_BYTES_MAX {
+            Metrics::get().on_batch(BatchOutcome::NodeFull);
+            return Err(AdmitError::NodeFull);
+        }
+        share.map_err(|exceeded| {
+            Metrics::get().on_batch(BatchOutcome::TenantFull);
+            AdmitError::TenantFull(exceeded)
+        })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.registry
-            .inner
+        let inner = &self.registry.inner;
+        inner
             .in_flight_bytes
             .fetch_sub(self.bytes, Ordering::Relaxed);
+        self.usage.remove_bytes(self.bytes);
         Metrics::get().in_flight_bytes.decrement(self.bytes as f64);
         if let Some(counted) = &self.counted {
-            counted.in_flight().fetch_sub(1, Ordering::Relaxed);
+            self.registry.end_in_flight(counted);
         }
+        inner.permits.fetch_sub(1, Ordering::Relaxed);
     }
 }

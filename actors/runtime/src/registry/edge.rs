@@ -13,11 +13,14 @@ use porchlight_schema::session::{SessionStart, Tenant};
 use tokio::time::Instant;
 
 use super::Registry;
+use crate::shares::TenantUsage;
 
 /// A session that another node acts for.
 #[derive(Debug)]
 pub(crate) struct Edge {
     pub(crate) tenant: Tenant,
+    /// What that tenant uses of this node.
+    pub(crate) usage: Arc<TenantUsage>,
     /// Batches of the session that are in flight on this node.
     pub(super) in_flight: AtomicU32,
 }
@@ -50,12 +53,13 @@ impl Edges {
     }
 
     /// The session was found to record, by a look-up that began at `looked_up_at`.
-    fn put(&self, start: &SessionStart, looked_up_at: Instant) -> Belief {
+    fn put(&self, start: &SessionStart, usage: Arc<TenantUsage>, looked_up_at: Instant) -> Belief {
         self.make_room();
         let entry = self.sessions.entry(start.session_id);
         let mut entry = entry.or_insert_with(|| Belief {
             edge: Arc::new(Edge {
                 tenant: start.tenant,
+                usage,
                 in_flight: AtomicU32::new(0),
             }),
             looked_up_at,
@@ -91,7 +95,8 @@ impl Registry {
     /// it records.
     pub(crate) fn believe(&self, row: &SessionRow, looked_up_at: Instant) -> Option<Belief> {
         if row.end.is_none() {
-            return Some(self.inner.edges.put(&row.start, looked_up_at));
+            let usage = self.inner.shares.of(row.start.tenant);
+            return Some(self.inner.edges.put(&row.start, usage, looked_up_at));
         }
         self.disbelieve(row.start.session_id);
         None

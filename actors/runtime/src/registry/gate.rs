@@ -13,9 +13,11 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use porchlight_core::admission::{AdmissionLimit, Interval};
+use porchlight_observe::Metrics;
+use porchlight_schema::limits::{LIGHT_TENANT_PARTS, LIGHT_TENANT_ROOM_PARTS};
 use tokio::time::Instant;
 
-use porchlight_observe::Metrics;
+use crate::shares::TenantUsage;
 
 /// How often the limit learns: some group commits, and soon enough for a load that rises within a second.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -42,6 +44,7 @@ struct Learning {
 #[derive(Debug)]
 pub(crate) struct UnderWay<'g> {
     gate: &'g Gate,
+    usage: &'g TenantUsage,
     since: Instant,
 }
 
@@ -63,21 +66,31 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Whether there is room for another batch.
-    pub(super) fn has_room(&self) -> bool {
-        let has_room = self.under_way.load(Relaxed) < self.limit.load(Relaxed);
-        if !has_room {
-            self.was_full.store(true, Relaxed);
+    /// Whether there is room for another batch of this tenant. A tenant that fills the node leaves room to the others:
+    /// what a light tenant has under way may exceed the limit a little.
+    pub(super) fn has_room(&self, usage: &TenantUsage) -> bool {
+        let limit = self.limit.load(Relaxed);
+        let under_way = self.under_way.load(Relaxed);
+        if under_way < limit {
+            return true;
         }
-        has_room
+        self.was_full.store(true, Relaxed);
+        self.is_light(usage) && under_way < limit + limit / LIGHT_TENANT_ROOM_PARTS
     }
 
-    /// A batch whose last byte is there, and that waited so long before anybody looked at it.
-    pub(super) fn begin(&self, waited: Duration) -> UnderWay<'_> {
+    /// Whether a tenant has only a small part of the node's batches under way.
+    pub(super) fn is_light(&self, usage: &TenantUsage) -> bool {
+        usage.batches().load(Relaxed) < self.limit.load(Relaxed) / LIGHT_TENANT_PARTS
+    }
+
+    /// Counts a batch whose last byte is there, and that waited for this long before it was looked at.
+    pub(super) fn begin<'g>(&'g self, usage: &'g TenantUsage, waited: Duration) -> UnderWay<'g> {
         self.under_way.fetch_add(1, Relaxed);
+        usage.batches().fetch_add(1, Relaxed);
         let now = Instant::now();
         UnderWay {
             gate: self,
+            usage,
             since: now.checked_sub(waited).unwrap_or(now),
         }
     }
@@ -132,5 +145,6 @@ impl UnderWay<'_> {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.gate.under_way.fetch_sub(1, Relaxed);
+        self.usage.batches().fetch_sub(1, Relaxed);
     }
 }

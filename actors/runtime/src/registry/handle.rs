@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::Addr;
+use porchlight_core::session::lifetime::{Elapsed, RecordedTimes};
+use porchlight_observe::shares::Share;
 use porchlight_observe::{ActorKind, Metrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionStart, Tenant};
@@ -11,6 +13,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::heard::Heard;
 use crate::session::{Frozen, SessionActor};
+use crate::shares::{SharePermit, TenantUsage};
 use crate::supervision::Budget;
 
 /// A session that records.
@@ -24,7 +27,12 @@ pub struct Handle {
     pub created_at: TimestampMs,
     /// When the phone began.
     pub started_at: TimestampMs,
+    /// When its last batch was taken, by the wall clock.
     heard_at_ms: AtomicI64,
+    /// When its last batch was taken, or the session was taken on, by the clock that does not jump.
+    active_at_ms: AtomicI64,
+    /// When its age was 0, by the clock that does not jump.
+    born_at_ms: i64,
     pub(super) in_flight: AtomicU32,
     queued: AtomicU32,
     /// What waits in the mailboxes of all sessions.
@@ -32,7 +40,19 @@ pub struct Handle {
     behind: AtomicBool,
     /// The number after the highest batch that this node was told of or has read.
     told: AtomicU32,
+    /// What the session's tenant uses of this node.
+    pub(crate) usage: Arc<TenantUsage>,
+    _live: SharePermit,
     slot: Mutex<Slot>,
+}
+
+/// When this process took a session on, and with what age.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Adopted {
+    /// By the clock that does not jump.
+    pub(super) uptime_ms: i64,
+    /// The session's age then, milliseconds.
+    pub(super) age_ms: i64,
 }
 
 /// The session's actor, if there is one.
@@ -51,7 +71,9 @@ impl Handle {
     pub(super) fn new(
         start: &SessionStart,
         heard_at: TimestampMs,
+        adopted: Adopted,
         mailboxes: Arc<AtomicU32>,
+        usage: Arc<TenantUsage>,
     ) -> Self {
         Self {
             session_id: start.session_id,
@@ -59,11 +81,15 @@ impl Handle {
             created_at: start.created_at,
             started_at: start.started_at,
             heard_at_ms: AtomicI64::new(heard_at.0),
+            active_at_ms: AtomicI64::new(adopted.uptime_ms),
+            born_at_ms: adopted.uptime_ms - adopted.age_ms,
             in_flight: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             mailboxes,
             behind: AtomicBool::new(false),
             told: AtomicU32::new(0),
+            _live: usage.hold_anyway(Share::LiveSessions),
+            usage,
             slot: Mutex::default(),
         }
     }
@@ -74,8 +100,35 @@ impl Handle {
         TimestampMs(self.heard_at_ms.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn hear(&self, at: TimestampMs) {
-        self.heard_at_ms.fetch_max(at.0, Ordering::Relaxed);
+    /// A batch was taken at this moment, by the wall clock and by the one that does not jump.
+    pub(super) fn touch(&self, now: TimestampMs, uptime_ms: i64) {
+        self.heard_at_ms.fetch_max(now.0, Ordering::Relaxed);
+        self.active_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
+    }
+
+    /// The store has a batch that was taken at `received_at`, perhaps by another node, as seen at this moment.
+    pub(crate) fn touch_found(&self, received_at: TimestampMs, now: TimestampMs, uptime_ms: i64) {
+        self.heard_at_ms.fetch_max(received_at.0, Ordering::Relaxed);
+        // Never after this moment, and never before the session was taken on: that is what the clock said first.
+        let active_at_ms = uptime_ms - now.since_ms(received_at).max(0);
+        self.active_at_ms.fetch_max(active_at_ms, Ordering::Relaxed);
+    }
+
+    /// How long it has been silent and how old it is.
+    pub(crate) fn elapsed(&self, uptime_ms: i64) -> Elapsed {
+        Elapsed {
+            silent_ms: uptime_ms - self.active_at_ms.load(Ordering::Relaxed),
+            age_ms: uptime_ms - self.born_at_ms,
+        }
+    }
+
+    /// Its stored times.
+    pub(crate) fn times(&self) -> RecordedTimes {
+        RecordedTimes {
+            created_at: self.created_at,
+            started_at: self.started_at,
+            heard_at: self.heard_at(),
+        }
     }
 
     pub(crate) fn slot(&self) -> MutexGuard<'_, Slot> {

@@ -8,7 +8,9 @@ use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{SNAPSHOT_MS, WHEEL_AHEAD_MS};
+use porchlight_schema::time::TimestampMs;
 
+use super::handle::Adopted;
 use super::send::{tell_drain, tell_freeze};
 use super::{Handle, OnDue, Registry};
 use crate::session::Frozen;
@@ -19,42 +21,50 @@ pub(super) const FREEZE_AFTER_MS: i64 = 15 * 1000;
 pub(super) const PASSIVATE_AFTER_MS: i64 = 5 * 60 * 1000;
 
 impl Registry {
+    /// Takes a session on at this moment.
+    pub(super) fn adopted_now(&self, created_at: TimestampMs) -> Adopted {
+        let (clock, lifetime) = (&self.inner.clock, &self.inner.lifetime);
+        Adopted {
+            uptime_ms: clock.uptime_ms(),
+            age_ms: lifetime.age_when_adopted_ms(created_at, clock.now()),
+        }
+    }
+
+    /// How long a session has left if nothing more comes, in milliseconds.
+    pub(super) fn left_ms(&self, handle: &Handle) -> i64 {
+        let elapsed = handle.elapsed(self.inner.clock.uptime_ms());
+        self.inner.lifetime.left_ms(elapsed)
+    }
+
     /// Arms the deadline of a session: when it is over, if nothing more comes, or when it is time to look again.
     pub(crate) fn arm(&self, handle: &Handle) {
-        let now = self.inner.clock.now();
-        let mut due = self
-            .inner
-            .lifetime
-            .deadline(handle.created_at, handle.heard_at());
+        let elapsed = handle.elapsed(self.inner.clock.uptime_ms());
+        let mut due_ms = self.inner.lifetime.left_ms(elapsed);
         let (has_actor, is_frozen) = handle.holds();
         if has_actor {
             // One that is still busy is looked at again a little later.
-            let rests_at = handle.heard_at().plus_ms(FREEZE_AFTER_MS);
-            due = due.min(rests_at.max(now.plus_ms(1_000)));
+            due_ms = due_ms.min((FREEZE_AFTER_MS - elapsed.silent_ms).max(1_000));
         } else if is_frozen {
-            due = due.min(handle.heard_at().plus_ms(PASSIVATE_AFTER_MS));
+            due_ms = due_ms.min(PASSIVATE_AFTER_MS - elapsed.silent_ms);
         }
         if let Some(tail_due) = self.tail_due(handle) {
-            due = due.min(now.plus_ms(tail_due.as_millis() as i64));
+            due_ms = due_ms.min(tail_due.as_millis() as i64);
         }
-        self.arm_for(handle.session_id, due.since_ms(now));
+        self.arm_for(handle.session_id, due_ms);
     }
 
-    /// Takes on a session that records and of which it is not known when it was last heard. Those that would be over if
-    /// it was never heard are looked at one after the other within a thirtieth of the idle time-out: before a session
-    /// ends its journal is asked, and thousands must not do so at once.
-    pub(crate) fn adopt_unheard(&self, row: &SessionRow) -> Arc<Handle> {
+    /// Takes on a session that records and whose last batch is not known. It has the whole idle time-out from now on; the
+    /// sessions that a start finds end one after the other within a further thirtieth of it, for the journal of each is
+    /// read first, and thousands must not be read at once.
+    pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<Handle> {
         let handle = self.enter(row, row.start.created_at);
-        let lifetime = &self.inner.lifetime;
-        let over_at = lifetime.deadline(handle.created_at, handle.created_at);
-        if over_at > self.inner.clock.now() {
-            self.arm(&handle);
-            return handle;
-        }
         let [.., high, low] = handle.session_id.to_bytes();
         let turn = i64::from(u16::from_be_bytes([high, low]));
-        let ahead_ms = lifetime.idle_ms / 30 * turn / i64::from(u16::MAX);
-        self.arm_for(handle.session_id, ahead_ms);
+        let spread_ms = self.inner.lifetime.idle_ms / 30 * turn / i64::from(u16::MAX);
+        let due_ms = self.left_ms(&handle).saturating_add(spread_ms);
+        let tail_due = self.tail_due(&handle);
+        let tail_due_ms = tail_due.map_or(due_ms, |due| due.as_millis() as i64);
+        self.arm_for(handle.session_id, due_ms.min(tail_due_ms));
         handle
     }
 
@@ -72,17 +82,12 @@ impl Registry {
             self.forget(&handle);
             return;
         }
-        let now = self.inner.clock.now();
-        if now
-            >= self
-                .inner
-                .lifetime
-                .deadline(handle.created_at, handle.heard_at())
-        {
+        let elapsed = handle.elapsed(self.inner.clock.uptime_ms());
+        if self.inner.lifetime.left_ms(elapsed) <= 0 {
             on_due(self.clone(), handle);
             return;
         }
-        let silent_ms = now.since_ms(handle.heard_at());
+        let silent_ms = elapsed.silent_ms;
         if silent_ms >= PASSIVATE_AFTER_MS {
             self.passivate(&handle);
         } else if silent_ms >= FREEZE_AFTER_MS

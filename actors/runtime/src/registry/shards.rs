@@ -8,6 +8,7 @@ use porchlight_observe::{Metrics, StopReason};
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::{END_SETTLES_MS, SNAPSHOT_MS};
+use porchlight_schema::time::TimestampMs;
 
 use super::rest::PASSIVATE_AFTER_MS;
 use super::send::{tell_catch_up, tell_finish};
@@ -127,7 +128,7 @@ impl Registry {
     pub(crate) async fn restore(&self, handle: &Arc<Handle>) -> StoreResult<()> {
         let newest = self.inner.store.newest(handle.session_id).await?;
         if let Some((_, received_at)) = newest {
-            handle.hear(received_at);
+            self.touch_found(handle, received_at);
         }
         let silent_ms = self.inner.clock.now().since_ms(handle.heard_at());
         if silent_ms < PASSIVATE_AFTER_MS {
@@ -139,6 +140,12 @@ impl Registry {
             }
         }
         Ok(())
+    }
+
+    /// The store has a batch of a session that was taken at `received_at`.
+    pub(crate) fn touch_found(&self, handle: &Handle, received_at: TimestampMs) {
+        let clock = &self.inner.clock;
+        handle.touch_found(received_at, clock.now(), clock.uptime_ms());
     }
 
     /// When a silent session's journal is looked at again, where other nodes write it too.
@@ -171,7 +178,7 @@ impl Registry {
         let Some((seq, received_at)) = store.newest(session_id).await? else {
             return Ok(());
         };
-        handle.hear(received_at);
+        self.touch_found(handle, received_at);
         if handle.has_told(seq) || !self.acts_for(session_id) {
             return Ok(());
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use porchlight_observe::Fact;
+use porchlight_observe::shares::Share;
 use porchlight_ports::{
     EndOutcome, NewSession, Nudge, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
 };
@@ -17,9 +18,12 @@ use porchlight_schema::session::{EndReason, Pod, SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
 
-use super::{Service, StartCommand, StartError, StopCommand, StopError};
+use super::{AttachPodError, Service, StartCommand, StartError, StopCommand, StopError};
 use crate::messages;
 use crate::registry::{Handle, Registry};
+
+/// How often a service that drains looks whether it is done.
+const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Service {
     /// Starts a session; a repeat by `Idempotency-Key` gives the first one's start.
@@ -31,8 +35,18 @@ impl Service {
         let started_at = command.started_at.unwrap_or(created_at);
         let age_ms = created_at.since_ms(started_at);
         if !(-CLOCK_AHEAD_MS_MAX..=STARTED_AT_BACK_MS_MAX).contains(&age_ms) {
-            return self.started_in_time(command, created_at).await;
+            let error = StartError::StartedAtOutOfRange;
+            return self.started_before_or(command, created_at, error).await;
         }
+        let usage = self.usage(command.tenant);
+        // Held until the registry counts the session itself, so that many starts at once do not exceed the share.
+        let _live = match usage.hold(Share::LiveSessions) {
+            Ok(live) => live,
+            Err(exceeded) => {
+                let error = exceeded.into();
+                return self.started_before_or(command, created_at, error).await;
+            }
+        };
         let random = self.registry().inner().entropy.random();
         let session_id = self.session_ids.make(created_at, random);
         let start = SessionStart {
@@ -53,7 +67,7 @@ impl Service {
             message,
         };
         // It is one of the writes that the node has under way. What the limit learns from are batches alone.
-        let under_way = self.registry().begin_ingest(Duration::ZERO);
+        let under_way = self.registry().begin_ingest(&usage, Duration::ZERO);
         let started = self.store().start(new).await?;
         drop(under_way);
         match started {
@@ -74,11 +88,12 @@ impl Service {
         }
     }
 
-    /// A start by a clock that it is too late for, or too early: a repeat of one that was in time is answered like it.
-    async fn started_in_time(
+    /// Refuses a start with `error`, unless it repeats one that was taken: that is answered as it was.
+    async fn started_before_or(
         &self,
         command: StartCommand,
         now: TimestampMs,
+        error: StartError,
     ) -> Result<SessionStart, StartError> {
         let before = match command.idempotency {
             Some(idempotency) => {
@@ -92,7 +107,7 @@ impl Service {
         match before {
             Some(StartOutcome::Repeated(first)) => self.repeated(*first).await,
             Some(StartOutcome::KeyReused) => Err(StartError::KeyReused),
-            Some(StartOutcome::Created) | None => Err(StartError::StartedAtOutOfRange),
+            Some(StartOutcome::Created) | None => Err(error),
         }
     }
 
@@ -154,9 +169,20 @@ impl Service {
         Ok(row)
     }
 
-    /// Attaches a PoD; after the end the insight is made anew. An identical one changes nothing.
-    pub async fn attach_pod(&self, row: &SessionRow, pod: Pod) -> StoreResult<Pod> {
+    /// Attaches a PoD; after the end a new insight is made. An identical one changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The tenant replaces too many PoDs of completed sessions, or the store failed.
+    pub async fn attach_pod(&self, row: &SessionRow, pod: Pod) -> Result<Pod, AttachPodError> {
         let session_id = row.start.session_id;
+        if row.end.is_some()
+            && let Some(stored) = self.store().pod(session_id).await?
+            && stored.pod != pod
+        {
+            let uptime_ms = self.registry().inner().clock.uptime_ms();
+            self.usage(row.start.tenant).change_pod(uptime_ms)?;
+        }
         self.store()
             .attach_pod(
                 session_id,
@@ -194,20 +220,25 @@ impl Service {
     pub async fn drain(&self) {
         Fact::Draining.tell();
         self.registry().refuse();
-        let draining = async {
-            while self.registry().in_flight_bytes() > 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            while self.scoring.waiting() > 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+        let deadline = Instant::now() + Duration::from_millis(DRAIN_MS_MAX);
+        // First the snapshots: a backlog of scoring that takes the whole time must not leave them unwritten.
+        let writing = async {
+            while self.registry().bodies_in_flight() > 0 {
+                tokio::time::sleep(DRAIN_LOOK_EVERY).await;
             }
             self.registry().drain().await
         };
-        let drained = tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), draining).await;
+        let snapshots = tokio::time::timeout_at(deadline, writing).await;
+        let scoring = async {
+            while self.scoring.waiting() > 0 {
+                tokio::time::sleep(DRAIN_LOOK_EVERY).await;
+            }
+        };
+        let scored = tokio::time::timeout_at(deadline, scoring).await;
         self.scoring.close();
         Fact::Drained {
-            in_time: drained.is_ok(),
-            snapshots: drained.unwrap_or(0),
+            in_time: snapshots.is_ok() && scored.is_ok(),
+            snapshots: snapshots.unwrap_or(0),
         }
         .tell();
     }
@@ -259,14 +290,11 @@ pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
 async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> {
     let (store, session_id) = (&registry.inner().store, handle.session_id);
     if let Some((_, received_at)) = store.newest(session_id).await? {
-        handle.hear(received_at);
+        registry.touch_found(handle, received_at);
     }
-    let now = registry.inner().clock.now();
-    let end =
-        registry
-            .inner()
-            .lifetime
-            .end(handle.created_at, handle.started_at, handle.heard_at(), now);
+    let (clock, lifetime) = (&registry.inner().clock, &registry.inner().lifetime);
+    let elapsed = handle.elapsed(clock.uptime_ms());
+    let end = lifetime.end(handle.times(), elapsed, clock.now());
     let Some(end) = end else {
         registry.arm(handle);
         return Ok(());

@@ -61,7 +61,7 @@ impl Service {
                 let session_id = row.start.session_id;
                 registry.acts_for(session_id) && registry.handle(session_id).is_none()
             });
-            adopted.extend(ours.map(|row| registry.adopt_unheard(row)));
+            adopted.extend(ours.map(|row| registry.adopt_without_activity(row)));
         }
     }
 

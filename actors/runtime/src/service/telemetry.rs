@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::Service;
 use crate::registry::{AdmitError, Belief, Counted, Handle, Permit};
+use crate::shares::TenantUsage;
 
 /// A session that telemetry is for.
 #[derive(Debug, Clone)]
@@ -23,6 +24,7 @@ pub struct Target {
     /// How it ended, if it has.
     pub end: Option<SessionEnd>,
     at: At,
+    usage: Arc<TenantUsage>,
 }
 
 /// Where the session is acted for.
@@ -50,6 +52,14 @@ pub enum IngestError {
     Store(#[from] StoreError),
 }
 
+impl Target {
+    /// What the session's tenant uses of this node.
+    #[must_use]
+    pub fn usage(&self) -> &Arc<TenantUsage> {
+        &self.usage
+    }
+}
+
 impl Service {
     /// The session that telemetry is for; none: there is no such session. Reads the store only for a session that is
     /// not known to record.
@@ -58,17 +68,21 @@ impl Service {
         let is_ours = registry.acts_for(session_id);
         let known = if is_ours {
             let handle = registry.handle(session_id);
-            handle.map(|handle| (handle.tenant, At::Here(handle)))
+            handle.map(|handle| (handle.tenant, Arc::clone(&handle.usage), At::Here(handle)))
         } else {
             let belief = registry.belief(session_id);
-            belief.map(|belief| (belief.edge.tenant, At::Elsewhere(belief)))
+            belief.map(|belief| {
+                let edge = &belief.edge;
+                (edge.tenant, Arc::clone(&edge.usage), At::Elsewhere(belief))
+            })
         };
-        if let Some((tenant, at)) = known {
+        if let Some((tenant, usage, at)) = known {
             return Ok(Some(Target {
                 session_id,
                 tenant,
                 end: None,
                 at,
+                usage,
             }));
         }
         let looked_up_at = Instant::now();
@@ -88,6 +102,7 @@ impl Service {
             tenant: row.start.tenant,
             end: row.end,
             at,
+            usage: self.usage(row.start.tenant),
         }))
     }
 
@@ -99,31 +114,62 @@ impl Service {
         Ok(self.registry().adopt(row, heard_at.max(created_at)))
     }
 
-    /// Admits one batch of `bytes` bytes, before its body is read.
-    pub fn admit(&self, target: &Target, bytes: usize) -> Result<Permit, AdmitError> {
+    /// Admits one batch before its body is read. The bytes of the body are counted as they arrive, by [`Permit::grow`].
+    ///
+    /// # Errors
+    ///
+    /// The session, its tenant or the node has too much in flight, or the node stops.
+    pub fn admit(&self, target: &Target) -> Result<Permit, AdmitError> {
         let counted = match &target.at {
-            At::Here(handle) => Some(Counted::Here(Arc::clone(handle))),
-            At::Elsewhere(belief) => Some(Counted::Elsewhere(Arc::clone(&belief.edge))),
-            At::Over => None,
+            At::Here(handle) => Counted::Here(Arc::clone(handle)),
+            At::Elsewhere(belief) => Counted::Elsewhere(Arc::clone(&belief.edge)),
+            At::Over => Counted::Ended(target.session_id),
         };
-        self.registry().admit(counted, bytes)
+        self.registry().admit(&target.usage, counted)
     }
 
-    /// Whether the node has room for another batch at the moment.
+    /// What a tenant uses of this node.
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.registry().has_room()
+    pub fn usage(&self, tenant: Tenant) -> Arc<TenantUsage> {
+        self.registry().inner().shares.of(tenant)
     }
 
-    /// Admits a request that starts a session, before its body of `bytes` bytes is read: full only, for what is
-    /// stopping is told by [`Service::start`].
-    pub fn admit_start(&self, bytes: usize) -> Result<Permit, AdmitError> {
-        self.registry().admit_start(bytes)
+    /// Bodies that are admitted and not answered.
+    #[must_use]
+    pub fn bodies_in_flight(&self) -> usize {
+        self.registry().bodies_in_flight()
     }
 
-    /// Admits `bytes` bytes that a connection holds before it is known what they are of.
-    pub fn reserve(&self, bytes: usize) -> Result<Permit, AdmitError> {
-        self.registry().admit(None, bytes)
+    /// Shows in the metrics what tenants use of this node.
+    pub fn show_shares(&self) {
+        self.registry().inner().shares.show();
+    }
+
+    /// Whether the node has room for another batch of a tenant at the moment.
+    #[must_use]
+    pub fn has_room(&self, usage: &TenantUsage) -> bool {
+        self.registry().has_room(usage)
+    }
+
+    /// Admits a request that starts a session, before its body is read. None: the node drains, and [`Service::start`]
+    /// refuses.
+    ///
+    /// # Errors
+    ///
+    /// The tenant starts too many sessions, or the tenant or the node has too much in flight.
+    pub fn admit_start(&self, usage: &Arc<TenantUsage>) -> Result<Option<Permit>, AdmitError> {
+        self.registry().admit_start(usage)
+    }
+
+    /// Admits `bytes` bytes that a connection holds before it is known which session they belong to.
+    ///
+    /// # Errors
+    ///
+    /// The tenant or the node has too much in flight, or the node stops.
+    pub fn reserve(&self, usage: &Arc<TenantUsage>, bytes: usize) -> Result<Permit, AdmitError> {
+        let mut permit = self.registry().admit_body(usage)?;
+        permit.grow(bytes)?;
+        Ok(permit)
     }
 
     /// Takes a batch: when it answers, the batch is durable (or was before).
@@ -142,7 +188,9 @@ impl Service {
             return Err(IngestError::Closed);
         }
         let (samples, bytes) = (batch.samples(), batch.as_bytes().len());
-        let under_way = self.registry().begin_ingest(permit.waited());
+        let under_way = self
+            .registry()
+            .begin_ingest(permit.usage(), permit.waited());
         let appended = self
             .store()
             .append(target.session_id, seq, batch, now)

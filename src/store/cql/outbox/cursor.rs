@@ -73,8 +73,14 @@ impl Cursor {
 
     /// Whether a request of this time is done with.
     pub(super) fn is_done_by_hand(&self, id: MessageId, asked_at: TimestampMs) -> bool {
+        self.done_by_hand_up_to(id)
+            .is_some_and(|up_to| asked_at <= up_to)
+    }
+
+    /// Up to which time requests for this message are done with.
+    pub(crate) fn done_by_hand_up_to(&self, id: MessageId) -> Option<TimestampMs> {
         let mut done = self.by_hand.iter();
-        done.any(|&(done, up_to)| done == id && asked_at <= up_to)
+        done.find(|(done, _)| *done == id).map(|&(_, up_to)| up_to)
     }
 
     pub(super) fn done_by_hand(&mut self, id: MessageId, asked_at: TimestampMs) {

@@ -1,0 +1,127 @@
+//! Whether stored sessions may be deleted because of their age, which only the wall clock knows.
+//!
+//! What is deleted is gone for good, and a machine may start with a clock that is wrong by years. So the clock has to
+//! agree with the newest time that the store had when the process began, carried on by a clock that does not jump.
+
+use porchlight_schema::limits::{
+    RETENTION_CLOCK_DIFFERENCE_MS_MAX, RETENTION_CLOCK_TRUSTED_AFTER_MS, SWEEP_SESSIONS_PARTS,
+};
+use porchlight_schema::time::TimestampMs;
+
+/// How the wall clock disagrees with what is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockDisagrees {
+    /// It is ahead, by this many milliseconds.
+    Ahead(i64),
+    /// It is behind, by this many milliseconds.
+    Behind(i64),
+}
+
+/// What a process knows of its wall clock. Uptimes are milliseconds of a clock that does not jump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionGuard {
+    /// The newest stored time when the process began; none: the store was empty.
+    newest_at_start: Option<TimestampMs>,
+    wall_at_start: TimestampMs,
+    uptime_at_start_ms: i64,
+}
+
+impl RetentionGuard {
+    /// A guard of a process that begins now, on a store whose newest time is `newest_stored`.
+    #[must_use]
+    pub fn new(newest_stored: Option<TimestampMs>, now: TimestampMs, uptime_ms: i64) -> Self {
+        Self {
+            newest_at_start: newest_stored,
+            wall_at_start: now,
+            uptime_at_start_ms: uptime_ms,
+        }
+    }
+
+    /// Whether old sessions may be deleted by a wall clock that says `now`.
+    ///
+    /// A clock that disagreed at the start, as it does after an outage of days, is believed once it has run evenly with the
+    /// other clock for a week.
+    ///
+    /// # Errors
+    ///
+    /// The clock differs by more than a day from what is expected.
+    pub fn check(&self, now: TimestampMs, uptime_ms: i64) -> Result<(), ClockDisagrees> {
+        let elapsed_ms = uptime_ms - self.uptime_at_start_ms;
+        agrees(self.wall_at_start.plus_ms(elapsed_ms), now)?;
+        match self.newest_at_start {
+            Some(newest) if elapsed_ms < RETENTION_CLOCK_TRUSTED_AFTER_MS => {
+                agrees(newest.plus_ms(elapsed_ms), now)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn agrees(expected: TimestampMs, now: TimestampMs) -> Result<(), ClockDisagrees> {
+    let ahead_ms = now.since_ms(expected);
+    if ahead_ms > RETENTION_CLOCK_DIFFERENCE_MS_MAX {
+        Err(ClockDisagrees::Ahead(ahead_ms))
+    } else if ahead_ms < -RETENTION_CLOCK_DIFFERENCE_MS_MAX {
+        Err(ClockDisagrees::Behind(-ahead_ms))
+    } else {
+        Ok(())
+    }
+}
+
+/// How many sessions one sweep may delete of a store that has `completed` of them.
+#[must_use]
+pub fn sessions_max(completed: u64) -> u64 {
+    completed.div_ceil(SWEEP_SESSIONS_PARTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DAY_MS: i64 = 86_400_000;
+    const NOW: TimestampMs = TimestampMs(1_800_000_000_000);
+
+    #[test]
+    fn a_clock_that_is_wrong_at_the_start_deletes_nothing() {
+        let started = |days: i64| RetentionGuard::new(Some(NOW), NOW.plus_ms(days * DAY_MS), 0);
+        let check = |days: i64| {
+            let hour_ms = 3_600_000;
+            started(days).check(NOW.plus_ms(days * DAY_MS + hour_ms), hour_ms)
+        };
+        assert_eq!(check(0), Ok(()));
+        assert_eq!(check(1), Ok(()));
+        assert_eq!(check(-1), Ok(()));
+        assert_eq!(check(100), Err(ClockDisagrees::Ahead(100 * DAY_MS)));
+        assert_eq!(check(-100), Err(ClockDisagrees::Behind(100 * DAY_MS)));
+    }
+
+    #[test]
+    fn a_step_while_it_runs_deletes_nothing_either() {
+        let guard = RetentionGuard::new(None, NOW, 5);
+        assert_eq!(guard.check(NOW.plus_ms(DAY_MS), 5 + DAY_MS), Ok(()));
+        let ahead = guard.check(NOW.plus_ms(3 * DAY_MS), 5 + DAY_MS);
+        assert_eq!(ahead, Err(ClockDisagrees::Ahead(2 * DAY_MS)));
+        let behind = guard.check(NOW.plus_ms(-2 * DAY_MS), 5);
+        assert_eq!(behind, Err(ClockDisagrees::Behind(2 * DAY_MS)));
+    }
+
+    #[test]
+    fn after_an_outage_of_days_the_clock_is_believed_once_it_ran_evenly_for_a_week() {
+        let back = NOW.plus_ms(5 * DAY_MS);
+        let guard = RetentionGuard::new(Some(NOW), back, 0);
+        assert!(guard.check(back.plus_ms(6 * DAY_MS), 6 * DAY_MS).is_err());
+        assert_eq!(guard.check(back.plus_ms(7 * DAY_MS), 7 * DAY_MS), Ok(()));
+        assert!(guard.check(back.plus_ms(107 * DAY_MS), 7 * DAY_MS).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_sweep_takes_a_twentieth_at_most_but_comes_to_an_end(completed in 0_u64..1_000_000) {
+            let max = sessions_max(completed);
+            prop_assert!(max <= completed / 20 + 1);
+            prop_assert_eq!(max == 0, completed == 0);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The shares of this node that tenants use: counted when something begins, given back when it ends.
+//!
+//! A tenant is an organization in one environment. What a tenant uses is counted on this node only. The number of
+//! tenants is bounded by the organizations that operators created, for only a good credential names one.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dashmap::DashMap;
+use porchlight_core::shares::{ShareLimits, TokenBucket};
+use porchlight_observe::shares::{Share, ShareMetrics};
+use porchlight_schema::limits::RETRY_AFTER_SEC;
+use porchlight_schema::session::Tenant;
+
+/// A tenant has used up one of its shares of this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the tenant's share of {} is used up", share.as_str())]
+pub struct ShareExceeded {
+    /// Which share.
+    pub share: Share,
+    /// When it is worth asking again, in seconds.
+    pub retry_after_sec: u64,
+}
+
+/// All tenants' use of this node.
+#[derive(Debug)]
+pub struct TenantShares {
+    limits: ShareLimits,
+    tenants: DashMap<Tenant, Arc<TenantUsage>>,
+}
+
+/// What one tenant uses of this node.
+#[derive(Debug)]
+pub struct TenantUsage {
+    limits: ShareLimits,
+    /// By [`Share`]; those of rates stay 0.
+    used: [AtomicU64; Share::ALL.len()],
+    /// Batches between their last byte and their acknowledgement.
+    batches: AtomicU32,
+    session_starts: Option<Mutex<TokenBucket>>,
+    pod_changes: Option<Mutex<TokenBucket>>,
+}
+
+/// A part of a tenant's share; given back when dropped.
+#[derive(Debug)]
+pub struct SharePermit {
+    usage: Arc<TenantUsage>,
+    share: Share,
+}
+
+impl TenantShares {
+    /// Nobody uses anything yet.
+    #[must_use]
+    pub fn new(limits: ShareLimits) -> Self {
+        Self {
+            limits,
+            tenants: DashMap::new(),
+        }
+    }
+
+    /// What a tenant uses.
+    #[must_use]
+    pub fn of(&self, tenant: Tenant) -> Arc<TenantUsage> {
+        if let Some(usage) = self.tenants.get(&tenant) {
+            return Arc::clone(&usage);
+        }
+        let entry = self.tenants.entry(tenant);
+        Arc::clone(&entry.or_insert_with(|| Arc::new(TenantUsage::new(self.limits))))
+    }
+
+    /// Shows, for each share, its limit and what the tenant that uses most of it uses.
+    pub fn show(&self) {
+        let mut largest = [0; Share::ALL.len()];
+        for usage in &self.tenants {
+            for (largest, used) in largest.iter_mut().zip(&usage.used) {
+                *largest = used.load(Ordering::Relaxed).max(*largest);
+            }
+        }
+        let metrics = ShareMetrics::get();
+        for (&share, used) in Share::ALL.iter().zip(largest) {
+            metrics.show_limit(share, limit_of(&self.limits, share));
+            metrics.show_largest(share, used);
+        }
+    }
+}
+
+/// The limit of a share; 0 means none.
+fn limit_of(limits: &ShareLimits, share: Share) -> u64 {
+    match share {
+        Share::InFlightBytes => limits.in_flight_bytes,
+        Share::Requests => limits.requests,
+        Share::Sockets => limits.sockets,
+        Share::EventStreams => limits.event_streams,
+        Share::LiveSessions => limits.live_sessions,
+        Share::Lists => limits.lists,
+        Share::SessionStarts => u64::from(limits.session_starts_per_sec),
+        Share::PodChanges => u64::from(limits.pod_changes_per_sec),
+    }
+}
+
+impl TenantUsage {
+    pub(crate) fn new(limits: ShareLimits) -> Self {
+        Self {
+            limits,
+            used: Default::default(),
+            batches: AtomicU32::new(0),
+            session_starts: limits.session_starts().map(Mutex::new),
+            pod_changes: limits.pod_changes().map(Mutex::new),
+        }
+    }
+
+    fn used(&self, share: Share) -> &AtomicU64 {
+        &self.used[share as usize]
+    }
+
+    /// Uses one more of a share that is counted.
+    ///
+    /// # Errors
+    ///
+    /// The share is used up.
+    pub fn hold(self: &Arc<Self>, share: Share) -> Result<SharePermit, ShareExceeded> {
+        let permit = self.hold_anyway(share);
+        let limit = limit_of(&self.limits, share);
+        if limit > 0 && self.used(share).load(Ordering::Relaxed) > limit {
+            return Err(exceeded(share, RETRY_AFTER_SEC));
+        }
+        Ok(permit)
+    }
+
+    /// Uses one more of a share, even where it is used up: what exists already is counted, not refused.
+    #[must_use]
+    pub fn hold_anyway(self: &Arc<Self>, share: Share) -> SharePermit {
+        self.used(share).fetch_add(1, Ordering::Relaxed);
+        SharePermit {
+            usage: Arc::clone(self),
+            share,
+        }
+    }
+
+    /// Counts `bytes` more in-flight bytes, whatever the limit is; whether the share still covers them.
+    pub(crate) fn add_bytes(&self, bytes: usize) -> Result<(), ShareExceeded> {
+        let (share, bytes) = (Share::InFlightBytes, bytes as u64);
+        let before = self.used(share).fetch_add(bytes, Ordering::Relaxed);
+        let limit = self.limits.in_flight_bytes;
+        if limit > 0 && before + bytes > limit {
+            return Err(exceeded(share, RETRY_AFTER_SEC));
+        }
+        Ok(())
+    }
+
+    /// Whether one more in-flight byte is within the share.
+    pub(crate) fn has_bytes_left(&self) -> Result<(), ShareExceeded> {
+        let limit = self.limits.in_flight_bytes;
+        if limit > 0 && self.used(Share::InFlightBytes).load(Ordering::Relaxed) >= limit {
+            return Err(exceeded(Share::InFlightBytes, RETRY_AFTER_SEC));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove_bytes(&self, bytes: usize) {
+        self.used(Share::InFlightBytes)
+            .fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Batches between their last byte and their acknowledgement.
+    pub(crate) fn batches(&self) -> &AtomicU32 {
+        &self.batches
+    }
+
+    /// Counts the start of a session at `uptime_ms`.
+    ///
+    /// # Errors
+    ///
+    /// The tenant starts more sessions in a second than it may.
+    pub(crate) fn start_session(&self, uptime_ms: i64) -> Result<(), ShareExceeded> {
+        take(
+            self.session_starts.as_ref(),
+            Share::SessionStarts,
+            uptime_ms,
+        )
+    }
+
+    /// Counts that the PoD of a completed session is replaced at `uptime_ms`.
+    ///
+    /// # Errors
+    ///
+    /// The tenant replaces more of them in a second than it may.
+    pub(crate) fn change_pod(&self, uptime_ms: i64) -> Result<(), ShareExceeded> {
+        take(self.pod_changes.as_ref(), Share::PodChanges, uptime_ms)
+    }
+}
+
+fn take(
+    bucket: Option<&Mutex<TokenBucket>>,
+    share: Share,
+    uptime_ms: i64,
+) -> Result<(), ShareExceeded> {
+    let Some(bucket) = bucket else {
+        return Ok(());
+    };
+    let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+    let taken = bucket.take(uptime_ms.max(0).unsigned_abs());
+    taken.map_err(|wait_ms| exceeded(share, wait_ms.div_ceil(1_000)))
+}
+
+fn exceeded(share: Share, retry_after_sec: u64) -> ShareExceeded {
+    ShareMetrics::get().on_refused(share);
+    ShareExceeded {
+        share,
+        retry_after_sec,
+    }
+}
+
+impl Drop for SharePermit {
+    fn drop(&mut self) {
+        self.usage.used(self.share).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::session::Env;
+
+    use super::*;
+
+    fn tenant(number: u8) -> Tenant {
+        Tenant {
+            organization_id: OrganizationId::from_bytes([number; 16]),
+            env: Env::Sandbox,
+        }
+    }
+
+    fn shares(limits: ShareLimits) -> TenantShares {
+        TenantShares::new(limits)
+    }
+
+    #[test]
+    fn a_share_that_is_used_up_is_refused_to_its_tenant_only() {
+        let shares = shares(ShareLimits {
+            sockets: 2,
+            ..ShareLimits::default()
+        });
+        let one = shares.of(tenant(1));
+        let first = one.hold(Share::Sockets).unwrap();
+        let second = one.hold(Share::Sockets).unwrap();
+        let refused = one.hold(Share::Sockets).unwrap_err();
+        assert_eq!(refused.share, Share::Sockets);
+        assert!(shares.of(tenant(2)).hold(Share::Sockets).is_ok());
+        drop(first);
+        assert!(one.hold(Share::Sockets).is_ok(), "a refusal holds nothing");
+        drop(second);
+        assert_eq!(one.used(Share::Sockets).load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_exists_is_counted_beyond_the_limit() {
+        let limits = ShareLimits {
+            live_sessions: 1,
+            ..ShareLimits::default()
+        };
+        let usage = shares(limits).of(tenant(1));
+        let found = [(); 3].map(|()| usage.hold_anyway(Share::LiveSessions));
+        assert!(usage.hold(Share::LiveSessions).is_err());
+        drop(found);
+        assert!(usage.hold(Share::LiveSessions).is_ok());
+    }
+
+    #[test]
+    fn a_limit_of_0_is_none() {
+        let limits = ShareLimits {
+            in_flight_bytes: 0,
+            requests: 0,
+            session_starts_per_sec: 0,
+            ..ShareLimits::default()
+        };
+        let usage = shares(limits).of(tenant(1));
+        let permits: Vec<_> = (0..10_000).map(|_| usage.hold(Share::Requests)).collect();
+        assert!(permits.iter().all(Result::is_ok));
+        assert!(usage.add_bytes(usize::MAX / 2).is_ok());
+        assert!((0..10_000).all(|_| usage.start_session(0).is_ok()));
+    }
+
+    #[test]
+    fn starts_are_refused_with_the_time_until_the_next_one() {
+        let limits = ShareLimits {
+            session_starts_per_sec: 1,
+            ..ShareLimits::default()
+        };
+        let usage = shares(limits).of(tenant(1));
+        assert!(usage.start_session(0).is_ok());
+        assert!(usage.start_session(0).is_ok());
+        let refused = usage.start_session(0).unwrap_err();
+        assert_eq!(
+            (refused.share, refused.retry_after_sec),
+            (Share::SessionStarts, 1)
+        );
+        assert!(usage.start_session(1_000).is_ok());
+    }
+}

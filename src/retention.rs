@@ -1,0 +1,144 @@
+//! Retention on the embedded store: what is older than it is deleted, each hour a little.
+//!
+//! The first sweep waits for one interval, so that NTP has set the clock of a machine that just started. A sweep deletes
+//! nothing while the wall clock disagrees with what is stored ([`RetentionGuard`]), and never more than a part of the store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use porchlight_core::retention::{ClockDisagrees, RetentionGuard, sessions_max};
+use porchlight_observe::store::{ClockState, StoreMetrics};
+use porchlight_ports::{Clock, StoreResult};
+use porchlight_schema::limits::SWEEP_COUNTED_SESSIONS_MAX;
+use porchlight_store::EmbeddedStore;
+use porchlight_world::SystemClock;
+
+/// How often what is older than the retention is deleted.
+const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
+/// How often the clock is compared, so that operators learn soon that nothing will be deleted.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
+
+/// Whether retention deletes, for the operators' page and `/readyz`.
+#[derive(Debug, Default)]
+pub struct RetentionStatus(AtomicU8);
+
+impl RetentionStatus {
+    fn set(&self, state: ClockState) {
+        self.0.store(state as u8, Ordering::Relaxed);
+        StoreMetrics::get().show_retention_clock(state);
+    }
+
+    /// Why nothing is deleted at the moment; none: old sessions are deleted.
+    #[must_use]
+    pub fn held_because(&self) -> Option<&'static str> {
+        let state = self.0.load(Ordering::Relaxed);
+        if state == ClockState::Ahead as u8 {
+            Some(
+                "old sessions are kept: the clock is more than a day ahead of the newest stored time",
+            )
+        } else if state == ClockState::Behind as u8 {
+            Some(
+                "old sessions are kept: the clock is more than a day behind the newest stored time",
+            )
+        } else {
+            None
+        }
+    }
+}
+
+/// Deletes what is older than the retention.
+pub struct Sweeper {
+    store: Arc<EmbeddedStore>,
+    retention_ms: i64,
+    guard: RetentionGuard,
+    status: Arc<RetentionStatus>,
+}
+
+impl std::fmt::Debug for Sweeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sweeper")
+            .field("guard", &self.guard)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sweeper {
+    /// Remembers the newest stored time, before this process writes a newer one.
+    ///
+    /// # Errors
+    ///
+    /// The store can't be read.
+    pub async fn start(
+        store: Arc<EmbeddedStore>,
+        retention_ms: i64,
+        status: Arc<RetentionStatus>,
+    ) -> StoreResult<Self> {
+        let newest = store.newest_time().await?;
+        let guard = RetentionGuard::new(newest, SystemClock.now(), SystemClock.uptime_ms());
+        let sweeper = Self {
+            store,
+            retention_ms,
+            guard,
+            status,
+        };
+        sweeper.may_delete();
+        Ok(sweeper)
+    }
+
+    /// Sweeps from time to time, for ever.
+    pub async fn run(self) {
+        let checks_per_sweep = SWEEP_EVERY.as_secs() / CHECK_EVERY.as_secs();
+        let mut checks = 0;
+        loop {
+            tokio::time::sleep(CHECK_EVERY).await;
+            checks += 1;
+            if self.may_delete() && checks >= checks_per_sweep {
+                checks = 0;
+                self.sweep().await;
+            }
+        }
+    }
+
+    /// Whether the clock is believed; tells when that changes.
+    fn may_delete(&self) -> bool {
+        let checked = self.guard.check(SystemClock.now(), SystemClock.uptime_ms());
+        let (state, by_ms) = match checked {
+            Ok(()) => (ClockState::Agrees, 0),
+            Err(ClockDisagrees::Ahead(by_ms)) => (ClockState::Ahead, by_ms),
+            Err(ClockDisagrees::Behind(by_ms)) => (ClockState::Behind, by_ms),
+        };
+        let was_held = self.status.held_because().is_some();
+        self.status.set(state);
+        match self.status.held_because() {
+            Some(reason) if !was_held => tracing::warn!(by_s = by_ms / 1_000, reason, "retention"),
+            None if was_held => tracing::info!("retention: the clock agrees again"),
+            _ => {}
+        }
+        state == ClockState::Agrees
+    }
+
+    async fn sweep(&self) {
+        match self.sweep_sessions().await {
+            Ok(0) => {}
+            Ok(sessions) => tracing::info!(sessions, "sessions older than the retention deleted"),
+            Err(error) => tracing::warn!(%error, "old sessions can't be deleted"),
+        }
+        let now = SystemClock.now();
+        if let Err(error) = self.store.sweep_idempotency_keys(now).await {
+            tracing::warn!(%error, "old idempotency keys can't be deleted");
+        }
+        if let Err(error) = self.store.sweep_outboxes().await {
+            tracing::warn!(%error, "the outboxes of deleted webhooks can't be deleted");
+        }
+    }
+
+    async fn sweep_sessions(&self) -> StoreResult<u64> {
+        let counted = self
+            .store
+            .completed_sessions(SWEEP_COUNTED_SESSIONS_MAX)
+            .await?;
+        let before = SystemClock.now().plus_ms(-self.retention_ms);
+        self.store.sweep(before, sessions_max(counted)).await
+    }
+}

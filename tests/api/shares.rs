@@ -1,0 +1,356 @@
+//! What one tenant may use of a node: whatever it does, another tenant's batches are taken meanwhile.
+
+use std::io::Write;
+
+use porchlight_core::shares::ShareLimits;
+use porchlight_schema::limits::SESSION_IN_FLIGHT_MAX;
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::answer::{Answer, raw};
+use crate::server::{Server, Started, batch, config, start_body, telemetry};
+
+/// Connections of the tenant that does harm.
+const CONNECTIONS: usize = 40;
+
+/// Small shares, so that few connections use them up.
+fn small() -> ShareLimits {
+    ShareLimits {
+        in_flight_bytes: 4 * 1024 * 1024,
+        requests: 30,
+        ..ShareLimits::default()
+    }
+}
+
+/// A session of the other tenant, whose batches must be taken whatever the first tenant does.
+struct Neighbour {
+    session: Started,
+    seq: u32,
+}
+
+impl Neighbour {
+    async fn of(server: &Server) -> Self {
+        let started = server
+            .post("/v1/sessions/start", &server.keys.other, &start_body())
+            .await;
+        let text = |name: &str| started.json[name].as_str().unwrap().to_owned();
+        let session = Started {
+            id: text("sessionId"),
+            token: text("sessionToken"),
+        };
+        Self { session, seq: 0 }
+    }
+
+    async fn is_served(&mut self, server: &Server) {
+        let path = telemetry(&self.session.id);
+        let answer = server
+            .post(&path, &self.session.token, &batch(self.seq))
+            .await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+        self.seq += 1;
+    }
+}
+
+/// A request of which the head and `sent` were sent, and that announces a body of 1 MiB.
+async fn begun(server: &Server, path: &str, key: &str, headers: &str, sent: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\nContent-Length: 1048576\r\n{headers}\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(sent).await.unwrap();
+    stream
+}
+
+const JSON: &str = "Content-Type: application/json\r\n";
+
+/// Waits until the server has answered or read what was sent: then it has counted it.
+async fn until(condition: impl AsyncFn() -> bool) {
+    for _ in 0..500 {
+        if condition().await {
+            return;
+        }
+        actix_rt::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("it did not come to that");
+}
+
+async fn stop(server: &Server, session: &Started) {
+    let body = json!({ "sessionId": session.id });
+    let stopped = server
+        .post("/v1/sessions/stop", &session.token, &body)
+        .await;
+    assert_eq!(stopped.status, 200);
+}
+
+#[actix::test]
+async fn a_body_that_is_announced_and_not_sent_uses_no_bytes() {
+    let server = Server::with_shares(config(), small()).await;
+    let mut neighbour = Neighbour::of(&server).await;
+    let recording = server.start_session().await;
+    let ended = server.start_session().await;
+    stop(&server, &ended).await;
+    for session in [&recording, &ended] {
+        let path = telemetry(&session.id);
+        let mut open = Vec::new();
+        for _ in 0..CONNECTIONS {
+            open.push(begun(&server, &path, &session.token, JSON, b"").await);
+        }
+        // One session has only so many batches in flight, also once it has ended; none of them holds a byte.
+        until(async || server.service.bodies_in_flight() == SESSION_IN_FLIGHT_MAX as usize).await;
+        let refused = server.post(&path, &session.token, &batch(9)).await;
+        assert_eq!(refused.header("retry-after"), "1");
+        refused.is_problem(429, "session_busy");
+        neighbour.is_served(&server).await;
+        drop(open);
+        until(async || server.service.bodies_in_flight() == 0).await;
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn bytes_are_counted_as_they_arrive_and_only_so_many_of_one_tenant() {
+    let server = Server::with_shares(config(), small()).await;
+    let mut neighbour = Neighbour::of(&server).await;
+    let key = server.keys.secret.clone();
+    let mut open = Vec::new();
+    // Six bodies of which 900 KB have come: the share of 4 MiB covers four of them.
+    let part = vec![b' '; 900 * 1024];
+    for _ in 0..6 {
+        let session = server.start_session().await;
+        open.push(begun(&server, &telemetry(&session.id), &key, JSON, &part).await);
+    }
+    let mut refused = 0;
+    for stream in &mut open {
+        let mut answer = [0; 512];
+        let read = stream.read(&mut answer);
+        let patience = std::time::Duration::from_millis(500);
+        if let Ok(Ok(length)) = actix_rt::time::timeout(patience, read).await {
+            let answer = String::from_utf8_lossy(&answer[..length]).to_lowercase();
+            assert!(answer.starts_with("http/1.1 429"), "{answer}");
+            assert!(answer.contains("retry-after: 1"), "{answer}");
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 2);
+    neighbour.is_served(&server).await;
+    drop(open);
+    until(async || server.service.bodies_in_flight() == 0).await;
+    let session = server.start_session().await;
+    let again = server.post(&telemetry(&session.id), &key, &batch(0)).await;
+    assert_eq!(again.status, 202, "the share was given back");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn what_unpacks_to_much_uses_the_share_of_its_tenant() {
+    let limits = ShareLimits {
+        in_flight_bytes: 1024 * 1024,
+        ..small()
+    };
+    let server = Server::with_shares(config(), limits).await;
+    let mut neighbour = Neighbour::of(&server).await;
+    let session = server.start_session().await;
+    let plain = vec![b' '; 3 * 1024 * 1024];
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&plain).unwrap();
+    let codings = [
+        ("gzip", gzip.finish().unwrap()),
+        ("zstd", zstd::encode_all(&plain[..], 3).unwrap()),
+    ];
+    for (coding, body) in codings {
+        let request = server
+            .ask(Method::POST, &telemetry(&session.id))
+            .header("Service-Key", &session.token)
+            .header("Content-Type", "application/json")
+            .header("Content-Encoding", coding)
+            .body(body);
+        Answer::of(request)
+            .await
+            .is_problem(429, "tenant_in_flight_bytes");
+        neighbour.is_served(&server).await;
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn unfinished_lines_use_the_share_of_their_tenant() {
+    let server = Server::with_shares(config(), small()).await;
+    let mut neighbour = Neighbour::of(&server).await;
+    // A kilobyte that unpacks to most of a line of 8 MiB, whose end does not come.
+    let line = zstd::encode_all(&vec![b' '; 7 * 1024 * 1024][..], 3).unwrap();
+    let headers = "Content-Type: application/x-ndjson\r\nContent-Encoding: zstd\r\n";
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        let key = &server.keys.client;
+        open.push(begun(&server, "/v1/telemetry", key, headers, &line).await);
+    }
+    for stream in &mut open {
+        let mut answer = Vec::new();
+        while !answer
+            .windows(22)
+            .any(|part| part == b"tenant_in_flight_bytes")
+        {
+            let read = stream.read_buf(&mut answer).await.unwrap();
+            assert!(read > 0, "{}", String::from_utf8_lossy(&answer));
+        }
+        neighbour.is_served(&server).await;
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn one_tenant_has_only_so_many_requests_under_way() {
+    let server = Server::with_shares(config(), small()).await;
+    let mut neighbour = Neighbour::of(&server).await;
+    let mut sessions = Vec::new();
+    for _ in 0..5 {
+        sessions.push(server.start_session().await);
+    }
+    let mut open = Vec::new();
+    for number in 0..CONNECTIONS {
+        let session = &sessions[number % sessions.len()];
+        // Some by the session's token, and some by a key.
+        let key = [&session.token, &server.keys.secret][number % 2];
+        open.push(begun(&server, &telemetry(&session.id), key, JSON, b"").await);
+    }
+    until(async || server.service.bodies_in_flight() == 30).await;
+    for key in [&server.keys.secret, &server.keys.client, &sessions[0].token] {
+        let refused = server
+            .post(&telemetry(&sessions[0].id), key, &batch(9))
+            .await;
+        assert_eq!(refused.header("retry-after"), "1");
+        refused.is_problem(429, "tenant_requests");
+    }
+    let listed = server.get("/v1/sessions", &server.keys.secret).await;
+    listed.is_problem(429, "tenant_requests");
+    neighbour.is_served(&server).await;
+    drop(open);
+    until(async || server.service.bodies_in_flight() == 0).await;
+    let listed = server.get("/v1/sessions", &server.keys.secret).await;
+    assert_eq!(listed.status, 200);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn one_tenant_has_only_so_many_sockets_and_event_streams() {
+    let limits = ShareLimits {
+        sockets: 3,
+        event_streams: 2,
+        ..small()
+    };
+    let server = Server::with_shares(config(), limits).await;
+    let mut neighbour = Neighbour::of(&server).await;
+    let session = server.start_session().await;
+    let upgrade = format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        telemetry(&session.id),
+        session.token
+    );
+    let events = format!(
+        "GET /v1/sessions/{}/events HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nAccept: text/event-stream\r\n\r\n",
+        session.id, server.keys.secret
+    );
+    let cases = [
+        (&upgrade, 3, "tenant_sockets"),
+        (&events, 2, "tenant_event_streams"),
+    ];
+    let mut open = Vec::new();
+    for (head, free, code) in cases {
+        for _ in 0..free {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut first = [0; 12];
+            stream.read_exact(&mut first).await.unwrap();
+            assert!([b"101", b"200"].contains(&first[9..].try_into().unwrap()));
+            open.push(stream);
+        }
+        let refused = raw(server.address, head.as_bytes()).await;
+        assert!(refused.starts_with("HTTP/1.1 429"), "{refused}");
+        assert!(refused.contains(code), "{refused}");
+        neighbour.is_served(&server).await;
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn one_tenant_has_only_so_many_live_sessions() {
+    let limits = ShareLimits {
+        live_sessions: 3,
+        ..ShareLimits::default()
+    };
+    let server = Server::with_shares(config(), limits).await;
+    let start = async |key: &str, idempotency: &str| {
+        let request = server
+            .ask(Method::POST, "/v1/sessions/start")
+            .header("Service-Key", key)
+            .header("Idempotency-Key", idempotency)
+            .header("Content-Type", "application/json")
+            .body(start_body().to_string());
+        Answer::of(request).await
+    };
+    let client = &server.keys.client;
+    let mut first = None;
+    for number in 0..3 {
+        let started = start(client, &format!("parcel-{number}")).await;
+        assert_eq!(started.status, 201);
+        first.get_or_insert(started.json);
+    }
+    let refused = start(client, "parcel-3").await;
+    assert_eq!(refused.header("retry-after"), "1");
+    refused.is_problem(429, "tenant_live_sessions");
+    // What was started is answered again; others start theirs.
+    let again = start(client, "parcel-0").await;
+    assert_eq!((again.status, Some(&again.json)), (201, first.as_ref()));
+    assert_eq!(start(&server.keys.other, "parcel-0").await.status, 201);
+    let first = first.unwrap();
+    let body = json!({ "sessionId": first["sessionId"] });
+    let token = first["sessionToken"].as_str().unwrap();
+    let stopped = server.post("/v1/sessions/stop", token, &body).await;
+    assert_eq!(stopped.status, 200);
+    until(async || start(client, "parcel-3").await.status == 201).await;
+    server.stop().await;
+}
+
+#[actix::test]
+async fn one_tenant_starts_only_so_many_sessions_a_second_and_replaces_so_many_pods() {
+    let limits = ShareLimits {
+        session_starts_per_sec: 1,
+        pod_changes_per_sec: 1,
+        ..ShareLimits::default()
+    };
+    let server = Server::with_shares(config(), limits).await;
+    let start = async |key: &str| server.post("/v1/sessions/start", key, &start_body()).await;
+    let mut statuses = Vec::new();
+    for _ in 0..10 {
+        let answer = start(&server.keys.client).await;
+        if answer.status == 429 {
+            assert_eq!(answer.header("retry-after"), "1");
+            answer.is_problem(429, "tenant_session_starts");
+        }
+        statuses.push(answer.status);
+    }
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let started = start(&server.keys.other).await;
+    assert_eq!(started.status, 201);
+    let id = started.json["sessionId"].as_str().unwrap();
+    let key = &server.keys.other;
+    let stopped = server
+        .post("/v1/sessions/stop", key, &json!({ "sessionId": id }))
+        .await;
+    assert_eq!(stopped.status, 200);
+    let mut refused = 0;
+    for number in 0..40 {
+        let pod = json!({ "type": "note", "url": format!("https://example.com/{number}") });
+        let path = format!("/v1/sessions/{id}/pod");
+        let answer = server.post(&path, key, &pod).await;
+        if answer.status == 429 {
+            answer.is_problem(429, "tenant_pod_changes");
+            refused += 1;
+        }
+    }
+    assert!((1..40).contains(&refused), "{refused}");
+    server.stop().await;
+}
