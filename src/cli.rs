@@ -13,6 +13,7 @@ mod keys;
 mod migrate;
 mod receive;
 mod receiver;
+mod recorder;
 mod replay;
 mod secrets;
 mod serve;
@@ -47,6 +48,8 @@ enum Command {
     Secrets(secrets::Arguments),
     /// Streams recordings as sessions and prints each insight as JSON, one a line.
     Replay(replay::Arguments),
+    /// Makes a recording link for a stock phone's app and prints it as a QR code.
+    Recorder(recorder::Arguments),
     /// Receive webhooks on this machine, verify their signatures and print them
     Receive(receive::Arguments),
     /// A fleet of simulated phones against a running service.
@@ -124,6 +127,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Keys(arguments) => keys::run(&arguments),
         Command::Secrets(arguments) => secrets::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Recorder(arguments) => recorder::run(&arguments),
         Command::Receive(arguments) => receive::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Evaluate(arguments) => evaluate::run(&arguments),

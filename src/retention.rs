@@ -128,6 +128,9 @@ impl Sweeper {
         if let Err(error) = self.store.sweep_idempotency_keys(now).await {
             tracing::warn!(%error, "old idempotency keys can't be deleted");
         }
+        if let Err(error) = self.store.sweep_recorders(now).await {
+            tracing::warn!(%error, "expired recorders cannot be deleted");
+        }
         if let Err(error) = self.store.sweep_outboxes().await {
             tracing::warn!(%error, "the outboxes of deleted webhooks can't be deleted");
         }

@@ -140,6 +140,10 @@ id!(
     OrganizationId, "org_"
 );
 id!(
+    /// A link by which an app on a stock phone records deliveries.
+    RecorderId, "rec_"
+);
+id!(
     /// A key's public name, by which it is listed and revoked; never the key.
     KeyId, "key_"
 );

@@ -146,6 +146,28 @@ pub struct Evidence {
     pub explanation: String,
 }
 
+/// How many of a session's acknowledged samples no detector saw, by the reason (contract 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DroppedSamples {
+    /// Older than the sample before of the same kind, or a second fix of the same time.
+    pub out_of_order: u32,
+    /// More than 12 s behind the newest sample.
+    pub too_late: u32,
+    /// Of a kind that the service does not know.
+    pub unknown_kind: u32,
+}
+
+impl DroppedSamples {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.out_of_order
+            .saturating_add(self.too_late)
+            .saturating_add(self.unknown_kind)
+    }
+}
+
 /// The result of scoring a session: a function of its start, its end, its batches, its PoD and what was known of
 /// the place beforehand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -155,8 +155,14 @@ pub const GAP_MS: u32 = 30_000;
 pub const SESSION_EVENTS_MAX: usize = 2_000;
 /// Marks of one session that scoring looks at.
 pub const SESSION_MARKS_MAX: usize = 256;
-/// Time within which telemetry for a completed session is taken (contract 3).
+/// Time within which telemetry is taken for a session that the app stopped (contract 3).
 pub const LATE_WINDOW_MS: i64 = 10 * 60 * 1000;
+/// Time within which telemetry, and the app's own stop, are taken for a session that the service ended because it heard
+/// nothing or because the session was too old (contract 2): the phone may only have been offline.
+pub const TIMEOUT_LATE_WINDOW_MS: i64 = 24 * 3600 * 1000;
+/// Ranges of missing batches in one answer about what was acknowledged. Beyond it the last range covers all the rest, so
+/// that an app sends too much rather than too little.
+pub const ACKNOWLEDGED_RANGES_MAX: usize = 10_000;
 /// How long after a session's end its token is good (contract 1).
 pub const TOKEN_GRACE_MS: i64 = 24 * 3600 * 1000;
 /// How far back `startedAt` may lie (contract 9).
@@ -189,6 +195,25 @@ pub const DEVICE_SENSORS_MAX: usize = 32;
 pub const DEVICE_SENSOR_CHARS_MAX: usize = 64;
 /// Faults that are listed for one request.
 pub const FAULTS_MAX: usize = 20;
+
+// --- Recorders (contract 12) -----------------------------------------------------------------------------------
+
+/// How long a recorder's link works, in seconds, at least (contract 12).
+pub const RECORDER_EXPIRES_SEC_MIN: u32 = 60;
+/// The same at most: 30 days (contract 12).
+pub const RECORDER_EXPIRES_SEC_MAX: u32 = 2_592_000;
+/// The same where the request does not say (contract 12).
+pub const RECORDER_EXPIRES_SEC_DEFAULT: u32 = 86_400;
+/// How far back a session of a recorder may begin: a phone may have kept what it recorded as long as a link works.
+pub const RECORDER_STARTED_AT_BACK_MS_MAX: i64 = RECORDER_EXPIRES_SEC_MAX as i64 * 1_000;
+/// Sessions of one recorder of which it is known where their messages belong; the oldest make room.
+pub const RECORDER_SESSIONS_KNOWN_MAX: usize = 4;
+/// Recordings of the app within one session whose message numbers are known.
+pub const RECORDER_RUNS_MAX: usize = 64;
+/// Messages without a number of their own, within one session, that are known when they come again.
+pub const RECORDER_MESSAGES_KNOWN_MAX: usize = 256;
+/// A recorder that heard nothing for this long receives nothing.
+pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
 
 // --- Snapshots and supervision (design) ------------------------------------------------------------------------
 
@@ -371,6 +396,13 @@ const _: () = assert!(
     "the machine marks what came beyond a hole in a u64"
 );
 const _: () = assert!(IMU_DURATION_MS_MAX <= KIND_LAG_MS_MAX);
+const _: () = assert!(LATE_WINDOW_MS <= TIMEOUT_LATE_WINDOW_MS);
+const _: () = assert!(RECORDER_EXPIRES_SEC_MIN <= RECORDER_EXPIRES_SEC_DEFAULT);
+const _: () = assert!(RECORDER_EXPIRES_SEC_DEFAULT <= RECORDER_EXPIRES_SEC_MAX);
+const _: () = assert!(
+    TIMEOUT_LATE_WINDOW_MS <= TOKEN_GRACE_MS,
+    "a phone that was offline needs its token"
+);
 const _: () = assert!(ANSWER_KEPT_BYTES_MAX <= ANSWER_READ_BYTES_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= NODE_ATTEMPTS_IN_FLIGHT_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= ENDPOINT_LANES_MAX);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{OrganizationId, SessionId};
+use crate::limits::{LATE_WINDOW_MS, TIMEOUT_LATE_WINDOW_MS};
 use crate::time::TimestampMs;
 
 /// The environment of a key and of all that is made with it. The two never see each other's data.
@@ -157,25 +158,63 @@ pub enum EndReason {
     Idle,
     /// It grew older than `session.max_duration`.
     TooLong,
+    /// The service had ended it for one of the two reasons above, and the app stopped it afterwards.
+    ///
+    /// A variant of its own, and not a field of [`SessionEnd`]: ends are stored without field names, so that a field
+    /// more would make earlier rows unreadable.
+    StoppedAfterTimeout {
+        /// When the service took the stop.
+        stopped_at: TimestampMs,
+    },
 }
 
 impl EndReason {
-    /// Whether the service ended it (`SESSION_TIMEOUT`).
+    /// Whether the service ended it, and the app has not stopped it since (`SESSION_TIMEOUT`).
     #[must_use]
     pub fn is_timeout(self) -> bool {
-        !matches!(self, Self::Stopped)
+        matches!(self, Self::Idle | Self::TooLong)
     }
 }
 
-/// How a session ended. Written once; the first one counts.
+/// How a session ended. Written once, and once more when the app stops a session that the service had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionEnd {
     /// The end, as answered: the phone's word, or the service's.
     pub ended_at: TimestampMs,
-    /// When the service took note of it: the late window and the token's life count from here.
+    /// When the service completed the session: the token's life counts from here. A later stop does not change it.
     pub completed_at: TimestampMs,
     /// Why.
     pub reason: EndReason,
+}
+
+impl SessionEnd {
+    /// The last moment at which telemetry is still taken for the session: 24 hours after an end by the service, 10
+    /// minutes after a stop by the app.
+    #[must_use]
+    pub fn takes_telemetry_until(&self) -> TimestampMs {
+        match self.reason {
+            EndReason::Idle | EndReason::TooLong => {
+                self.completed_at.plus_ms(TIMEOUT_LATE_WINDOW_MS)
+            }
+            EndReason::Stopped => self.completed_at.plus_ms(LATE_WINDOW_MS),
+            EndReason::StoppedAfterTimeout { stopped_at } => stopped_at.plus_ms(LATE_WINDOW_MS),
+        }
+    }
+
+    /// Whether a stop by the app, taken at `now`, replaces this end: the service ended the session at most 24 hours ago.
+    #[must_use]
+    pub fn is_replaced_by_stop_at(&self, now: TimestampMs) -> bool {
+        self.reason.is_timeout() && now <= self.completed_at.plus_ms(TIMEOUT_LATE_WINDOW_MS)
+    }
+
+    /// When the app stopped a session that the service had ended; none for all other ends.
+    #[must_use]
+    pub fn late_stop_at(&self) -> Option<TimestampMs> {
+        match self.reason {
+            EndReason::StoppedAfterTimeout { stopped_at } => Some(stopped_at),
+            _ => None,
+        }
+    }
 }
 
 /// The address as answered: the fixed fields and no other.
@@ -188,7 +227,7 @@ pub struct AddressView<'a> {
     lng: f64,
 }
 
-/// The Session of the contract, for JSON: exactly the fixed fields.
+/// The Session of the contract, for JSON: the fixed fields, and `startedAt` in the API's own answers.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionView<'a> {
@@ -200,12 +239,23 @@ pub struct SessionView<'a> {
     status: SessionStatus,
     env: Env,
     address: AddressView<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<TimestampMs>,
     created_at: TimestampMs,
     ended_at: Option<TimestampMs>,
 }
 
 impl<'a> SessionView<'a> {
-    /// The session as it stands: recording without an end, completed with one.
+    /// The session as the API answers it: recording without an end, completed with one.
+    #[must_use]
+    pub fn answer(start: &'a SessionStart, end: Option<&SessionEnd>) -> Self {
+        Self {
+            started_at: Some(start.started_at),
+            ..Self::new(start, end)
+        }
+    }
+
+    /// The session as webhooks carry it: exactly the fixed fields.
     #[must_use]
     pub fn new(start: &'a SessionStart, end: Option<&SessionEnd>) -> Self {
         let address = &start.address;
@@ -228,6 +278,7 @@ impl<'a> SessionView<'a> {
                 lat: address.point.lat,
                 lng: address.point.lng,
             },
+            started_at: None,
             created_at: start.created_at,
             ended_at: end.map(|end| end.ended_at),
         }

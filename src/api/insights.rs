@@ -5,7 +5,7 @@ use actix_web::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValu
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use porchlight_actors::service::InsightState;
-use porchlight_schema::insight::{Evidence, InsightView};
+use porchlight_schema::insight::{DroppedSamples, Evidence, InsightView};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -20,11 +20,13 @@ const TAG_BYTES: usize = 12;
 /// A customer's own cache may keep it, if it asks each time.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
-/// Why the insight is what it is.
+/// Why the insight is what it is, and how many samples it does not rest on.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct EvidenceView<'a> {
     data: &'a [Evidence],
     weights: &'a str,
+    dropped_samples: DroppedSamples,
 }
 
 /// A session's insight as it stands. 200 with `ETag`, or 304.
@@ -80,7 +82,7 @@ pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
         .body(body))
 }
 
-/// Why each score, flag and reason code is what it is. 200 `{data, weights}`.
+/// Why each score, flag and reason code is what it is. 200 `{data, weights, droppedSamples}`.
 ///
 /// # Errors
 ///
@@ -90,11 +92,15 @@ pub(super) async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
     let state = call.state.service.insight(&row).await?;
-    let score = match &state {
-        InsightState::Scored(stored) => stored.record.score.as_ref(),
+    let scored = match &state {
+        InsightState::Scored(stored) => stored
+            .record
+            .score
+            .as_ref()
+            .map(|score| (score, stored.dropped)),
         InsightState::Processing { .. } => None,
     };
-    let score = score.ok_or_else(|| {
+    let (score, dropped_samples) = scored.ok_or_else(|| {
         Problem::new(
             Code::NotScored,
             "The session is not scored yet, or could not be.",
@@ -106,6 +112,7 @@ pub(super) async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
         &EvidenceView {
             data: &score.evidence,
             weights: &score.weights,
+            dropped_samples,
         },
     )
 }

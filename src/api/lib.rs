@@ -16,6 +16,7 @@ mod insights;
 mod ndjson;
 mod path_image;
 mod pipeline;
+mod recorders;
 mod sessions;
 mod start;
 mod stop;
@@ -37,6 +38,9 @@ pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
         for resource in resources().into_iter().chain(webhooks::resources()) {
             config.service(resource);
         }
+        for resource in recorders::resources() {
+            config.service(resource);
+        }
         config.service(openapi::resource());
         for resource in path_image::resources().into_iter().chain(docs::resources()) {
             config.service(resource);
@@ -44,7 +48,7 @@ pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
     }
 }
 
-fn resources() -> [Resource; 11] {
+fn resources() -> [Resource; 12] {
     // Paths are tried in this order: the one with nearly all of the traffic comes first.
     [
         resource(Route::SessionTelemetry, "GET, POST")
@@ -55,6 +59,7 @@ fn resources() -> [Resource; 11] {
         resource(Route::SessionStop, "POST").route(web::post().to(stop::stop)),
         resource(Route::Sessions, "GET, HEAD").route(get().to(sessions::list)),
         resource(Route::SessionPod, "POST").route(web::post().to(stop::attach_pod)),
+        resource(Route::SessionAcknowledged, "GET, HEAD").route(get().to(sessions::acknowledged)),
         resource(Route::SessionInsights, "GET, HEAD").route(get().to(insights::insight)),
         resource(Route::SessionEvidence, "GET, HEAD").route(get().to(insights::evidence)),
         resource(Route::SessionEvents, "GET, HEAD").route(get().to(events::events)),

@@ -71,7 +71,7 @@ enum Piece {
 /// See the module [`super`].
 pub(super) async fn telemetry(mut call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    let usage = call.state.service.usage(caller.key()?);
+    let usage = call.state.service.usage(caller.secret()?);
     call.accepts("application", "x-ndjson")?;
     let announced = body::media(call.headers(), MEDIA_TYPE, Limits::NDJSON)?;
     let line_bytes_max = if announced.is_plain() {

@@ -1,7 +1,8 @@
-//! `GET /v1/sessions` and `GET /v1/sessions/{id}`.
+//! `GET /v1/sessions`, `GET /v1/sessions/{id}` and `GET /v1/sessions/{id}/acknowledged`.
 
 use actix_web::HttpResponse;
-use porchlight_ports::SessionFilter;
+use porchlight_ports::{SeqRange, SessionFilter};
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::TEXT_CHARS_MAX;
 use porchlight_schema::session::{SessionStatus, SessionView};
 use serde::Serialize;
@@ -18,6 +19,41 @@ struct PageView<T> {
     next_cursor: Option<String>,
 }
 
+/// What of a session's telemetry was acknowledged.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AcknowledgedView<'a> {
+    session_id: SessionId,
+    status: SessionStatus,
+    next_seq: u32,
+    missing: &'a [SeqRange],
+}
+
+/// What of a session's telemetry was acknowledged, so that an app that was restarted knows what it must still send. 200
+/// `{sessionId, status, nextSeq, missing}`.
+///
+/// # Errors
+///
+/// See the module [`super`].
+pub(super) async fn acknowledged(call: Call) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    let session_id = call.session_id();
+    caller.may_act_on(session_id)?;
+    let row = call.session(&caller, session_id).await?;
+    call.accepts_json()?;
+    let sessions = call.state.service.of(row.start.tenant);
+    let acknowledged = sessions.acknowledged(&row).await?;
+    call::json(
+        HttpResponse::Ok(),
+        &AcknowledgedView {
+            session_id: row.start.session_id,
+            status: row.status(),
+            next_seq: acknowledged.next_seq,
+            missing: &acknowledged.missing,
+        },
+    )
+}
+
 /// One session. 200: Session.
 ///
 /// # Errors
@@ -30,7 +66,7 @@ pub(super) async fn session(call: Call) -> Result<HttpResponse, Problem> {
     call.accepts_json()?;
     call::json(
         HttpResponse::Ok(),
-        &SessionView::new(&row.start, row.end.as_ref()),
+        &SessionView::answer(&row.start, row.end.as_ref()),
     )
 }
 
@@ -62,7 +98,7 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
     let data = page
         .rows
         .iter()
-        .map(|row| SessionView::new(&row.start, row.end.as_ref()))
+        .map(|row| SessionView::answer(&row.start, row.end.as_ref()))
         .collect();
     call::json(
         HttpResponse::Ok(),

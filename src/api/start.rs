@@ -11,8 +11,8 @@ use porchlight_http::waking::look_again;
 use porchlight_ports::Idempotency;
 use porchlight_schema::limits::{
     ADDRESS_ACCURACY_M_MAX, ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, ADDRESS_GATES_MAX,
-    DEVICE_SENSOR_CHARS_MAX, DEVICE_SENSORS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, STOREY_HEIGHT_M_MAX,
-    STOREY_HEIGHT_M_MIN, TEXT_CHARS_MAX,
+    DEVICE_SENSOR_CHARS_MAX, DEVICE_SENSORS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, STARTED_AT_BACK_MS_MAX,
+    STOREY_HEIGHT_M_MAX, STOREY_HEIGHT_M_MIN, TEXT_CHARS_MAX,
 };
 use porchlight_schema::session::{Address, Device, SessionStart, SessionType, SessionView, Tenant};
 use serde::Serialize;
@@ -71,7 +71,7 @@ fn answer(start: &SessionStart, session_token: String) -> Result<HttpResponse, P
     call::json(
         HttpResponse::Created(),
         &Started {
-            session: SessionView::new(start, None),
+            session: SessionView::answer(start, None),
             session_token,
         },
     )
@@ -151,13 +151,30 @@ fn command(tenant: Tenant, body: &Value) -> Result<StartCommand, Problem> {
             address: address?,
             device,
             started_at,
+            started_at_back_ms_max: STARTED_AT_BACK_MS_MAX,
             idempotency: None,
         })
     };
     faults.none(command())
 }
 
-fn address(fields: &Fields<'_>, faults: &mut Faults) -> Option<Address> {
+/// The fields of an address.
+pub(super) const ADDRESS_FIELDS: [&str; 11] = [
+    "line1",
+    "city",
+    "country",
+    "lat",
+    "lng",
+    "unit",
+    "floor",
+    "accuracyM",
+    "storeyHeightM",
+    "entrance",
+    "gates",
+];
+
+/// Reads an address.
+pub(super) fn address(fields: &Fields<'_>, faults: &mut Faults) -> Option<Address> {
     // They may be empty: not every place has a street, and a position says where it is.
     let mut line = |name: &'static str| {
         let text = fields.text(name, FREE_TEXT, faults);

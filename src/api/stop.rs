@@ -23,6 +23,7 @@ use porchlight_http::problem::Problem;
 /// See the module [`super`].
 pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
+    caller.may_act()?;
     call.accepts_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
@@ -63,7 +64,7 @@ pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
     })?;
     call::json(
         HttpResponse::Ok(),
-        &SessionView::new(&row.start, row.end.as_ref()),
+        &SessionView::answer(&row.start, row.end.as_ref()),
     )
 }
 

@@ -131,7 +131,7 @@ pub(super) fn not_taken(error: IngestError) -> Problem {
         ),
         IngestError::Closed => Problem::new(
             Code::SessionCompleted,
-            "The session ended longer than 10 minutes ago.",
+            "The session has ended, and its time for late telemetry has passed.",
         ),
         IngestError::Store(error) => error.into(),
     }

@@ -115,6 +115,13 @@ impl Client {
         })
     }
 
+    /// Makes a recorder.
+    pub(crate) async fn create_recorder(&self, body: &Value) -> anyhow::Result<Value> {
+        let body = Some(body.to_string());
+        self.json(Method::POST, "/v1/recorders", &self.key, body)
+            .await
+    }
+
     /// Sends one batch with the session's token, as a phone does.
     pub(crate) async fn send(&self, session: &Started, batch: String) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{}/telemetry", session.session_id);

@@ -73,7 +73,8 @@ async fn replay_all(arguments: &Arguments, client: &Client) -> anyhow::Result<()
     Ok(())
 }
 
-fn parse_address(text: &str) -> anyhow::Result<(f64, f64)> {
+/// Reads `LAT,LNG`.
+pub(super) fn parse_address(text: &str) -> anyhow::Result<(f64, f64)> {
     let (lat, lng) = text.split_once(',').context("--address is LAT,LNG")?;
     Ok((
         lat.trim().parse().context("--address: latitude")?,

@@ -15,7 +15,7 @@ use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use porchlight_keys::{self as keys, SessionTokens};
 use porchlight_ports::Keys;
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::limits::TOKEN_GRACE_MS;
 use porchlight_schema::session::{SessionEnd, Tenant};
@@ -68,12 +68,30 @@ impl Caller {
         }
     }
 
-    /// Whether a token is this session's; a key may act on every session that it sees.
+    /// Whether the credential may act on sessions at all: a client key may only start them, for it is shipped inside an
+    /// app and can be read there.
     ///
     /// # Errors
     ///
-    /// 403 for a token of another session. `session_id` is none where the request names something that is no id.
+    /// 403 for a client key.
+    pub fn may_act(&self) -> Result<(), Problem> {
+        match self {
+            Self::Key(record) if record.kind == KeyKind::Client => Err(Problem::new(
+                Code::SecretKeyRequired,
+                "A client key can only start sessions. Use the session's token, or a secret key.",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the credential may act on this session: its own token, or a secret key.
+    ///
+    /// # Errors
+    ///
+    /// 403 for a client key and for a token of another session. `session_id` is none where the request names something
+    /// that is no id.
     pub fn may_act_on(&self, session_id: Option<SessionId>) -> Result<(), Problem> {
+        self.may_act()?;
         match self {
             Self::Session(own) if session_id != Some(*own) => Err(Problem::new(
                 Code::OtherSession,
@@ -198,6 +216,25 @@ impl Authenticator {
         self.tokens.make(session_id)
     }
 
+    /// The token in the link of a recorder.
+    #[must_use]
+    pub fn recorder_token(&self, id: RecorderId) -> String {
+        self.tokens.make_for_recorder(id)
+    }
+
+    /// The recorder whose token this is. Whether it still works depends on the recorder.
+    ///
+    /// # Errors
+    ///
+    /// 401: not a token of this service; 429: too many requests with it.
+    pub fn recorder(&self, token: &str) -> Result<RecorderId, Problem> {
+        let id = self.tokens.check_recorder(token).map_err(|_| {
+            invalid("This recording link is not one of this service, or is incomplete.")
+        })?;
+        self.limit_by(&id.to_bytes())?;
+        Ok(id)
+    }
+
     /// Forgets every look-up: what was revoked on this node is known on it at once.
     pub fn forget(&self) {
         self.cache.clear();
@@ -258,10 +295,14 @@ impl Authenticator {
     }
 
     fn limit(&self, caller: &Caller) -> Result<(), Problem> {
+        self.limit_by(&caller.subject())
+    }
+
+    fn limit_by(&self, subject: &[u8; 16]) -> Result<(), Problem> {
         let Some(limiter) = &self.limiter else {
             return Ok(());
         };
-        limiter.check_key(&caller.subject()).map_err(|not_until| {
+        limiter.check_key(subject).map_err(|not_until| {
             let wait = not_until.wait_time_from(DefaultClock::default().now());
             let problem = Problem::new(
                 Code::RateLimited,

@@ -96,6 +96,19 @@ impl<'v> Fields<'v> {
         }
     }
 
+    /// Refuses every field that is not one of `names`, by its name.
+    pub fn only(&self, names: &[&str], faults: &mut Faults) {
+        let unknown = self
+            .object
+            .keys()
+            .filter(|name| !names.contains(&name.as_str()));
+        for name in unknown {
+            // A name of the caller's may hold what a pointer escapes (RFC 6901, section 3).
+            let escaped = name.replace('~', "~0").replace('/', "~1");
+            faults.add(self.pointer(&escaped), "is not a field of this request");
+        }
+    }
+
     /// Whether the field is there and not null.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {

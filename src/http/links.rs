@@ -57,12 +57,18 @@ impl PathImages {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         let path = format!("/v1/sessions/{session_id}/path.png?signature={signature}");
+        Some(format!("{}{path}", self.base(request)))
+    }
+
+    /// How the world reaches the service, without a slash at the end.
+    #[must_use]
+    pub fn base(&self, request: &HttpRequest) -> String {
         if self.public_url.is_empty() {
             let connection = request.connection_info();
             let (scheme, host) = (connection.scheme(), connection.host());
-            Some(format!("{scheme}://{host}{path}"))
+            format!("{scheme}://{host}")
         } else {
-            Some(format!("{}{path}", self.public_url))
+            self.public_url.clone()
         }
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{RecorderId, SessionId};
 use sha2::Sha256;
 
 use crate::keyring::SecretKeys;
@@ -78,6 +78,41 @@ impl SessionTokens {
         token
     }
 
+    /// The token in a recorder's link: the same whenever and wherever it is made.
+    #[must_use]
+    pub fn make_for_recorder(&self, id: RecorderId) -> String {
+        let mut token = String::with_capacity(26 + TAG_CHARS);
+        token.push_str(id.to_string().trim_start_matches(RecorderId::PREFIX));
+        if let Some(mac) = self.macs.first() {
+            let tag = of_recorder(mac, id).finalize().into_bytes();
+            URL_SAFE_NO_PAD.encode_string(&tag[..TAG_BYTES], &mut token);
+        }
+        token
+    }
+
+    /// The recorder that `text` is the token of. Whether it still works depends on the recorder.
+    ///
+    /// # Errors
+    ///
+    /// It is no token, or was not made here.
+    pub fn check_recorder(&self, text: &str) -> Result<RecorderId, TokenError> {
+        let split = text.len().checked_sub(TAG_CHARS).ok_or(TokenError)?;
+        let (id, tag) = text.split_at_checked(split).ok_or(TokenError)?;
+        let id =
+            RecorderId::from_str(&format!("{}{id}", RecorderId::PREFIX)).map_err(|_| TokenError)?;
+        let mut bytes = [0_u8; TAG_BYTES];
+        match URL_SAFE_NO_PAD.decode_slice(tag, &mut bytes) {
+            Ok(TAG_BYTES) => {}
+            _ => return Err(TokenError),
+        }
+        let mut macs = self.macs.iter();
+        if macs.any(|mac| of_recorder(mac, id).verify_truncated_left(&bytes).is_ok()) {
+            Ok(id)
+        } else {
+            Err(TokenError)
+        }
+    }
+
     /// Whether `text` looks like a token at all.
     #[must_use]
     pub fn is_token(text: &str) -> bool {
@@ -110,6 +145,13 @@ impl SessionTokens {
             Err(TokenError)
         }
     }
+}
+
+/// The tag of a recorder. What is tagged is longer than a session's id, so that no tag is good for both.
+fn of_recorder(mac: &HmacSha256, id: RecorderId) -> HmacSha256 {
+    mac.clone()
+        .chain_update(b"recorder")
+        .chain_update(id.to_bytes())
 }
 
 fn keyed(key: &[u8; 32]) -> HmacSha256 {
@@ -161,6 +203,31 @@ mod tests {
         }
         let others = SessionTokens::new(&[2; 32], &[]);
         assert_eq!(others.check(&token), Err(TokenError));
+    }
+
+    #[test]
+    fn a_recorder_has_a_token_of_its_own() {
+        let tokens = SessionTokens::new(&[1; 32], &[]);
+        let at = TimestampMs(1_763_636_100_000);
+        let (recorder, session) = (RecorderId::new(at, 7), SessionId::new(at, 7));
+        let token = tokens.make_for_recorder(recorder);
+        assert_eq!(tokens.check_recorder(&token), Ok(recorder));
+        assert_eq!(tokens.check(&format!("{PREFIX}{token}")), Err(TokenError));
+        let of_session = tokens.make(session);
+        let body = of_session.trim_start_matches(PREFIX);
+        assert_eq!(tokens.check_recorder(body), Err(TokenError));
+        for place in 0..token.len() {
+            let mut bytes = token.clone().into_bytes();
+            bytes[place] = if bytes[place] == b'1' { b'2' } else { b'1' };
+            let forged = String::from_utf8(bytes).unwrap();
+            assert_eq!(
+                tokens.check_recorder(&forged),
+                Err(TokenError),
+                "at {place}"
+            );
+        }
+        let others = SessionTokens::new(&[2; 32], &[]);
+        assert_eq!(others.check_recorder(&token), Err(TokenError));
     }
 
     #[test]

@@ -67,6 +67,7 @@ mod living;
 mod memory;
 mod nodes;
 mod outbox;
+mod recorders;
 mod relay;
 mod schema;
 mod serving;

@@ -4,6 +4,7 @@ mod insights;
 mod journal;
 mod keys;
 mod outbox;
+mod recorders;
 mod sessions;
 
 use std::sync::Arc;
@@ -101,6 +102,21 @@ impl<E: Engine> LocalStore<E> {
             let swept = self
                 .committer
                 .write(move |txn| idempotency::sweep(txn, now, SWEEP_STEP_ROWS_MAX))
+                .await?;
+            removed += swept as u64;
+            if swept < SWEEP_STEP_ROWS_MAX {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// Removes the recorders that can't take anything any more at `now`. Gives how many.
+    pub async fn sweep_recorders(&self, now: TimestampMs) -> StoreResult<u64> {
+        let mut removed = 0;
+        loop {
+            let swept = self
+                .committer
+                .write(move |txn| crate::tables::recorders::sweep(txn, now, SWEEP_STEP_ROWS_MAX))
                 .await?;
             removed += swept as u64;
             if swept < SWEEP_STEP_ROWS_MAX {

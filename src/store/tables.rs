@@ -35,6 +35,7 @@
 //! | `g` | organizations | name | `Organization` |
 //! | `k` | keys | SHA-256 | `KeyRecord` |
 //! | `K` | keys by id | id | SHA-256 |
+//! | `R` | recorders | id | version, what the service wrote |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 
 pub(crate) mod behind;
@@ -48,6 +49,7 @@ pub mod lists;
 pub mod messages;
 pub mod notes;
 pub mod outbox;
+pub mod recorders;
 pub mod retention;
 pub mod sessions;
 pub mod snapshots;

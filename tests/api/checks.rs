@@ -11,7 +11,7 @@ use crate::server::{Server, Started, start_body};
 enum Who {
     /// Client or secret key.
     Key,
-    /// Client key, secret key, or the session's token.
+    /// Secret key, or the session's token.
     Session,
     /// Secret key.
     Secret,
@@ -67,6 +67,7 @@ fn endpoints() -> Vec<Endpoint> {
         get("/v1/sessions/{id}/insights", Who::Secret, read),
         get("/v1/sessions/{id}/evidence", Who::Secret, read),
         get("/v1/sessions/{id}/telemetry", Who::Session, "GET, POST"),
+        get("/v1/sessions/{id}/acknowledged", Who::Session, read),
     ]
 }
 
@@ -212,7 +213,7 @@ async fn each_endpoint_takes_its_credentials_and_no_other() {
         );
         check(
             endpoint.with(&server, &session.id, &keys.client).await,
-            endpoint.who != Who::Secret,
+            endpoint.who == Who::Key,
             "secret_key_required",
         );
         let refused = if endpoint.who == Who::Key {

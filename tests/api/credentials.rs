@@ -168,7 +168,7 @@ async fn a_token_lives_until_a_day_after_its_sessions_end() {
         .is_problem(401, "credential_invalid");
     assert_eq!(
         server
-            .post("/v1/sessions/stop", &server.keys.client, &stop)
+            .post("/v1/sessions/stop", &server.keys.secret, &stop)
             .await
             .status,
         200

@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::server::{Server, batch, insights, start_body, telemetry};
 
 #[actix::test]
-async fn a_session_is_answered_with_the_fixed_fields_and_no_other() {
+async fn a_session_is_answered_with_the_fixed_fields_and_its_start() {
     let server = Server::start().await;
     let mut body = start_body();
     body["address"]["unit"] = json!("4b");
@@ -28,9 +28,11 @@ async fn a_session_is_answered_with_the_fixed_fields_and_no_other() {
         "status": "recording",
         "env": "sandbox",
         "address": start_body()["address"],
+        "startedAt": started.json["startedAt"],
         "createdAt": started.json["createdAt"],
         "endedAt": null,
     });
+    assert_eq!(started.json["startedAt"], started.json["createdAt"]);
     let read = server
         .get(&format!("/v1/sessions/{id}"), &server.keys.secret)
         .await;
@@ -68,12 +70,7 @@ async fn a_batch_is_acknowledged_again_and_never_replaced() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let path = telemetry(&session.id);
-    for key in [
-        &session.token,
-        &server.keys.client,
-        &server.keys.secret,
-        &session.token,
-    ] {
+    for key in [&session.token, &server.keys.secret, &session.token] {
         let answer = server.post(&path, key, &batch(5)).await;
         assert_eq!(
             (answer.status, answer.json),

@@ -6,6 +6,7 @@
     reason = "all of it is tests, also what stands outside the test functions"
 )]
 
+mod acknowledged;
 mod answer;
 mod bodies;
 mod checks;
@@ -27,6 +28,7 @@ mod order;
 mod overload;
 mod path_image;
 mod protobuf;
+mod recorders;
 mod server;
 mod shares;
 mod websocket;

@@ -116,7 +116,7 @@ async fn each_line_is_answered_as_the_single_call_would_be() {
     let body: String = cases.iter().map(|(line, _)| line.as_str()).collect();
     let expected: Vec<_> = cases.into_iter().filter_map(|(_, answer)| answer).collect();
     assert_eq!(
-        lines(request(&server, &server.keys.client, body.clone())).await,
+        lines(request(&server, &server.keys.secret, body.clone())).await,
         expected
     );
     // Once more, in other codings: what was done is done, and is answered the same.
@@ -145,7 +145,7 @@ async fn a_session_s_lines_are_taken_in_their_order_however_many() {
     let body: String = (0..count).map(|seq| line(&id, seq)).collect();
     let expected: Vec<_> = (0..count).map(|seq| taken(&id, seq)).collect();
     assert_eq!(
-        lines(request(&server, &server.keys.client, body)).await,
+        lines(request(&server, &server.keys.secret, body)).await,
         expected
     );
     // The first of two bodies under one number counts.
@@ -153,7 +153,7 @@ async fn a_session_s_lines_are_taken_in_their_order_however_many() {
     other["samples"][0]["lat"] = json!(51.4);
     other["sessionId"] = json!(id);
     let body = format!("{}{other}\n", line(&id, count));
-    let answers = lines(request(&server, &server.keys.client, body)).await;
+    let answers = lines(request(&server, &server.keys.secret, body)).await;
     assert_eq!(
         answers,
         [
@@ -169,10 +169,12 @@ async fn what_is_wrong_with_the_request_is_a_problem() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let good = line(&session.id, 0);
-    let key = &server.keys.client;
-    Answer::of(request(&server, &session.token, good.clone()))
-        .await
-        .is_problem(403, "key_required");
+    let key = &server.keys.secret;
+    for refused in [&session.token, &server.keys.client] {
+        Answer::of(request(&server, refused, good.clone()))
+            .await
+            .is_problem(403, "secret_key_required");
+    }
     Answer::of(server.ask(Method::POST, PATH).body(good.clone()))
         .await
         .is_problem(401, "credential_missing");
@@ -214,7 +216,7 @@ async fn what_is_wrong_with_the_request_is_a_problem() {
 async fn a_line_keeps_the_limits_of_a_batch() {
     let server = Server::start().await;
     let id = server.start_session().await.id;
-    let key = &server.keys.client;
+    let key = &server.keys.secret;
     let long = |bytes: usize| format!("{}{}\n", " ".repeat(bytes), line(&id, 0).trim_end());
     let body = [long(1024 * 1024), line(&id, 1)].concat();
     let expected = [refused(None, None, 413, "body_too_large"), taken(&id, 1)];
@@ -244,7 +246,7 @@ impl Slow {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let head = format!(
             "POST {PATH} HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: {MEDIA_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n",
-            server.keys.client
+            server.keys.secret
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         Self {
@@ -327,12 +329,12 @@ async fn what_ends_a_body_early_is_told_in_a_last_line() {
     let body = format!("{}{{\"sess", line(&id, 0));
     let body = zstd::encode_all(body.as_bytes(), 3).unwrap();
     let body = [&body[..], b"and something else"].concat();
-    let request = request(&server, &server.keys.client, body).header("Content-Encoding", "zstd");
+    let request = request(&server, &server.keys.secret, body).header("Content-Encoding", "zstd");
     let expected = [taken(&id, 0), refused(None, None, 400, "malformed_body")];
     assert_eq!(lines(request).await, expected);
     // What was done stays done.
     let answer = server
-        .post(&telemetry(&id), &server.keys.client, &batch(0))
+        .post(&telemetry(&id), &server.keys.secret, &batch(0))
         .await;
     assert_eq!(answer.status, 202);
     server.stop().await;
@@ -347,7 +349,7 @@ async fn a_request_counts_once_however_many_lines_it_has() {
     .await;
     let id = server.start_session().await.id;
     let body: String = (0..300).map(|seq| line(&id, seq)).collect();
-    let answers = lines(request(&server, &server.keys.client, body)).await;
+    let answers = lines(request(&server, &server.keys.secret, body)).await;
     let expected: Vec<_> = (0..300).map(|seq| taken(&id, seq)).collect();
     assert_eq!(answers, expected);
     server.stop().await;
@@ -361,7 +363,7 @@ async fn a_request_that_fills_the_node_waits_for_itself() {
     // There is room for one line at a time.
     let room = line(&id, 39).len();
     let others = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX - room);
-    let answers = lines(request(&server, &server.keys.client, body)).await;
+    let answers = lines(request(&server, &server.keys.secret, body)).await;
     let expected: Vec<_> = (0..40).map(|seq| taken(&id, seq)).collect();
     assert_eq!(answers, expected);
     drop(others);

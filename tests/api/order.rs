@@ -103,8 +103,30 @@ async fn a_stop_checks_the_session_before_the_rest_of_its_body() {
         .await
         .is_problem(404, "session_not_found");
     server
-        .post("/v1/sessions/stop", &server.keys.client, &stop(&session.id))
+        .post("/v1/sessions/stop", &server.keys.secret, &stop(&session.id))
         .await
         .is_problem(422, "invalid_body");
+    // A client key may not stop, whatever it names and however it asks.
+    for id in [session.id.as_str(), other.id.as_str(), "x"] {
+        server
+            .post("/v1/sessions/stop", &server.keys.client, &stop(id))
+            .await
+            .is_problem(403, "secret_key_required");
+    }
+    for path in [
+        "/v1/sessions/stop",
+        "/v1/sessions/x/pod",
+        "/v1/sessions/x/telemetry",
+    ] {
+        let request = server
+            .ask(Method::POST, path)
+            .header("Service-Key", &server.keys.client)
+            .header("Content-Type", "text/plain")
+            .header("Accept", "text/html")
+            .body("{");
+        Answer::of(request)
+            .await
+            .is_problem(403, "secret_key_required");
+    }
     server.stop().await;
 }

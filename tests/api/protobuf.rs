@@ -183,7 +183,7 @@ async fn every_fault_is_a_problem() {
     for (path, media_type, accept, body, status, code) in cases {
         let request = server
             .ask(Method::POST, path)
-            .header("Service-Key", &server.keys.client)
+            .header("Service-Key", &server.keys.secret)
             .header("Content-Type", media_type)
             .header("Accept", accept)
             .body(body);

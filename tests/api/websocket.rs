@@ -101,7 +101,7 @@ impl Phone {
 async fn each_message_is_answered_in_its_form_and_in_order() {
     let server = Server::start().await;
     let session = server.start_session().await;
-    for key in [&session.token, &server.keys.client, &server.keys.secret] {
+    for key in [&session.token, &server.keys.secret] {
         let mut phone = Phone::connect(&server, &session, key).await;
         phone.text(&batch(0)).await;
         phone.send(Message::Binary(encode(&batch(1)).into())).await;
@@ -252,7 +252,7 @@ async fn it_is_closed_with_a_code_that_says_why() {
     drop(all);
     // The stop: what was sent before it is answered.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
-    let other = Phone::connect(&server, &session, &server.keys.client).await;
+    let other = Phone::connect(&server, &session, &server.keys.secret).await;
     phone.text(&batch(0)).await;
     let body = json!({ "sessionId": session.id });
     let answer = server

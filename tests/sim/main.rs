@@ -21,6 +21,8 @@ mod judge;
 #[cfg(test)]
 mod node;
 #[cfg(test)]
+mod offline;
+#[cfg(test)]
 mod ownership;
 #[cfg(test)]
 mod phone;

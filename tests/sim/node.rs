@@ -229,6 +229,8 @@ impl Node<'_> {
                     insight.covered.batches == at_once(real.count(id)).unwrap()
                         && insight.covered.pod_received_at
                             == at_once(real.pod(id)).unwrap().map(|pod| pod.received_at)
+                        && insight.covered.late_stop_at
+                            == row.end.and_then(|end| end.late_stop_at())
                 })
         };
         let scored = (0..self.world.plan.scripts.len()).all(|place| {

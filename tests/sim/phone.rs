@@ -108,6 +108,7 @@ async fn start(world: &World, place: usize, service: &Service) -> Result<Session
         address: CORPUS[script.recording].address.clone(),
         device: None,
         started_at: None,
+        started_at_back_ms_max: porchlight_schema::limits::STARTED_AT_BACK_MS_MAX,
         idempotency: Some(Idempotency {
             key: format!("start-{place}"),
             body_hash: [place as u8; 32],

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use porchlight_ports::{
-    Appended, EndOutcome, Idempotency, Insights, Journal, JournalEntry, Keys, MessageBody,
-    NewSession, Note, Organization, Page, PodRow, SessionFilter, SessionRow, Sessions, Snapshot,
-    Snapshots, StartOutcome, StoreError, StoreResult, StoredInsight,
+    Acknowledged, Appended, EndOutcome, Idempotency, Insights, Journal, JournalEntry, Keys,
+    MessageBody, NewSession, Note, Organization, Page, PodRow, RecorderRow, Recorders,
+    SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoreError,
+    StoreResult, StoredInsight,
 };
-use porchlight_schema::ids::{KeyId, MessageId, OrganizationId, SessionId, ShardSet};
+use porchlight_schema::ids::{KeyId, MessageId, OrganizationId, RecorderId, SessionId, ShardSet};
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::limits::SNAPSHOT_BYTES_MAX;
 use porchlight_schema::message::Message;
@@ -202,6 +203,11 @@ impl Journal for FaultyStore {
         .await
     }
 
+    async fn acknowledged(&self, id: SessionId, ranges_max: usize) -> StoreResult<Acknowledged> {
+        let real = self.real.acknowledged(id, ranges_max);
+        self.call(Call::Other, Some(id), real).await
+    }
+
     async fn count(&self, id: SessionId) -> StoreResult<u32> {
         self.call(Call::Count, Some(id), self.real.count(id)).await
     }
@@ -213,6 +219,33 @@ impl Journal for FaultyStore {
 
     async fn notes(&self, id: SessionId) -> StoreResult<Vec<Note>> {
         self.call(Call::Notes, Some(id), self.real.notes(id)).await
+    }
+}
+
+#[async_trait]
+impl Recorders for FaultyStore {
+    async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
+        let real = self.real.create_recorder(id, data);
+        self.call(Call::Other, None, real).await
+    }
+
+    async fn recorder(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
+        self.call(Call::Other, None, self.real.recorder(id)).await
+    }
+
+    async fn change_recorder(
+        &self,
+        id: RecorderId,
+        version: u64,
+        data: Vec<u8>,
+    ) -> StoreResult<bool> {
+        let real = self.real.change_recorder(id, version, data);
+        self.call(Call::Other, None, real).await
+    }
+
+    async fn remove_recorder(&self, id: RecorderId) -> StoreResult<bool> {
+        self.call(Call::Other, None, self.real.remove_recorder(id))
+            .await
     }
 }
 
@@ -245,6 +278,15 @@ impl Sessions for FaultyStore {
     ) -> StoreResult<Option<EndOutcome>> {
         self.call(Call::End, Some(id), self.real.end(id, end, pod, message))
             .await
+    }
+
+    async fn stop_after_timeout(
+        &self,
+        id: SessionId,
+        end: SessionEnd,
+    ) -> StoreResult<Option<EndOutcome>> {
+        let real = self.real.stop_after_timeout(id, end);
+        self.call(Call::End, Some(id), real).await
     }
 
     async fn attach_pod(&self, id: SessionId, pod: PodRow) -> StoreResult<bool> {

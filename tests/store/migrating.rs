@@ -7,7 +7,7 @@ use porchlight_ports::{
     Covered, Insights, Journal, Keys, Note, Organization, Outbox, PodRow, Sessions, StoredInsight,
 };
 use porchlight_schema::ids::{EndpointId, KeyId, SessionId, ShardSet};
-use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::key::{KeyKind, KeyRecord};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{Pod, PodType, Tenant};
@@ -45,9 +45,10 @@ fn insight() -> StoredInsight {
         },
         covered: Covered {
             batches: 4,
-            pod_received_at: None,
+            ..Covered::default()
         },
         known: vec![1],
+        dropped: DroppedSamples::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use porchlight_ports::{
     Snapshot, Snapshots, StartOutcome, StoredInsight,
 };
 use porchlight_schema::ids::MessageId;
-use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::limits::{IDEMPOTENCY_MS, SWEEP_STEP_ROWS_MAX};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{SessionStart, Tenant};
@@ -64,6 +64,7 @@ async fn whole_session(store: &MemoryStore, tenant: Tenant, batches: u32, at: i6
         },
         covered: Covered::default(),
         known: Vec::new(),
+        dropped: DroppedSamples::default(),
     };
     let updated = message(MessageEvent::InsightUpdated);
     assert!(

@@ -15,7 +15,7 @@ use porchlight_ports::{
     Outbox, SecretSeal, Sessions, StoredInsight,
 };
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
-use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::session::{
     Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
 };
@@ -175,6 +175,7 @@ impl World {
             record,
             covered: Default::default(),
             known: Vec::new(),
+            dropped: DroppedSamples::default(),
         };
         let message = insight_updated(&self.start_of(session_id), &insight.record);
         assert!(

@@ -10,6 +10,7 @@ pub mod intake;
 pub mod mark;
 pub mod ownership;
 pub mod path;
+pub mod recorder;
 pub mod retention;
 pub mod score;
 pub mod session;

@@ -24,6 +24,11 @@ pub enum Fact<'a> {
         /// Why.
         reason: EndReason,
     },
+    /// The app stopped a session that the service had ended.
+    StoppedAfterTimeout {
+        /// Which.
+        session_id: SessionId,
+    },
     /// A live session gave up a hole in `seq`.
     HoleGivenUp {
         /// Which session.
@@ -117,11 +122,16 @@ impl Fact<'_> {
             }
             Fact::SessionEnded { session_id, reason } => {
                 metrics.on_session_ended(match reason {
-                    EndReason::Stopped => SessionEnded::Stopped,
+                    EndReason::Stopped | EndReason::StoppedAfterTimeout { .. } => {
+                        SessionEnded::Stopped
+                    }
                     EndReason::Idle => SessionEnded::Idle,
                     EndReason::TooLong => SessionEnded::TooLong,
                 });
                 tracing::info!(request_id, session = %session_id, ?reason, "session ended");
+            }
+            Fact::StoppedAfterTimeout { session_id } => {
+                tracing::info!(request_id, session = %session_id, "session stopped after it had timed out");
             }
             Fact::HoleGivenUp {
                 session_id,

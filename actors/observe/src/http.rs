@@ -23,6 +23,8 @@ label! {
         Session = "/v1/sessions/{id}",
         /// `GET /v1/sessions`
         Sessions = "/v1/sessions",
+        /// `GET /v1/sessions/{id}/acknowledged`
+        SessionAcknowledged = "/v1/sessions/{id}/acknowledged",
         /// `GET /v1/sessions/{id}/insights`
         SessionInsights = "/v1/sessions/{id}/insights",
         /// `GET /v1/sessions/{id}/evidence`
@@ -31,6 +33,22 @@ label! {
         SessionEvents = "/v1/sessions/{id}/events",
         /// The path image, in both of its forms.
         PathImage = "/v1/sessions/{id}/path.png",
+        /// `POST /v1/recorders`
+        Recorders = "/v1/recorders",
+        /// `/v1/recorders/{id}`
+        Recorder = "/v1/recorders/{id}",
+        /// The page behind a recorder's link.
+        RecorderPage = "/r/{token}",
+        /// What Sensor Logger pushes.
+        PushSensorLogger = "/r/{token}/sensor-logger",
+        /// What Traccar Client pushes.
+        PushTraccar = "/r/{token}/traccar",
+        /// What OwnTracks pushes.
+        PushOwntracks = "/r/{token}/owntracks",
+        /// What Overland pushes.
+        PushOverland = "/r/{token}/overland",
+        /// What GPSLogger pushes.
+        PushGpslogger = "/r/{token}/gpslogger",
         /// `/v1/webhooks`
         Webhooks = "/v1/webhooks",
         /// `POST /v1/webhooks/rotate`

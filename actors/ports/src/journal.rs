@@ -48,6 +48,44 @@ pub enum Note {
     },
 }
 
+/// Numbers that follow one another, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SeqRange {
+    /// The first one.
+    pub first: u32,
+    /// The last one.
+    pub last: u32,
+}
+
+/// Which batches of a session were acknowledged: all below `next_seq` but those that are missing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Acknowledged {
+    /// The highest acknowledged `seq` plus one; 0 when there is none.
+    pub next_seq: u32,
+    /// What lies below it and was never acknowledged, in order.
+    pub missing: Vec<SeqRange>,
+}
+
+impl Acknowledged {
+    /// Takes the next acknowledged number, in rising order. When there are `ranges_max` ranges already, the last one
+    /// grows over whatever lies between: an app then sends again what is acknowledged, and leaves out nothing that is not.
+    pub fn push(&mut self, seq: u32, ranges_max: usize) {
+        if let Some(last) = seq.checked_sub(1)
+            && self.next_seq <= last
+        {
+            let is_full = self.missing.len() >= ranges_max;
+            match self.missing.last_mut() {
+                Some(range) if is_full => range.last = last,
+                _ => self.missing.push(SeqRange {
+                    first: self.next_seq,
+                    last,
+                }),
+            }
+        }
+        self.next_seq = self.next_seq.max(seq.saturating_add(1));
+    }
+}
+
 /// The journal.
 #[async_trait]
 pub trait Journal: Send + Sync {
@@ -73,6 +111,14 @@ pub trait Journal: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<JournalEntry>>;
 
+    /// Which batches of a session were acknowledged, with at most `ranges_max` ranges of missing ones; see
+    /// [`Acknowledged::push`].
+    async fn acknowledged(
+        &self,
+        session_id: SessionId,
+        ranges_max: usize,
+    ) -> StoreResult<Acknowledged>;
+
     /// How many batches a session has.
     async fn count(&self, session_id: SessionId) -> StoreResult<u32>;
 
@@ -81,4 +127,38 @@ pub trait Journal: Send + Sync {
 
     /// A session's notes, in their order.
     async fn notes(&self, session_id: SessionId) -> StoreResult<Vec<Note>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acknowledged(seqs: &[u32], ranges_max: usize) -> (u32, Vec<(u32, u32)>) {
+        let mut acknowledged = Acknowledged::default();
+        for &seq in seqs {
+            acknowledged.push(seq, ranges_max);
+        }
+        let ranges = acknowledged.missing.iter();
+        let ranges = ranges.map(|range| (range.first, range.last)).collect();
+        (acknowledged.next_seq, ranges)
+    }
+
+    #[test]
+    fn every_number_below_the_highest_is_there_or_missing() {
+        assert_eq!(acknowledged(&[], 9), (0, vec![]));
+        assert_eq!(acknowledged(&[0], 9), (1, vec![]));
+        assert_eq!(acknowledged(&[0, 1, 2], 9), (3, vec![]));
+        assert_eq!(acknowledged(&[3], 9), (4, vec![(0, 2)]));
+        assert_eq!(
+            acknowledged(&[0, 2, 3, 7, 1_000_000], 9),
+            (1_000_001, vec![(1, 1), (4, 6), (8, 999_999)])
+        );
+        // Of two bodies under one number the second says nothing new.
+        assert_eq!(acknowledged(&[0, 2, 2, 3], 9), (4, vec![(1, 1)]));
+    }
+
+    #[test]
+    fn beyond_the_bound_the_last_range_covers_the_rest() {
+        assert_eq!(acknowledged(&[1, 3, 5, 7, 8], 2), (9, vec![(0, 0), (2, 6)]));
+    }
 }

@@ -9,16 +9,18 @@ mod cluster;
 mod journal;
 mod keys;
 mod outbox;
+mod recorders;
 mod sessions;
 mod transport;
 
 pub use cluster::{Alone, LiveAnswer, NodesTable, Nudge, Ownership, PeerError, Peers};
-pub use journal::{Appended, Journal, JournalEntry, Note};
+pub use journal::{Acknowledged, Appended, Journal, JournalEntry, Note, SeqRange};
 pub use keys::{Keys, Organization};
 pub use outbox::{
     AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Depth,
     Endpoint, Outbox, PreviousSecret, SealedSecret, SecretSeal, Work,
 };
+pub use recorders::{RecorderRow, Recorders};
 pub use sessions::{
     Covered, EndOutcome, Idempotency, Insights, MessageBody, NewSession, Page, PodRow,
     SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
@@ -54,9 +56,9 @@ impl StoreError {
 pub type StoreResult<T> = Result<T, StoreError>;
 
 /// The whole store.
-pub trait Store: Journal + Sessions + Snapshots + Insights + Keys {}
+pub trait Store: Journal + Sessions + Snapshots + Insights + Keys + Recorders {}
 
-impl<S: Journal + Sessions + Snapshots + Insights + Keys> Store for S {}
+impl<S: Journal + Sessions + Snapshots + Insights + Keys + Recorders> Store for S {}
 
 /// The wall clock.
 pub trait Clock: Send + Sync {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
-use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{Pod, SessionEnd, SessionStart, SessionStatus, Tenant};
 use porchlight_schema::time::TimestampMs;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::StoreResult;
 
@@ -62,6 +64,18 @@ pub struct SessionRow {
     pub start: SessionStart,
     /// How it ended; none while it records.
     pub end: Option<SessionEnd>,
+}
+
+impl SessionRow {
+    /// Recording without an end, completed with one.
+    #[must_use]
+    pub fn status(&self) -> SessionStatus {
+        if self.end.is_some() {
+            SessionStatus::Completed
+        } else {
+            SessionStatus::Recording
+        }
+    }
 }
 
 /// How an end went.
@@ -122,16 +136,80 @@ pub struct Page<T, C> {
 }
 
 /// What of a session an insight was made from; by it a start-up finds insights that are behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(from = "StoredCovered")]
 pub struct Covered {
     /// Batches in the journal.
     pub batches: u32,
     /// When the PoD came.
     pub pod_received_at: Option<TimestampMs>,
+    /// When the app stopped the session that the service had ended.
+    pub late_stop_at: Option<TimestampMs>,
+}
+
+/// [`Covered`] as it is stored. Rows of version 1.0 hold `pod_received_at: Option<TimestampMs>` in place of `beyond`;
+/// postcard writes both in the same bytes.
+#[derive(Serialize, Deserialize)]
+struct StoredCovered {
+    batches: u32,
+    beyond: StoredBeyond,
+}
+
+/// What an insight covers beside batches. The order of the variants is stored.
+#[derive(Serialize, Deserialize)]
+enum StoredBeyond {
+    Nothing,
+    Pod(TimestampMs),
+    LateStop(TimestampMs),
+    PodAndLateStop(TimestampMs, TimestampMs),
+}
+
+impl Serialize for Covered {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !serializer.is_human_readable() {
+            return StoredCovered::from(*self).serialize(serializer);
+        }
+        // By name, where names are written: for people, and for comparing.
+        let mut fields = serializer.serialize_struct("Covered", 3)?;
+        fields.serialize_field("batches", &self.batches)?;
+        fields.serialize_field("pod_received_at", &self.pod_received_at)?;
+        fields.serialize_field("late_stop_at", &self.late_stop_at)?;
+        fields.end()
+    }
+}
+
+impl From<StoredCovered> for Covered {
+    fn from(stored: StoredCovered) -> Self {
+        let (pod_received_at, late_stop_at) = match stored.beyond {
+            StoredBeyond::Nothing => (None, None),
+            StoredBeyond::Pod(pod) => (Some(pod), None),
+            StoredBeyond::LateStop(stop) => (None, Some(stop)),
+            StoredBeyond::PodAndLateStop(pod, stop) => (Some(pod), Some(stop)),
+        };
+        Self {
+            batches: stored.batches,
+            pod_received_at,
+            late_stop_at,
+        }
+    }
+}
+
+impl From<Covered> for StoredCovered {
+    fn from(covered: Covered) -> Self {
+        Self {
+            batches: covered.batches,
+            beyond: match (covered.pod_received_at, covered.late_stop_at) {
+                (None, None) => StoredBeyond::Nothing,
+                (Some(pod), None) => StoredBeyond::Pod(pod),
+                (None, Some(stop)) => StoredBeyond::LateStop(stop),
+                (Some(pod), Some(stop)) => StoredBeyond::PodAndLateStop(pod, stop),
+            },
+        }
+    }
 }
 
 /// An insight as it is stored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StoredInsight {
     /// The insight.
     pub record: InsightRecord,
@@ -139,6 +217,37 @@ pub struct StoredInsight {
     pub covered: Covered,
     /// What was known beforehand when the session was first scored, as the scorer wrote it; used again ever after.
     pub known: Vec<u8>,
+    /// Samples that no detector saw. Rows of version 1.0 do not have it, and are read as having none.
+    pub dropped: DroppedSamples,
+}
+
+impl<'de> Deserialize<'de> for StoredInsight {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const FIELDS: &[&str] = &["record", "covered", "known", "dropped"];
+        deserializer.deserialize_struct("StoredInsight", FIELDS, StoredInsightFields)
+    }
+}
+
+/// Reads the fields of a [`StoredInsight`] in their order, as postcard stores them.
+struct StoredInsightFields;
+
+impl<'de> Visitor<'de> for StoredInsightFields {
+    type Value = StoredInsight;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("the fields of a stored insight in order")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut fields: A) -> Result<StoredInsight, A::Error> {
+        let missing = |place| A::Error::invalid_length(place, &"4 fields");
+        Ok(StoredInsight {
+            record: fields.next_element()?.ok_or_else(|| missing(0))?,
+            covered: fields.next_element()?.ok_or_else(|| missing(1))?,
+            known: fields.next_element()?.ok_or_else(|| missing(2))?,
+            // The bytes of a row of version 1.0 end here.
+            dropped: fields.next_element().ok().flatten().unwrap_or_default(),
+        })
+    }
 }
 
 /// A machine's state at a point of its session. May be thrown away at any time.
@@ -179,6 +288,14 @@ pub trait Sessions: Send + Sync {
         message: MessageBody,
     ) -> StoreResult<Option<EndOutcome>>;
 
+    /// Replaces the end of a session that the service ended by `end`, the app's own stop, and queues nothing; the first
+    /// such stop counts, and an end by the app stays. None: there is no such session, or it has not ended.
+    async fn stop_after_timeout(
+        &self,
+        session_id: SessionId,
+        end: SessionEnd,
+    ) -> StoreResult<Option<EndOutcome>>;
+
     /// Attaches a PoD; a later one replaces it. False: the same one was there, nothing changed.
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool>;
 
@@ -203,8 +320,8 @@ pub trait Sessions: Send + Sync {
     ) -> StoreResult<Vec<SessionRow>>;
 
     /// Sessions of these shards that have ended and whose insight may not cover all there is, in order of id, after
-    /// `after`, at most `limit`. The end, a late batch and a PoD mark a session in the step that stores them; the insight that covers
-    /// them takes the mark away.
+    /// `after`, at most `limit`. The end, a stop after it, a late batch and a PoD mark a session in the step that stores
+    /// them; the insight that covers them takes the mark away.
     async fn behind(
         &self,
         shards: ShardSet,
@@ -248,3 +365,6 @@ pub trait Insights: Send + Sync {
     /// What was learned under this key.
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>>;
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ mod feed;
 mod lifecycle;
 mod owner;
 mod path;
+mod recorder;
 mod session_ids;
 mod shards;
 mod telemetry;
@@ -28,6 +29,7 @@ pub use crate::registry::{AdmitError, Parts, Permit, Watch};
 pub use crate::shares::{ShareExceeded, SharePermit, TenantUsage};
 pub use feed::FeedState;
 pub use porchlight_core::timeline::Told;
+pub use recorder::{RecordError, Recorder, RecorderOrder};
 pub use telemetry::{IngestError, Target};
 pub use tenant::TenantSessions;
 
@@ -48,6 +50,8 @@ pub struct StartCommand {
     pub device: Option<Device>,
     /// When the phone began; none: now.
     pub started_at: Option<TimestampMs>,
+    /// How far back that may lie, milliseconds.
+    pub started_at_back_ms_max: i64,
     /// The request's `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
 }

@@ -2,11 +2,12 @@
 //! of seven fields. This is what is journaled; its first byte is the number of its format.
 //!
 //! ```text
-//! format  samples  t_max_ms  runs (kind, length)*            the order in which the samples stood
+//! format  samples  t_max_ms  [skipped]  runs (kind, length)*   the order in which the samples stood
 //! for each kind present, by number: its columns, each  length  bytes
 //! ```
 //!
 //! A column of a field that may be absent begins with one byte: 0 all absent, 1 all present, 2 a bitmap follows.
+//! Format 2 has `skipped`, the number of samples of an unknown kind that were left out; format 1 has none.
 
 mod column;
 mod reader;
@@ -23,8 +24,10 @@ pub(super) use writer::{FixParts, with_builder};
 
 use column::Cursor;
 
-/// The number of the format that is written. Every format ever written stays readable.
+/// The number of the format of a batch of which no sample was left out. Every format ever written stays readable.
 pub const FORMAT: u8 = 1;
+/// The number of the format that also counts samples of an unknown kind.
+pub const FORMAT_WITH_SKIPPED: u8 = 2;
 
 /// The bytes are not a packed batch, or one of a newer format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +46,31 @@ pub struct PackedBatch {
     bytes: Arc<[u8]>,
     samples: u32,
     t_max_ms: u32,
+    skipped: u32,
+}
+
+/// The start of a packed batch: what can be read without its columns.
+struct Head {
+    samples: u32,
+    t_max_ms: u32,
+    skipped: u32,
+}
+
+impl Head {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, PackedError> {
+        let format = cursor.byte("format")?;
+        if format != FORMAT && format != FORMAT_WITH_SKIPPED {
+            return Err(PackedError::Format(format));
+        }
+        Ok(Self {
+            samples: cursor.number("samples")?,
+            t_max_ms: cursor.number("t_max_ms")?,
+            skipped: match format {
+                FORMAT_WITH_SKIPPED => cursor.number("skipped")?,
+                _ => 0,
+            },
+        })
+    }
 }
 
 impl fmt::Debug for PackedBatch {
@@ -58,17 +86,16 @@ impl fmt::Debug for PackedBatch {
 impl PackedBatch {
     /// Takes bytes that were packed earlier. The head is checked here, the columns as they are read.
     pub fn from_bytes(bytes: Arc<[u8]>) -> Result<Self, PackedError> {
-        let mut cursor = Cursor::new(&bytes);
-        let format = cursor.byte("format")?;
-        if format != FORMAT {
-            return Err(PackedError::Format(format));
-        }
-        let samples = cursor.number("samples")?;
-        let t_max_ms = cursor.number("t_max_ms")?;
+        let Head {
+            samples,
+            t_max_ms,
+            skipped,
+        } = Head::read(&mut Cursor::new(&bytes))?;
         Ok(Self {
             bytes,
             samples,
             t_max_ms,
+            skipped,
         })
     }
 
@@ -88,6 +115,12 @@ impl PackedBatch {
     #[must_use]
     pub fn t_max_ms(&self) -> u32 {
         self.t_max_ms
+    }
+
+    /// How many samples of the batch as sent are not in it, because their kind is unknown.
+    #[must_use]
+    pub fn skipped(&self) -> u32 {
+        self.skipped
     }
 
     /// SHA-256 of the packed bytes: two batches of equal content have the same.

@@ -116,6 +116,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         if !self.errors.is_empty() {
             return Err(DecodeError::Invalid(self.errors));
         }
+        self.builder.skip(self.unknown_kinds);
         Ok(DecodedBatch {
             seq,
             batch: self.builder.pack(),

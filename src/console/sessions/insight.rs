@@ -58,9 +58,12 @@ pub(super) fn facts(frame: &Frame<'_>, row: &SessionRow, pod: Option<&Pod>) -> M
 
 fn ending(reason: EndReason) -> &'static str {
     match reason {
-        EndReason::Stopped => "stopped by the phone or you",
-        EndReason::Idle => "nothing was heard any more",
-        EndReason::TooLong => "it grew too long",
+        EndReason::Stopped => "stopped by the app or your server",
+        EndReason::Idle => "timed out: no data received",
+        EndReason::TooLong => "timed out: longer than a session may last",
+        EndReason::StoppedAfterTimeout { .. } => {
+            "stopped by the app or your server after it had timed out"
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use porchlight_http::problem::Problem;
 use porchlight_ports::{DeliveryFilter, DeliveryRow, SessionRow};
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::EndpointId;
-use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::session::Pod;
 
 use super::super::layout::{Frame, Here, Notice, duration, notice};
@@ -37,6 +37,8 @@ struct Shown {
     image: Option<String>,
     /// How old the events are, in seconds, where the node that runs the session could not be asked.
     age_sec: Option<u32>,
+    /// Samples that no detector saw; none until the session is scored.
+    dropped: Option<DroppedSamples>,
 }
 
 impl Shown {
@@ -77,13 +79,13 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
 async fn read(visit: &Visit) -> Result<Shown, Problem> {
     let row = visit.session().await?;
     let service = &visit.state.service;
-    let (record, events, pod, age_sec) = match service.insight(&row).await? {
+    let (record, events, pod, age_sec, dropped) = match service.insight(&row).await? {
         InsightState::Processing {
             events,
             pod,
             age_sec,
             ..
-        } => (None, events, pod, age_sec),
+        } => (None, events, pod, age_sec, None),
         InsightState::Scored(stored) => {
             let events = stored
                 .record
@@ -91,7 +93,14 @@ async fn read(visit: &Visit) -> Result<Shown, Problem> {
                 .as_ref()
                 .map(|score| score.events.clone());
             let pod = stored.record.pod.clone();
-            (Some(stored.record), events.unwrap_or_default(), pod, None)
+            let dropped = Some(stored.dropped);
+            (
+                Some(stored.record),
+                events.unwrap_or_default(),
+                pod,
+                None,
+                dropped,
+            )
         }
     };
     let session_id = row.start.session_id;
@@ -121,6 +130,7 @@ async fn read(visit: &Visit) -> Result<Shown, Problem> {
         endpoint,
         image,
         age_sec,
+        dropped,
     })
 }
 
@@ -155,8 +165,17 @@ fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
         details.card { summary { "Phone and telemetry" }
             (insight::device(row))
             p.faint { (shown.trace.samples) " samples in " (shown.trace.batches) " batches, " (shown.trace.fixes.len()) " of them positions." }
+            @if let Some(dropped) = shown.dropped.filter(|dropped| dropped.total() > 0) { p.faint { (dropped_samples(dropped)) } }
         }
     }
+}
+
+/// How many samples no detector saw, and why.
+fn dropped_samples(dropped: DroppedSamples) -> String {
+    format!(
+        "Dropped samples: {} out of order, {} more than 12 s late, {} of an unknown kind.",
+        dropped.out_of_order, dropped.too_late, dropped.unknown_kind
+    )
 }
 
 fn live_words(row: &SessionRow, shown: &Shown) -> Markup {

@@ -72,6 +72,8 @@ codes! {
     SessionNotFound = NOT_FOUND, "session_not_found", "Session not found";
     /// The session has no score yet, or could not be scored.
     NotScored = NOT_FOUND, "not_scored", "Not scored";
+    /// No such recorder in the credential's organization and environment.
+    RecorderNotFound = NOT_FOUND, "recorder_not_found", "Recorder not found";
     /// No webhook is configured in the credential's organization and environment.
     WebhookNotFound = NOT_FOUND, "webhook_not_found", "Webhook not found";
     /// The webhook delivery does not exist in the credential's organization and environment.

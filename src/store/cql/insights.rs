@@ -54,7 +54,7 @@ impl Inner {
                     tag,
                     covered,
                 }),
-                message: message.clone(),
+                message: Some(message.clone()),
                 learned: learned.clone(),
             };
             Verdict::Changes(Box::new(change), true)

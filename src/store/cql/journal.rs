@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use porchlight_ports::{
-    Appended, Covered, Journal, JournalEntry, Note, Snapshot, Snapshots, StoreError, StoreResult,
+    Acknowledged, Appended, Covered, Journal, JournalEntry, Note, Snapshot, Snapshots, StoreError,
+    StoreResult,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{BATCH_SEQ_MAX, EDGE_BELIEF_MS, JOURNAL_READ_BYTES_MAX};
@@ -305,6 +306,24 @@ impl Inner {
         Ok(count)
     }
 
+    async fn acknowledged(
+        &self,
+        session_id: SessionId,
+        ranges_max: usize,
+    ) -> StoreResult<Acknowledged> {
+        let key = session_id.to_bytes();
+        let mut acknowledged = Acknowledged::default();
+        for bucket in self.buckets(session_id, 0).await? {
+            let values = (key.as_slice(), bucket);
+            let statement = &self.db.statements.batch_numbers;
+            let mut rows = self.db.stream::<(i32,)>(statement, values).await?;
+            while let Some((seq,)) = rows.try_next().await? {
+                acknowledged.push(number(seq)?, ranges_max);
+            }
+        }
+        Ok(acknowledged)
+    }
+
     /// A session's insight may be behind; the tag says what for.
     pub(super) async fn mark_behind(&self, session_id: SessionId, tag: &[u8]) -> StoreResult<()> {
         let (shard, day) = shard_and_day(session_id);
@@ -333,9 +352,13 @@ impl Inner {
             .db
             .rows(&statements.behind_tags, place, usize::MAX)
             .await?;
+        let state = self.state(session_id).await?;
         let present = Covered {
             batches: self.count(session_id).await?,
             pod_received_at: self.pod(session_id).await?.map(|pod| pod.received_at),
+            late_stop_at: state
+                .and_then(|state| state.end)
+                .and_then(|end| end.late_stop_at()),
         };
         if present != covered {
             return Ok(false);
@@ -375,6 +398,15 @@ impl Journal for CqlStore {
         limit: usize,
     ) -> StoreResult<Vec<JournalEntry>> {
         self.read(|inner| async move { inner.read(session_id, from_seq, limit).await })
+            .await
+    }
+
+    async fn acknowledged(
+        &self,
+        session_id: SessionId,
+        ranges_max: usize,
+    ) -> StoreResult<Acknowledged> {
+        self.read(|inner| async move { inner.acknowledged(session_id, ranges_max).await })
             .await
     }
 

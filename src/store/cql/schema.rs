@@ -18,9 +18,10 @@ use super::connect::{CqlOpenError, CqlOptions};
 use super::state::pause;
 
 /// The migrations, in order. What has been released is never changed.
-const MIGRATIONS: [(i32, &str); 2] = [
+const MIGRATIONS: [(i32, &str); 3] = [
     (1, include_str!("../../../schema/cql/0001_tables.cql")),
     (2, include_str!("../../../schema/cql/0002_nodes.cql")),
+    (3, include_str!("../../../schema/cql/0003_recorders.cql")),
 ];
 
 /// The two tables that migrations themselves need. Nodes that start at once make them at once: each has an id that

@@ -23,6 +23,9 @@ use super::slots::{Owner, tenant_key};
 use super::state::{Change, SessionRecord, State, TRIES_MAX, Verdict, message, pause};
 use super::{CqlStore, Inner};
 
+/// The mark of a session that the app stopped after the service had ended it.
+const LATE_STOP: &[u8] = b"late stop";
+
 /// What came with an idempotency key, and all that is needed to finish the start that it began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Remembered {
@@ -221,7 +224,7 @@ impl Inner {
                 let change = Change {
                     end: Some(end),
                     insight: None,
-                    message: message.clone(),
+                    message: Some(message.clone()),
                     learned: Vec::new(),
                 };
                 Verdict::Changes(Box::new(change), EndOutcome { end, first: true })
@@ -235,6 +238,37 @@ impl Inner {
         })
         .await;
         Ok(Some(outcome))
+    }
+
+    async fn stop_after_timeout(
+        &self,
+        session_id: SessionId,
+        end: SessionEnd,
+    ) -> StoreResult<Option<EndOutcome>> {
+        let Some(record) = self.record(session_id).await? else {
+            return Ok(None);
+        };
+        // Before the change, so that a process that dies after it leaves the mark; and again after it, for another node
+        // may have found meanwhile that the insight covers all there is.
+        self.mark_behind(session_id, LATE_STOP).await?;
+        let decide = |state: &State| match state.end {
+            Some(stored) if stored.reason.is_timeout() => {
+                let change = Change {
+                    end: Some(end),
+                    insight: None,
+                    message: None,
+                    learned: Vec::new(),
+                };
+                let outcome = EndOutcome { end, first: true };
+                Verdict::Changes(Box::new(change), Some(outcome))
+            }
+            stored => Verdict::Stays(stored.map(|end| EndOutcome { end, first: false })),
+        };
+        let (outcome, _) = self.change_state(&record, decide).await?;
+        if outcome.is_some_and(|outcome| outcome.first) {
+            self.mark_behind(session_id, LATE_STOP).await?;
+        }
+        Ok(outcome)
     }
 
     /// What follows from an end: the message, the mark that an insight is due, and that it lives no more, in this order.
@@ -337,6 +371,15 @@ impl Sessions for CqlStore {
         message: MessageBody,
     ) -> StoreResult<Option<EndOutcome>> {
         self.carry_out(|inner| inner.end(session_id, end, pod, message))
+            .await
+    }
+
+    async fn stop_after_timeout(
+        &self,
+        session_id: SessionId,
+        end: SessionEnd,
+    ) -> StoreResult<Option<EndOutcome>> {
+        self.carry_out(|inner| async move { inner.stop_after_timeout(session_id, end).await })
             .await
     }
 

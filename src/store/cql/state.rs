@@ -61,7 +61,7 @@ pub(super) struct State {
 pub(super) struct Change {
     pub(super) end: Option<SessionEnd>,
     pub(super) insight: Option<Official>,
-    pub(super) message: MessageBody,
+    pub(super) message: Option<MessageBody>,
     pub(super) learned: Vec<([u8; 32], Vec<u8>)>,
 }
 
@@ -116,8 +116,8 @@ impl State {
 
     /// The state after a change whose message goes to `wanting`.
     fn after(&self, start: &SessionStart, change: Change, wanting: Option<EndpointId>) -> Self {
-        let (number, body) = (self.next_number, change.message);
-        let message = wanting.map(|endpoint_id| {
+        let number = self.next_number;
+        let message = change.message.zip(wanting).map(|(body, endpoint_id)| {
             let message = message(start, number, body);
             (message, endpoint_id)
         });

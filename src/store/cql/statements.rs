@@ -45,6 +45,13 @@ statements! {
     pod_put: Write = "INSERT INTO pods (session, received_at, hash, data) VALUES (?, ?, ?, ?) USING TTL ?";
     pod_get: Read = "SELECT data FROM pods WHERE session = ? LIMIT 1";
 
+    // Recorders.
+    recorder_make: Lwt = "INSERT INTO recorders (recorder, version, data) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?";
+    recorder_get: Read = "SELECT version, data FROM recorders WHERE recorder = ?";
+    recorder_serial: Serial = "SELECT version, data FROM recorders WHERE recorder = ?";
+    recorder_change: Lwt = "UPDATE recorders USING TTL ? SET version = ?, data = ? WHERE recorder = ? IF version = ?";
+    recorder_remove: Lwt = "DELETE FROM recorders WHERE recorder = ? IF EXISTS";
+
     // The journal.
     batch_put: Ingest = "INSERT INTO telemetry (session, bucket, seq, hash, data) VALUES (?, ?, ?, ?, ?) USING TTL ?";
     batch_hashes: Read = "SELECT hash FROM telemetry WHERE session = ? AND bucket = ? AND seq = ?";

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use porchlight_ports::{Appended, Journal, JournalEntry, Note, StoreResult};
+use porchlight_ports::{Acknowledged, Appended, Journal, JournalEntry, Note, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
@@ -36,6 +36,15 @@ impl<E: Engine> Journal for LocalStore<E> {
         limit: usize,
     ) -> StoreResult<Vec<JournalEntry>> {
         self.read_rows(move |read| journal::read(read, session_id, from_seq, limit))
+            .await
+    }
+
+    async fn acknowledged(
+        &self,
+        session_id: SessionId,
+        ranges_max: usize,
+    ) -> StoreResult<Acknowledged> {
+        self.read_rows(move |read| journal::acknowledged(read, session_id, ranges_max))
             .await
     }
 

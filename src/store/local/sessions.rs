@@ -73,6 +73,16 @@ impl<E: Engine> Sessions for LocalStore<E> {
             .await
     }
 
+    async fn stop_after_timeout(
+        &self,
+        session_id: SessionId,
+        end: SessionEnd,
+    ) -> StoreResult<Option<EndOutcome>> {
+        self.committer
+            .write(move |txn| sessions::stop_after_timeout(txn, session_id, end))
+            .await
+    }
+
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool> {
         self.committer
             .write(move |txn| sessions::attach_pod(txn, session_id, &pod))

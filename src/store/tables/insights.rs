@@ -46,6 +46,7 @@ fn present(read: &dyn Read, session_id: SessionId) -> StoreResult<Covered> {
     Ok(Covered {
         batches: journal::count(read, session_id)?,
         pod_received_at: sessions::pod_of(read, session_id)?.map(|pod| pod.received_at),
+        late_stop_at: sessions::end_of(read, session_id)?.and_then(|end| end.late_stop_at()),
     })
 }
 

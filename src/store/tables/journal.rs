@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use porchlight_ports::{Appended, JournalEntry, StoreResult};
+use porchlight_ports::{Acknowledged, Appended, JournalEntry, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
@@ -21,6 +21,8 @@ use crate::txn::{Read, Row, Scan, Txn};
 /// The number of the format of a journal row: format, time taken (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
+/// Rows that are read in one step while the holes of a session are looked for.
+const ACKNOWLEDGED_STEP_ROWS: usize = 1_024;
 
 pub(crate) fn key(session_id: SessionId, seq: u32) -> Vec<u8> {
     Key::of(b'j').session(session_id).number(seq).build()
@@ -149,6 +151,32 @@ pub(crate) fn newest(
     {
         Some(row) => Ok(Some((seq_of(&row.key)?, parts(&row.key, &row.payload)?.0))),
         None => Ok(None),
+    }
+}
+
+/// Which numbers were acknowledged. A session without holes, as nearly all are, needs no look at its batches.
+pub(crate) fn acknowledged(
+    read: &dyn Read,
+    session_id: SessionId,
+    ranges_max: usize,
+) -> StoreResult<Acknowledged> {
+    let tip = load_tip(read, session_id)?;
+    let mut acknowledged = Acknowledged::default();
+    if tip.holes == 0 {
+        acknowledged.next_seq = tip.highest.map_or(0, |highest| highest.saturating_add(1));
+        return Ok(acknowledged);
+    }
+    let mut scan = Scan::journal(range(session_id), ACKNOWLEDGED_STEP_ROWS);
+    scan.bytes_max = JOURNAL_READ_BYTES_MAX;
+    loop {
+        let rows = read.rows(&scan)?;
+        let Some(last) = rows.last() else {
+            return Ok(acknowledged);
+        };
+        for row in &rows {
+            acknowledged.push(seq_of(&row.key)?, ranges_max);
+        }
+        scan.range = range(session_id).after(&last.key);
     }
 }
 

@@ -133,6 +133,27 @@ pub(crate) fn end(
     Ok(Some(EndOutcome { end, first: true }))
 }
 
+/// Replaces the service's end of a session by the app's own stop. The row that retention goes by stays: the time of
+/// completion is the same.
+pub(crate) fn stop_after_timeout(
+    txn: &mut Txn<'_>,
+    session_id: SessionId,
+    end: SessionEnd,
+) -> StoreResult<Option<EndOutcome>> {
+    let Some(stored) = end_of(txn.as_read(), session_id)? else {
+        return Ok(None);
+    };
+    if !stored.reason.is_timeout() {
+        return Ok(Some(EndOutcome {
+            end: stored,
+            first: false,
+        }));
+    }
+    txn.put_state(end_key(session_id), &end)?;
+    behind::mark(txn, session_id);
+    Ok(Some(EndOutcome { end, first: true }))
+}
+
 /// Attaches a PoD, which replaces the one before.
 pub(crate) fn attach_pod(
     txn: &mut Txn<'_>,

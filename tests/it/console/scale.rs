@@ -14,7 +14,9 @@ use porchlight_ports::{
 };
 use porchlight_schema::event::{Confidence, Event, EventType, Metadata as EventMetadata};
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
-use porchlight_schema::insight::{Evidence, InsightRecord, Metrics, ReasonCode, Score, Summary};
+use porchlight_schema::insight::{
+    DroppedSamples, Evidence, InsightRecord, Metrics, ReasonCode, Score, Summary,
+};
 use porchlight_schema::key::KeyKind;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{
@@ -99,6 +101,7 @@ fn insight(number: usize, revision: u32, now: TimestampMs) -> StoredInsight {
         },
         covered: Covered::default(),
         known: Vec::new(),
+        dropped: DroppedSamples::default(),
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use porchlight_ports::{Covered, PodRow, Snapshot, Store, StoredInsight};
 use porchlight_schema::ids::{SessionId, ShardSet};
-use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{Pod, PodType};
 
@@ -42,8 +42,10 @@ fn insight(revision: u32, error: &str) -> StoredInsight {
         covered: Covered {
             batches: revision,
             pod_received_at: Some(T0),
+            late_stop_at: None,
         },
         known: vec![1, 2, 3],
+        dropped: DroppedSamples::default(),
     }
 }
 
@@ -95,6 +97,7 @@ pub async fn an_insight_that_may_be_behind_is_found(subject: &dyn Subject) {
         let covered = Covered {
             batches,
             pod_received_at,
+            late_stop_at: None,
         };
         let insight = StoredInsight {
             covered,

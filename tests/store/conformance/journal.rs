@@ -73,6 +73,34 @@ pub async fn holes_are_counted(subject: &dyn Subject) {
     assert_eq!(store.newest(id).await.unwrap(), Some((10, T0)));
 }
 
+pub async fn what_was_acknowledged_and_what_is_missing_is_told(subject: &dyn Subject) {
+    let (store, id) = (subject.store(), session_id(T0));
+    let told = async |ranges_max| {
+        let told = store.acknowledged(id, ranges_max).await.unwrap();
+        let ranges = told.missing.iter();
+        let ranges: Vec<_> = ranges.map(|range| (range.first, range.last)).collect();
+        (told.next_seq, ranges)
+    };
+    assert_eq!(told(9).await, (0, vec![]));
+    let mut seqs: Vec<u32> = Vec::new();
+    // The last ones lie in other partitions of the CQL store; in between are whole partitions without a batch.
+    for seq in [0, 1, 4, 2, 9, 9, 3, 70_000, 1_000_000] {
+        store.append(id, seq, batch(seq), T0).await.unwrap();
+        seqs.push(seq);
+        seqs.sort_unstable();
+        let mut expected = (0, Vec::new());
+        for &seq in &seqs {
+            if seq > expected.0 {
+                expected.1.push((expected.0, seq - 1));
+            }
+            expected.0 = seq + 1;
+        }
+        assert_eq!(told(9).await, expected, "after {seq}");
+    }
+    assert_eq!(told(2).await, (1_000_001, vec![(5, 8), (10, 999_999)]));
+    assert_eq!(told(1).await, (1_000_001, vec![(5, 999_999)]));
+}
+
 pub async fn of_concurrent_bodies_one_is_taken(subject: &dyn Subject) {
     let (store, id) = (subject.store(), session_id(T0));
     for seq in 0..8 {

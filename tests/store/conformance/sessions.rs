@@ -5,7 +5,7 @@ use porchlight_ports::{Idempotency, NewSession, PodRow, SessionFilter, SessionRo
 use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::IDEMPOTENCY_MS;
 use porchlight_schema::message::MessageEvent;
-use porchlight_schema::session::{Env, Pod, PodType, SessionStatus, Tenant};
+use porchlight_schema::session::{EndReason, Env, Pod, PodType, SessionEnd, SessionStatus, Tenant};
 
 use crate::fixtures::{Subject, T0, end_at, message, new_session, start, tenant};
 
@@ -197,6 +197,52 @@ pub async fn of_concurrent_ends_one_is_first(subject: &dyn Subject) {
     }
     assert_eq!(firsts.len(), 1);
     assert!(ends.iter().all(|end| *end == firsts[0]));
+}
+
+pub async fn the_first_stop_after_a_timeout_counts(subject: &dyn Subject) {
+    let (store, tenant) = (subject.store(), tenant());
+    subject.put_endpoint(tenant, true).await;
+    let start = start(tenant, T0);
+    let id = start.session_id;
+    let timeout = SessionEnd {
+        reason: EndReason::Idle,
+        ..end_at(T0.plus_ms(10))
+    };
+    let stop = |at_ms: i64| SessionEnd {
+        ended_at: T0.plus_ms(at_ms),
+        completed_at: timeout.completed_at,
+        reason: EndReason::StoppedAfterTimeout {
+            stopped_at: T0.plus_ms(at_ms + 100),
+        },
+    };
+    let stopped_at = async |end| store.stop_after_timeout(id, end).await.unwrap();
+    assert_eq!(stopped_at(stop(1)).await, None);
+    store.start(new_session(&start)).await.unwrap();
+    assert_eq!(stopped_at(stop(1)).await, None, "it has not ended");
+    let body = message(MessageEvent::SessionStopped);
+    store.end(id, timeout, None, body).await.unwrap().unwrap();
+    let first = stopped_at(stop(5)).await.unwrap();
+    assert_eq!((first.end, first.first), (stop(5), true));
+    for end in [stop(7), stop(5)] {
+        let later = stopped_at(end).await.unwrap();
+        assert_eq!((later.end, later.first), (stop(5), false));
+    }
+    let row = store.find(id).await.unwrap().unwrap();
+    assert_eq!(row.end, Some(stop(5)));
+    let behind = store.behind(ShardSet::ALL, None, 10_000).await.unwrap();
+    assert!(behind.contains(&id), "an insight is due");
+    let messages = store.messages(id).await.unwrap();
+    assert_eq!(messages.len(), 2, "nothing is queued by the stop");
+    // A stop by the app in time is not replaced.
+    let other = self::start(tenant, T0);
+    let id = other.session_id;
+    store.start(new_session(&other)).await.unwrap();
+    let in_time = end_at(T0.plus_ms(3));
+    let body = message(MessageEvent::SessionStopped);
+    store.end(id, in_time, None, body).await.unwrap().unwrap();
+    let kept = store.stop_after_timeout(id, stop(9)).await.unwrap();
+    let kept = kept.unwrap();
+    assert_eq!((kept.end, kept.first), (in_time, false));
 }
 
 pub async fn a_pod_is_replaced_and_not_repeated(subject: &dyn Subject) {

@@ -12,7 +12,7 @@ use porchlight_ports::{
     Appended, Covered, Insights, Journal, NodesTable, Outbox, Ownership, Sessions, StoredInsight,
 };
 use porchlight_schema::ids::{SessionId, Shard, ShardSet};
-use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::limits::EDGE_BELIEF_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
@@ -288,9 +288,10 @@ async fn a_batch_that_another_node_takes_just_after_the_end_is_found() {
         },
         covered: Covered {
             batches: 1,
-            pod_received_at: None,
+            ..Covered::default()
         },
         known: Vec::new(),
+        dropped: DroppedSamples::default(),
     };
     let body = message(MessageEvent::InsightUpdated);
     let committed = owner.commit_insight(id, insight, body, Vec::new()).await;

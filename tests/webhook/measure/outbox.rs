@@ -9,7 +9,7 @@ use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Clock, Insights, Sessions, StoredInsight};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{EndReason, Env, SessionEnd, Tenant};
 use porchlight_store::EmbeddedStore;
@@ -43,6 +43,7 @@ async fn enqueue_session(bench: &Bench, tenant: Tenant) {
         record,
         covered: Default::default(),
         known: Vec::new(),
+        dropped: DroppedSamples::default(),
     };
     let updated = bench.message(MessageEvent::InsightUpdated, bench.body(400));
     let committed = bench

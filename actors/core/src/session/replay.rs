@@ -4,6 +4,7 @@
 //! acknowledged batches by construction.
 
 use porchlight_schema::event::{Event, sort_events};
+use porchlight_schema::insight::DroppedSamples;
 use porchlight_schema::limits::SESSION_MARKS_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::sample::{Sample, SystemName};
@@ -37,6 +38,8 @@ pub struct Replayed {
     pub missing_batches: u32,
     /// Batches that were left out because a detector could not bear them.
     pub quarantined_batches: u32,
+    /// Samples that no detector saw.
+    pub dropped: DroppedSamples,
 }
 
 impl<'a> Replay<'a> {
@@ -54,6 +57,8 @@ impl<'a> Replay<'a> {
     /// The next batch, in order of `seq`.
     pub fn batch(&mut self, seq: u32, batch: &PackedBatch) {
         self.pass(seq);
+        let unknown_kind = &mut self.replayed.dropped.unknown_kind;
+        *unknown_kind = unknown_kind.saturating_add(batch.skipped());
         // As in the live machine: what can't be read ends the batch, not the session.
         let Ok(mut reader) = batch.reader() else {
             return;
@@ -95,6 +100,9 @@ impl<'a> Replay<'a> {
         let windows = &mut self.replayed.windows;
         self.timeline
             .finish_seen(self.context, &mut |window: &Window| windows.push(*window));
+        let counts = self.timeline.counts();
+        self.replayed.dropped.out_of_order = counts.backwards;
+        self.replayed.dropped.too_late = counts.lagging;
         self.replayed.events = self.timeline.events().to_vec();
         sort_events(&mut self.replayed.events);
         self.replayed.marks.sort_unstable();

@@ -13,7 +13,7 @@ use porchlight_ports::{
     Clock, Covered, JournalEntry, Note, PodRow, SessionRow, Store, StoreError, StoredInsight,
 };
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::limits::SCORING_QUARANTINES_MAX;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
@@ -56,6 +56,7 @@ pub(super) async fn score(
     let covered = Covered {
         batches: store.count(session_id).await?,
         pod_received_at: pod.as_ref().map(|pod| pod.received_at),
+        late_stop_at: end.late_stop_at(),
     };
     if stored
         .as_ref()
@@ -74,6 +75,9 @@ pub(super) async fn score(
         Some(stored) => knowledge::read(session_id, &stored.known),
         None => knowledge::recall(store, (&start, &end), fingerprint.as_ref()).await?,
     };
+    let dropped = replayed
+        .as_ref()
+        .map_or_else(DroppedSamples::default, |replayed| replayed.dropped);
     let scored = replayed
         .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), &known));
     let learned = match &scored {
@@ -98,6 +102,7 @@ pub(super) async fn score(
         record,
         covered,
         known: knowledge::write(&known),
+        dropped,
     };
     if !store
         .commit_insight(session_id, insight, message, learned)

@@ -11,9 +11,7 @@ use porchlight_ports::{
     EndOutcome, NewSession, Nudge, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
 };
 use porchlight_schema::ids::{SessionId, ShardSet};
-use porchlight_schema::limits::{
-    CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC, STARTED_AT_BACK_MS_MAX,
-};
+use porchlight_schema::limits::{CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC};
 use porchlight_schema::session::{EndReason, Pod, SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
@@ -24,6 +22,8 @@ use crate::registry::{Handle, Registry};
 
 /// How often a service that drains looks whether it is done.
 const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Batches read from the journal at once.
+const READ_BATCHES: usize = 256;
 
 impl Service {
     /// Starts a session; a repeat by `Idempotency-Key` gives the first one's start.
@@ -34,7 +34,7 @@ impl Service {
         let created_at = self.now();
         let started_at = command.started_at.unwrap_or(created_at);
         let age_ms = created_at.since_ms(started_at);
-        if !(-CLOCK_AHEAD_MS_MAX..=STARTED_AT_BACK_MS_MAX).contains(&age_ms) {
+        if !(-CLOCK_AHEAD_MS_MAX..=command.started_at_back_ms_max).contains(&age_ms) {
             let error = StartError::StartedAtOutOfRange;
             return self.started_before_or(command, created_at, error).await;
         }
@@ -123,13 +123,19 @@ impl Service {
         Ok(first)
     }
 
-    /// Stops a session. The first end counts; again, for a session that has ended, gives the same.
+    /// Stops a session. The first stop counts; again, for a session that was stopped, gives the same. A session that the
+    /// service ended in the last 24 hours is given the end that the app says.
     pub async fn stop(
         &self,
         row: &SessionRow,
         command: StopCommand,
     ) -> Result<SessionRow, StopError> {
         let now = self.now();
+        if let Some(end) = row.end
+            && end.is_replaced_by_stop_at(now)
+        {
+            return self.stop_after_timeout(row, &end, command, now).await;
+        }
         if row.end.is_some() {
             // Whoever ended it may have died, or been told of a failure, before the registry knew.
             let (registry, session_id) = (self.registry(), row.start.session_id);
@@ -144,9 +150,7 @@ impl Service {
         let ended_at = command
             .ended_at
             .unwrap_or_else(|| now.max(row.start.started_at));
-        if ended_at < row.start.started_at || ended_at.since_ms(now) > CLOCK_AHEAD_MS_MAX {
-            return Err(StopError::EndedAtOutOfRange);
-        }
+        check_ended_at(&row.start, ended_at, now)?;
         let end = SessionEnd {
             ended_at,
             completed_at: now,
@@ -162,11 +166,78 @@ impl Service {
             start: row.start.clone(),
             end: Some(outcome.end),
         };
-        if let Some(pod) = command.pod.filter(|_| !outcome.first) {
-            // A time-out came first and ended it without the PoD.
+        if outcome.first {
+            return Ok(row);
+        }
+        if outcome.end.is_replaced_by_stop_at(now) {
+            // A time-out came first.
+            return self
+                .stop_after_timeout(&row, &outcome.end, command, now)
+                .await;
+        }
+        if let Some(pod) = command.pod {
             self.attach_pod(&row, pod).await?;
         }
         Ok(row)
+    }
+
+    /// Gives a session that the service ended at `timeout` the end that the app says. `session.stopped` was sent, and is
+    /// not sent again; the insight is made again.
+    async fn stop_after_timeout(
+        &self,
+        row: &SessionRow,
+        timeout: &SessionEnd,
+        command: StopCommand,
+        now: TimestampMs,
+    ) -> Result<SessionRow, StopError> {
+        let session_id = row.start.session_id;
+        let ended_at = match command.ended_at {
+            Some(ended_at) => ended_at,
+            None => {
+                let last = self.last_sample_at(&row.start).await?;
+                let latest = now.plus_ms(CLOCK_AHEAD_MS_MAX);
+                last.map_or(timeout.ended_at, |last| last.min(latest))
+            }
+        };
+        check_ended_at(&row.start, ended_at, now)?;
+        // First, so that the insight that follows the stop has it.
+        if let Some(pod) = command.pod {
+            self.attach_pod(row, pod).await?;
+        }
+        let end = SessionEnd {
+            ended_at,
+            completed_at: timeout.completed_at,
+            reason: EndReason::StoppedAfterTimeout { stopped_at: now },
+        };
+        let outcome = self.store().stop_after_timeout(session_id, end).await?;
+        let outcome = outcome.ok_or_else(without_start)?;
+        if outcome.first {
+            Fact::StoppedAfterTimeout { session_id }.tell();
+        }
+        // Asked for also when another stop came first: whoever took it may have died before it asked.
+        self.registry().request_score(session_id);
+        Ok(SessionRow {
+            start: row.start.clone(),
+            end: Some(outcome.end),
+        })
+    }
+
+    /// The time of a session's last sample by the phone's clock; none: it has no sample. Reads the whole journal, a page
+    /// at a time.
+    async fn last_sample_at(&self, start: &SessionStart) -> StoreResult<Option<TimestampMs>> {
+        let (mut from_seq, mut last_ms) = (0, None);
+        loop {
+            let page = self
+                .store()
+                .read(start.session_id, from_seq, READ_BATCHES)
+                .await?;
+            let Some(entry) = page.last() else { break };
+            from_seq = entry.seq.saturating_add(1);
+            let with_samples = page.iter().filter(|entry| entry.batch.samples() > 0);
+            let page_ms = with_samples.map(|entry| entry.batch.t_max_ms()).max();
+            last_ms = last_ms.max(page_ms);
+        }
+        Ok(last_ms.map(|last_ms| start.started_at.plus_ms(i64::from(last_ms))))
     }
 
     /// Attaches a PoD; after the end a new insight is made. An identical one changes nothing.
@@ -244,6 +315,22 @@ impl Service {
     }
 }
 
+/// Refuses an end before the session's start, or too far ahead of the service's clock.
+fn check_ended_at(
+    start: &SessionStart,
+    ended_at: TimestampMs,
+    now: TimestampMs,
+) -> Result<(), StopError> {
+    if ended_at < start.started_at || ended_at.since_ms(now) > CLOCK_AHEAD_MS_MAX {
+        return Err(StopError::EndedAtOutOfRange);
+    }
+    Ok(())
+}
+
+fn without_start() -> StoreError {
+    StoreError::Corrupt("a session without its start".into())
+}
+
 /// Ends a session, whoever asks for it: commit first, then the actor goes and the insight is made.
 async fn end_session(
     registry: &Registry,
@@ -258,8 +345,7 @@ async fn end_session(
         .store
         .end(session_id, end, pod, message)
         .await?;
-    let outcome =
-        outcome.ok_or_else(|| StoreError::Corrupt("a session without its start".into()))?;
+    let outcome = outcome.ok_or_else(without_start)?;
     if outcome.first {
         Fact::SessionEnded {
             session_id,

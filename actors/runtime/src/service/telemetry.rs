@@ -5,7 +5,6 @@ use std::sync::Arc;
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_ports::{Appended, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::LATE_WINDOW_MS;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::{SessionEnd, Tenant};
 use tokio::time::Instant;
@@ -44,7 +43,7 @@ pub enum IngestError {
     /// Another body was acknowledged under this `seq`.
     #[error("another body was acknowledged under this seq")]
     Conflict,
-    /// The session ended longer ago than telemetry is taken for.
+    /// The session ended longer ago than telemetry is taken for: see [`SessionEnd::takes_telemetry_until`].
     #[error("the session has ended")]
     Closed,
     /// The store failed.
@@ -183,7 +182,7 @@ impl Service {
         let metrics = Metrics::get();
         let now = self.now();
         let end = self.end_by_now(target).await?;
-        if end.is_some_and(|end| now.since_ms(end.completed_at) > LATE_WINDOW_MS) {
+        if end.is_some_and(|end| now > end.takes_telemetry_until()) {
             metrics.on_batch(BatchOutcome::Closed);
             return Err(IngestError::Closed);
         }

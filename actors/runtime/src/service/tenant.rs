@@ -1,8 +1,11 @@
 //! The sessions of one tenant. What a customer sees of the store is read through here, so that nobody reaches the
 //! sessions of another.
 
-use porchlight_ports::{JournalEntry, Page, SessionFilter, SessionRow, StoreResult, StoredInsight};
+use porchlight_ports::{
+    Acknowledged, JournalEntry, Page, SessionFilter, SessionRow, StoreResult, StoredInsight,
+};
 use porchlight_schema::ids::{SessionId, ShardSet};
+use porchlight_schema::limits::ACKNOWLEDGED_RANGES_MAX;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -103,6 +106,22 @@ impl TenantSessions<'_> {
             return Ok(None);
         }
         self.service.store().newest(row.start.session_id).await
+    }
+
+    /// Which batches of a session were acknowledged; none of another tenant's.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn acknowledged(&self, row: &SessionRow) -> StoreResult<Acknowledged> {
+        if !self.owns(row) {
+            return Ok(Acknowledged::default());
+        }
+        let store = self.service.store();
+        let session_id = row.start.session_id;
+        store
+            .acknowledged(session_id, ACKNOWLEDGED_RANGES_MAX)
+            .await
     }
 
     /// The batches of a session from `from_seq` on, at most `limit`; none of another tenant's.

@@ -68,9 +68,11 @@ fn decode_into<'a>(
     let seq = u32::try_from(seq?)
         .ok()
         .filter(|&seq| seq <= BATCH_SEQ_MAX)?;
+    let unknown_kinds = unknown_kinds?;
+    builder.skip(unknown_kinds);
     Some(DecodedBatch {
         seq,
-        unknown_kinds: unknown_kinds?,
+        unknown_kinds,
         batch: builder.pack(),
     })
 }

@@ -51,6 +51,7 @@ pub(super) fn decode_batch(value: &Value) -> Result<DecodedBatch, DecodeError> {
         }
     }
     if errors.is_empty() {
+        builder.skip(unknown_kinds);
         Ok(DecodedBatch {
             seq,
             batch: builder.pack(),

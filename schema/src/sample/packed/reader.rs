@@ -1,7 +1,7 @@
 //! Packed form in, samples out, without an allocation for each.
 
 use super::column::{AT_ONCE, ColumnReader, Cursor, OptionalReader, Rooms};
-use super::{FORMAT, PackedError};
+use super::{Head, PackedError};
 use crate::limits::IMU_VALUES_MAX;
 use crate::sample::check::{self, Field};
 use crate::sample::{
@@ -94,12 +94,7 @@ fn at_place<T: Copy>(all: &[T], place: i64, what: &'static str) -> Result<T, Pac
 impl<'a> BatchReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, PackedError> {
         let mut cursor = Cursor::new(bytes);
-        let format = cursor.byte("format")?;
-        if format != FORMAT {
-            return Err(PackedError::Format(format));
-        }
-        let samples = cursor.number("samples")?;
-        cursor.number("t_max_ms")?;
+        let Head { samples, .. } = Head::read(&mut cursor)?;
         let runs_left = cursor.number("runs")?;
         let mut reader = Self {
             runs: cursor,

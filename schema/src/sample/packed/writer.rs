@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::column::{Column, OptionalColumn, put_number};
-use super::{FORMAT, PackedBatch};
+use super::{FORMAT, FORMAT_WITH_SKIPPED, PackedBatch};
 use crate::limits::SAMPLE_T_MS_MAX;
 use crate::sample::check::{self, Field};
 use crate::sample::{
@@ -30,6 +30,7 @@ pub struct BatchBuilder {
     order: Vec<(Kind, u32)>,
     rows: [u32; Kind::ALL.len()],
     samples: u32,
+    skipped: u32,
     t_max_ms: u32,
     t_ms: [Column; Kind::ALL.len()],
     location: LocationColumns,
@@ -220,6 +221,7 @@ impl BatchBuilder {
         }
         self.order.clear();
         self.samples = 0;
+        self.skipped = 0;
         self.t_max_ms = 0;
     }
 
@@ -246,14 +248,26 @@ impl BatchBuilder {
         self.samples
     }
 
+    /// Counts `samples` samples of an unknown kind that are left out.
+    pub fn skip(&mut self, samples: u32) {
+        self.skipped = self.skipped.saturating_add(samples);
+    }
+
     /// The packed form.
     #[must_use]
     pub fn pack(&mut self) -> PackedBatch {
         let mut out = std::mem::take(&mut self.packed);
         out.clear();
-        out.push(FORMAT);
+        out.push(if self.skipped == 0 {
+            FORMAT
+        } else {
+            FORMAT_WITH_SKIPPED
+        });
         put_number(&mut out, u64::from(self.samples));
         put_number(&mut out, u64::from(self.t_max_ms));
+        if self.skipped > 0 {
+            put_number(&mut out, u64::from(self.skipped));
+        }
         put_number(&mut out, self.order.len() as u64);
         for &(kind, length) in &self.order {
             out.push(kind as u8);
@@ -271,6 +285,7 @@ impl BatchBuilder {
             bytes,
             samples: self.samples,
             t_max_ms: self.t_max_ms,
+            skipped: self.skipped,
         }
     }
 

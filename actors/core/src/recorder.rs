@@ -1,0 +1,21 @@
+//! What recording apps on stock phones push, turned into batches of sessions.
+//!
+//! Each app has a module that reads its payload into a [`Message`]: readings with the phone's wall-clock time, in the
+//! units of the contract. [`RecorderState`] then decides which session each reading belongs to and under which `seq` it
+//! is stored. A message that comes twice gets the same session and the same `seq`, so that every write is idempotent.
+
+pub mod gpslogger;
+mod json;
+mod message;
+mod motion;
+pub mod overland;
+pub mod owntracks;
+pub mod sensor_logger;
+mod state;
+pub mod traccar;
+
+pub use message::{ImuArrays, Measured, Message, MessageNumber, PayloadError, Reading};
+pub use state::{Append, EndOfSession, Opening, Plan, RecordedSession, RecorderState, Stop};
+
+#[cfg(test)]
+mod tests;

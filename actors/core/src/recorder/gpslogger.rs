@@ -1,0 +1,52 @@
+//! GPSLogger (Android): a custom URL, with its parameters as a query or a form.
+//!
+//! The names are those of the app's own example and of its `%ALL` parameter, and the usual longer ones. Speeds are in
+//! metres per second, times in seconds since 1970 or ISO 8601.
+
+use porchlight_schema::sample::Location;
+
+use super::message::{Measured, Message, PayloadError, fix, not_negative, provider};
+use super::traccar::{Fields, time_ms};
+
+/// Reads a query or a form; `payload` is its text. One without a position is a sign of life.
+///
+/// # Errors
+///
+/// There is a position without a time.
+pub fn read(payload: &[u8], fields: &Fields) -> Result<Message, PayloadError> {
+    let mut message = Message::of(payload);
+    let field = |names: &[&str]| {
+        let mut fields = fields.iter();
+        fields
+            .find(|(name, _)| names.contains(&name.to_ascii_lowercase().as_str()))
+            .map(|(_, value)| value.as_str())
+    };
+    let number = |names: &[&str]| {
+        let value: f64 = field(names)?.trim().parse().ok()?;
+        value.is_finite().then_some(value)
+    };
+    let lng = number(&["lon", "lng", "longitude"]);
+    let place = number(&["lat", "latitude"]).zip(lng);
+    let word = field(&["desc", "annotation", "event"]).filter(|word| !word.trim().is_empty());
+    if place.is_none() && word.is_none() {
+        return Ok(message);
+    }
+    let at_ms = field(&["timestamp"]).and_then(time_ms);
+    let at_ms = at_ms.or_else(|| field(&["time"]).and_then(time_ms));
+    let at_ms = at_ms.ok_or(PayloadError::Missing("timestamp"))?;
+    if let Some((lat, lng)) = place {
+        let location = Location {
+            accuracy_m: not_negative(number(&["acc", "accuracy"])),
+            altitude_m: number(&["alt", "altitude"]).map(|altitude| altitude as f32),
+            speed_mps: not_negative(number(&["spd", "s", "speed"])),
+            bearing_deg: not_negative(number(&["dir", "bearing", "heading"])),
+            provider: field(&["prov", "provider"]).and_then(provider),
+            ..fix(lat, lng)
+        };
+        message.add(at_ms, Measured::Location(location));
+    }
+    if let Some(word) = word {
+        message.add_word(at_ms, word);
+    }
+    Ok(message.sorted())
+}

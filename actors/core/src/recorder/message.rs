@@ -1,0 +1,221 @@
+//! A message of a recording app, understood.
+
+use porchlight_schema::limits::MARK_NAME_CHARS_MAX;
+use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
+use porchlight_schema::sample::{
+    Activity, ActivityType, Imu, Location, Magnetic, Mark, Pressure, Provider, Sample, Steps,
+};
+use sha2::{Digest, Sha256};
+
+/// The words that end a session: a mark, a description or an event of the app.
+const END_WORDS: [&str; 3] = ["delivered", "stop", "end"];
+
+/// Why a payload was not read. Nothing of it was taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PayloadError {
+    /// It is not of the form that the app sends at all.
+    #[error("the payload can't be read: {0}")]
+    Malformed(String),
+    /// It has the form, and lacks what every message must have.
+    #[error("the payload has no {0}")]
+    Missing(&'static str),
+}
+
+/// Raw acceleration (gravity included) and turn rate, as in an `imu` sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImuArrays {
+    /// Elements a second.
+    pub hz: f32,
+    /// x, y, z: m/s², of equal lengths.
+    pub accel: [Vec<f32>; 3],
+    /// x, y, z: rad/s, of the same lengths.
+    pub gyro: Option<[Vec<f32>; 3]>,
+}
+
+/// What a phone measured, in the units of the contract.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Measured {
+    /// A position fix; its `t_ms` is set when the session is known.
+    Location(Location),
+    /// Air pressure, hPa.
+    Pressure(f32),
+    /// The phone's running count of steps.
+    Steps(u32),
+    /// Raw motion.
+    Imu(Box<ImuArrays>),
+    /// Magnetic field, µT.
+    Magnetic([f32; 3]),
+    /// The phone's own activity recogniser, with a confidence of 0 to 1.
+    Activity(ActivityType, f32),
+    /// Something that the courier did.
+    Mark(String),
+}
+
+/// One value measured by a phone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// By the phone's wall clock, milliseconds since 1970.
+    pub at_ms: i64,
+    /// What.
+    pub what: Measured,
+}
+
+/// The number of a message within one recording of the app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageNumber {
+    /// Stands for the recording.
+    pub recording: u64,
+    /// Counts the recording's messages from 0.
+    pub number: u32,
+}
+
+/// A message, understood.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Message {
+    /// By time.
+    pub readings: Vec<Reading>,
+    /// When the courier ended a session, by the phone's wall clock, in order.
+    pub ends_at_ms: Vec<i64>,
+    /// The app's own number; none where it has none.
+    pub number: Option<MessageNumber>,
+    /// Stands for the payload's bytes: by it a message that comes again is known.
+    pub digest: u64,
+    /// Readings that were left out: of a kind that is not used, or with a value that can't be.
+    pub skipped: u32,
+}
+
+/// The first eight bytes of the SHA-256.
+pub(super) fn digest_of(bytes: &[u8]) -> u64 {
+    let hash = Sha256::digest(bytes);
+    let first = hash.first_chunk::<8>().copied().unwrap_or_default();
+    u64::from_be_bytes(first)
+}
+
+/// Whether a text of the app ends the session.
+pub(super) fn is_end_word(text: &str) -> bool {
+    let text = text.trim();
+    END_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+impl Message {
+    /// An empty message with the digest of `payload`.
+    pub(super) fn of(payload: &[u8]) -> Self {
+        Self {
+            digest: digest_of(payload),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn add(&mut self, at_ms: i64, what: Measured) {
+        self.readings.push(Reading { at_ms, what });
+    }
+
+    pub(super) fn skip(&mut self) {
+        self.skipped = self.skipped.saturating_add(1);
+    }
+
+    /// Adds what the courier wrote: always a mark, and the end of the session where it is one of the end words.
+    pub(super) fn add_word(&mut self, at_ms: i64, text: &str) {
+        let name: String = text.trim().chars().take(MARK_NAME_CHARS_MAX).collect();
+        if name.is_empty() {
+            return;
+        }
+        self.add(at_ms, Measured::Mark(name));
+        if is_end_word(text) {
+            self.ends_at_ms.push(at_ms);
+        }
+    }
+
+    /// Sorts by time; equal times keep their order.
+    pub(super) fn sorted(mut self) -> Self {
+        self.readings.sort_by_key(|reading| reading.at_ms);
+        self.ends_at_ms.sort_unstable();
+        self.ends_at_ms.dedup();
+        self
+    }
+}
+
+/// A position fix whose time is set later.
+pub(super) fn fix(lat: f64, lng: f64) -> Location {
+    Location {
+        t_ms: 0,
+        lat,
+        lng,
+        accuracy_m: None,
+        altitude_m: None,
+        speed_mps: None,
+        bearing_deg: None,
+        mock: false,
+        provider: None,
+    }
+}
+
+/// A value that apps give as negative where there is none.
+pub(super) fn not_negative(value: Option<f64>) -> Option<f32> {
+    value
+        .filter(|&value| value >= 0.0)
+        .map(|value| value as f32)
+}
+
+/// The provider by the name that Android gives it; its network provider may be either of two.
+pub(super) fn provider(name: &str) -> Option<Provider> {
+    match name {
+        "gps" => Some(Provider::Gnss),
+        "fused" => Some(Provider::Fused),
+        _ => None,
+    }
+}
+
+/// The activity by the name that a platform's recogniser gives it; none: one that says nothing about moving.
+pub(super) fn activity(name: &str) -> Option<ActivityType> {
+    Some(match name {
+        "stationary" | "still" => ActivityType::Still,
+        "walking" | "on_foot" => ActivityType::Walking,
+        "running" => ActivityType::Running,
+        "cycling" | "on_bicycle" => ActivityType::Cycling,
+        "automotive" | "driving" | "in_vehicle" => ActivityType::Driving,
+        "unknown" => ActivityType::Unknown,
+        _ => return None,
+    })
+}
+
+impl Reading {
+    /// Adds the reading to a batch of a session that started at `started_at_ms`. False: it lies before the start, or a
+    /// value is out of range; the batch is as it was.
+    pub(super) fn pack(&self, started_at_ms: i64, batch: &mut BatchBuilder) -> bool {
+        let Ok(t_ms) = u32::try_from(self.at_ms.saturating_sub(started_at_ms)) else {
+            return false;
+        };
+        let sample = match &self.what {
+            Measured::Location(location) => Sample::Location(Location { t_ms, ..*location }),
+            &Measured::Pressure(hpa) => Sample::Pressure(Pressure { t_ms, hpa }),
+            &Measured::Steps(count) => Sample::Steps(Steps { t_ms, count }),
+            Measured::Imu(imu) => Sample::Imu(Imu {
+                t_ms,
+                hz: imu.hz,
+                accel: [&imu.accel[0], &imu.accel[1], &imu.accel[2]],
+                gyro: imu.gyro.as_ref().map(|[x, y, z]| [&x[..], &y[..], &z[..]]),
+            }),
+            &Measured::Magnetic(field_ut) => Sample::Magnetic(Magnetic { t_ms, field_ut }),
+            &Measured::Activity(activity_type, confidence) => Sample::Activity(Activity {
+                t_ms,
+                activity_type,
+                confidence,
+            }),
+            Measured::Mark(name) => Sample::Mark(Mark { t_ms, name }),
+        };
+        batch.push(&sample).is_ok()
+    }
+}
+
+/// Packs the readings of a session that started at `started_at_ms`; those that can't be are counted.
+pub(super) fn pack(readings: &[Reading], started_at_ms: i64, skipped: u32) -> PackedBatch {
+    let mut batch = BatchBuilder::default();
+    batch.skip(skipped);
+    for reading in readings {
+        if !reading.pack(started_at_ms, &mut batch) {
+            batch.skip(1);
+        }
+    }
+    batch.pack()
+}

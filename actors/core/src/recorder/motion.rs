@@ -1,0 +1,134 @@
+//! Single values of acceleration and turn rate, as apps push them, put together to the arrays of `imu` samples.
+
+use super::message::{ImuArrays, Measured, Message};
+
+/// Nanoseconds of a silence after which a new array begins.
+const SILENCE_NS: i64 = 250_000_000;
+/// Nanoseconds of one array.
+const ARRAY_NS: i64 = 1_000_000_000;
+/// Elements a second that are kept; of a faster sensor every second, third … element is taken.
+const HZ_MAX: f64 = 220.0;
+
+/// A vector and when it was measured, nanoseconds since 1970.
+pub(super) type Timed = (i64, [f32; 3]);
+
+/// The vectors of one message, each in order of time.
+#[derive(Debug, Default)]
+pub(super) struct Vectors {
+    /// Acceleration without gravity, m/s².
+    pub(super) user: Vec<Timed>,
+    /// Gravity, m/s².
+    pub(super) gravity: Vec<Timed>,
+    /// Acceleration with gravity, m/s².
+    pub(super) total: Vec<Timed>,
+    /// Turn rate, rad/s.
+    pub(super) turn: Vec<Timed>,
+}
+
+/// Of vectors in order of time the one nearest to `at_ns`; `place` is where the search begins, and rises.
+fn nearest(vectors: &[Timed], at_ns: i64, place: &mut usize) -> Option<[f32; 3]> {
+    while let (Some(here), Some(next)) = (vectors.get(*place), vectors.get(*place + 1)) {
+        if (next.0 - at_ns).abs() > (here.0 - at_ns).abs() {
+            break;
+        }
+        *place += 1;
+    }
+    vectors.get(*place).map(|&(_, vector)| vector)
+}
+
+impl Vectors {
+    /// Adds the arrays to `message`. Acceleration without gravity and no gravity beside it is of no use.
+    pub(super) fn into_arrays(mut self, message: &mut Message) {
+        for vectors in [
+            &mut self.user,
+            &mut self.gravity,
+            &mut self.total,
+            &mut self.turn,
+        ] {
+            vectors.sort_by_key(|&(at_ns, _)| at_ns);
+        }
+        let accel = self.acceleration();
+        if accel.is_empty() {
+            let useless = self.user.len().max(self.turn.len());
+            message.skipped = message
+                .skipped
+                .saturating_add(u32::try_from(useless).unwrap_or(u32::MAX));
+            return;
+        }
+        let mut turn_place = 0;
+        let is_gap = |pair: &(Timed, Timed)| pair.1.0 - pair.0.0 > SILENCE_NS;
+        let mut begin = 0;
+        for end in 1..=accel.len() {
+            let is_end = match (accel.get(end - 1), accel.get(end)) {
+                (Some(&last), Some(&next)) => is_gap(&(last, next)),
+                _ => true,
+            };
+            if is_end && let Some(stretch) = accel.get(begin..end) {
+                self.cut(stretch, &mut turn_place, message);
+                begin = end;
+            }
+        }
+    }
+
+    /// Acceleration with gravity, however the app gives it.
+    fn acceleration(&mut self) -> Vec<Timed> {
+        if !self.total.is_empty() {
+            return std::mem::take(&mut self.total);
+        }
+        let mut place = 0;
+        let with_gravity = self.user.iter().filter_map(|&(at_ns, [x, y, z])| {
+            let [gx, gy, gz] = nearest(&self.gravity, at_ns, &mut place)?;
+            Some((at_ns, [x + gx, y + gy, z + gz]))
+        });
+        with_gravity.collect()
+    }
+
+    /// Cuts a stretch without silences into arrays of about a second, at the stretch's own rate.
+    fn cut(&self, stretch: &[Timed], turn_place: &mut usize, message: &mut Message) {
+        let (Some(&(first_ns, _)), Some(&(last_ns, _))) = (stretch.first(), stretch.last()) else {
+            return;
+        };
+        if last_ns <= first_ns {
+            // Of a single value no rate is known.
+            message.skip();
+            return;
+        }
+        let hz = (stretch.len() - 1) as f64 * 1e9 / (last_ns - first_ns) as f64;
+        let stride = (hz / HZ_MAX).ceil().max(1.0);
+        let hz = (hz / stride).max(1.0) as f32;
+        let mut array: Option<(i64, ImuArrays)> = None;
+        for &(at_ns, vector) in stretch.iter().step_by(stride as usize) {
+            if array
+                .as_ref()
+                .is_some_and(|(begun_ns, _)| at_ns - begun_ns >= ARRAY_NS)
+            {
+                finish(array.take(), message);
+            }
+            let turn = nearest(&self.turn, at_ns, turn_place);
+            let (_, imu) = array.get_or_insert_with(|| (at_ns, empty(hz, turn.is_some())));
+            for (axis, value) in imu.accel.iter_mut().zip(vector) {
+                axis.push(value);
+            }
+            if let (Some(axes), Some(turn)) = (&mut imu.gyro, turn) {
+                for (axis, value) in axes.iter_mut().zip(turn) {
+                    axis.push(value);
+                }
+            }
+        }
+        finish(array, message);
+    }
+}
+
+fn empty(hz: f32, with_turn: bool) -> ImuArrays {
+    ImuArrays {
+        hz,
+        accel: Default::default(),
+        gyro: with_turn.then(Default::default),
+    }
+}
+
+fn finish(array: Option<(i64, ImuArrays)>, message: &mut Message) {
+    if let Some((begun_ns, imu)) = array {
+        message.add(begun_ns / 1_000_000, Measured::Imu(Box::new(imu)));
+    }
+}

@@ -1,0 +1,450 @@
+//! Which session a reading belongs to, and under which `seq` a message is stored.
+//!
+//! The state is stored before anything is done, and the same message leads to the same session and `seq` ever after: a
+//! numbered message by its number, any other by its digest. So a process may be killed at any point, and the app, which
+//! was not answered, sends the message again.
+
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    BATCH_SEQ_MAX, RECORDER_MESSAGES_KNOWN_MAX, RECORDER_RUNS_MAX, RECORDER_SESSIONS_KNOWN_MAX,
+};
+use porchlight_schema::sample::Kind;
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+
+use super::message::{self, Measured, Message, MessageNumber, Reading};
+
+/// A recording whose first message to come is not its first one is waited for, if it misses at most this many: they are
+/// under way beside it.
+const FIRST_MESSAGES_AWAITED_MAX: u32 = 8;
+/// The readings of messages that are awaited lie at most this far before the first one to come.
+const FIRST_MESSAGES_AWAITED_MS_MAX: i64 = 60_000;
+/// Messages by which the rates of what is received are counted.
+const HEARD_MAX: usize = 8;
+
+/// Messages of one recording that are stored under consecutive numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Run {
+    recording: u64,
+    first_number: u32,
+    first_seq: u32,
+    /// The first `seq` after it that belongs to something else; none while it is the last.
+    end_seq: Option<u32>,
+}
+
+impl Run {
+    fn seq_of(&self, number: MessageNumber) -> Option<u32> {
+        let place = number.number.checked_sub(self.first_number)?;
+        let seq = self.first_seq.checked_add(place)?;
+        let is_within = self.end_seq.is_none_or(|end| seq < end) && seq <= BATCH_SEQ_MAX;
+        (self.recording == number.recording && is_within).then_some(seq)
+    }
+}
+
+/// A session that a recorder has opened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedSession {
+    /// Counts the recorder's sessions from 0.
+    pub ordinal: u32,
+    /// None until the service has made it.
+    pub session_id: Option<SessionId>,
+    /// When it began, by the phone's wall clock, milliseconds since 1970: `t` = 0.
+    pub started_at_ms: i64,
+    /// When it ended, by the same clock.
+    pub ended_at_ms: Option<i64>,
+    /// The newest reading.
+    last_at_ms: i64,
+    /// The service ended it because it heard nothing; it still takes what the phone had to keep.
+    is_idle: bool,
+    /// Whether it began with messages that are still awaited: before the first one to come.
+    awaits_first: bool,
+    next_seq: u32,
+    runs: Vec<Run>,
+    /// Messages without a number that is used: digest and `seq`, the oldest first.
+    known: Vec<(u64, u32)>,
+}
+
+impl RecordedSession {
+    /// The `seq` of a message, the same whenever it comes.
+    fn seq_of(&mut self, message: &Message) -> u32 {
+        let numbered = message.number.and_then(|number| {
+            let known = self.runs.iter().rev().find_map(|run| run.seq_of(number));
+            known.or_else(|| self.begin_run(number))
+        });
+        let seq = numbered.unwrap_or_else(|| self.seq_of_digest(message.digest));
+        self.next_seq = self.next_seq.max(seq.saturating_add(1));
+        seq
+    }
+
+    /// Begins a run at a number that is higher than those of its recording's runs so far.
+    fn begin_run(&mut self, number: MessageNumber) -> Option<u32> {
+        let mut of_recording = self
+            .runs
+            .iter()
+            .filter(|run| run.recording == number.recording);
+        if of_recording.any(|run| number.number < run.first_number) {
+            return None;
+        }
+        let (first_number, first_seq) = if self.next_seq == 0 && self.awaits_first {
+            (0, 0)
+        } else {
+            (number.number, self.next_seq)
+        };
+        self.close_run();
+        if self.runs.len() >= RECORDER_RUNS_MAX {
+            self.runs.remove(0);
+        }
+        let run = Run {
+            recording: number.recording,
+            first_number,
+            first_seq,
+            end_seq: None,
+        };
+        self.runs.push(run);
+        run.seq_of(number)
+    }
+
+    fn close_run(&mut self) {
+        if let Some(run) = self.runs.last_mut()
+            && run.end_seq.is_none()
+        {
+            run.end_seq = Some(self.next_seq);
+        }
+    }
+
+    fn seq_of_digest(&mut self, digest: u64) -> u32 {
+        if let Some(&(_, seq)) = self.known.iter().find(|(known, _)| *known == digest) {
+            return seq;
+        }
+        self.close_run();
+        if self.known.len() >= RECORDER_MESSAGES_KNOWN_MAX {
+            self.known.remove(0);
+        }
+        let seq = self.next_seq.min(BATCH_SEQ_MAX);
+        self.known.push((digest, seq));
+        seq
+    }
+}
+
+/// How the service has ended a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndOfSession {
+    /// It heard nothing, and still takes what the phone has kept.
+    Idle,
+    /// It takes nothing more, or was stopped, at this time of the phone's clock.
+    At(i64),
+}
+
+/// A session that is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// Its place among the recorder's sessions; making it again under the same one is the same session.
+    pub ordinal: u32,
+    /// When it begins, by the phone's wall clock.
+    pub started_at_ms: i64,
+}
+
+/// Readings that are to be stored as one batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Append<'m> {
+    /// Of which session.
+    pub ordinal: u32,
+    /// Under which number.
+    pub seq: u32,
+    readings: &'m [Reading],
+    skipped: u32,
+}
+
+impl Append<'_> {
+    /// The batch of a session that began at `started_at_ms` of the phone's clock.
+    #[must_use]
+    pub fn pack(&self, started_at_ms: i64) -> PackedBatch {
+        message::pack(self.readings, started_at_ms, self.skipped)
+    }
+}
+
+/// A session that is to be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// Which.
+    pub ordinal: u32,
+    /// When it ended, by the phone's wall clock.
+    pub ended_at_ms: i64,
+}
+
+/// What is to be done with a message: open, then append, then stop. Doing it again changes nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan<'m> {
+    /// In order.
+    pub openings: Vec<Opening>,
+    /// In order.
+    pub appends: Vec<Append<'m>>,
+    /// In order.
+    pub stops: Vec<Stop>,
+    /// Readings from before the first session that is known, or from between two.
+    pub dropped: u32,
+}
+
+/// What was received with one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Heard {
+    from_ms: i64,
+    to_ms: i64,
+    counts: [u32; Kind::ALL.len()],
+}
+
+/// What is known of a recorder's sessions.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecorderState {
+    /// The newest last.
+    sessions: Vec<RecordedSession>,
+    opened: u32,
+    /// When the last message came, by the service's clock.
+    pub last_heard_at: Option<TimestampMs>,
+    heard: Vec<Heard>,
+}
+
+fn kind_of(what: &Measured) -> (Kind, u32) {
+    match what {
+        Measured::Location(_) => (Kind::Location, 1),
+        Measured::Pressure(_) => (Kind::Pressure, 1),
+        Measured::Steps(_) => (Kind::Steps, 1),
+        Measured::Imu(imu) => (Kind::Imu, u32::try_from(imu.accel[0].len()).unwrap_or(0)),
+        Measured::Magnetic(_) => (Kind::Magnetic, 1),
+        Measured::Activity(..) => (Kind::Activity, 1),
+        Measured::Mark(_) => (Kind::Mark, 1),
+    }
+}
+
+impl RecorderState {
+    /// The newest session.
+    #[must_use]
+    pub fn newest(&self) -> Option<&RecordedSession> {
+        self.sessions.last()
+    }
+
+    /// The session of this ordinal.
+    #[must_use]
+    pub fn session(&self, ordinal: u32) -> Option<&RecordedSession> {
+        self.sessions
+            .iter()
+            .find(|session| session.ordinal == ordinal)
+    }
+
+    fn session_mut(&mut self, ordinal: u32) -> Option<&mut RecordedSession> {
+        self.sessions
+            .iter_mut()
+            .find(|session| session.ordinal == ordinal)
+    }
+
+    /// The service has ended the newest session.
+    pub fn newest_ended(&mut self, end: EndOfSession) {
+        if let Some(session) = self.sessions.last_mut()
+            && session.ended_at_ms.is_none()
+        {
+            match end {
+                EndOfSession::Idle => session.is_idle = true,
+                EndOfSession::At(ended_at_ms) => session.ended_at_ms = Some(ended_at_ms),
+            }
+        }
+    }
+
+    /// The service has made the session of this ordinal; it began at `started_at_ms` of the phone's clock.
+    pub fn made(&mut self, ordinal: u32, session_id: SessionId, started_at_ms: i64) {
+        if let Some(session) = self.session_mut(ordinal) {
+            session.session_id = Some(session_id);
+            session.started_at_ms = started_at_ms;
+        }
+    }
+
+    /// Takes a message that came at `now`. `idle_ms`: `session.idle_timeout`.
+    pub fn plan<'m>(&mut self, message: &'m Message, idle_ms: i64, now: TimestampMs) -> Plan<'m> {
+        self.hear(message, now);
+        let mut plan = Plan::default();
+        let mut skipped = message.skipped;
+        let mut ends = message.ends_at_ms.iter().copied().peekable();
+        let (mut begin, mut current) = (0, None);
+        for (place, reading) in message.readings.iter().enumerate() {
+            while let Some(ended_at_ms) = ends.next_if(|&end| end < reading.at_ms) {
+                self.end(ended_at_ms, &mut plan);
+            }
+            let target = self.target(reading, message, idle_ms, &mut plan);
+            if target != current {
+                self.append(current, message, begin..place, &mut skipped, &mut plan);
+                (begin, current) = (place, target);
+            }
+            if let Some(session) = target.and_then(|ordinal| self.session_mut(ordinal)) {
+                session.last_at_ms = session.last_at_ms.max(reading.at_ms);
+            }
+        }
+        let rest = begin..message.readings.len();
+        self.append(current, message, rest, &mut skipped, &mut plan);
+        for ended_at_ms in ends {
+            self.end(ended_at_ms, &mut plan);
+        }
+        plan
+    }
+
+    /// The session that a reading belongs to, opened where need be; none: it belongs to none.
+    fn target(
+        &mut self,
+        reading: &Reading,
+        message: &Message,
+        idle_ms: i64,
+        plan: &mut Plan<'_>,
+    ) -> Option<u32> {
+        let at_ms = reading.at_ms;
+        let earlier = self
+            .sessions
+            .iter_mut()
+            .rev()
+            .find(|session| session.started_at_ms <= at_ms);
+        let is_newer = match earlier {
+            Some(session) => {
+                let is_over = session.is_idle && at_ms.saturating_sub(session.last_at_ms) > idle_ms;
+                if session.ended_at_ms.is_none() && is_over {
+                    session.ended_at_ms = Some(session.last_at_ms);
+                }
+                let ordinal = session.ordinal;
+                if session.ended_at_ms.is_none_or(|end| at_ms <= end) {
+                    return Some(ordinal);
+                }
+                ordinal.saturating_add(1) == self.opened
+            }
+            None => self.sessions.is_empty(),
+        };
+        // A word alone begins nothing: it is often said twice.
+        let is_word = matches!(reading.what, Measured::Mark(_));
+        (is_newer && !is_word).then(|| self.open(at_ms, message, plan))
+    }
+
+    fn open(&mut self, at_ms: i64, message: &Message, plan: &mut Plan<'_>) -> u32 {
+        let ordinal = self.opened;
+        self.opened = self.opened.saturating_add(1);
+        let awaited_ms = self.awaited_ms(at_ms, message);
+        let started_at_ms = at_ms.saturating_sub(awaited_ms);
+        if self.sessions.len() >= RECORDER_SESSIONS_KNOWN_MAX {
+            self.sessions.remove(0);
+        }
+        self.sessions.push(RecordedSession {
+            ordinal,
+            session_id: None,
+            started_at_ms,
+            ended_at_ms: None,
+            last_at_ms: at_ms,
+            is_idle: false,
+            awaits_first: awaited_ms > 0,
+            next_seq: 0,
+            runs: Vec::new(),
+            known: Vec::new(),
+        });
+        plan.openings.push(Opening {
+            ordinal,
+            started_at_ms,
+        });
+        ordinal
+    }
+
+    /// How far before its first message to come a recording began: as long as the messages that are missing, if they are
+    /// few and no session has any of the recording.
+    fn awaited_ms(&self, at_ms: i64, message: &Message) -> i64 {
+        let Some(number) = message.number else {
+            return 0;
+        };
+        let is_known = |session: &RecordedSession| {
+            let mut runs = session.runs.iter();
+            runs.any(|run| run.recording == number.recording)
+        };
+        if number.number > FIRST_MESSAGES_AWAITED_MAX || self.sessions.iter().any(is_known) {
+            return 0;
+        }
+        let last_ms = message.readings.last().map_or(at_ms, |last| last.at_ms);
+        let length_ms = last_ms.saturating_sub(at_ms).max(0);
+        length_ms
+            .saturating_mul(i64::from(number.number))
+            .min(FIRST_MESSAGES_AWAITED_MS_MAX)
+    }
+
+    fn append<'m>(
+        &mut self,
+        ordinal: Option<u32>,
+        message: &'m Message,
+        range: std::ops::Range<usize>,
+        skipped: &mut u32,
+        plan: &mut Plan<'m>,
+    ) {
+        let readings = message.readings.get(range).unwrap_or_default();
+        if readings.is_empty() {
+            return;
+        }
+        let Some(session) = ordinal.and_then(|ordinal| self.session_mut(ordinal)) else {
+            let count = u32::try_from(readings.len()).unwrap_or(u32::MAX);
+            plan.dropped = plan.dropped.saturating_add(count);
+            return;
+        };
+        plan.appends.push(Append {
+            ordinal: session.ordinal,
+            seq: session.seq_of(message),
+            readings,
+            skipped: std::mem::take(skipped),
+        });
+    }
+
+    /// The courier ended a session. Said again, it is stopped again, which changes nothing.
+    fn end(&mut self, ended_at_ms: i64, plan: &mut Plan<'_>) {
+        let session = self
+            .sessions
+            .iter_mut()
+            .rev()
+            .find(|session| session.started_at_ms <= ended_at_ms);
+        if let Some(session) = session
+            && *session.ended_at_ms.get_or_insert(ended_at_ms) == ended_at_ms
+        {
+            plan.stops.push(Stop {
+                ordinal: session.ordinal,
+                ended_at_ms,
+            });
+        }
+    }
+
+    fn hear(&mut self, message: &Message, now: TimestampMs) {
+        self.last_heard_at = self.last_heard_at.max(Some(now));
+        let (Some(first), Some(last)) = (message.readings.first(), message.readings.last()) else {
+            return;
+        };
+        let mut counts = [0_u32; Kind::ALL.len()];
+        for reading in &message.readings {
+            let (kind, count) = kind_of(&reading.what);
+            counts[kind as usize] = counts[kind as usize].saturating_add(count);
+        }
+        if self.heard.len() >= HEARD_MAX {
+            self.heard.remove(0);
+        }
+        self.heard.push(Heard {
+            from_ms: first.at_ms,
+            to_ms: last.at_ms,
+            counts,
+        });
+    }
+
+    /// What is received, by kind, values a second: counted over the last messages.
+    #[must_use]
+    pub fn rates_hz(&self) -> Vec<(Kind, f64)> {
+        // Of several messages the first only says from when on the others are counted.
+        let (from_ms, counted) = match self.heard.as_slice() {
+            [] => return Vec::new(),
+            [only] => (only.from_ms, &self.heard[..]),
+            [first, rest @ ..] => (first.to_ms, rest),
+        };
+        let to_ms = counted.iter().map(|heard| heard.to_ms).max();
+        let length_ms = to_ms.unwrap_or(from_ms).saturating_sub(from_ms).max(1_000);
+        let rate = |kind: Kind| {
+            let counts = counted.iter().map(|heard| heard.counts[kind as usize]);
+            let count: f64 = counts.map(f64::from).sum();
+            (count > 0.0).then(|| (kind, count * 1_000.0 / length_ms as f64))
+        };
+        Kind::ALL.into_iter().filter_map(rate).collect()
+    }
+}

@@ -1,0 +1,244 @@
+//! Which session and which `seq`: for messages that come twice, in any order, or days late, and for ends.
+
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::sample::Kind;
+use porchlight_schema::time::TimestampMs;
+use proptest::prelude::*;
+
+use super::super::*;
+
+const IDLE_MS: i64 = 30 * 60_000;
+const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
+
+fn message(number: Option<(u64, u32)>, times_ms: &[i64], ends_ms: &[i64]) -> Message {
+    let readings = times_ms.iter().map(|&at_ms| Reading {
+        at_ms,
+        what: Measured::Pressure(1_000.0),
+    });
+    let mut digest = 0_u64;
+    for &at_ms in times_ms.iter().chain(ends_ms) {
+        digest = digest.wrapping_mul(31).wrapping_add(at_ms as u64);
+    }
+    Message {
+        readings: readings.collect(),
+        ends_at_ms: ends_ms.to_vec(),
+        number: number.map(|(recording, number)| MessageNumber { recording, number }),
+        digest,
+        skipped: 0,
+    }
+}
+
+/// What is appended: session, `seq`, samples.
+type Appended = Vec<(u32, u32, u32)>;
+
+fn play(state: &mut RecorderState, message: &Message) -> (Appended, Vec<(u32, i64)>) {
+    let plan = state.plan(message, IDLE_MS, NOW);
+    for opening in &plan.openings {
+        let id = SessionId::new(NOW, opening.ordinal.into());
+        state.made(opening.ordinal, id, opening.started_at_ms);
+    }
+    let appends = plan.appends.iter().map(|append| {
+        let session = state.session(append.ordinal).unwrap();
+        let batch = append.pack(session.started_at_ms);
+        (append.ordinal, append.seq, batch.samples())
+    });
+    let stops = plan
+        .stops
+        .iter()
+        .map(|stop| (stop.ordinal, stop.ended_at_ms));
+    (appends.collect(), stops.collect())
+}
+
+#[test]
+fn messages_without_a_number_are_counted_as_they_come_and_known_again() {
+    let mut state = RecorderState::default();
+    let messages: Vec<_> = (0..5).map(|n| message(None, &[n * 1_000], &[])).collect();
+    for (seq, one) in (0..).zip(&messages) {
+        assert_eq!(play(&mut state, one).0, [(0, seq, 1)]);
+    }
+    for (seq, one) in (0..).zip(&messages) {
+        assert_eq!(play(&mut state, one).0, [(0, seq, 1)], "again");
+    }
+    assert_eq!(state.newest().unwrap().started_at_ms, 0);
+}
+
+#[test]
+fn numbered_messages_are_in_the_order_of_their_numbers() {
+    let numbered = |number: u32| {
+        let from_ms = i64::from(number) * 1_000;
+        message(Some((1, number)), &[from_ms, from_ms + 500], &[])
+    };
+    let mut state = RecorderState::default();
+    for number in [0, 2, 1, 5, 4, 3, 3, 0] {
+        assert_eq!(play(&mut state, &numbered(number)).0, [(0, number, 2)]);
+    }
+    // The first to come is not the first one: there is room for those that are under way.
+    let mut state = RecorderState::default();
+    for number in [2, 0, 1, 3] {
+        assert_eq!(
+            play(&mut state, &numbered(number)).0.first().unwrap().1,
+            number
+        );
+    }
+    let began_ms = state.newest().unwrap().started_at_ms;
+    assert_eq!(
+        began_ms,
+        2_000 - 2 * 500,
+        "as far back as their lengths say"
+    );
+    // Of a recording that began long before nothing is waited for.
+    let mut state = RecorderState::default();
+    assert_eq!(play(&mut state, &numbered(1_000)).0, [(0, 0, 2)]);
+    assert_eq!(play(&mut state, &numbered(1_001)).0, [(0, 1, 2)]);
+}
+
+#[test]
+fn another_recording_goes_on_in_the_same_session() {
+    let mut state = RecorderState::default();
+    let of = |recording, number, at_ms| message(Some((recording, number)), &[at_ms], &[]);
+    assert_eq!(play(&mut state, &of(1, 0, 0)).0, [(0, 0, 1)]);
+    assert_eq!(play(&mut state, &of(1, 1, 1_000)).0, [(0, 1, 1)]);
+    assert_eq!(play(&mut state, &of(2, 0, 9_000)).0, [(0, 2, 1)]);
+    // What is left of the first one comes late: its place is taken.
+    let late = of(1, 2, 2_000);
+    let (first, again) = (play(&mut state, &late).0, play(&mut state, &late).0);
+    assert_eq!(first, again);
+    assert_eq!(first[0].1, 3);
+    // And the second one goes on behind it.
+    assert_eq!(play(&mut state, &of(2, 1, 10_000)).0, [(0, 4, 1)]);
+    assert_eq!(play(&mut state, &of(2, 0, 9_000)).0, [(0, 2, 1)]);
+}
+
+#[test]
+fn a_word_ends_the_session_and_what_is_newer_opens_the_next() {
+    let mut state = RecorderState::default();
+    let first = message(Some((1, 0)), &[0, 1_000], &[]);
+    let both = message(Some((1, 1)), &[2_000, 3_000, 4_000], &[3_000]);
+    assert_eq!(play(&mut state, &first), (vec![(0, 0, 2)], vec![]));
+    let expected = (vec![(0, 1, 2), (1, 0, 1)], vec![(0, 3_000)]);
+    assert_eq!(play(&mut state, &both), expected);
+    assert_eq!(play(&mut state, &both), expected, "again");
+    // What is older than the end belongs to the ended session, however late it comes.
+    let late = message(None, &[2_500], &[]);
+    assert_eq!(play(&mut state, &late).0, [(0, 2, 1)]);
+    let next = message(Some((1, 2)), &[5_000], &[]);
+    assert_eq!(play(&mut state, &next).0, [(1, 1, 1)]);
+    assert_eq!(state.newest().unwrap().ordinal, 1);
+}
+
+#[test]
+fn a_word_alone_begins_nothing() {
+    let word = |at_ms: i64| Message {
+        readings: vec![Reading {
+            at_ms,
+            what: Measured::Mark("stop".to_owned()),
+        }],
+        ends_at_ms: vec![at_ms],
+        ..message(None, &[], &[at_ms])
+    };
+    let mut state = RecorderState::default();
+    assert_eq!(play(&mut state, &word(0)), (vec![], vec![]));
+    play(&mut state, &message(None, &[1_000], &[]));
+    assert_eq!(play(&mut state, &word(2_000)).1, [(0, 2_000)]);
+    assert_eq!(
+        play(&mut state, &word(3_000)),
+        (vec![], vec![]),
+        "said twice"
+    );
+}
+
+#[test]
+fn a_phone_that_was_offline_goes_on_and_one_that_was_idle_begins_anew() {
+    let mut state = RecorderState::default();
+    play(&mut state, &message(None, &[0, 10_000], &[]));
+    state.newest_ended(EndOfSession::Idle);
+    // It recorded all the while, and had no network.
+    let kept = message(None, &[20_000, IDLE_MS + 20_000], &[]);
+    assert_eq!(play(&mut state, &kept).0, [(0, 1, 2)]);
+    let after = message(None, &[3 * IDLE_MS], &[]);
+    assert_eq!(play(&mut state, &after).0, [(1, 0, 1)]);
+    // The customer stops the next one.
+    state.newest_ended(EndOfSession::At(3 * IDLE_MS + 500));
+    let last = message(None, &[3 * IDLE_MS + 400, 3 * IDLE_MS + 600], &[]);
+    assert_eq!(play(&mut state, &last).0, [(1, 1, 1), (2, 0, 1)]);
+}
+
+#[test]
+fn what_is_older_than_all_sessions_is_dropped() {
+    let mut state = RecorderState::default();
+    play(&mut state, &message(None, &[10_000], &[]));
+    let old = message(None, &[5_000, 11_000], &[]);
+    let plan = state.plan(&old, IDLE_MS, NOW);
+    assert_eq!((plan.dropped, plan.appends.len()), (1, 1));
+}
+
+#[test]
+fn rates_are_counted_over_the_last_messages() {
+    let mut state = RecorderState::default();
+    assert_eq!(state.rates_hz(), []);
+    for second in 0..20 {
+        let from_ms = second * 1_000;
+        play(&mut state, &message(None, &[from_ms, from_ms + 500], &[]));
+    }
+    let [(Kind::Pressure, hz)] = state.rates_hz()[..] else {
+        panic!("{:?}", state.rates_hz());
+    };
+    assert!((hz - 2.0).abs() < 0.01, "{hz}");
+}
+
+#[test]
+fn the_state_stays_small() {
+    let mut state = RecorderState::default();
+    for n in 0..20_000_i64 {
+        let ends: &[i64] = if n % 100 == 99 { &[n * 1_000] } else { &[] };
+        let number = (n % 3 > 0).then_some((n as u64 / 7, n as u32));
+        play(&mut state, &message(number, &[n * 1_000], ends));
+    }
+    let bytes = serde_json::to_vec(&state).unwrap().len();
+    assert!(bytes < 64 * 1024, "{bytes}");
+}
+
+proptest! {
+    /// A process that is killed at any point answers nothing, and gets the message again: with the state from before, or
+    /// from after. Either way all messages have a `seq` of their own in the end, and the same one each time.
+    #[test]
+    fn a_message_that_comes_again_has_the_same_place(
+        order in Just((0..12_u32).collect::<Vec<_>>()).prop_shuffle(),
+        kills in prop::collection::vec(0..3_u8, 12),
+        numbered in any::<bool>(),
+    ) {
+        let mut state = RecorderState::default();
+        let messages: Vec<_> = (0..12_u32)
+            .map(|n| {
+                let at_ms = 1_000_000 + i64::from(n) * 1_000;
+                message(numbered.then_some((1, n)), &[at_ms, at_ms + 400], &[])
+            })
+            .collect();
+        // The first one comes first, so that nothing lies before the start.
+        let order: Vec<u32> = std::iter::once(0).chain(order.into_iter().filter(|&n| n > 0)).collect();
+        let mut places = std::collections::BTreeMap::new();
+        for (&n, kill) in order.iter().zip(kills) {
+            let one = &messages[n as usize];
+            let before = state.clone();
+            let stored = play(&mut state, one).0;
+            if kill == 1 {
+                state = before;
+            }
+            let again = play(&mut state, one).0;
+            prop_assert_eq!(&again, &stored);
+            places.insert(n, again);
+            let text = serde_json::to_string(&state).unwrap();
+            state = serde_json::from_str(&text).unwrap();
+        }
+        let mut seqs: Vec<u32> = places.values().map(|appended| appended[0].1).collect();
+        if numbered {
+            prop_assert_eq!(&seqs, &(0..12).collect::<Vec<_>>());
+        }
+        seqs.sort_unstable();
+        seqs.dedup();
+        prop_assert_eq!(seqs.len(), 12);
+        for (&n, expected) in &places {
+            prop_assert_eq!(&play(&mut state, &messages[n as usize]).0, expected);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Traccar Client (iOS, Android) and its SDK: a form or query of the OsmAnd protocol, or JSON.
+//!
+//! Formats: `OsmAndProtocolDecoder` of `traccar/traccar`; the JSON of version 9 with `location.coords`; the array of the
+//! SDK's uploader. Speeds are in knots, but metres per second within `coords`. Times are seconds since 1970, or
+//! milliseconds when they are too large for seconds, or ISO 8601.
+
+use porchlight_schema::sample::Location;
+use serde_json::Value;
+
+use super::json::{number, text};
+use super::message::{Measured, Message, PayloadError, activity, fix, is_end_word, not_negative};
+
+/// Metres per second of a knot.
+const KNOT_MPS: f64 = 1_852.0 / 3_600.0;
+/// Times from here on are in milliseconds: as seconds it would be the year 2038.
+const SECONDS_MAX: f64 = 2_147_483_647.0;
+
+/// Fields of a form or a query, decoded, in their order.
+pub type Fields = [(String, String)];
+
+/// A time as the apps write it, milliseconds since 1970.
+pub(super) fn time_ms(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Ok(number) = text.parse::<f64>() {
+        return time_of_number_ms(number);
+    }
+    // `+0100` without the colon, as iOS writes it, is ISO 8601 but not RFC 3339.
+    let (head, tail) = text.split_at_checked(text.len().checked_sub(5)?)?;
+    let mended = match tail.split_at_checked(3) {
+        Some((hours, minutes))
+            if hours.starts_with(['+', '-'])
+                && minutes.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            format!("{head}{hours}:{minutes}")
+        }
+        _ => text.to_owned(),
+    };
+    let mended = mended.replacen(' ', "T", 1);
+    let parsed = mended.parse().or_else(|_| format!("{mended}Z").parse());
+    parsed
+        .ok()
+        .map(|at: porchlight_schema::time::TimestampMs| at.0)
+}
+
+fn time_of_number_ms(number: f64) -> Option<i64> {
+    let is_time = number.is_finite() && number > 0.0 && number < 1e15;
+    let factor = if number < SECONDS_MAX { 1_000.0 } else { 1.0 };
+    is_time.then_some((number * factor) as i64)
+}
+
+/// A time in JSON.
+pub(super) fn time_of(value: Option<&Value>) -> Option<i64> {
+    match value? {
+        Value::Number(number) => time_of_number_ms(number.as_f64()?),
+        Value::String(text) => time_ms(text),
+        _ => None,
+    }
+}
+
+/// Reads a form or a query, which holds one position; `payload` is its text. A form without a position is a sign of
+/// life.
+///
+/// # Errors
+///
+/// There is a position without a time.
+pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Message, PayloadError> {
+    let mut message = Message::of(payload);
+    let field = |names: &[&str]| {
+        let mut fields = fields.iter();
+        fields
+            .find(|(name, _)| names.contains(&name.as_str()))
+            .map(|(_, value)| value.as_str())
+    };
+    let number = |names: &[&str]| {
+        let value: f64 = field(names)?.trim().parse().ok()?;
+        value.is_finite().then_some(value)
+    };
+    let both = field(&["location"]).and_then(|location| {
+        let (lat, lng) = location.split_once(',')?;
+        Some((lat.trim().parse().ok()?, lng.trim().parse().ok()?))
+    });
+    let place = both.or_else(|| Some((number(&["lat"])?, number(&["lon"])?)));
+    let at_ms = field(&["timestamp"]).and_then(time_ms);
+    let event = field(&["event"]).filter(|event| !event.is_empty());
+    if place.is_none() && event.is_none() {
+        return Ok(message);
+    }
+    let at_ms = at_ms.ok_or(PayloadError::Missing("timestamp"))?;
+    if let Some((lat, lng)) = place {
+        let location = Location {
+            accuracy_m: not_negative(number(&["accuracy"])),
+            altitude_m: number(&["altitude"]).map(|altitude| altitude as f32),
+            speed_mps: not_negative(number(&["speed"])).map(|knots| knots * KNOT_MPS as f32),
+            bearing_deg: not_negative(number(&["bearing", "heading"])),
+            mock: matches!(field(&["mock"]), Some("true" | "1")),
+            ..fix(lat, lng)
+        };
+        message.add(at_ms, Measured::Location(location));
+    }
+    if let Some(event) = event {
+        add_event(&mut message, at_ms, event);
+    }
+    Ok(message.sorted())
+}
+
+/// An event of the app is a mark only where it ends the session: the others are about the app.
+fn add_event(message: &mut Message, at_ms: i64, event: &str) {
+    if is_end_word(event) {
+        message.add_word(at_ms, event);
+    }
+}
+
+/// Reads JSON: one position or an array of them, of the SDK's form or of that with `location.coords`.
+///
+/// # Errors
+///
+/// It is not JSON, or neither object nor array.
+pub fn read_json(payload: &[u8]) -> Result<Message, PayloadError> {
+    let value: Value = serde_json::from_slice(payload)
+        .map_err(|error| PayloadError::Malformed(error.to_string()))?;
+    let mut message = Message::of(payload);
+    match &value {
+        Value::Array(positions) => positions
+            .iter()
+            .for_each(|position| read_position(&mut message, position)),
+        Value::Object(_) => read_position(&mut message, &value),
+        _ => return Err(PayloadError::Missing("position")),
+    }
+    Ok(message.sorted())
+}
+
+fn read_position(message: &mut Message, position: &Value) {
+    match position.get("location") {
+        Some(Value::Array(locations)) => locations
+            .iter()
+            .for_each(|location| read_with_coords(message, location)),
+        Some(location) => read_with_coords(message, location),
+        None => read_flat(message, position),
+    }
+}
+
+/// A position of the SDK: speed in knots.
+fn read_flat(message: &mut Message, position: &Value) {
+    let Some(at_ms) = time_of(position.get("timestamp")) else {
+        return message.skip();
+    };
+    if let Some((lat, lng)) = number(position, "lat").zip(number(position, "lon")) {
+        let speed_knots = not_negative(number(position, "speed"));
+        let location = Location {
+            accuracy_m: not_negative(number(position, "accuracy")),
+            altitude_m: number(position, "altitude").map(|altitude| altitude as f32),
+            speed_mps: speed_knots.map(|knots| knots * KNOT_MPS as f32),
+            bearing_deg: not_negative(number(position, "bearing")),
+            mock: position.get("mock").and_then(Value::as_bool) == Some(true),
+            ..fix(lat, lng)
+        };
+        message.add(at_ms, Measured::Location(location));
+    }
+    if let Some(event) = text(position, "event") {
+        add_event(message, at_ms, event);
+    }
+}
+
+/// A position with `coords`: speed in metres per second, -1 for none.
+fn read_with_coords(message: &mut Message, location: &Value) {
+    let Some(at_ms) = time_of(location.get("timestamp")) else {
+        return message.skip();
+    };
+    let coords = location.get("coords").unwrap_or(&Value::Null);
+    if let Some((lat, lng)) = number(coords, "latitude").zip(number(coords, "longitude")) {
+        let is_mock = |name: &str| location.get(name).and_then(Value::as_bool) == Some(true);
+        let fix = Location {
+            accuracy_m: not_negative(number(coords, "accuracy")),
+            altitude_m: number(coords, "altitude").map(|altitude| altitude as f32),
+            speed_mps: not_negative(number(coords, "speed")),
+            bearing_deg: not_negative(number(coords, "heading")),
+            mock: is_mock("mock"),
+            ..fix(lat, lng)
+        };
+        message.add(at_ms, Measured::Location(fix));
+    }
+    if let Some(recognised) = location.get("activity")
+        && let Some(activity_type) = text(recognised, "type").and_then(activity)
+    {
+        let percent = number(recognised, "confidence").unwrap_or(0.0);
+        let confidence = (percent / 100.0).clamp(0.0, 1.0) as f32;
+        message.add(at_ms, Measured::Activity(activity_type, confidence));
+    }
+    let attributes = location.get("extras").unwrap_or(&Value::Null);
+    for event in [text(location, "event"), text(attributes, "event")] {
+        if let Some(event) = event {
+            add_event(message, at_ms, event);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Recorders (contract section 12): links by which apps on stock phones record deliveries.
+
+mod page;
+mod push;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderValue, LOCATION};
+use actix_web::{HttpResponse, Resource, web};
+use porchlight_actors::service::{Recorder, RecorderOrder};
+use porchlight_observe::http::Route;
+use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::limits::{
+    RECORDER_EXPIRES_SEC_DEFAULT, RECORDER_EXPIRES_SEC_MAX, RECORDER_EXPIRES_SEC_MIN,
+    RECORDER_HEARD_LATELY_MS, TEXT_CHARS_MAX,
+};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::str::FromStr;
+
+use super::start::address;
+use porchlight_http::body::Limits;
+use porchlight_http::call::{self, Call};
+use porchlight_http::fields::{self, Faults, Fields};
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::route::{get, resource};
+
+/// The apps, as their push URLs end.
+const APPS: [(&str, &str); 5] = [
+    ("sensorLogger", "sensor-logger"),
+    ("traccar", "traccar"),
+    ("owntracks", "owntracks"),
+    ("overland", "overland"),
+    ("gpslogger", "gpslogger"),
+];
+
+/// The routes.
+pub(super) fn resources() -> Vec<Resource> {
+    let mut resources = vec![
+        resource(Route::Recorders, "POST").route(web::post().to(create)),
+        resource(Route::Recorder, "DELETE, GET, HEAD")
+            .route(get().to(show))
+            .route(web::delete().to(remove)),
+        resource(Route::RecorderPage, "GET, HEAD").route(get().to(page::page)),
+    ];
+    resources.extend(push::resources());
+    resources
+}
+
+/// A recorder as it is answered.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RecorderView {
+    recorder_id: RecorderId,
+    url: String,
+    qr_svg: String,
+    push_urls: Map<String, Value>,
+    expires_at: TimestampMs,
+}
+
+/// The same, with what it has received.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownRecorderView {
+    #[serde(flatten)]
+    recorder: RecorderView,
+    session_id: Option<SessionId>,
+    last_heard_at: Option<TimestampMs>,
+    /// Values a second, by kind.
+    receiving: Map<String, Value>,
+}
+
+/// Makes a recorder. 201 `{recorderId, url, qrSvg, pushUrls, expiresAt}`.
+async fn create(mut call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    call.accepts_json()?;
+    let body = call.body(Limits::REQUEST).await?;
+    let value = fields::parse(&body)?;
+    let order = order(tenant, &value, call.state.service.now())?;
+    let recorder = call.state.service.create_recorder(order).await?;
+    let view = view(&call, &recorder)?;
+    let mut response = HttpResponse::Created();
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/recorders/{}", recorder.id)) {
+        response.insert_header((LOCATION, location));
+    }
+    call::json(response, &view)
+}
+
+/// A recorder. 200 `{…, sessionId, lastHeardAt, receiving}`.
+async fn show(call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    let recorder = of_path(&call, tenant).await?;
+    call.accepts_json()?;
+    let newest = recorder.state.newest();
+    let shown = ShownRecorderView {
+        recorder: view(&call, &recorder)?,
+        session_id: newest.and_then(|newest| newest.session_id),
+        last_heard_at: recorder.state.last_heard_at,
+        receiving: receiving(&recorder, call.state.service.now()),
+    };
+    call::json(HttpResponse::Ok(), &shown)
+}
+
+/// Removes a recorder; its sessions stay. 204.
+async fn remove(call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    let recorder = of_path(&call, tenant).await?;
+    if call.state.service.remove_recorder(recorder.id).await? {
+        Ok(HttpResponse::build(StatusCode::NO_CONTENT).finish())
+    } else {
+        Err(not_found())
+    }
+}
+
+fn not_found() -> Problem {
+    Problem::new(Code::RecorderNotFound, "There is no such recorder.")
+}
+
+/// The recorder in the path, if it is the tenant's.
+async fn of_path(call: &Call, tenant: Tenant) -> Result<Recorder, Problem> {
+    let id = call.http.match_info().get("id").unwrap_or_default();
+    let id = RecorderId::from_str(id).map_err(|_| not_found())?;
+    let recorder = call.state.service.recorder(id).await?;
+    recorder
+        .filter(|recorder| recorder.order.tenant == tenant)
+        .ok_or_else(not_found)
+}
+
+fn order(tenant: Tenant, body: &Value, now: TimestampMs) -> Result<RecorderOrder, Problem> {
+    let root = Fields::root(body)?;
+    let mut faults = Faults::default();
+    root.only(
+        &["externalRiderId", "deliveryId", "address", "expiresInSec"],
+        &mut faults,
+    );
+    let external_rider_id = root.text("externalRiderId", 1..=TEXT_CHARS_MAX, &mut faults);
+    let external_rider_id = root.need("externalRiderId", external_rider_id, &mut faults);
+    let delivery_id = root.text("deliveryId", 1..=TEXT_CHARS_MAX, &mut faults);
+    let fields = root.object("address", &mut faults);
+    let address = root
+        .need("address", fields, &mut faults)
+        .and_then(|fields| {
+            fields.only(&super::start::ADDRESS_FIELDS, &mut faults);
+            address(&fields, &mut faults)
+        });
+    let range = RECORDER_EXPIRES_SEC_MIN..=RECORDER_EXPIRES_SEC_MAX;
+    let expires_sec = root.whole("expiresInSec", range, &mut faults);
+    let expires_sec = expires_sec.unwrap_or(RECORDER_EXPIRES_SEC_DEFAULT);
+    let order = || {
+        Some(RecorderOrder {
+            tenant,
+            external_rider_id: external_rider_id?.to_owned(),
+            delivery_id: delivery_id.map(str::to_owned),
+            address: address?,
+            created_at: now,
+            expires_at: now.plus_ms(i64::from(expires_sec) * 1_000),
+        })
+    };
+    faults.none(order())
+}
+
+fn view(call: &Call, recorder: &Recorder) -> Result<RecorderView, Problem> {
+    let url = link(call, recorder.id);
+    let push_urls = APPS.into_iter().map(|(name, end)| {
+        let push_url = format!("{url}/{end}");
+        (name.to_owned(), push_url.into())
+    });
+    Ok(RecorderView {
+        recorder_id: recorder.id,
+        qr_svg: qr_svg(&url)?,
+        push_urls: push_urls.collect(),
+        expires_at: recorder.order.expires_at,
+        url,
+    })
+}
+
+/// The link of a recorder: its token stands in it.
+fn link(call: &Call, id: RecorderId) -> String {
+    let token = call.state.auth.recorder_token(id);
+    let base = match &call.state.images {
+        Some(images) => images.base(&call.http),
+        None => {
+            let connection = call.http.connection_info();
+            format!("{}://{}", connection.scheme(), connection.host())
+        }
+    };
+    format!("{base}/r/{token}")
+}
+
+fn qr_svg(text: &str) -> Result<String, Problem> {
+    let code = qrcode::QrCode::new(text).map_err(Problem::internal)?;
+    Ok(code
+        .render::<qrcode::render::svg::Color<'_>>()
+        .min_dimensions(240, 240)
+        .build())
+}
+
+/// What was received of late, values a second by kind.
+fn receiving(recorder: &Recorder, now: TimestampMs) -> Map<String, Value> {
+    let heard_at = recorder.state.last_heard_at;
+    if heard_at.is_none_or(|heard_at| now.since_ms(heard_at) > RECORDER_HEARD_LATELY_MS) {
+        return Map::new();
+    }
+    let rates = recorder.state.rates_hz().into_iter();
+    rates
+        .map(|(kind, hz)| {
+            (
+                kind.as_str().to_owned(),
+                ((hz * 10.0).round() / 10.0).into(),
+            )
+        })
+        .collect()
+}

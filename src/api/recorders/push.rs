@@ -1,0 +1,183 @@
+//! What the apps push, each at its own path, answered as the app expects it once it is durable.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use actix_web::web::{self, Bytes};
+use actix_web::{HttpMessage, HttpResponse, Resource};
+use porchlight_actors::service::RecordError;
+use porchlight_core::recorder::{
+    Message, PayloadError, gpslogger, overland, owntracks, sensor_logger, traccar,
+};
+use porchlight_observe::http::Route;
+use porchlight_schema::ids::RecorderId;
+
+use super::super::telemetry::not_admitted;
+use porchlight_http::body::{self, Limits};
+use porchlight_http::call::Call;
+use porchlight_http::edge::Report;
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::route::{get, resource};
+
+/// A status by which Sensor Logger shows the answer's text to its user, once.
+const SHOWN_TO_USER: u16 = 499;
+/// What a phone's user is told of a recorder that is no more.
+const GONE: &str = "This recording link has expired or was removed. Ask for a new one.";
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// The routes.
+pub(super) fn resources() -> [Resource; 5] {
+    [
+        resource(Route::PushSensorLogger, "POST").route(web::post().to(sensor_logger_push)),
+        resource(Route::PushTraccar, "GET, HEAD, POST")
+            .route(get().to(traccar_push))
+            .route(web::post().to(traccar_push)),
+        resource(Route::PushOwntracks, "POST").route(web::post().to(owntracks_push)),
+        resource(Route::PushOverland, "POST").route(web::post().to(overland_push)),
+        resource(Route::PushGpslogger, "GET, HEAD, POST")
+            .route(get().to(gpslogger_push))
+            .route(web::post().to(gpslogger_push)),
+    ]
+}
+
+/// Sensor Logger takes any 200.
+async fn sensor_logger_push(mut call: Call) -> Result<HttpResponse, Problem> {
+    match take_sensor_logger(&mut call).await {
+        Err(problem) if problem.code() == Code::CredentialInvalid => Ok(shown_to_user(GONE)),
+        taken => taken.map(|()| answer("{}")),
+    }
+}
+
+async fn take_sensor_logger(call: &mut Call) -> Result<(), Problem> {
+    let id = recorder_of(call).await?;
+    let payload = read(call, id).await?;
+    take(call, id, sensor_logger::read(&payload)).await
+}
+
+fn shown_to_user(sentence: &'static str) -> HttpResponse {
+    let status = StatusCode::from_u16(SHOWN_TO_USER).unwrap_or(StatusCode::UNAUTHORIZED);
+    let mut response = HttpResponse::build(status)
+        .insert_header((
+            CONTENT_TYPE,
+            HeaderValue::from_static("text/plain; charset=utf-8"),
+        ))
+        .body(sentence);
+    // It is the answer that the app expects, and not replaced by a problem.
+    response.extensions_mut().insert(Report);
+    response
+}
+
+/// Traccar Client takes any 2xx.
+async fn traccar_push(mut call: Call) -> Result<HttpResponse, Problem> {
+    let id = recorder_of(&call).await?;
+    let payload = read(&mut call, id).await?;
+    let first = payload.iter().find(|byte| !byte.is_ascii_whitespace());
+    let message = if matches!(first, Some(b'{' | b'[')) {
+        traccar::read_json(&payload)
+    } else {
+        let (text, fields) = form(&call, &payload);
+        traccar::read_form(&text, &fields)
+    };
+    take(&call, id, message).await.map(|()| answer("{}"))
+}
+
+/// OwnTracks expects an array of messages for it.
+async fn owntracks_push(mut call: Call) -> Result<HttpResponse, Problem> {
+    let id = recorder_of(&call).await?;
+    let payload = read(&mut call, id).await?;
+    take(&call, id, owntracks::read(&payload))
+        .await
+        .map(|()| answer("[]"))
+}
+
+/// Overland keeps what it sent unless it gets this very answer.
+async fn overland_push(mut call: Call) -> Result<HttpResponse, Problem> {
+    let id = recorder_of(&call).await?;
+    let payload = read(&mut call, id).await?;
+    take(&call, id, overland::read(&payload))
+        .await
+        .map(|()| answer(r#"{"result":"ok"}"#))
+}
+
+/// GPSLogger takes any 2xx.
+async fn gpslogger_push(mut call: Call) -> Result<HttpResponse, Problem> {
+    let id = recorder_of(&call).await?;
+    let payload = read(&mut call, id).await?;
+    let (text, fields) = form(&call, &payload);
+    take(&call, id, gpslogger::read(&text, &fields))
+        .await
+        .map(|()| answer("{}"))
+}
+
+/// The recorder whose token is in the path.
+///
+/// # Errors
+///
+/// 401: the token is none of ours; 429: too many requests of it.
+pub(super) async fn recorder_of(call: &Call) -> Result<RecorderId, Problem> {
+    let token = call.http.match_info().get("token").unwrap_or_default();
+    call.state.auth.recorder(token)
+}
+
+/// Reads and unpacks the body of a push to this recorder, and counts it as its tenant's. Any media type is accepted, because
+/// the apps differ in the one that they send.
+///
+/// # Errors
+///
+/// 401 for a recorder that was removed, 429 or 503 when the tenant or the node is full, and the errors of reading a body.
+async fn read(call: &mut Call, id: RecorderId) -> Result<Bytes, Problem> {
+    let recorder = call.state.service.recorder(id).await?;
+    let gone = || Problem::new(Code::CredentialInvalid, GONE);
+    let usage = call.state.service.usage(recorder.ok_or_else(gone)?.order.tenant);
+    call.count_request(&usage)?;
+    let announced = body::announced(call.headers(), Limits::BATCH)?;
+    let permit = call.state.service.reserve(&usage, 0);
+    let mut permit = permit.map_err(not_admitted)?;
+    let grow = |bytes| permit.grow(bytes).map_err(not_admitted);
+    announced
+        .read(call.payload.take(), call.state.config.body_deadlines, grow)
+        .await
+}
+
+/// The fields of the query, then those of the body; and their text.
+fn form(call: &Call, payload: &[u8]) -> (Vec<u8>, Vec<(String, String)>) {
+    let mut text = call.http.query_string().as_bytes().to_vec();
+    let is_form = call.http.content_type().eq_ignore_ascii_case(FORM) || payload.contains(&b'=');
+    if is_form && !payload.is_empty() {
+        if !text.is_empty() {
+            text.push(b'&');
+        }
+        text.extend_from_slice(payload);
+    }
+    let fields = web::Query::<Vec<(String, String)>>::from_query(&String::from_utf8_lossy(&text));
+    let fields = fields.map(web::Query::into_inner).unwrap_or_default();
+    (text, fields)
+}
+
+/// Records a message; when this answers it is durable.
+async fn take(
+    call: &Call,
+    id: RecorderId,
+    message: Result<Message, PayloadError>,
+) -> Result<(), Problem> {
+    let message = message.map_err(|error| {
+        let code = match error {
+            PayloadError::Malformed(_) => Code::MalformedBody,
+            PayloadError::Missing(_) => Code::InvalidBody,
+        };
+        Problem::new(code, format!("This is not what the app sends: {error}."))
+    })?;
+    match call.state.service.record(id, &message).await {
+        Ok(()) => Ok(()),
+        Err(RecordError::Gone) => Err(Problem::new(Code::CredentialInvalid, GONE)),
+        Err(RecordError::Busy(error)) => Err(not_admitted(error)),
+        Err(RecordError::Draining) => Err(Problem::new(Code::Draining, "The service is stopping.")),
+        Err(RecordError::Store(error)) => Err(error.into()),
+    }
+}
+
+fn answer(body: &'static str) -> HttpResponse {
+    HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
+        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))
+        .body(body)
+}

@@ -1,0 +1,74 @@
+//! `porchlight recorder`: a link for a stock phone's app, as a QR code in the terminal.
+
+use anyhow::Context;
+use qrcode::QrCode;
+use qrcode::render::unicode::Dense1x2;
+use serde_json::json;
+
+use super::client::Client;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A running service.
+    #[arg(long, default_value = "http://127.0.0.1:8080")]
+    url: String,
+    /// A secret key of that service.
+    #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
+    key: String,
+    /// Your id of the courier.
+    #[arg(long, value_name = "ID")]
+    rider: String,
+    /// Your id of the delivery; without it each session is named after the link.
+    #[arg(long, value_name = "ID")]
+    delivery: Option<String>,
+    /// Where the door is.
+    #[arg(long, value_name = "LAT,LNG", allow_hyphen_values = true)]
+    address: String,
+    /// The floor of the door; the ground floor is 0.
+    #[arg(long, allow_hyphen_values = true)]
+    floor: Option<i16>,
+    /// How long the link works, in seconds: 60 to 2592000.
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
+    expires: u32,
+    /// Print the answer as JSON instead of a QR code.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    super::block_on(create(arguments))
+}
+
+async fn create(arguments: &Arguments) -> anyhow::Result<()> {
+    let (lat, lng) = super::replay::parse_address(&arguments.address)?;
+    let mut body = json!({
+        "externalRiderId": arguments.rider,
+        "address": { "line1": "", "city": "", "country": "", "lat": lat, "lng": lng },
+        "expiresInSec": arguments.expires,
+    });
+    if let Some(delivery) = &arguments.delivery {
+        body["deliveryId"] = json!(delivery);
+    }
+    if let Some(floor) = arguments.floor {
+        body["address"]["floor"] = json!(floor);
+    }
+    let client = Client::new(&arguments.url, &arguments.key)?;
+    let recorder = client.create_recorder(&body).await?;
+    if arguments.json {
+        return say!("{recorder}");
+    }
+    let url = recorder["url"].as_str().context("no url")?;
+    let code = QrCode::new(url)?;
+    // Light on dark, as most terminals are: a camera reads both.
+    let picture = code.render::<Dense1x2>().quiet_zone(true).build();
+    say!("{picture}")?;
+    say!("Open this link on the phone: {url}")?;
+    say!(
+        "It works until {}.",
+        recorder["expiresAt"].as_str().unwrap_or_default()
+    )?;
+    for (app, push_url) in recorder["pushUrls"].as_object().into_iter().flatten() {
+        say!("{app}: {}", push_url.as_str().unwrap_or_default())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+use async_trait::async_trait;
+use porchlight_ports::{RecorderRow, Recorders, StoreResult};
+use porchlight_schema::ids::RecorderId;
+
+use super::LocalStore;
+use crate::engine::Engine;
+use crate::tables::recorders;
+
+#[async_trait]
+impl<E: Engine> Recorders for LocalStore<E> {
+    async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
+        self.committer
+            .write(move |txn| recorders::create(txn, id, &data))
+            .await
+    }
+
+    async fn recorder(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
+        self.read_here(|read| recorders::find(read, id))
+    }
+
+    async fn change_recorder(
+        &self,
+        id: RecorderId,
+        version: u64,
+        data: Vec<u8>,
+    ) -> StoreResult<bool> {
+        self.committer
+            .write(move |txn| recorders::change(txn, id, version, &data))
+            .await
+    }
+
+    async fn remove_recorder(&self, id: RecorderId) -> StoreResult<bool> {
+        self.committer
+            .write(move |txn| recorders::remove(txn, id))
+            .await
+    }
+}

@@ -1,0 +1,72 @@
+//! Recorders: their version and what the service wrote, under their id.
+
+use porchlight_ports::{RecorderRow, StoreResult};
+use porchlight_schema::ids::RecorderId;
+use porchlight_schema::limits::RECORDER_STARTED_AT_BACK_MS_MAX;
+use porchlight_schema::time::TimestampMs;
+
+use super::Key;
+use crate::engine::{KeyRange, Space};
+use crate::txn::{Read, Scan, Txn};
+
+/// The table's letter.
+const TABLE: u8 = b'R';
+/// How long a recorder is kept after it has expired, milliseconds: it can still be shown.
+const KEPT_BEYOND_MS: i64 = 24 * 3_600 * 1_000;
+
+fn key(id: RecorderId) -> Vec<u8> {
+    Key::of(TABLE).bytes(&id.to_bytes()).build()
+}
+
+/// Makes a recorder; of one that is there nothing changes.
+pub(crate) fn create(txn: &mut Txn<'_>, id: RecorderId, data: &[u8]) -> StoreResult<()> {
+    if find(txn.as_read(), id)?.is_none() {
+        txn.put_state(key(id), &(1_u64, data))?;
+    }
+    Ok(())
+}
+
+/// A recorder.
+pub(crate) fn find(read: &dyn Read, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
+    let row: Option<(u64, Vec<u8>)> = read.state(&key(id))?;
+    Ok(row.map(|(version, data)| RecorderRow { version, data }))
+}
+
+/// Replaces what is stored, if it has this version.
+pub(crate) fn change(
+    txn: &mut Txn<'_>,
+    id: RecorderId,
+    version: u64,
+    data: &[u8],
+) -> StoreResult<bool> {
+    let stored = find(txn.as_read(), id)?;
+    let is_this = stored.is_some_and(|stored| stored.version == version);
+    if is_this {
+        txn.put_state(key(id), &(version.saturating_add(1), data))?;
+    }
+    Ok(is_this)
+}
+
+/// Removes at most `rows_max` recorders that were made so long ago that none of them works any more, whatever it was
+/// made for: their ids say when. Gives how many.
+pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, rows_max: usize) -> StoreResult<usize> {
+    let made_before = now.plus_ms(-(RECORDER_STARTED_AT_BACK_MS_MAX + KEPT_BEYOND_MS));
+    let end = key(RecorderId::new(made_before, 0));
+    let old = txn.rows(&Scan::state(
+        KeyRange::prefix([TABLE]).before(&end),
+        rows_max,
+    ))?;
+    for row in &old {
+        txn.delete(Space::State, row.key.clone());
+    }
+    Ok(old.len())
+}
+
+/// Removes a recorder.
+pub(crate) fn remove(txn: &mut Txn<'_>, id: RecorderId) -> StoreResult<bool> {
+    let is_there = find(txn.as_read(), id)?.is_some();
+    if is_there {
+        txn.delete(Space::State, key(id));
+    }
+    Ok(is_there)
+}

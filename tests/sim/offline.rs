@@ -1,0 +1,391 @@
+//! A phone that is offline for longer than the idle timeout loses nothing: its insight is the one of a phone that was
+//! never offline, also when the service is killed on the way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use actix::System;
+use porchlight_actors::scoring::ScoringPool;
+use porchlight_actors::service::{IngestError, Parts, Service, StartCommand, StopCommand};
+use porchlight_core::shares::ShareLimits;
+use porchlight_core::session::lifetime::Lifetime;
+use porchlight_ports::{Alone, Clock, Entropy, Insights, SessionRow, Sessions, StoredInsight};
+use porchlight_schema::ids::{OrganizationId, SessionId};
+use porchlight_schema::insight::{InsightView, ReasonCode};
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::session::{EndReason, Env, SessionStart, SessionType, Tenant};
+use porchlight_schema::time::TimestampMs;
+use porchlight_store::MemoryStore;
+use porchlight_store::engine::memory::MemoryEngine;
+use tokio::sync::mpsc;
+
+use crate::clock::SimClock;
+use crate::corpus::CORPUS;
+use crate::node::in_system;
+use crate::plan::Weather;
+use crate::store::{FaultyStore, at_once};
+
+const WALL_MS: i64 = 1_763_636_100_000;
+const MINUTE_MS: i64 = 60_000;
+const IDLE_MS: i64 = 30 * MINUTE_MS;
+const CALM: Weather = Weather {
+    refuse: 0,
+    lose_answer: 0,
+    panic: 0,
+    slow: 0,
+    slow_ms_max: 0,
+    bad_snapshot: 0,
+    hand_over_lost: 0,
+    hand_over_doubled: 0,
+    hand_over_ms_max: 0,
+};
+const OFFLINE: Duration = Duration::from_secs(40 * 60);
+
+#[derive(Debug)]
+struct Counter(AtomicU64);
+
+impl Entropy for Counter {
+    fn random(&self) -> u128 {
+        self.0.fetch_add(1, Ordering::Relaxed).into()
+    }
+}
+
+/// What lasts while the service is killed and started again.
+struct Place {
+    engine: MemoryEngine,
+    clock: Arc<SimClock>,
+    max_ms: i64,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            engine: MemoryEngine::new(),
+            clock: Arc::new(SimClock::new(WALL_MS)),
+            max_ms: 12 * 60 * MINUTE_MS,
+        }
+    }
+
+    /// One life of the service. At its end the process is killed: what is not synced is lost.
+    fn life<T, F: Future<Output = T>>(&mut self, inside: impl FnOnce(Node) -> F) -> T {
+        let engine = self.engine.clone();
+        let output = in_system(async {
+            self.clock.run();
+            let node = Node::start(engine, &self.clock, self.max_ms).await;
+            let output = inside(node).await;
+            self.clock.halt();
+            output
+        });
+        self.engine = self.engine.after_power_loss();
+        output
+    }
+}
+
+#[derive(Clone)]
+struct Node {
+    service: Service,
+    /// Answers at once: the virtual time does not run on while the store is at work.
+    store: Arc<FaultyStore>,
+}
+
+impl Node {
+    async fn start(engine: MemoryEngine, clock: &Arc<SimClock>, max_ms: i64) -> Self {
+        let (sender, mut durable) = mpsc::unbounded_channel();
+        let on_durable = Arc::new(move |session_id, seq, batch| {
+            drop(sender.send((session_id, seq, batch)));
+        });
+        let real = MemoryStore::on(engine, on_durable, Arc::new(|_| {})).unwrap();
+        let store = Arc::new(FaultyStore::new(real, CALM, 0, 0));
+        let arbiter = System::current().arbiter().clone();
+        let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
+        let alone = Alone { generation: 1 };
+        let service = Service::new(Parts {
+            store: Arc::clone(&store) as _,
+            clock: Arc::clone(&clock),
+            entropy: Arc::new(Counter(AtomicU64::new(1))),
+            poke: Arc::new(|_| {}),
+            lifetime: Lifetime {
+                idle_ms: IDLE_MS,
+                max_ms,
+            },
+            ownership: Arc::new(alone),
+            peers: Arc::new(alone),
+            arbiters: vec![arbiter.clone()],
+            scoring: ScoringPool::start(
+                &[arbiter],
+                Arc::clone(&store) as _,
+                clock,
+                Arc::new(|_| {}),
+            ),
+            shares: ShareLimits::default(),
+        });
+        let receiver = service.clone();
+        actix_rt::spawn(async move {
+            while let Some((session_id, seq, batch)) = durable.recv().await {
+                receiver.deliver(session_id, seq, batch);
+            }
+        });
+        service.recover().await.unwrap();
+        Self { service, store }
+    }
+
+    async fn begin(&self, recording: usize) -> SessionStart {
+        let command = StartCommand {
+            tenant: Tenant {
+                organization_id: OrganizationId::new(TimestampMs(WALL_MS), 7),
+                env: Env::Sandbox,
+            },
+            delivery_id: "delivery".to_owned(),
+            external_rider_id: "rider".to_owned(),
+            session_type: SessionType::Delivery,
+            address: CORPUS[recording].address.clone(),
+            device: None,
+            started_at: None,
+            started_at_back_ms_max: porchlight_schema::limits::STARTED_AT_BACK_MS_MAX,
+            idempotency: None,
+        };
+        self.service.start(command).await.unwrap()
+    }
+
+    async fn send(&self, id: SessionId, seq: u32, batch: &PackedBatch) -> Result<(), IngestError> {
+        let target = self.service.target(id).await.unwrap().unwrap();
+        let permit = self.service.admit(&target).unwrap();
+        self.service
+            .ingest(&target, permit, seq, batch.clone())
+            .await
+    }
+
+    fn row(&self, id: SessionId) -> SessionRow {
+        at_once(self.store.real.find(id)).unwrap().unwrap()
+    }
+
+    /// The insight once nothing waits to be scored.
+    async fn insight(&self, id: SessionId) -> StoredInsight {
+        while self.service.scoring_waiting() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        at_once(self.store.real.insight(id)).unwrap().unwrap()
+    }
+
+    async fn stop(&self, id: SessionId, ended_at: Option<TimestampMs>) -> SessionRow {
+        let command = StopCommand {
+            ended_at,
+            pod: None,
+        };
+        self.service.stop(&self.row(id), command).await.unwrap()
+    }
+}
+
+/// The insight as the API answers it, and the evidence, without the time at which it was made.
+fn rendered(start: &SessionStart, insight: &StoredInsight) -> String {
+    let view = InsightView::scored(start, &insight.record, None);
+    let mut answer = serde_json::to_value(view).unwrap();
+    let fields = answer.as_object_mut().unwrap();
+    fields.remove("updatedAt");
+    let score = serde_json::to_value(&insight.record.score).unwrap();
+    fields.insert("score".to_owned(), score);
+    answer.to_string()
+}
+
+fn has_timed_out(insight: &StoredInsight) -> bool {
+    let score = insight.record.score.as_ref().unwrap();
+    score.reason_codes.contains(&ReasonCode::SessionTimeout)
+}
+
+/// How long the recorded delivery takes.
+fn duration_ms(recording: usize) -> i64 {
+    let batches = &CORPUS[recording].batches;
+    let last_ms = batches.iter().map(PackedBatch::t_max_ms).max().unwrap();
+    i64::from(last_ms) + 1_000
+}
+
+async fn at_its_time(start: &SessionStart, clock: &SimClock, batch: &PackedBatch) {
+    let ready_at = start.started_at.plus_ms(i64::from(batch.t_max_ms()));
+    let left_ms = ready_at.since_ms(clock.now()).max(0);
+    tokio::time::sleep(Duration::from_millis(left_ms as u64)).await;
+}
+
+/// The insight of a phone that is never offline.
+fn never_offline(recording: usize) -> String {
+    let mut place = Place::new();
+    let clock = Arc::clone(&place.clock);
+    place.life(async |node: Node| {
+        let start = node.begin(recording).await;
+        for (seq, batch) in (0..).zip(&CORPUS[recording].batches) {
+            at_its_time(&start, &clock, batch).await;
+            node.send(start.session_id, seq, batch).await.unwrap();
+        }
+        let ended_at = start.started_at.plus_ms(duration_ms(recording));
+        let row = node.stop(start.session_id, Some(ended_at)).await;
+        assert_eq!(row.end.unwrap().reason, EndReason::Stopped);
+        rendered(&start, &node.insight(start.session_id).await)
+    })
+}
+
+/// Goes online with a third of its batches, and is offline until the service has completed its session.
+async fn until_timed_out(node: &Node, clock: &SimClock, recording: usize) -> (SessionStart, usize) {
+    let batches = &CORPUS[recording].batches;
+    let start = node.begin(recording).await;
+    let sent = batches.len() / 3;
+    let mut heard_at = start.created_at;
+    for (seq, batch) in (0..).zip(&batches[..sent]) {
+        at_its_time(&start, clock, batch).await;
+        heard_at = clock.now();
+        node.send(start.session_id, seq, batch).await.unwrap();
+    }
+    tokio::time::sleep(OFFLINE).await;
+    let end = node.row(start.session_id).end.unwrap();
+    // The virtual time is rounded to milliseconds here and there.
+    let later_ms = end.ended_at.since_ms(heard_at);
+    assert!(
+        end.reason == EndReason::Idle && (0..=1).contains(&later_ms),
+        "{end:?}"
+    );
+    assert!(has_timed_out(&node.insight(start.session_id).await));
+    (start, sent)
+}
+
+/// Sends the rest out of order, two batches a second.
+async fn catch_up(node: &Node, id: SessionId, recording: usize, seqs: impl Iterator<Item = usize>) {
+    for seq in seqs {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let batch = &CORPUS[recording].batches[seq];
+        node.send(id, seq as u32, batch).await.unwrap();
+    }
+}
+
+#[test]
+fn forty_minutes_offline_lead_to_the_same_insight() {
+    for recording in 0..CORPUS.len() {
+        let mut place = Place::new();
+        let clock = Arc::clone(&place.clock);
+        let (rendered, events) = place.life(async |node: Node| {
+            let (start, sent) = until_timed_out(&node, &clock, recording).await;
+            let (id, count) = (start.session_id, CORPUS[recording].batches.len());
+            catch_up(&node, id, recording, (sent..count).rev()).await;
+            assert!(
+                has_timed_out(&node.insight(id).await),
+                "nobody has stopped it"
+            );
+            let ended_at = start.started_at.plus_ms(duration_ms(recording));
+            let row = node.stop(id, Some(ended_at)).await;
+            assert_eq!(row.end.unwrap().ended_at, ended_at);
+            // Again: the same answer, whatever it says.
+            let again = node.stop(id, Some(start.started_at)).await;
+            assert_eq!(again, row);
+            let insight = node.insight(id).await;
+            let messages = at_once(node.store.real.messages(id)).unwrap();
+            let stopped = MessageEvent::SessionStopped;
+            let stopped = messages.iter().filter(|message| message.event == stopped);
+            (rendered(&start, &insight), stopped.count())
+        });
+        assert_eq!(rendered, never_offline(recording), "recording {recording}");
+        assert!(events <= 1, "session.stopped is sent once");
+    }
+}
+
+#[test]
+fn a_kill_at_any_moment_of_it_changes_nothing() {
+    let recording = 0;
+    let expected = never_offline(recording);
+    let count = CORPUS[recording].batches.len();
+    for kill_scoring in [false, true] {
+        let mut place = Place::new();
+        let clock = Arc::clone(&place.clock);
+        let (start, sent) = place.life(async |node: Node| {
+            let (start, sent) = until_timed_out(&node, &clock, recording).await;
+            catch_up(&node, start.session_id, recording, sent..sent + 2).await;
+            (start, sent)
+        });
+        let id = start.session_id;
+        // Killed as soon as the last batch is acknowledged, and as soon as the stop is answered.
+        place.life(async |node: Node| {
+            catch_up(&node, id, recording, sent + 2..count).await;
+        });
+        let ended_at = start.started_at.plus_ms(duration_ms(recording));
+        let stopped = place.life(async |node: Node| {
+            let row = node.stop(id, Some(ended_at)).await;
+            if !kill_scoring {
+                node.insight(id).await;
+            }
+            row
+        });
+        let found = place.life(async |node: Node| {
+            assert_eq!(node.row(id), stopped);
+            // The phone did not hear the answer and stops once more.
+            assert_eq!(node.stop(id, None).await, stopped);
+            rendered(&start, &node.insight(id).await)
+        });
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_late_stop_that_says_no_time_ends_with_the_last_sample() {
+    let recording = 1;
+    let mut place = Place::new();
+    let clock = Arc::clone(&place.clock);
+    place.life(async |node: Node| {
+        let (start, sent) = until_timed_out(&node, &clock, recording).await;
+        let (id, batches) = (start.session_id, &CORPUS[recording].batches);
+        catch_up(&node, id, recording, sent..batches.len()).await;
+        let last_ms = batches.iter().map(PackedBatch::t_max_ms).max().unwrap();
+        let row = node.stop(id, None).await;
+        let last_at = start.started_at.plus_ms(i64::from(last_ms));
+        assert_eq!(row.end.unwrap().ended_at, last_at);
+        assert!(!has_timed_out(&node.insight(id).await));
+        // After the stop by the app telemetry is taken for ten minutes more.
+        let further = &batches[0];
+        tokio::time::sleep(Duration::from_secs(9 * 60)).await;
+        let seq = batches.len() as u32;
+        node.send(id, seq, further).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2 * 60)).await;
+        let refused = node.send(id, seq + 1, further).await;
+        assert!(matches!(refused, Err(IngestError::Closed)), "{refused:?}");
+    });
+}
+
+#[test]
+fn without_a_sample_it_ends_when_the_service_ended_it() {
+    let mut place = Place::new();
+    place.life(async |node: Node| {
+        let start = node.begin(0).await;
+        tokio::time::sleep(OFFLINE).await;
+        let id = start.session_id;
+        assert_eq!(node.row(id).end.unwrap().ended_at, start.created_at);
+        let end = node.stop(id, None).await.end.unwrap();
+        assert_eq!(end.ended_at, start.created_at);
+        assert!(matches!(end.reason, EndReason::StoppedAfterTimeout { .. }));
+        assert!(!has_timed_out(&node.insight(id).await));
+    });
+}
+
+#[test]
+fn telemetry_and_stop_are_taken_for_a_day_after_a_timeout() {
+    for (max_ms, reason) in [
+        (12 * 60 * MINUTE_MS, EndReason::Idle),
+        (5 * MINUTE_MS, EndReason::TooLong),
+    ] {
+        let mut place = Place::new();
+        place.max_ms = max_ms;
+        let clock = Arc::clone(&place.clock);
+        place.life(async |node: Node| {
+            let start = node.begin(0).await;
+            let (id, batches) = (start.session_id, &CORPUS[0].batches);
+            node.send(id, 0, &batches[0]).await.unwrap();
+            tokio::time::sleep(OFFLINE).await;
+            let end = node.row(id).end.unwrap();
+            assert_eq!(end.reason, reason);
+            let left_ms = 24 * 60 * MINUTE_MS - clock.now().since_ms(end.completed_at);
+            tokio::time::sleep(Duration::from_millis(left_ms as u64 - 10)).await;
+            node.send(id, 1, &batches[1]).await.unwrap();
+            assert_eq!(node.insight(id).await.covered.batches, 2);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let refused = node.send(id, 2, &batches[2]).await;
+            assert!(matches!(refused, Err(IngestError::Closed)), "{refused:?}");
+            assert_eq!(node.stop(id, None).await.end, Some(end), "too late to stop");
+        });
+    }
+}
