@@ -7,7 +7,7 @@ use actix_web::web::Data;
 use maud::{DOCTYPE, Markup, html};
 use porchlight_core::ownership::NodeName;
 use porchlight_observe::ActorKind;
-use porchlight_observe::quarantine::{self, Quarantined};
+use porchlight_observe::quarantine::{self, Quarantined, Unreadable};
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::SHARDS;
 
@@ -87,6 +87,7 @@ fn render(state: &OpsState, checks: &[Check], now: &Scrape) -> Markup {
                     (webhooks(now))
                     (store(state.about.as_ref(), now))
                     (quarantined(&quarantine::recent()))
+                    (unreadable(&quarantine::unreadable()))
                     @if let Some(about) = &state.about {
                         section.wide { h2 { "Configuration" } pre tabindex="0" { (about.text) } }
                     }
@@ -325,6 +326,23 @@ fn quarantined(recent: &[Quarantined]) -> Markup {
                     thead { tr { th scope="col" { "session" } th.number scope="col" { "seq" } } }
                     tbody { @for one in recent {
                         tr { td { (one.session_id) } td.number { (one.seq) } }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+fn unreadable(recent: &[Unreadable]) -> Markup {
+    html! {
+        @if !recent.is_empty() {
+            section.wide {
+                h2 { "Sessions with damaged data" }
+                p { "These could not be read from the store since the start of the process. Other sessions are not affected." }
+                table {
+                    thead { tr { th scope="col" { "session" } th scope="col" { "damaged" } } }
+                    tbody { @for one in recent {
+                        tr { td { (one.session_id) } td { (one.what) } }
                     } }
                 }
             }

@@ -93,13 +93,14 @@ impl EmbeddedStore {
             .visit_all(|space, key, value| copy.row(space, key, value))?;
         copy.flush()?;
         copy.to.close()?;
-        std::fs::remove_file(folder.join(acknowledged::NAME)).map_err(io)?;
-        Acknowledged::create(folder, copy.report.log).map_err(io)?;
         for (name, file) in self.beside(private_files) {
             let bytes = zeroize::Zeroizing::new(std::fs::read(file).map_err(io)?);
             write_private(folder, name, &bytes).map_err(io)?;
         }
         sync_folder(folder).map_err(io)?;
+        // Last of all, for this file makes the copy openable: a copy that opens has its key file.
+        std::fs::remove_file(folder.join(acknowledged::NAME)).map_err(io)?;
+        Acknowledged::create(folder, copy.report.log).map_err(io)?;
         Ok(copy.report)
     }
 
@@ -157,4 +158,37 @@ fn verify(folder: &Path, log: u64) -> Result<(), BackupError> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let name = format!("porchlight-backup-{name}-{}", std::process::id());
+        std::env::temp_dir().join(name)
+    }
+
+    #[test]
+    fn a_copy_without_its_key_file_does_not_open() {
+        let (from, to) = (folder("from"), folder("to"));
+        let store = EmbeddedStore::open_alone(&from).unwrap();
+        std::fs::create_dir_all(from.join("keys")).unwrap();
+        std::fs::write(from.join("keys/secret.key"), "ab").unwrap();
+        std::fs::create_dir_all(&to).unwrap();
+        // The copy has no folder of this name, so that it is cut off at the key file.
+        let cut_off = store.copy_to(&to, &["keys/secret.key"]);
+        assert!(matches!(cut_off, Err(BackupError::Io(..))));
+        assert!(matches!(
+            EmbeddedStore::open_alone(&to),
+            Err(OpenError::NotWhole(..))
+        ));
+        std::fs::remove_dir_all(&to).unwrap();
+        std::fs::create_dir_all(&to).unwrap();
+        store.copy_to(&to, &[]).unwrap();
+        drop(EmbeddedStore::open_alone(&to).unwrap());
+        drop(store);
+        std::fs::remove_dir_all(&from).unwrap();
+        std::fs::remove_dir_all(&to).unwrap();
+    }
 }

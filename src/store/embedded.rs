@@ -14,6 +14,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use porchlight_ports::StoreResult;
+use porchlight_world::private_file::sync_folder;
 
 use super::committer::{Committer, HandOver, OnFatal};
 use super::continuity::{self, NotWhole};
@@ -27,6 +28,9 @@ pub type EmbeddedStore = LocalStore<FjallEngine>;
 
 /// The engine's folder within the store's.
 pub(crate) const ENGINE_FOLDER: &str = "engine";
+
+/// The file in that folder with which the engine completes a new database.
+const ENGINE_VERSION: &str = "version";
 
 /// The first write after a start may take this long (fjall-rs/fjall#257: it may take for ever).
 const PROBE: Duration = Duration::from_secs(10);
@@ -154,6 +158,7 @@ pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>
     let file = path.join(acknowledged::NAME);
     let io = |error| OpenError::Io(path.to_path_buf(), error);
     std::fs::create_dir_all(path).map_err(io)?;
+    remove_cut_off_start(path).map_err(io)?;
     let has_engine = folder.try_exists().map_err(io)?;
     let has_file = file.try_exists().map_err(io)?;
     let acknowledged = match (has_engine, has_file) {
@@ -180,6 +185,28 @@ pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>
     }
 }
 
+/// Removes what a first start left behind that was cut off before its engine was complete: nothing was acknowledged
+/// then. The engine writes its version file last, and refuses a folder with a journal and without that file.
+fn remove_cut_off_start(path: &Path) -> io::Result<()> {
+    let (folder, file) = (path.join(ENGINE_FOLDER), path.join(acknowledged::NAME));
+    if folder.join(ENGINE_VERSION).try_exists()? || !file.try_exists()? {
+        return Ok(());
+    }
+    let has_engine = folder.try_exists()?;
+    match Acknowledged::open(path)? {
+        // The engine has been there once: it is lost.
+        Some(acknowledged) if acknowledged.number() > 0 => return Ok(()),
+        // Damaged beside an engine: nobody can tell whether anything was acknowledged.
+        None if has_engine => return Ok(()),
+        _ => {}
+    }
+    if has_engine {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::remove_file(&file)?;
+    sync_folder(path)
+}
+
 /// Writes and syncs one group of nothing but markers, and gives its number. It runs on a thread of its own, because
 /// a write that hangs can't be called back.
 fn probe(path: &Path, engine: &Arc<FjallEngine>, log: u64) -> Result<u64, OpenError> {
@@ -199,5 +226,40 @@ fn probe(path: &Path, engine: &Arc<FjallEngine>, log: u64) -> Result<u64, OpenEr
         Ok(Ok(())) => Ok(log),
         Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error)),
         Err(_) => Err(OpenError::WritesHalt(path.to_path_buf())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let name = format!("porchlight-embedded-{name}-{}", std::process::id());
+        std::env::temp_dir().join(name)
+    }
+
+    #[test]
+    fn a_first_start_that_was_cut_off_starts_again() {
+        let path = folder("cut-off");
+        let (engine, file) = (path.join(ENGINE_FOLDER), path.join(acknowledged::NAME));
+        // As it is left with a journal and no version file; without an engine; and with an empty number.
+        let journal = || {
+            drop(Acknowledged::create(&path, 0).unwrap());
+            std::fs::create_dir_all(&engine).unwrap();
+            std::fs::write(engine.join("0.jnl"), [0; 64]).unwrap();
+        };
+        let number = || drop(Acknowledged::create(&path, 0).unwrap());
+        let empty = || std::fs::write(&file, "").unwrap();
+        let cuts: [&dyn Fn(); 3] = [&journal, &number, &empty];
+        for cut in cuts {
+            std::fs::create_dir_all(&path).unwrap();
+            cut();
+            drop(EmbeddedStore::open_alone(&path).unwrap());
+            // A store that has acknowledged something is refused when it has lost that file.
+            std::fs::remove_file(engine.join(ENGINE_VERSION)).unwrap();
+            assert!(EmbeddedStore::open_alone(&path).is_err());
+            assert!(engine.join("0.jnl").exists(), "nothing was removed");
+            std::fs::remove_dir_all(&path).unwrap();
+        }
     }
 }

@@ -59,6 +59,7 @@ mod backup;
 mod committer;
 mod continuity;
 pub mod cql;
+mod damage;
 pub mod embedded;
 pub mod engine;
 pub mod local;

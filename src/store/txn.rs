@@ -44,6 +44,9 @@ pub struct Scan {
     pub rows_max: usize,
     /// Ends behind the row with which the payloads reach this many bytes.
     pub bytes_max: usize,
+    /// Gives rows without their payloads and without checking them: for rows whose key says everything, and that can be
+    /// removed even when they are damaged.
+    pub keys_only: bool,
 }
 
 impl Scan {
@@ -56,6 +59,16 @@ impl Scan {
             order: Order::Ascending,
             rows_max,
             bytes_max: usize::MAX,
+            keys_only: false,
+        }
+    }
+
+    /// The keys of at most `rows_max` rows of [`Space::State`], smallest first.
+    #[must_use]
+    pub fn keys(range: KeyRange, rows_max: usize) -> Self {
+        Self {
+            keys_only: true,
+            ..Self::state(range, rows_max)
         }
     }
 
@@ -128,8 +141,8 @@ impl Read for Reader<'_> {
             scan.space,
             &scan.range,
             scan.order,
-            &mut |key, value| match record::unseal(scan.space, key, value.to_vec()) {
-                Ok((payload, _)) => {
+            &mut |key, value| match payload_of(scan, key, value) {
+                Ok(payload) => {
                     bytes += payload.len();
                     rows.push(Row {
                         key: key.to_vec(),
@@ -149,6 +162,13 @@ impl Read for Reader<'_> {
         )?;
         result.map(|()| rows)
     }
+}
+
+fn payload_of(scan: &Scan, key: &[u8], value: &[u8]) -> StoreResult<Vec<u8>> {
+    if scan.keys_only {
+        return Ok(Vec::new());
+    }
+    record::unseal(scan.space, key, value.to_vec()).map(|(payload, _)| payload)
 }
 
 /// A payload that is decided on; none: the row is to be removed.

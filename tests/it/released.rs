@@ -17,7 +17,7 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use porchlight_core::webhook::signature::service_signature;
-use porchlight_store::engine::{KeyRange, Order, Space};
+use porchlight_store::engine::{KeyRange, Space};
 use porchlight_store::txn::Scan;
 use porchlight_store::{EmbeddedStore, MemoryStore};
 use reqwest::StatusCode;
@@ -132,10 +132,7 @@ async fn dump_rows(store: &EmbeddedStore) -> String {
     for space in Space::ALL {
         let scan = Scan {
             space,
-            range: KeyRange::prefix(Vec::new()),
-            order: Order::Ascending,
-            rows_max: usize::MAX,
-            bytes_max: usize::MAX,
+            ..Scan::state(KeyRange::prefix(Vec::new()), usize::MAX)
         };
         let rows = store.read_rows(move |read| read.rows(&scan)).await.unwrap();
         for row in rows.iter().filter(|row| row.key.first() != Some(&0)) {

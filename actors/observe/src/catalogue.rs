@@ -207,6 +207,8 @@ catalogue! {
             [], "What the embedded store takes on its disk; looked at each minute.";
         STORE_RETENTION_CLOCK = Gauge, Count, "porchlight_store_retention_clock"
             ["state": ClockState::VALUES], "1 for how the wall clock stands to the newest stored time; old sessions are deleted only while they agree.";
+        STORE_UNREADABLE_ROWS_TOTAL = Counter, Count, "porchlight_store_unreadable_rows_total"
+            [], "Damaged rows that were met; what they belong to is left out.";
         STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
             [], "What is free on the disk of the embedded store; 0 where it can't be told.";
     }

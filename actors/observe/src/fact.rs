@@ -5,8 +5,9 @@ use std::error::Error;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::EndReason;
 
-use super::quarantine::{self, Quarantined};
+use super::quarantine::{self, Quarantined, Unreadable};
 use super::request::{self, RequestName};
+use super::store::StoreMetrics;
 use super::{ActorKind, InsightOutcome, Metrics, SessionEnded};
 
 /// Something that an operator may want to know.
@@ -177,6 +178,8 @@ impl Fact<'_> {
                 what,
                 error,
             } => {
+                StoreMetrics::get().unreadable.increment(1);
+                quarantine::keep_unreadable(Unreadable { session_id, what });
                 tracing::error!(request_id, session = %session_id, what, error = chain(error), "stored data unreadable");
             }
             Fact::Draining => tracing::info!("draining"),

@@ -9,6 +9,7 @@ use porchlight_schema::ids::SessionId;
 const KEPT_MAX: usize = 100;
 
 static RECENT: Mutex<VecDeque<Quarantined>> = Mutex::new(VecDeque::new());
+static UNREADABLE: Mutex<VecDeque<Unreadable>> = Mutex::new(VecDeque::new());
 
 /// A batch that its session goes on without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,5 +30,29 @@ pub(super) fn keep(quarantined: Quarantined) {
 #[must_use]
 pub fn recent() -> Vec<Quarantined> {
     let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
+    recent.iter().copied().collect()
+}
+
+/// Stored data of a session that can't be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Which session.
+    pub session_id: SessionId,
+    /// Which part of it.
+    pub what: &'static str,
+}
+
+/// Keeps what can't be read to be shown, each part of a session once.
+pub(super) fn keep_unreadable(unreadable: Unreadable) {
+    let mut recent = UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    recent.retain(|kept| *kept != unreadable);
+    recent.truncate(KEPT_MAX - 1);
+    recent.push_front(unreadable);
+}
+
+/// Parts of sessions that this process could not read, the last first, at most a hundred.
+#[must_use]
+pub fn unreadable() -> Vec<Unreadable> {
+    let recent = UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner);
     recent.iter().copied().collect()
 }

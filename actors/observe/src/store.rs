@@ -55,6 +55,8 @@ pub struct StoreMetrics {
     pub disk: Gauge,
     /// Bytes that are free there.
     pub disk_free: Gauge,
+    /// Rows that were met and could not be read.
+    pub unreadable: Counter,
     operations: Vec<Counter>,
     lightweight: Vec<Counter>,
     retention_clock: Vec<Gauge>,
@@ -78,6 +80,7 @@ impl StoreMetrics {
             queue: metrics::gauge!(name::STORE_QUEUE_OPERATIONS),
             disk: metrics::gauge!(name::STORE_DISK_BYTES),
             disk_free: metrics::gauge!(name::STORE_DISK_FREE_BYTES),
+            unreadable: metrics::counter!(name::STORE_UNREADABLE_ROWS_TOTAL),
             operations: StoreOutcome::ALL.iter().map(operations).collect(),
             lightweight: LightweightOutcome::ALL.iter().map(lightweight).collect(),
             retention_clock: ClockState::ALL.iter().map(clock).collect(),

@@ -6,7 +6,7 @@
 mod job;
 mod knowledge;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -16,6 +16,7 @@ use actix::prelude::*;
 use actix_rt::ArbiterHandle;
 use futures_util::FutureExt;
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::Tenant;
 
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
@@ -29,6 +30,9 @@ const PAUSE_FIRST: Duration = Duration::from_millis(200);
 /// See [`PAUSE_FIRST`].
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
+/// A session whose rows can't be read is given up when its pause has grown to this: at the fifth attempt.
+const GIVE_UP_PAUSE: Duration = Duration::from_millis(3_200);
+
 /// Cloning shares the pool.
 #[derive(Clone)]
 pub struct ScoringPool {
@@ -41,6 +45,8 @@ struct Inner {
     poke: Poke,
     /// Sessions that wait or are being scored; true: asked for again meanwhile.
     asked: Mutex<BTreeMap<SessionId, bool>>,
+    /// Those of them that failed and wait for another attempt.
+    failing: Mutex<BTreeSet<SessionId>>,
     workers: Mutex<Vec<Addr<ScoringActor>>>,
     /// Told of each session whose insight stands.
     on_scored: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
@@ -71,6 +77,7 @@ impl ScoringPool {
             clock,
             poke,
             asked,
+            failing: Mutex::default(),
             workers,
             on_scored: OnceLock::new(),
             acts_for: OnceLock::new(),
@@ -115,6 +122,13 @@ impl ScoringPool {
         lock(&self.inner.asked).len()
     }
 
+    /// How many sessions are yet to be scored for the first time. Those that wait for another attempt are left out: a
+    /// shutdown does not wait for them, and the next start takes them up again.
+    pub(crate) fn waiting_for_first_attempt(&self) -> usize {
+        let failing = lock(&self.inner.failing).len();
+        self.waiting().saturating_sub(failing)
+    }
+
     /// No more work: the workers end after what they are at.
     pub(crate) fn close(&self) {
         lock(&self.inner.workers).clear();
@@ -134,6 +148,7 @@ impl Inner {
             .is_some_and(|acts_for| !acts_for(session_id));
         if others {
             ClusterMetrics::get().on_stale(Stale::Scoring);
+            lock(&self.failing).remove(&session_id);
             let mut asked = lock(&self.asked);
             asked.remove(&session_id);
             Metrics::get().scoring_waiting.set(asked.len() as f64);
@@ -161,8 +176,22 @@ impl Inner {
         }
     }
 
+    /// A session is done with: wakes the webhooks of the tenant whose insight was committed, if one was.
+    fn on_done(&self, session_id: SessionId, committed: Option<Tenant>) {
+        if let Some(tenant) = committed {
+            (self.poke)(tenant);
+        }
+        if let Some(on_scored) = self.on_scored.get() {
+            on_scored(session_id);
+        }
+        if self.done(session_id) {
+            self.tell(session_id, PAUSE_FIRST);
+        }
+    }
+
     /// A session was scored; whether it is to be scored again.
     fn done(&self, session_id: SessionId) -> bool {
+        lock(&self.failing).remove(&session_id);
         let mut asked = lock(&self.asked);
         let again = asked.remove(&session_id).unwrap_or(false);
         if again {
@@ -170,6 +199,23 @@ impl Inner {
         }
         Metrics::get().scoring_waiting.set(asked.len() as f64);
         again
+    }
+}
+
+/// Commits an insight that says `failed`, for a session of which the store holds damaged rows.
+async fn give_up(pool: &Arc<Inner>, session_id: SessionId, pause: Duration, error: &ScoreError) {
+    Fact::Unreadable {
+        session_id,
+        what: "what its insight is made of",
+        error,
+    }
+    .tell();
+    let gave_up = job::give_up(&*pool.store, &*pool.clock, session_id);
+    match AssertUnwindSafe(gave_up).catch_unwind().await {
+        Ok(Ok(failed)) => pool.on_done(session_id, failed),
+        // Not even that can be told: the session's own rows are damaged.
+        Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
+        Ok(Err(_)) | Err(_) => come_back(pool, session_id, pause),
     }
 }
 
@@ -235,16 +281,12 @@ impl Handler<Score> for ScoringActor {
             // The pure part catches its own panics; what is caught here is a fault of the shell.
             let outcome = match AssertUnwindSafe(job).catch_unwind().await {
                 Ok(Ok(scored)) => {
-                    if let Some(tenant) = scored {
-                        (pool.poke)(tenant);
-                    }
-                    if let Some(on_scored) = pool.on_scored.get() {
-                        on_scored(session_id);
-                    }
-                    if pool.done(session_id) {
-                        pool.tell(session_id, PAUSE_FIRST);
-                    }
+                    pool.on_done(session_id, scored);
                     Outcome::Ok
+                }
+                Ok(Err(error)) if error.is_damage() && pause >= GIVE_UP_PAUSE => {
+                    give_up(&pool, session_id, pause, &error).await;
+                    Outcome::Error
                 }
                 Ok(Err(error)) => {
                     let fact = Fact::StoreFailed {
@@ -281,6 +323,7 @@ impl Handler<Score> for ScoringActor {
 
 /// Tries a session again after a pause, without holding up the others.
 fn come_back(pool: &Arc<Inner>, session_id: SessionId, pause: Duration) {
+    lock(&pool.failing).insert(session_id);
     let pool = Arc::downgrade(pool);
     actix_rt::spawn(async move {
         tokio::time::sleep(pause).await;

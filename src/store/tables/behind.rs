@@ -34,7 +34,7 @@ pub(crate) fn after(
     if let Some(after) = after {
         range = range.after(&key(after));
     }
-    let rows = read.rows(&Scan::state(range, limit))?;
+    let rows = read.rows(&Scan::keys(range, limit))?;
     Ok(rows
         .iter()
         .filter_map(|row| session_at_end(&row.key))

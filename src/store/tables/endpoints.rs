@@ -1,14 +1,15 @@
 //! Endpoints: one for each tenant. The payload begins with the format, then with whether the endpoint is enabled, so
 //! that this can be told without decoding the rest.
 
-use porchlight_ports::{Endpoint, StoreResult};
+use porchlight_ports::{Endpoint, StoreError, StoreResult};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
 
 use super::Key;
+use crate::damage;
 use crate::engine::{KeyRange, Space};
 use crate::record::corrupt;
-use crate::txn::{Read, Row, Scan, Txn};
+use crate::txn::{Read, Scan, Txn};
 
 /// The key of a tenant's endpoint.
 #[must_use]
@@ -67,12 +68,17 @@ pub fn delete(txn: &mut Txn<'_>, tenant: Tenant) -> StoreResult<bool> {
     Ok(true)
 }
 
-/// All endpoints.
+/// All endpoints that can be read: a damaged one must not stop the webhooks of other tenants.
 pub fn all(read: &dyn Read) -> StoreResult<Vec<Endpoint>> {
-    read.rows(&Scan::state(KeyRange::prefix([b'h']), usize::MAX))?
-        .iter()
-        .map(Row::decode)
-        .collect()
+    let mut endpoints = Vec::new();
+    for row in read.rows(&Scan::keys(KeyRange::prefix([b'h']), usize::MAX))? {
+        match read.state(&row.key) {
+            Ok(endpoint) => endpoints.extend(endpoint),
+            Err(StoreError::Corrupt(row)) => damage::report("a webhook", &row),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(endpoints)
 }
 
 /// An endpoint that is gone and whose outbox is not swept yet.

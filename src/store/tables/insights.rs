@@ -1,6 +1,6 @@
 //! Insights, and what is learned from them.
 
-use porchlight_ports::{Covered, MessageBody, StoreResult, StoredInsight};
+use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
 
 use super::{Key, behind, journal, messages, sessions};
@@ -26,17 +26,26 @@ pub(crate) fn commit(
     let Some(start) = sessions::start_of(txn.as_read(), session_id)? else {
         return Ok(false);
     };
-    let stored = newest(txn.as_read(), session_id)?.map_or(0, |stored| stored.record.revision);
-    if stored.checked_add(1) != Some(insight.record.revision) {
-        return Ok(false);
+    match newest(txn.as_read(), session_id) {
+        // What can't be read is replaced, whatever its revision was.
+        Err(StoreError::Corrupt(_)) => {}
+        stored => {
+            let revision = stored?.map_or(0, |stored| stored.record.revision);
+            if revision.checked_add(1) != Some(insight.record.revision) {
+                return Ok(false);
+            }
+        }
     }
     txn.put_state(key(session_id), insight)?;
     for (key, value) in learned {
         txn.put(Space::State, learned_key(&key), value);
     }
     messages::commit(txn, start.tenant, session_id, message)?;
-    if insight.covered == present(txn.as_read(), session_id)? {
-        behind::clear(txn, session_id);
+    match present(txn.as_read(), session_id) {
+        Ok(present) if present != insight.covered => {}
+        // There is no better insight to wait for when its rows can't be read.
+        Ok(_) | Err(StoreError::Corrupt(_)) => behind::clear(txn, session_id),
+        Err(error) => return Err(error),
     }
     Ok(true)
 }

@@ -104,7 +104,7 @@ pub(crate) fn page(
     let mut rows: Vec<SessionRow> = Vec::new();
     let mut scanned = 0;
     loop {
-        let chunk = read.rows(&Scan::state(range.clone(), CHUNK_ROWS).descending())?;
+        let chunk = read.rows(&Scan::keys(range.clone(), CHUNK_ROWS).descending())?;
         let Some(last) = chunk.last() else {
             return Ok(Page { rows, next: None });
         };
@@ -136,7 +136,7 @@ fn take(
     limit: usize,
     rows: &mut Vec<SessionRow>,
 ) -> StoreResult<ControlFlow<Option<SessionId>>> {
-    if let Some(row) = sessions::find(read, session_id)?
+    if let Some(row) = sessions::find_readable(read, session_id)?
         && matches(&row, filter)
     {
         if rows.len() >= limit {

@@ -15,6 +15,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, endpoints, messages, session_at_end, time_from};
+use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
 
@@ -378,7 +379,8 @@ pub fn sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId, rows_max: usize) -> Sto
 /// Removes what there is of a message that is removed with its session.
 pub fn remove(txn: &mut Txn<'_>, message: &Message) -> StoreResult<()> {
     let key = delivery_key(message.tenant, message.id);
-    if let Some(row) = txn.as_read().state::<DeliveryRow>(&key)? {
+    let row = txn.as_read().state::<DeliveryRow>(&key);
+    if let Some(row) = readable(row, message.session_id, "a delivery of an old session")? {
         let gone = Queued {
             state: State::Superseded,
             ..row.queued
@@ -387,7 +389,7 @@ pub fn remove(txn: &mut Txn<'_>, message: &Message) -> StoreResult<()> {
     }
     txn.delete(Space::State, key);
     txn.delete(Space::State, failed_key(message.tenant, message.id));
-    for row in txn.rows(&Scan::state(attempts_range(message.id), usize::MAX))? {
+    for row in txn.rows(&Scan::keys(attempts_range(message.id), usize::MAX))? {
         txn.delete(Space::State, row.key);
     }
     Ok(())

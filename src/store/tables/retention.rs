@@ -2,14 +2,16 @@
 
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::message::Message;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
     behind, insights, journal, lists, messages, notes, outbox, session_at_end, sessions, snapshots,
     time_from,
 };
+use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
-use crate::txn::{Read, Row, Scan, Txn};
+use crate::txn::{Read, Scan, Txn};
 
 /// Rows that are counted at once.
 const COUNTED_AT_ONCE: usize = 4_096;
@@ -61,7 +63,7 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
 /// row that names it last, so that a sweep that is cut off goes on where it was.
 pub(crate) fn step(txn: &mut Txn<'_>, before: TimestampMs, rows_max: usize) -> StoreResult<Step> {
     let end = super::Key::of(b'c').time(before).build();
-    let old = txn.rows(&Scan::state(KeyRange::prefix([b'c']).before(&end), 1))?;
+    let old = txn.rows(&Scan::keys(KeyRange::prefix([b'c']).before(&end), 1))?;
     let Some(row) = old.into_iter().next() else {
         return Ok(Step::Done);
     };
@@ -76,7 +78,10 @@ pub(crate) fn step(txn: &mut Txn<'_>, before: TimestampMs, rows_max: usize) -> S
 }
 
 fn remove_batches(txn: &mut Txn<'_>, session_id: SessionId, rows_max: usize) -> StoreResult<bool> {
-    let rows = txn.rows(&Scan::journal(journal::range(session_id), rows_max))?;
+    let rows = txn.rows(&Scan {
+        keys_only: true,
+        ..Scan::journal(journal::range(session_id), rows_max)
+    })?;
     let more = rows.len() >= rows_max;
     for row in rows {
         txn.delete(Space::Journal, row.key);
@@ -87,12 +92,14 @@ fn remove_batches(txn: &mut Txn<'_>, session_id: SessionId, rows_max: usize) -> 
 
 fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
     for range in [notes::range(session_id), messages::range(session_id)] {
-        for row in txn.rows(&Scan::state(range, usize::MAX))? {
-            remove_message_id(txn, &row)?;
+        for row in txn.rows(&Scan::keys(range, usize::MAX))? {
+            remove_message_id(txn, session_id, &row.key)?;
             txn.delete(Space::State, row.key);
         }
     }
-    if let Some(start) = sessions::start_of(txn.as_read(), session_id)? {
+    // Of a start that can't be read the lists keep their rows, which name a session that is gone.
+    let start = sessions::start_of(txn.as_read(), session_id);
+    if let Some(start) = readable(start, session_id, "the start of an old session")? {
         for key in lists::index_keys(&start) {
             txn.delete(Space::State, key);
         }
@@ -111,9 +118,12 @@ fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
     Ok(())
 }
 
-fn remove_message_id(txn: &mut Txn<'_>, row: &Row) -> StoreResult<()> {
-    if row.key.first() == Some(&b'm') {
-        let message: porchlight_schema::message::Message = row.decode()?;
+fn remove_message_id(txn: &mut Txn<'_>, session_id: SessionId, key: &[u8]) -> StoreResult<()> {
+    if key.first() != Some(&b'm') {
+        return Ok(());
+    }
+    let message = txn.as_read().state::<Message>(key);
+    if let Some(message) = readable(message, session_id, "a message of an old session")? {
         outbox::remove(txn, &message)?;
         txn.delete(Space::State, messages::id_key(message.id));
     }

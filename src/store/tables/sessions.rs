@@ -8,6 +8,7 @@ use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, behind, idempotency, lists, messages, session_at_end};
+use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
@@ -189,16 +190,25 @@ pub(crate) fn live(
     if let Some(after) = after {
         range = range.after(&live_key(after));
     }
-    by_index(read, &Scan::state(range, limit))
-}
-
-/// The sessions that index rows name. One that was swept between the two reads is left out.
-fn by_index(read: &dyn Read, scan: &Scan) -> StoreResult<Vec<SessionRow>> {
     let mut sessions = Vec::new();
-    for row in read.rows(scan)? {
-        if let Some(session_id) = session_at_end(&row.key) {
-            sessions.extend(find(read, session_id)?);
+    loop {
+        let rows = read.rows(&Scan::keys(range.clone(), limit))?;
+        for session_id in rows.iter().filter_map(|row| session_at_end(&row.key)) {
+            // One that was swept between the two reads is left out.
+            sessions.extend(find_readable(read, session_id)?);
+        }
+        match rows.last() {
+            // All of them are unreadable: an empty page would end the list.
+            Some(last) if sessions.is_empty() => range = range.after(&last.key),
+            _ => return Ok(sessions),
         }
     }
-    Ok(sessions)
+}
+
+/// A session as it stands; none when it is not there or can't be read.
+pub(crate) fn find_readable(
+    read: &dyn Read,
+    session_id: SessionId,
+) -> StoreResult<Option<SessionRow>> {
+    readable(find(read, session_id), session_id, "a session")
 }

@@ -37,6 +37,79 @@ pub enum ScoreError {
     Outrun,
 }
 
+impl ScoreError {
+    /// Whether rows that are stored can't be read: another attempt meets the same.
+    pub(super) fn is_damage(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Corrupt(_)))
+    }
+}
+
+/// Commits an insight that says `failed`, for a session that has ended and of which not all can be read. Changes nothing
+/// when its insight says so already. Gives the tenant whose webhooks there may be something new for.
+pub(super) async fn give_up(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    session_id: SessionId,
+) -> Result<Option<Tenant>, ScoreError> {
+    let Some(SessionRow {
+        start,
+        end: Some(_),
+    }) = store.find(session_id).await?
+    else {
+        return Ok(None);
+    };
+    let stored = stored_insight(store, session_id).await?;
+    if stored
+        .as_ref()
+        .is_some_and(|stored| stored.record.error_message.is_some())
+    {
+        return Ok(None);
+    }
+    let record = record(stored.as_ref(), None, None, clock.now());
+    let revision = record.revision;
+    let message = messages::insight_updated(&start, &record);
+    let insight = StoredInsight {
+        record,
+        covered: Covered::default(),
+        known: stored.map_or_else(
+            || knowledge::write(&Knowledge::default()),
+            |stored| stored.known,
+        ),
+    };
+    if !store
+        .commit_insight(session_id, insight, message, Vec::new())
+        .await?
+    {
+        return Err(ScoreError::Outrun);
+    }
+    Fact::InsightCommitted {
+        session_id,
+        revision,
+        outcome: InsightOutcome::Failed,
+    }
+    .tell();
+    Ok(Some(start.tenant))
+}
+
+/// A session's insight. One that can't be read counts as none: it is made again from the telemetry.
+async fn stored_insight(
+    store: &dyn Store,
+    session_id: SessionId,
+) -> Result<Option<StoredInsight>, StoreError> {
+    match store.insight(session_id).await {
+        Err(error @ StoreError::Corrupt(_)) => {
+            Fact::Unreadable {
+                session_id,
+                what: "its insight",
+                error: &error,
+            }
+            .tell();
+            Ok(None)
+        }
+        stored => stored,
+    }
+}
+
 /// Scores a session if it has ended and there is anything that its insight does not cover. Gives the tenant whose
 /// webhooks there may be something new for.
 pub(super) async fn score(
@@ -51,7 +124,7 @@ pub(super) async fn score(
     else {
         return Ok(None);
     };
-    let stored = store.insight(session_id).await?;
+    let stored = stored_insight(store, session_id).await?;
     let pod = store.pod(session_id).await?;
     let covered = Covered {
         batches: store.count(session_id).await?,

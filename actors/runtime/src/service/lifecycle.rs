@@ -301,7 +301,7 @@ impl Service {
         };
         let snapshots = tokio::time::timeout_at(deadline, writing).await;
         let scoring = async {
-            while self.scoring.waiting() > 0 {
+            while self.scoring.waiting_for_first_attempt() > 0 {
                 tokio::time::sleep(DRAIN_LOOK_EVERY).await;
             }
         };
@@ -375,8 +375,20 @@ pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
 
 async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> {
     let (store, session_id) = (&registry.inner().store, handle.session_id);
-    if let Some((_, received_at)) = store.newest(session_id).await? {
-        registry.touch_found(handle, received_at);
+    match store.newest(session_id).await {
+        Ok(newest) => {
+            if let Some((_, received_at)) = newest {
+                registry.touch_found(handle, received_at);
+            }
+        }
+        // It is ended by what is known here, so that its insight can say that it failed.
+        Err(error @ StoreError::Corrupt(_)) => Fact::Unreadable {
+            session_id,
+            what: "its newest batch",
+            error: &error,
+        }
+        .tell(),
+        Err(error) => return Err(error),
     }
     let (clock, lifetime) = (&registry.inner().clock, &registry.inner().lifetime);
     let elapsed = handle.elapsed(clock.uptime_ms());
