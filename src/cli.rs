@@ -10,6 +10,7 @@ mod client;
 mod demo;
 mod evaluate;
 mod keys;
+mod label;
 mod migrate;
 mod receive;
 mod receiver;
@@ -56,6 +57,8 @@ enum Command {
     Simulate(simulate::Arguments),
     /// Runs labelled recordings through the detectors and prints how right they are.
     Evaluate(evaluate::Arguments),
+    /// Set labels along the signals of a recording, line by line from standard input
+    Label(label::Arguments),
     /// Writes a consistent copy of the embedded store, while the server runs or not.
     Backup(BackupArguments),
     /// Takes everything of an embedded store over into a CQL cluster, and compares it. May be begun again.
@@ -131,6 +134,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Receive(arguments) => receive::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Evaluate(arguments) => evaluate::run(&arguments),
+        Command::Label(arguments) => label::run(&arguments),
         Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::CheckConfig(arguments) => {

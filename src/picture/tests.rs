@@ -149,13 +149,13 @@ fn what_it_shows_can_be_read() {
         "on stairs",
         "door",
         "address ±12 m",
-        "2 floors up",
+        "3 floors up",
         "Height on foot, metres",
     ] {
         assert!(text.contains(words), "{words} in {}", picture.description);
     }
     assert!(
-        picture.description.contains("2 floors up"),
+        picture.description.contains("3 floors up"),
         "{}",
         picture.description
     );

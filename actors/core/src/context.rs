@@ -3,6 +3,7 @@
 use porchlight_schema::session::{Address, Device, SessionStart};
 use serde::{Deserialize, Serialize};
 
+use crate::floors::PlaceKind;
 use crate::geo::{LocalFrame, Place};
 
 /// What the detectors know beforehand. Local metres are around the address, which is the origin.
@@ -16,6 +17,8 @@ pub struct SessionContext {
     pub floor: Option<i16>,
     /// Height of a storey, metres.
     pub storey_height_m: Option<f32>,
+    /// What the address says of its building.
+    pub place_kind: PlaceKind,
     /// The building's entrance.
     pub entrance: Option<Place>,
     /// Gates on the way.
@@ -40,6 +43,7 @@ impl SessionContext {
             accuracy_m: address.accuracy_m,
             floor: address.floor,
             storey_height_m: address.storey_height_m,
+            place_kind: PlaceKind::of_address(address),
             entrance: address.entrance.map(|point| frame.place(point)),
             gates: address
                 .gates

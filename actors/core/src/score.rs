@@ -5,6 +5,7 @@
 mod attempts;
 mod climb;
 mod doorstep;
+pub mod explanation;
 mod fingerprint;
 mod fraud;
 mod friction;
@@ -13,12 +14,11 @@ mod jumps;
 mod knowledge;
 mod ledger;
 mod outcome;
+pub mod parameters;
 mod place;
 pub(crate) mod position;
 pub(crate) mod scene;
-mod storey_count;
 mod visibility;
-pub mod weights;
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +40,7 @@ use crate::context::SessionContext;
 pub use crate::mark::MarkName;
 use crate::window::{WINDOW_MS, Window};
 use ledger::{Ledger, rounded, words};
+use parameters::door::learning::FRAUD_MOST;
 use place::Places;
 use scene::Scene;
 
@@ -112,7 +113,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     let climb = climb::find(&scene, &places, &mut ledger);
     let mut doorstep = doorstep::judge(&scene, &places, &climb, &mut ledger);
     doorstep.right &= outcome::insufficient(&scene, visibility.score).is_none();
-    let attempts = attempts::count(&scene, &places, doorstep.across, &mut ledger);
+    let attempts = attempts::count(&scene, &places, &doorstep, &mut ledger);
     let friction_score = friction::score(&scene, &places, &attempts, &mut ledger);
     let findings = fraud::Findings {
         places: &places,
@@ -157,7 +158,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         events,
         metrics,
         evidence: ledger.into_entries(),
-        weights: weights::VERSION.to_owned(),
+        weights: parameters::VERSION.to_owned(),
         has_path: scene.fixes.len() >= 2,
     };
     Scored {
@@ -180,7 +181,7 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) 
         "stay",
         at_door_sec,
         span,
-        words(text, "A step to the side may end or begin a stay."),
+        words(text, "A step aside may start or end a stay."),
     );
     let entrance = places
         .entrance
@@ -188,13 +189,13 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) 
     let way_sec = entrance.map(|entrance| {
         let way_sec = rounded(seconds(door_from_ms - entrance.at_ms));
         let how = match entrance.sign {
-            place::entrance::EntranceSign::KnownPlace => "its known place was passed",
-            place::entrance::EntranceSign::Gate => "a controlled passage was gone through",
-            place::entrance::EntranceSign::Decay => "reception began to fade",
-            place::entrance::EntranceSign::Climb => "a change of floors began soon after",
+            place::entrance::EntranceSign::KnownPlace => "its known position was passed",
+            place::entrance::EntranceSign::Gate => "a gate was passed",
+            place::entrance::EntranceSign::Decay => "GPS accuracy began to degrade",
+            place::entrance::EntranceSign::Climb => "a climb began soon after",
         };
         let text = format!(
-            "The entrance was found because {how}; from there to the door it took {way_sec:.0} s."
+            "The entrance was found because {how}. From there to the door it took {way_sec:.0} s."
         );
         let span = Some((entrance.at_ms, door_from_ms));
         ledger.add(
@@ -202,7 +203,7 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) 
             "entrance",
             way_sec,
             span,
-            words(text, "Reception notices a doorway some seconds late."),
+            words(text, "GPS reacts to a doorway some seconds late."),
         );
         way_sec
     });
@@ -212,7 +213,8 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) 
     }
 }
 
-/// A session teaches only where it is confirmed: right door, seen well, nothing against it.
+/// What a session teaches of its place: only where it was seen well, at the address's door as far as can be told, and
+/// nothing speaks against it.
 fn learned(
     scene: &Scene<'_>,
     places: &Places,
@@ -221,12 +223,17 @@ fn learned(
     fraud_score: f64,
     visibility_score: f64,
 ) -> Option<PlaceFacts> {
-    const FRAUD_MOST: f64 = 0.1;
-    if !doorstep.right || fraud_score > FRAUD_MOST || visibility_score < weights::visibility::GOOD {
+    let drop_off = places.drop_off?;
+    // A floor of a building of which nothing is known can't be told from its neighbours: then the app's word on where
+    // the parcel changed hands is trusted for later sessions, though not for this one.
+    let is_likely = doorstep.across == doorstep::Across::At
+        && doorstep.up == doorstep::Up::Unclear
+        && drop_off.sign == place::DropOffSign::Mark;
+    let is_seen = visibility_score >= parameters::weights::visibility::GOOD;
+    if !(doorstep.right || is_likely) || fraud_score > FRAUD_MOST || !is_seen {
         return None;
     }
     let frame = scene.input.context.frame;
-    let drop_off = places.drop_off?;
     let entrance = places.entrance.filter(|entrance| entrance.is_timed());
     let entrance = entrance
         .and_then(|entrance| scene.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));

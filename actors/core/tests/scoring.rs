@@ -38,9 +38,10 @@ fn honest_phones_are_not_accused_and_floors_are_counted() {
         exact += u32::from(off.is_some_and(|off| off < 0.5));
         near += u32::from(off.is_some_and(|off| off < 1.5));
     }
-    // Storey heights are not told to it: 68 of 75 exact, 74 within one, when this was written.
+    // Storey heights are not told to it, and the prior over storeys was not fitted to these buildings: 52 of 70 exact, 69
+    // within one, when this was written.
     assert!(
-        exact * 10 >= known * 8,
+        exact * 10 >= known * 7,
         "{exact} of {known} floors are exact"
     );
     assert!(

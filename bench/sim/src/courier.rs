@@ -225,12 +225,13 @@ impl<'w> Courier<'w> {
             };
             let (from_m, to_m) = (self.height_m, self.world.floor_m(next));
             let middle_m = (from_m + to_m) / 2.0;
+            // Side by side, so that the way turns about itself once a storey.
             self.flight((well.0 + 3.0, well.1), middle_m);
-            self.landing(1.2);
-            self.flight(well, to_m);
+            self.landing((well.0 + 3.0, well.1 + 1.2));
+            self.flight((well.0, well.1 + 1.2), to_m);
             self.floor = next;
             if self.floor != floor {
-                self.landing(1.2);
+                self.landing(well);
             }
         }
         self.height_m = self.world.floor_m(floor);
@@ -254,13 +255,10 @@ impl<'w> Courier<'w> {
         self.height_m = to_m;
     }
 
-    fn landing(&mut self, length_m: f64) {
-        let to = (self.place.0, self.place.1 + length_m);
-        let back = self.place;
-        for to in [to, back] {
-            while self.advance(to, 0.8 * TICK_S) > 0.0 {
-                self.tick(Mode::Stairs, 0.8, 0.0, self.habits.stairs_hz);
-            }
+    fn landing(&mut self, to: Place) {
+        const LANDING_MPS: f64 = 0.5;
+        while self.advance(to, LANDING_MPS * TICK_S) > 0.0 {
+            self.tick(Mode::Stairs, LANDING_MPS, 0.0, self.habits.stairs_hz);
         }
     }
 

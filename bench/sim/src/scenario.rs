@@ -57,11 +57,15 @@ pub enum Kind {
     InterruptedAtDoor,
     /// The phone never said stop.
     TimedOut,
+    /// Up to a floor next to the one that the address names.
+    NeighbouringFloor,
+    /// Beside the parked vehicle the parcel is looked for, and then a gate stands at the kerb.
+    GateAtKerb,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::House,
         Self::Stairs,
         Self::Elevator,
@@ -82,6 +86,8 @@ impl Kind {
         Self::ThinData,
         Self::InterruptedAtDoor,
         Self::TimedOut,
+        Self::NeighbouringFloor,
+        Self::GateAtKerb,
     ];
 
     /// A stable name, as on the command line.
@@ -108,6 +114,8 @@ impl Kind {
             Self::ThinData => "thin-data",
             Self::InterruptedAtDoor => "interrupted-at-door",
             Self::TimedOut => "timed-out",
+            Self::NeighbouringFloor => "neighbouring-floor",
+            Self::GateAtKerb => "gate-at-kerb",
         }
     }
 
@@ -213,6 +221,8 @@ impl Scenario {
             Kind::Teleport => acts::elsewhere(courier, true),
             Kind::WrongAddress => acts::wrong_address(courier),
             Kind::SecondAttempt => acts::second_attempt(courier),
+            Kind::GateAtKerb => acts::gate_at_kerb(courier),
+            Kind::NeighbouringFloor => acts::neighbouring_floor(courier),
             Kind::Gate => acts::gate(courier),
             Kind::Backtracking => acts::backtracking(courier),
             Kind::PhoneInVehicle => acts::phone_in_vehicle(courier),

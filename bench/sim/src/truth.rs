@@ -60,6 +60,10 @@ impl Truth {
     /// In the form that labels of recordings have: `segments`, `complete`, `labelledSpans`, `facts`.
     #[must_use]
     pub fn labels(&self, end_t: f64) -> Value {
+        // What was done at another door is no time at the address's.
+        let dwell = self
+            .dwell
+            .filter(|_| self.outcome != Some(ReasonCode::NoAttempt));
         let segments: Vec<Value> = self.events.iter().map(TruthEvent::label).collect();
         json!({
             "segments": segments,
@@ -67,8 +71,8 @@ impl Truth {
             "labelledSpans": [[0.0, end_t]],
             "facts": {
                 "entranceAtSec": self.entrance_t,
-                "doorFromSec": self.dwell.map(|dwell| dwell.0),
-                "doorToSec": self.dwell.map(|dwell| dwell.1),
+                "doorFromSec": dwell.map(|dwell| dwell.0),
+                "doorToSec": dwell.map(|dwell| dwell.1),
                 "rightDoorstep": self.right_doorstep,
                 "floorsChange": self.floors_climbed,
                 "elevatorUsed": self.elevator_used,

@@ -178,7 +178,7 @@ fn line(entry: &Evidence) -> Markup {
             span.points class=[(entry.points > 0.0).then_some("more")] title="points" { @if entry.points == 0.0 { "·" } @else { (format!("{:+.2}", entry.points)) } }
             div {
                 p { (entry.text) }
-                @if !entry.explanation.starts_with("None is needed") { p.faint { "Honest explanation: " (entry.explanation) } }
+                @if !entry.explanation.starts_with("None is needed") { p.faint { "Possible innocent explanation: " (entry.explanation) } }
             }
             span.when data-from=[(!is_whole).then_some(span.0 / 1_000)] {
                 @if is_whole { span.faint { "whole session" } } @else { (stamp(span.0)) "–" (stamp(span.1)) }

@@ -3,28 +3,14 @@
 
 // --- GPS quality ------------------------------------------------------------------------------------------------
 
-/// A fix this bad is degraded, metres (contract 4).
-pub(super) const DEGRADED_ACCURACY_M: f32 = 50.0;
 /// A fix this many times worse than the session's usual is degraded (contract 4).
 pub(super) const DEGRADED_RATIO: f32 = 2.5;
-/// Fixes running that make a degradation (contract 4).
-pub(super) const DEGRADED_FIXES: u8 = 2;
-/// Fixes worse than this do not count as fixes for the loss, metres (contract 4).
-pub(super) const USELESS_ACCURACY_M: f32 = 150.0;
-/// Without a useful fix for this long GPS is lost (contract 4).
-pub(super) const LOST_AFTER_MS: u32 = 10_000;
-/// A fix this good restores, metres (contract 4).
-pub(super) const GOOD_ACCURACY_M: f32 = 35.0;
-/// Three good fixes within this restore (contract 4).
-pub(super) const RESTORED_WITHIN_MS: u32 = 15_000;
 /// The session's usual accuracy is the median of its usable fixes, in bins from this, metres …
 pub(super) const USUAL_BIN_M: f32 = 1.0;
 /// … each this much wider than the one before, so that the last reaches 50 m.
 pub(super) const USUAL_BIN_RATIO: f32 = 1.064;
 /// Fixes before which nothing is usual.
 pub(super) const USUAL_FIXES_MIN: u16 = 8;
-/// Log-odds of the three: they follow from the fixes by rule.
-pub(super) const CONFIDENCE_GPS: f32 = 3.5;
 
 // --- Gait and rest ----------------------------------------------------------------------------------------------
 
@@ -299,87 +285,6 @@ pub(super) const CLIMB_STRAIGHT_MIN: f32 = 0.6;
 /// Height that a climb or ride gains, of the mean standard error of its slope in m/s: four times the roughness of the
 /// height that this error comes from.
 pub(super) const CLIMB_ROUGH_SEC: f32 = 20.0;
-
-// --- Gates: judgement until there is data with labels (research 2.6); each in log-odds unless its name says else --------
-
-/// A pause from here on can be a gate, milliseconds (contract 4) …
-pub(super) const GATE_PAUSE_MS_MIN: u32 = 3_000;
-/// … up to here (contract 4).
-pub(super) const GATE_PAUSE_MS_MAX: u32 = 90_000;
-/// Seconds of walking before it, so that it is on the way.
-pub(super) const GATE_WALK_SEC: u8 = 5;
-/// A pause that begins sooner after a drive is one in the vehicle, milliseconds.
-pub(super) const GATE_LEFT_MS: u32 = 4_000;
-/// Evidence for rest that adds up to a pause: three seconds at rest.
-pub(super) const GATE_PAUSE_EVIDENCE: f32 = 2.8;
-/// Evidence for gait after which it has gone on: three seconds of a clear walk; who fidgets has not.
-pub(super) const GATE_RESUME_EVIDENCE: f32 = 4.0;
-/// Evidence of a second that counts as walking.
-pub(super) const GATE_GAIT_LOG_ODDS: f32 = 0.3;
-/// From the end of the wait for an elevator to its start, at most: into the cabin, and the doors.
-pub(super) const GATE_TO_CABIN_MS: u32 = 16_000;
-/// From a gate to the foot of the stairs, at least: less is their landing.
-pub(super) const GATE_TO_STAIRS_MS: u32 = 3_000;
-/// The decision is taken this long after the pause: the position decays some seconds behind a door (research 3: 12 s).
-pub(super) const GATE_DECIDE_MS: u32 = 20_000;
-/// A pause on foot with nothing else known.
-pub(super) const GATE_BASE_LOG_ODDS: f32 = -0.6;
-/// The least that is reported.
-pub(super) const GATE_LOG_ODDS_MIN: f32 = 0.25;
-/// At a gate or entrance that is known.
-pub(super) const GATE_KNOWN_LOG_ODDS: f32 = 3.0;
-/// Within this of it, metres, or within the fix's accuracy.
-pub(super) const GATE_KNOWN_M: f32 = 15.0;
-/// A leap of the pressure such as a door makes: 5 Pa (research 2.6) are 0.42 m; half of it in the mean of a second.
-pub(super) const GATE_SWING_M: f32 = 0.25;
-/// A leap is one if it is this many times the usual.
-pub(super) const GATE_SWING_NOISE: f32 = 4.0;
-/// Such a leap …
-pub(super) const GATE_SWING_LOG_ODDS: f32 = 2.0;
-/// … and none although there is a barometer: street gates make none.
-pub(super) const GATE_NO_SWING_LOG_ODDS: f32 = -0.3;
-/// The position decays from here on.
-pub(super) const GATE_DECAY_LOG_ODDS: f32 = 1.0;
-/// Decayed: this many times the accuracy before …
-pub(super) const GATE_DECAY_RATIO: f32 = 2.0;
-/// … and at least this, metres …
-pub(super) const GATE_DECAY_M_MIN: f32 = 25.0;
-/// … or no fix for this long.
-pub(super) const GATE_GPS_SILENT_MS: u32 = 8_000;
-/// The magnetic field is another behind it.
-pub(super) const GATE_FIELD_LOG_ODDS: f32 = 0.4;
-/// By this much, µT: a steel frame at arm's length.
-pub(super) const GATE_FIELD_UT: f32 = 12.0;
-/// Near the address …
-pub(super) const GATE_NEAR_LOG_ODDS: f32 = 1.4;
-/// … within this, metres.
-pub(super) const GATE_NEAR_M: f32 = 60.0;
-/// Far from it …
-pub(super) const GATE_AWAY_LOG_ODDS: f32 = -1.5;
-/// … beyond this, metres.
-pub(super) const GATE_AWAY_M: f32 = 150.0;
-/// Who says there that this is the door has no gate before him, unless one is known or a door's pressure shows it.
-pub(super) const GATE_ARRIVED_LOG_ODDS: f32 = -2.0;
-/// A short pause is a glance at the phone now and then.
-pub(super) const GATE_SHORT_LOG_ODDS: f32 = -0.2;
-/// Shorter than this, milliseconds.
-pub(super) const GATE_SHORT_MS: u32 = 5_000;
-/// After a climb or ride the doors are those of flats.
-pub(super) const GATE_INSIDE_LOG_ODDS: f32 = -1.2;
-/// Height that was gained or lost since the pause, metres: it was a wait for an elevator, or the foot of a staircase.
-pub(super) const GATE_CLIMBED_M: f32 = 1.5;
-/// Seconds of walking from the wait for an elevator into its cabin, at most.
-pub(super) const GATE_CABIN_SEC: u8 = 9;
-/// The position was already this bad before the pause, metres: the way was inside.
-pub(super) const GATE_INSIDE_ACCURACY_M: f32 = 40.0;
-/// A turn between this and its mirror, radians, is turning back: 180° less a third of a right angle.
-pub(super) const GATE_BACK_RAD: f32 = 2.4;
-/// By positions: the cosine between the way there and the way on is at most this.
-pub(super) const GATE_BACK_COSINE: f32 = -0.5;
-/// Ways shorter than this have no direction, metres.
-pub(super) const GATE_LEG_M: f32 = 8.0;
-/// The most without a door's pressure and without a known gate: a confidence of 0.6 (research 2.6).
-pub(super) const GATE_CAP_LOG_ODDS: f32 = 0.405;
 
 // --- Backtracking (contract 4, research 2.3) ------------------------------------------------------------------------
 

@@ -1,52 +1,24 @@
 //! `GATE`: a pause on the approach, then on through. What speaks for a gate is weighed once the walk has gone on.
 
+mod pause;
+
 use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    GATE_ARRIVED_LOG_ODDS, GATE_AWAY_LOG_ODDS, GATE_AWAY_M, GATE_BACK_COSINE, GATE_BACK_RAD,
-    GATE_BASE_LOG_ODDS, GATE_CABIN_SEC, GATE_CAP_LOG_ODDS, GATE_CLIMBED_M, GATE_DECAY_LOG_ODDS,
-    GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT,
-    GATE_GAIT_LOG_ODDS, GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_INSIDE_LOG_ODDS,
-    GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEFT_MS, GATE_LEG_M, GATE_LOG_ODDS_MIN,
-    GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NO_SWING_LOG_ODDS, GATE_PAUSE_EVIDENCE,
-    GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS,
-    GATE_SWING_LOG_ODDS, GATE_SWING_M, GATE_SWING_NOISE, GATE_TO_CABIN_MS, GATE_TO_STAIRS_MS,
-    GATE_WALK_SEC, STOPPED_MS_MIN, WALK_SPEED_MPS_MAX,
-};
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
+use crate::detect::constants::STOPPED_MS_MIN;
+use crate::detect::parameters::gate::{
+    GATE_CABIN_SEC, GATE_CLIMBED_M, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
+    GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_NEAR_M,
+    GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE, GATE_SWING_M,
+    GATE_SWING_NOISE, GATE_TO_CABIN_MS, GATE_TO_STAIRS_MS, GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS,
+    GATE_WALK_SEC,
+};
 use crate::event_log::EventLog;
 use crate::geo::Place;
 use crate::window::WINDOW_MS;
-
-/// A pause that may be a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Pause {
-    start_ms: u32,
-    end_ms: Option<u32>,
-    accuracy_m: f32,
-    field_ut: Option<f32>,
-    /// Where the walk came from, and where the pause is.
-    from: Option<Place>,
-    place: Option<Place>,
-    /// Fixes that `place` is the mean of.
-    fixes: u8,
-    /// Where the walk has led to, as long as it went on.
-    onward: Option<Place>,
-    /// Turned about gravity since it began; none where no gyroscope tells.
-    yaw_rad: Option<f32>,
-    has_pressure: bool,
-    has_swing: bool,
-    has_decay: bool,
-    has_field_change: bool,
-    /// The position was bad before it.
-    is_inside: bool,
-    /// Height when it ended.
-    end_m: Option<f32>,
-    /// The courier said in it that this is the door.
-    is_arrived: bool,
-}
+use pause::{Pause, nearer};
 
 /// Places kept for the direction of the walk, some seconds apart.
 const PLACES: usize = 4;
@@ -98,6 +70,10 @@ pub(super) struct GateDetector {
     is_inside: bool,
     /// A stay near the address that ended with turning back: what follows is no approach.
     is_return: bool,
+    /// Seconds of walking since something moved faster than anybody walks.
+    on_foot_sec: u8,
+    /// Where the phone was last without a gait since then, and how many fixes that is the mean of.
+    vehicle: Option<(Place, u8)>,
 }
 
 impl Detector for GateDetector {
@@ -122,11 +98,15 @@ impl Detector for GateDetector {
             .handed_over_ms
             .filter(|&ms| ms >= left_ms);
         let swing_m = self.swing(observation);
+        self.see_vehicle(observation);
         self.follow(observation);
         self.see_climb(context, log);
         let gait = observation.gait.log_odds;
         self.turn
             .add(t_ms, if self.is_resting { gait } else { -gait });
+        if gait > GATE_GAIT_LOG_ODDS {
+            self.on_foot_sec = self.on_foot_sec.saturating_add(1);
+        }
         if gait > GATE_GAIT_LOG_ODDS && !self.is_resting {
             self.walk_sec = self.walk_sec.saturating_add(1).min(60);
         }
@@ -144,7 +124,7 @@ impl Detector for GateDetector {
             }
         }
         if self.climbed(observation) {
-            (self.earlier, self.pause) = (None, None);
+            self.judge_before_cabin(context, log);
         }
         if self.pause.is_some() {
             self.decide(context, t_ms, log);
@@ -193,8 +173,12 @@ impl GateDetector {
                     .end_ms
                     .is_some_and(|end_ms| start_ms >= end_ms.saturating_add(apart_ms))
             };
-            if let Some(pause) = pause.filter(|pause| was_before(pause)) {
-                self.judge(context, &pause, log);
+            match pause {
+                Some(pause) if was_before(&pause) => self.judge(context, &pause, log),
+                Some(pause) if apart_ms == GATE_TO_CABIN_MS => {
+                    self.judge_door_before_cabin(context, &pause, log);
+                }
+                _ => {}
             }
         }
         self.is_inside = true;
@@ -224,6 +208,51 @@ impl GateDetector {
             && observation
                 .height_m
                 .is_some_and(|height_m| (height_m - before_m).abs() >= GATE_CLIMBED_M)
+    }
+
+    /// A climb at rest has begun: the newest pause was the wait for the cabin, or is in it. The one before may have been
+    /// the main door.
+    fn judge_before_cabin(&mut self, context: &SessionContext, log: &mut EventLog) {
+        let both = [self.earlier.take(), self.pause.take()];
+        for pause in both.into_iter().flatten() {
+            self.judge_door_before_cabin(context, &pause, log);
+        }
+    }
+
+    /// A pause seconds before a ride is the wait for the cabin, unless it shows a door: a leap of the pressure while it
+    /// lasted. A known entrance says nothing here, since the elevator is near it.
+    fn judge_door_before_cabin(
+        &mut self,
+        context: &SessionContext,
+        pause: &Pause,
+        log: &mut EventLog,
+    ) {
+        if pause.end_ms.is_some() && pause.has_swing_within {
+            self.judge(context, pause, log);
+        }
+    }
+
+    /// Where the vehicle stands, and how far the way from it is: what moves faster than anybody walks is a vehicle, and
+    /// it was left where the gait begins.
+    fn see_vehicle(&mut self, observation: &Observation<'_>) {
+        for fix in observation.window.fixes() {
+            // Where the phone tells no speed, the newest place kept, some seconds ago, tells it.
+            let kept = self.places[PLACES - 1].filter(|_| fix.speed_mps.is_none());
+            let is_fast = kept.is_some_and(|(t_ms, place)| {
+                let sec = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
+                let way_m = place.distance_m(fix.place);
+                way_m >= GATE_VEHICLE_MPS * sec && way_m >= GATE_INSIDE_ACCURACY_M
+            });
+            if is_fast || fix.speed_mps.is_some_and(|mps| mps >= GATE_VEHICLE_MPS) {
+                (self.on_foot_sec, self.vehicle) = (0, None);
+            }
+            if self.on_foot_sec < GATE_FIRST_STEPS_SEC && fix.accuracy_m <= GATE_INSIDE_ACCURACY_M {
+                let (place, count) = self.vehicle.unwrap_or((fix.place, 0));
+                // Of the last fixes at rest: the vehicle may still have rolled before.
+                let count = count.saturating_add(1).min(GATE_VEHICLE_FIXES);
+                self.vehicle = Some((nearer(place, fix.place, count), count));
+            }
+        }
     }
 
     fn follow(&mut self, observation: &Observation<'_>) {
@@ -293,6 +322,11 @@ impl GateDetector {
                     .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS),
             end_m: None,
             is_arrived: false,
+            has_swing_within: false,
+            from_vehicle_sec: log
+                .newest_event(EventType::Driving)
+                .map(|_| self.on_foot_sec),
+            vehicle: self.vehicle.map(|(place, _)| place),
         }));
     }
 
@@ -350,143 +384,6 @@ impl GateDetector {
                 confidence::of_passage(log_odds),
                 metadata,
             );
-        }
-    }
-}
-
-impl Pause {
-    fn look(&mut self, observation: &Observation<'_>, swing_m: Option<f32>) {
-        let window = observation.window;
-        let is_within =
-            |t_ms: u32| t_ms >= self.start_ms && self.end_ms.is_none_or(|end_ms| t_ms <= end_ms);
-        self.is_arrived |= window.arrived_ms.is_some_and(is_within);
-        self.has_pressure |= swing_m.is_some();
-        // What the walk itself does to the air, or to the field, long after the door is not the door's.
-        if self
-            .end_ms
-            .is_none_or(|end_ms| window.t_ms.saturating_sub(end_ms) < 4_000)
-        {
-            // In a pocket the walk itself swings the pressure by metres: only a leap at rest is a door's.
-            self.has_swing |=
-                observation.gait.log_odds <= 0.3 && swing_m.is_some_and(|swing_m| swing_m > 0.0);
-            if let Some(yaw_rad) = window.motion.and_then(|motion| motion.yaw_rad) {
-                self.yaw_rad = Some(self.yaw_rad.unwrap_or(0.0) + yaw_rad);
-            }
-            if let (Some(before_ut), Some(now_ut)) = (self.field_ut, window.magnetic_ut) {
-                self.has_field_change |= (now_ut - before_ut).abs() >= GATE_FIELD_UT;
-            }
-        }
-        for fix in window.fixes() {
-            if self.end_ms.is_none() && fix.accuracy_m <= GATE_INSIDE_ACCURACY_M {
-                self.stay_at(fix.place);
-            }
-            self.has_decay |=
-                fix.accuracy_m >= GATE_DECAY_M_MIN.max(GATE_DECAY_RATIO * self.accuracy_m);
-        }
-        if observation
-            .fix_age_ms
-            .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS)
-        {
-            self.has_decay = true;
-        }
-    }
-
-    /// Where one stays is known better with every fix.
-    fn stay_at(&mut self, place: Place) {
-        self.fixes = self.fixes.saturating_add(1);
-        let share = 1.0 / f32::from(self.fixes);
-        self.place = Some(self.place.map_or(place, |before| Place {
-            east_m: before.east_m + share * (place.east_m - before.east_m),
-            north_m: before.north_m + share * (place.north_m - before.north_m),
-        }));
-    }
-
-    /// Metres from the address, beyond what it may be off.
-    fn away_m(&self, context: &SessionContext) -> Option<f32> {
-        let away_m = self.place?.distance_m(Place::default());
-        Some((away_m - context.accuracy_m).max(0.0))
-    }
-
-    fn is_near(&self, context: &SessionContext) -> bool {
-        self.away_m(context)
-            .is_some_and(|away_m| away_m <= GATE_NEAR_M)
-    }
-
-    /// Where the walk leads to, unless a fix jumped there.
-    fn go_on_to(&mut self, t_ms: u32, place: Place) {
-        let (Some(end_ms), Some(from)) = (self.end_ms, self.place) else {
-            return;
-        };
-        let walked_sec = t_ms.saturating_sub(end_ms) as f32 / 1_000.0;
-        if t_ms > end_ms
-            && t_ms - end_ms <= GATE_DECIDE_MS
-            && place.distance_m(from) <= GATE_NEAR_M + WALK_SPEED_MPS_MAX * walked_sec
-        {
-            self.onward = Some(place);
-        }
-    }
-
-    /// Whether the walk turned round: then it was not a passage, but where the way ended. The gyroscope knows; positions
-    /// are asked where there is none.
-    fn goes_back(&self) -> bool {
-        if let Some(yaw_rad) = self.yaw_rad {
-            let turned = yaw_rad.abs();
-            return (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned);
-        }
-        let (Some(from), Some(place), Some(here)) = (self.from, self.place, self.onward) else {
-            return false;
-        };
-        let (came, goes) = (place.distance_m(from), here.distance_m(place));
-        let along = (place.east_m - from.east_m) * (here.east_m - place.east_m)
-            + (place.north_m - from.north_m) * (here.north_m - place.north_m);
-        let leg_m = GATE_LEG_M;
-        came >= leg_m && goes >= leg_m && along < GATE_BACK_COSINE * came * goes
-    }
-
-    fn log_odds(&self, context: &SessionContext, wait_ms: u32) -> f32 {
-        let is_known = self.place.is_some_and(|place| {
-            let near_m = GATE_KNOWN_M.max(self.accuracy_m);
-            context
-                .gates
-                .iter()
-                .chain(&context.entrance)
-                .any(|gate| gate.distance_m(place) <= near_m)
-        });
-        let away_m = self.away_m(context);
-        let mut log_odds = GATE_BASE_LOG_ODDS;
-        if is_known {
-            log_odds += GATE_KNOWN_LOG_ODDS;
-        }
-        if self.has_swing {
-            log_odds += GATE_SWING_LOG_ODDS;
-        } else if self.has_pressure {
-            log_odds += GATE_NO_SWING_LOG_ODDS;
-        }
-        if self.has_decay && !self.is_inside {
-            log_odds += GATE_DECAY_LOG_ODDS;
-        }
-        if self.has_field_change {
-            log_odds += GATE_FIELD_LOG_ODDS;
-        }
-        match away_m {
-            Some(away_m) if away_m <= GATE_NEAR_M => log_odds += GATE_NEAR_LOG_ODDS,
-            Some(away_m) if away_m > GATE_AWAY_M => log_odds += GATE_AWAY_LOG_ODDS,
-            _ => {}
-        }
-        if wait_ms < GATE_SHORT_MS {
-            log_odds += GATE_SHORT_LOG_ODDS;
-        }
-        if self.is_inside {
-            log_odds += GATE_INSIDE_LOG_ODDS;
-        }
-        if self.is_arrived {
-            log_odds += GATE_ARRIVED_LOG_ODDS;
-        }
-        // Without a door's pressure or a known gate nobody can be sure (research 2.6).
-        if is_known || self.has_swing {
-            log_odds
-        } else {
-            log_odds.min(GATE_CAP_LOG_ODDS)
         }
     }
 }

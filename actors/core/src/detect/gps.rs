@@ -5,12 +5,13 @@ mod usual;
 use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, FIRST_FIX_MS, GOOD_ACCURACY_M,
-    LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M,
-};
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
+use crate::detect::constants::FIRST_FIX_MS;
+use crate::detect::parameters::gps::{
+    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, GOOD_ACCURACY_M, LOST_AFTER_MS,
+    RESTORED_WITHIN_MS, USELESS_ACCURACY_M,
+};
 use crate::event_log::EventLog;
 use crate::window::Fix;
 use usual::Usual;
@@ -213,6 +214,10 @@ impl GpsDetector {
                 self.degrade(run, log);
             }
             self.end_degraded(t_ms, log);
+        } else if !run.is_coarse {
+            // A single fix that was worse than usual, and yet good: now that no degradation began with it, it counts
+            // among the three that restore.
+            self.see_good(run.since_ms, log);
         }
     }
 

@@ -13,10 +13,10 @@ use super::constants::{
     WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
 };
 use super::decode::State;
-use super::floors::floors_of;
 use super::frame::KeptFrame;
 use super::tally::{Counted, Tally};
 use crate::context::SessionContext;
+use crate::floors::floors_of_climb;
 use crate::window::WINDOW_MS;
 
 /// Seconds of one state in a row, and what they said.
@@ -310,7 +310,15 @@ impl Run {
         };
         let height_m = self.height_m().map(f32::abs);
         Metadata::Climb {
-            floors: height_m.map(|height_m| floors_of(context, height_m)),
+            floors: height_m.map(|height_m| {
+                let is_ride = self.state == State::Ride;
+                floors_of_climb(
+                    context.place_kind,
+                    context.storey_height_m,
+                    height_m,
+                    is_ride,
+                )
+            }),
             direction,
             height_cm: height_m.map(|height_m| (height_m * 100.0).round() as u32),
         }

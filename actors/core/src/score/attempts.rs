@@ -2,23 +2,15 @@
 
 use porchlight_schema::event::{EventType, seconds};
 
-use super::doorstep::Across;
+use super::doorstep::{Across, Doorstep, Up};
 use super::ledger::{Ledger, words};
-use super::outcome::is_stay_at_door;
+use super::outcome::{is_near_on_foot, is_stay_at_door};
 use super::place::Places;
 use super::place::stays::{SAME_FLOOR_M, Stay};
 use super::scene::{Scene, end_of};
-
-/// Leaving, across (contract 5).
-const LEFT_M: f32 = 15.0;
-/// Leaving, up or down: more than half of the lowest storey.
-const LEFT_HEIGHT_M: f32 = 2.2;
-/// Leaving and coming back on foot takes this many metres at least.
-const LEFT_WALK_M: f32 = 2.0 * LEFT_M;
-/// Steps aside at a door lead no farther than this, metres; the next door, or a gate before it, is farther.
-const ASIDE_M: f32 = 4.5;
-/// Seconds away on another level before it counts: doors and gusts move the pressure for a moment.
-const LEFT_SECONDS: usize = 3;
+use crate::score::parameters::door::attempts::{
+    ASIDE_M, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
+};
 
 /// The visits, and the time at the door in the one in which the parcel was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,20 +25,20 @@ pub(crate) struct Attempts {
 pub(crate) fn count(
     scene: &Scene<'_>,
     places: &Places,
-    across: Across,
+    doorstep: &Doorstep,
     ledger: &mut Ledger,
 ) -> Attempts {
-    let door = places
-        .door()
-        .filter(|_| is_stay_at_door(scene, places, across));
+    let door = places.door().filter(|_| {
+        is_stay_at_door(scene, places, doorstep.across) && is_at_address(scene, doorstep)
+    });
     let Some(door) = door else {
-        let text = "No stay at a door was found.";
+        let text = "No stay at the address's door was found.";
         ledger.add(
             "attemptCycles",
             "no_visit",
             0.0,
             None,
-            words(text, "A very short stop cannot be seen by every phone."),
+            words(text, "Not every phone can detect a very short stop."),
         );
         return Attempts::default();
     };
@@ -82,13 +74,13 @@ pub(crate) fn count(
             .map(|stay| stay.length_ms())
             .fold(0, u32::saturating_add);
         let length_sec = seconds(at_door_ms);
-        let text = format!("Visit {} to the door, {length_sec:.0} s there.", index + 1);
+        let text = format!("Visit {} to the door lasted {length_sec:.0} s.", index + 1);
         ledger.add(
             "attemptCycles",
             "door_visit",
             1.0,
             Some(span),
-            words(text, "A neighbour's door on the same floor looks alike."),
+            words(text, "A neighbour's door on the same floor looks the same."),
         );
         if !door.by_height && visit.iter().any(|stay| stay.from_ms == door.from_ms) {
             handed.door = Some(span);
@@ -96,6 +88,15 @@ pub(crate) fn count(
         }
     }
     handed
+}
+
+/// Whether the stay may have been at the address's door: one at another door is no visit, whatever it looks like.
+fn is_at_address(scene: &Scene<'_>, doorstep: &Doorstep) -> bool {
+    match doorstep.across {
+        Across::Elsewhere => false,
+        Across::At | Across::Perhaps if doorstep.up != Up::Wrong => true,
+        _ => is_near_on_foot(scene) != Some(false),
+    }
 }
 
 /// Of a visit's stays those at the very door: what lies steps before or after it, within the same visit, was a pause on

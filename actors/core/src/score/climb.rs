@@ -1,4 +1,8 @@
-//! Floors from the entrance to the drop-off, and whether an elevator was used.
+//! The climb from the entrance to the drop-off: its height, its floors, and whether an elevator was used.
+
+mod stops;
+
+use std::fmt::Write as _;
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
 
@@ -7,55 +11,32 @@ use super::ledger::{Ledger, words};
 use super::place::Places;
 use super::place::stays::SAME_FLOOR_M;
 use super::scene::{Foot, Scene, end_of, overlap_ms};
-use crate::storeys::{STOREY_M, Storeys};
-
-/// Before the way in, what the ground's level is taken from.
-const GROUND_MS: u32 = 20_000;
-/// After the entrance the level still counts as the ground's: halls are level.
-const HALL_MS: u32 = 5_000;
-/// A door's gust is gone after this, and the first step of a climb may lie this long before it shows.
-const DOOR_MS: u32 = 2_000;
-const FOOT_MS: u32 = 1_000;
-/// Around a hand-over without a stay.
-const INSTANT_MS: u32 = 5_000;
-/// The sum of the climbs and the difference of the levels agree within this, metres.
-const AGREE_M: f32 = 1.5;
-/// On foot a street of one in ten makes less than this in that time; stairs make twice as much.
-const STEEP_M: f32 = 2.8;
-const STEEP_MS: u32 = 20_000;
-/// Stairs are not climbed faster, m/s (research 2.0: 0.2 to 0.35, the quickest half a metre).
-const STAIRS_MPS: f32 = 0.5;
-/// An event below this is not counted on.
-const CONFIDENCE_LEAST: f64 = 0.4;
-/// This much of the time must be heard before "none" may be said.
-const HEARD_SHARE: f64 = 0.8;
-/// Pressure no rarer than this shows every climb: the slope of a height is taken over seven seconds.
-const PRESSURE_GAP_MS: u32 = 2_000;
-/// A rise of this much that no event explains leaves open how it was made.
-const UNEXPLAINED_M: f32 = 2.2;
+use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
+use crate::score::parameters::door::climb::{
+    AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_LEAST, DOOR_MS, FOOT_MS, GROUND_MS, HALL_MS,
+    HEARD_LEAST_SEC, HEARD_SHARE, INSTANT_MS, PRESSURE_GAP_MS, STAIRS_MPS, STEEP_M, STEEP_MS,
+    UNEXPLAINED_M, UNEXPLAINED_MS,
+};
 
 /// The way up or down.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Climb {
+    /// How likely each floor is; none where no height was measured.
+    pub(crate) estimate: Option<Estimate>,
     pub(crate) floors: Option<i16>,
     /// The rise from entrance to drop-off; none where pressure was not heard at both.
     pub(crate) rise: Option<Rise>,
     pub(crate) elevator_used: Option<bool>,
 }
 
-/// What is known of the storeys: the address first, then earlier sessions, then the model.
-pub(crate) fn storeys(scene: &Scene<'_>) -> Storeys {
-    if let Some(storey_m) = scene
-        .input
-        .context
-        .storey_height_m
-        .filter(|metres| STOREY_M.contains(metres))
-    {
-        return Storeys::Given(storey_m);
-    }
-    match scene.input.known.storeys() {
-        Some((storey_m, floors)) => Storeys::Learned { floors, storey_m },
-        None => Storeys::Model,
+/// What is known of the building beforehand, and whether it has an elevator.
+fn building(scene: &Scene<'_>, elevator_used: Option<bool>) -> Building {
+    let context = scene.input.context;
+    Building {
+        kind: context.place_kind,
+        storey_m: context.storey_height_m,
+        learned: scene.input.known.floors(),
+        has_elevator: elevator_used == Some(true),
     }
 }
 
@@ -63,15 +44,16 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
     let span = span(scene, places);
     let elevator_used = elevator_used(scene, places, ledger);
     let Some((from_ms, to_ms, foot)) = span else {
-        let text = "No hand-over was found, so that floors cannot be counted.";
+        let text = "No drop-off was found, so floors cannot be counted.";
         ledger.add(
             "floorsClimbed",
             "no_drop_off",
             0.0,
             None,
-            words(text, "The stop may have been too short to see."),
+            words(text, "The stop may have been too short to detect."),
         );
         return Climb {
+            estimate: None,
             floors: None,
             rise: None,
             elevator_used,
@@ -80,16 +62,33 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
     // Without a hand-over the end counts only where it is on another floor: one who came back shows nothing.
     let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
     let rise = measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
-    let floors = match rise {
-        Some(rise) => super::storey_count::floors(scene, rise.metres),
-        None => floors_by_events(scene, from_ms, to_ms),
+    let building = building(scene, elevator_used);
+    let measured = match rise {
+        Some(rise) => Some(Measured {
+            rise_m: rise.metres,
+            sigma_m: rise.sigma_m,
+            stops_m: stops::between(scene, places, (from_ms, to_ms), rise),
+            turns: stops::turns(scene, &climbs(scene, from_ms, to_ms)),
+        }),
+        None => by_events(scene, from_ms, to_ms),
     };
-    explain(scene, (from_ms, to_ms), rise, floors, ledger);
-    Climb {
-        floors,
+    let estimate = measured
+        .as_ref()
+        .and_then(|measured| Estimate::new(&building, measured));
+    let found = Climb {
+        floors: estimate.as_ref().map(Estimate::best),
+        estimate,
         rise,
         elevator_used,
-    }
+    };
+    explain(
+        &building,
+        (from_ms, to_ms),
+        measured.as_ref(),
+        &found,
+        ledger,
+    );
+    found
 }
 
 /// From the entrance (or, where one does not go in, from the vehicle) to the hand-over.
@@ -223,73 +222,96 @@ fn signed_height_m(event: &Event) -> Option<f32> {
     })
 }
 
-/// Without pressure: the floors of the climbs, where the detectors could count them.
-fn floors_by_events(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<i16> {
+/// Without a level at one of the two ends: the heights of the climbs, where each was measured and is likely one.
+fn by_events(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Measured> {
     let climbs = climbs(scene, from_ms, to_ms);
-    if climbs.is_empty() {
-        return None;
-    }
-    climbs.iter().try_fold(0_i16, |sum, event| {
-        let Metadata::Climb {
-            floors, direction, ..
-        } = event.metadata
-        else {
-            return None;
-        };
-        let floors = i16::try_from(floors?).ok()?;
-        let trusted = event.confidence.as_probability() >= CONFIDENCE_LEAST;
-        let signed = if direction == Direction::Down {
-            -floors
-        } else {
-            floors
-        };
-        if trusted {
-            sum.checked_add(signed)
-        } else {
-            None
-        }
+    let rise_m = climbs.iter().try_fold(0.0, |sum, event| {
+        let is_likely = event.confidence.as_probability() >= CONFIDENCE_LEAST;
+        Some(sum + signed_height_m(event).filter(|_| is_likely)?)
+    })?;
+    (!climbs.is_empty()).then(|| Measured {
+        rise_m,
+        sigma_m: CLIMB_SIGMA_M * (climbs.len() as f32).sqrt(),
+        ..Measured::default()
     })
 }
 
 fn explain(
-    scene: &Scene<'_>,
+    building: &Building,
     span: (u32, u32),
-    rise: Option<Rise>,
-    floors: Option<i16>,
+    measured: Option<&Measured>,
+    climb: &Climb,
     ledger: &mut Ledger,
 ) {
-    let how = match storeys(scene) {
-        Storeys::Given(_) => "the storey height of the address",
-        Storeys::Learned { .. } => {
-            "the storey height learned from earlier deliveries to this building"
+    let how = match building {
+        Building {
+            storey_m: Some(storey_m),
+            ..
+        } if STOREY_M.contains(storey_m) => {
+            format!("storeys of {storey_m:.1} m, as the address says")
         }
-        Storeys::Model => "an average storey height",
+        Building { learned, .. } if !learned.is_empty() => {
+            "what earlier deliveries showed of this building".to_owned()
+        }
+        Building { kind, .. } => match kind {
+            PlaceKind::Dwelling | PlaceKind::Units => "the usual storeys of homes".to_owned(),
+            PlaceKind::Office => "the usual storeys of offices".to_owned(),
+            PlaceKind::Unknown => "the usual storeys of buildings".to_owned(),
+        },
     };
-    let (signal, text) = match (rise, floors) {
-        (Some(rise), Some(floors)) => {
-            let metres = super::ledger::rounded(f64::from(rise.metres));
-            let counted = storeys(scene).floors(rise.metres);
-            let near = match counted {
-                Some(counted) if counted != floors => format!("; {counted} would be as likely, but the address is on floor {floors}"),
-                _ => String::new(),
+    let (signal, text) = match (measured, &climb.estimate) {
+        (Some(measured), Some(estimate)) => {
+            let metres = super::ledger::rounded(f64::from(measured.rise_m));
+            let source = match climb.rise {
+                Some(_) => "Air pressure shows",
+                None => "The climbs add up to",
             };
-            ("height_by_pressure", format!("The air pressure shows {metres:.1} m from the entrance to the drop-off, which is {floors} floors by {how}{near}."))
+            let signal = match climb.rise {
+                Some(_) => "height_by_pressure",
+                None => "height_by_climbs",
+            };
+            let found = chances(estimate);
+            let text = format!(
+                "{source} a rise of {metres:.1} m from the entrance to the drop-off. With {how}: {found}."
+            );
+            (signal, text)
         }
-        (Some(_), None) => ("height_implausible", "The air pressure shows a height that no building has.".to_owned()),
-        (None, Some(floors)) => ("floors_by_motion", format!("The height was not measured; the climbs themselves add up to {floors} floors.")),
-        (None, None) => ("height_not_measured", "The height from the entrance to the drop-off was not measured, so that floors cannot be counted.".to_owned()),
+        (Some(_), None) => (
+            "height_implausible",
+            "Air pressure shows a height that no building has.".to_owned(),
+        ),
+        (None, _) => (
+            "height_not_measured",
+            "The height from the entrance to the drop-off was not measured, so floors cannot be counted."
+                .to_owned(),
+        ),
     };
-    let points = floors.map_or(0.0, f64::from);
+    let points = climb.floors.map_or(0.0, f64::from);
+    let explanation =
+        "Storeys differ in height between buildings, and weather moves the air pressure.";
     ledger.add(
         "floorsClimbed",
         signal,
         points,
         Some(span),
-        words(
-            text,
-            "Storeys differ in height, and weather moves the air pressure.",
-        ),
+        words(text, explanation),
     );
+}
+
+/// The best floor and those that it may be instead, each with its probability.
+fn chances(estimate: &Estimate) -> String {
+    let best = estimate.best();
+    let percent = |probability: f64| (probability * 100.0).round();
+    let plural = if best.abs() == 1 { "floor" } else { "floors" };
+    let mut text = format!(
+        "{best} {plural} ({:.0} %)",
+        percent(estimate.probability(best))
+    );
+    for (floor, probability) in estimate.runners_up(3) {
+        // Writing to a string can't fail.
+        let _ = write!(text, ", {floor} ({:.0} %)", percent(probability));
+    }
+    text
 }
 
 /// Whether a ride was seen; "no" only where pressure (or vertical acceleration) was heard nearly all the time.
@@ -311,13 +333,13 @@ fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Opt
     if let Some(ride) = ride {
         let span = (ride.t_start_ms, end_of(ride, scene.end_ms));
         let length_sec = seconds(span.1.saturating_sub(span.0));
-        let text = format!("An elevator ride of {length_sec:.0} s was seen.");
+        let text = format!("An elevator ride of {length_sec:.0} s was detected.");
         ledger.add(
             "elevatorUsed",
             "elevator_ride",
             1.0,
             Some(span),
-            words(text, "An escalator on which one stands looks alike."),
+            words(text, "Standing on an escalator looks the same."),
         );
         return Some(true);
     }
@@ -332,20 +354,22 @@ fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Opt
             .is_some_and(|motion| motion.vertical_mean.is_some())
     });
     let vertical = vertical.count() as f64 / seconds_in;
-    let told = (pressure >= HEARD_SHARE && !unexplained_rise(scene, (from_ms, to_ms)))
-        || vertical >= HEARD_SHARE;
+    let is_long = seconds_in >= HEARD_LEAST_SEC;
+    let told = is_long
+        && ((pressure >= HEARD_SHARE && !unexplained_rise(scene, (from_ms, to_ms)))
+            || vertical >= HEARD_SHARE);
     if told {
-        let text = "Height was measured nearly all the time on foot, and no ride shows in it.";
+        let text = "Height was measured nearly all the time on foot and shows no elevator ride.";
         ledger.add(
             "elevatorUsed",
             "no_ride",
             0.0,
             Some((from_ms, to_ms)),
-            words(text, "A very slow elevator may be taken for stairs."),
+            words(text, "A very slow elevator can look like stairs."),
         );
         return Some(false);
     }
-    let text = "Neither air pressure nor vertical acceleration was heard well enough to tell.";
+    let text = "There was too little air pressure or vertical acceleration data to tell.";
     ledger.add(
         "elevatorUsed",
         "height_not_measured",
@@ -382,14 +406,13 @@ fn may_be_stairs(scene: &Scene<'_>, ride: &Event) -> bool {
 
 /// Whether the level changed by a floor within a minute without any event that says how.
 fn unexplained_rise(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
-    const MINUTE_MS: u32 = 60_000;
     let stairs: Vec<(u32, u32)> = scene
         .events(EventType::Stairs)
         .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
         .collect();
     let mut at_ms = from_ms;
     while at_ms < to_ms {
-        let next_ms = at_ms.saturating_add(MINUTE_MS);
+        let next_ms = at_ms.saturating_add(UNEXPLAINED_MS);
         let span = (at_ms, next_ms.min(to_ms));
         let levels = scene
             .height

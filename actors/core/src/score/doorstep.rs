@@ -5,30 +5,11 @@ use super::ledger::{Ledger, Span, words};
 use super::place::Places;
 use super::position::Estimate;
 use super::scene::Scene;
-use crate::storeys::Storeys;
-
-/// Within this many combined uncertainties (68 % radius) the stay is at the address: 99 % of honest ones are.
-const ACROSS_SIGMAS: f32 = 2.0;
-/// A door lies this far from the middle of its roof, which is what geocoders answer.
-const ACROSS_LEAST_M: f32 = 20.0;
-/// A position less exact than this is no evidence for the right door.
-const RIGHT_SIGMA_M: f32 = 35.0;
-/// A position less exact than this is no evidence for a stay at the address at all.
-const FULL_SIGMA_M: f32 = 60.0;
-/// A stay this far, and farther than three uncertainties, is at another address (contract 5).
-const WRONG_LEAST_M: f32 = 50.0;
-const WRONG_SIGMAS: f32 = 3.0;
-/// Weight from which a learned drop-off point stands beside the address: that of three fresh sessions.
-const LEARNED_WEIGHT_LEAST: f32 = 2.5;
-/// Storeys of buildings of which nothing is known, metres: dwellings from 2.7, offices up to 4.9 (measured).
-const MODEL_STOREYS_M: (f32, f32) = (2.7, 4.9);
-/// The ground storey is taller by up to this (1.5 to 3 m measured).
-const GROUND_MOST_M: f32 = 2.0;
-/// From this fraud score on, positions are no evidence for the right door.
-const DOUBT_SCORE: f64 = 0.5;
-/// Noise of a rise, and what the real temperature of the air makes of it: 7 % from 15 °C to −5 or 35 °C.
-const RISE_NOISE_M: f32 = 0.6;
-const RISE_PART: f32 = 0.06;
+use crate::floors::FloorMatch;
+use crate::score::parameters::door::doorstep::{
+    ACROSS_LEAST_M, ACROSS_SIGMAS, DOUBT_SCORE, FULL_SIGMA_M, LEARNED_WEIGHT_LEAST, RIGHT_SIGMA_M,
+    WRONG_LEAST_M, WRONG_SIGMAS,
+};
 
 /// How a stay lies to the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +33,8 @@ pub(crate) enum Up {
     Right,
     /// Another.
     Wrong,
+    /// It may be the same, and may be one beside it.
+    Unclear,
     /// The address names no floor, or height was not measured.
     Unknown,
 }
@@ -94,45 +77,19 @@ pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
     Across::Off
 }
 
-/// How the climb lies to the address's floor. Basements and upper floors alike: 0 is the entrance's level. The
-/// measured height is compared with the heights that the floor can have; where there is no height, the counts.
-pub(crate) fn up(scene: &Scene<'_>, climb: &Climb) -> Up {
-    let Some(wanted) = scene.input.context.floor else {
-        return Up::Unknown;
-    };
-    let right = match (climb.rise, climb.floors) {
-        (Some(rise), _) => is_height_of(scene, wanted, rise.metres),
-        (None, Some(floors)) => floors == wanted,
-        (None, None) => return Up::Unknown,
-    };
-    if right { Up::Right } else { Up::Wrong }
-}
-
-/// Whether `metres` above the entrance can be the height of floor `wanted`.
-pub(super) fn is_height_of(scene: &Scene<'_>, wanted: i16, metres: f32) -> bool {
-    let storeys = super::climb::storeys(scene);
-    let count = f32::from(wanted).abs();
-    if wanted == 0 {
-        return storeys.floors(metres) == Some(0);
-    }
-    let height_m = if wanted < 0 { -metres } else { metres };
-    let noise_m = RISE_NOISE_M + RISE_PART * height_m.abs();
-    match storeys {
-        Storeys::Model => {
-            let (low_m, high_m) = MODEL_STOREYS_M;
-            let ground_m = if wanted > 0 { GROUND_MOST_M } else { 0.0 };
-            (count * low_m - noise_m..=count * high_m + ground_m + noise_m).contains(&height_m)
-        }
-        // By count, or so near to the border between two floors that the air's temperature decides.
-        Storeys::Given(storey_m) => {
-            storeys.floors(metres) == Some(wanted)
-                || (count * storey_m - height_m).abs()
-                    <= storey_m / 2.0 + RISE_PART * height_m.abs()
-        }
-        Storeys::Learned { storey_m, .. } => {
-            storeys.floors(metres - noise_m.min(storey_m / 4.0)) == Some(wanted)
-                || storeys.floors(metres + noise_m.min(storey_m / 4.0)) == Some(wanted)
-        }
+/// How the climb lies to the address's floor, with how likely that floor is against all others. Basements and upper
+/// floors alike: 0 is the entrance's level. That the address names a floor is no evidence for it.
+fn up(scene: &Scene<'_>, climb: &Climb) -> (Up, f64) {
+    let told = scene.input.context.floor;
+    match (told, &climb.estimate) {
+        (Some(told), Some(estimate)) => match estimate.compare(told) {
+            (FloorMatch::Right, probability) => (Up::Right, probability),
+            (FloorMatch::Wrong, probability) => (Up::Wrong, probability),
+            (FloorMatch::Unclear, probability) => (Up::Unclear, probability),
+        },
+        // A height was measured that no building has.
+        (Some(_), None) if climb.rise.is_some() => (Up::Unclear, 0.0),
+        _ => (Up::Unknown, 0.0),
     }
 }
 
@@ -145,15 +102,14 @@ pub(crate) fn judge(
     let drop_off = places.drop_off.filter(|drop_off| drop_off.on_foot);
     let estimate = drop_off.and_then(|drop_off| drop_off.estimate);
     let across = estimate.map_or(Across::Unknown, |estimate| across(scene, estimate));
-    let up = if drop_off.is_some() {
-        up(scene, climb)
-    } else {
-        Up::Unknown
+    let (up, probability) = match drop_off {
+        Some(_) => up(scene, climb),
+        None => (Up::Unknown, 0.0),
     };
-    let right = across == Across::At && up != Up::Wrong;
+    let right = across == Across::At && matches!(up, Up::Right | Up::Unknown);
     let span = drop_off.map(|drop_off| (drop_off.at_ms, drop_off.at_ms));
     explain_across(scene, across, estimate, span, ledger);
-    explain_up(scene, up, climb, span, ledger);
+    explain_up(scene, (up, probability), climb, span, ledger);
     Doorstep { right, across, up }
 }
 
@@ -187,12 +143,12 @@ fn explain_across(
         Across::Elsewhere => (
             "elsewhere",
             -1.0,
-            format!("The drop-off was at another place than the address{far}."),
+            format!("The drop-off was not at the address{far}."),
         ),
         Across::Unknown => (
             "place_unknown",
             0.0,
-            "No drop-off on foot was found whose place is known well enough.".to_owned(),
+            "No drop-off on foot with a sufficiently accurate position was found.".to_owned(),
         ),
     };
     ledger.add(
@@ -200,39 +156,53 @@ fn explain_across(
         signal,
         points,
         span,
-        words(text, "The address's own position may be off."),
+        words(text, "The position of the address may be off."),
     );
 }
 
-fn explain_up(scene: &Scene<'_>, up: Up, climb: &Climb, span: Span, ledger: &mut Ledger) {
-    let wanted = scene.input.context.floor.unwrap_or(0);
-    let floors = climb.floors.unwrap_or(0);
+fn explain_up(
+    scene: &Scene<'_>,
+    (up, probability): (Up, f64),
+    climb: &Climb,
+    span: Span,
+    ledger: &mut Ledger,
+) {
+    let Some(told) = scene.input.context.floor else {
+        return;
+    };
+    let found = climb.floors.unwrap_or(0);
+    let percent = (probability * 100.0).round();
     let (signal, points, text) = match up {
         Up::Right => (
             "right_floor",
             0.5,
             format!(
-                "The drop-off was {floors} floors from the entrance; the address is on floor {wanted}."
+                "The address is on floor {told}, and the measured height fits that floor clearly better than any other ({percent:.0} %)."
             ),
         ),
         Up::Wrong => (
             "wrong_floor",
             -1.0,
             format!(
-                "The drop-off was {floors} floors from the entrance, but the address is on floor {wanted}."
+                "The address is on floor {told}, but the measured height is that of floor {found} ({percent:.0} % for floor {told})."
+            ),
+        ),
+        Up::Unclear => (
+            "floor_unclear",
+            -0.5,
+            format!(
+                "The address is on floor {told}, but the measured height may as well be that of another floor ({percent:.0} % for floor {told})."
             ),
         ),
         Up::Unknown => return,
     };
+    let explanation = "Buildings number their floors differently, and storeys differ in height.";
     ledger.add(
         "rightDoorstep",
         signal,
         points,
         span,
-        words(
-            text,
-            "Buildings count their floors differently, and storeys differ in height.",
-        ),
+        words(text, explanation),
     );
 }
 
@@ -240,9 +210,9 @@ fn explain_up(scene: &Scene<'_>, up: Up, climb: &Climb, span: Span, ledger: &mut
 pub(crate) fn is_believed(right: bool, fraud_score: f64, ledger: &mut Ledger) -> bool {
     let believed = fraud_score < DOUBT_SCORE;
     if right && !believed {
-        let text = "The positions show the right door, but they are in doubt themselves.";
+        let text = "The positions show the right door, but the positions themselves are in doubt.";
         let explanation =
-            "The entries on the fraud score say why, each with its honest explanation.";
+            "The evidence of the fraud score says why, with the innocent explanations.";
         ledger.add(
             "rightDoorstep",
             "positions_in_doubt",

@@ -1,75 +1,192 @@
 //! A trace's fingerprint: small, the same for a replay, and different for an honest second trip on the same way.
 //!
-//! What is compared is the noise of the positions: pieces of four successive displacements, each brought to a
-//! quarter of a metre. A receiver's errors do not repeat themselves, so two honest trips share hardly a piece, while
-//! a copy shares all of them wherever it is cut, whatever its times are. Of all pieces the smallest hashes are kept
-//! (Broder 1997, min-wise hashing): the share of equal ones is the share of equal pieces.
+//! Noise does not repeat itself, so it is noise that is compared: of the positions, and of what else a phone measures.
+//! Each is cut into overlapping pieces, and of all pieces the smallest hashes are kept (Broder 1997, min-wise hashing):
+//! the share of equal ones is the share of equal pieces. Two honest trips share hardly a piece; a copy shares all of
+//! them, wherever it is cut and whatever its times are.
+//!
+//! - **Positions**: four successive displacements, each brought to a quarter of a metre.
+//! - **Channels**: values to the last bit, in runs of eight: accuracy; speed, course and altitude; air pressure;
+//!   acceleration. A replay whose positions were moved a little still has the bytes of all of these, since nothing that
+//!   is measured comes out the same twice. Runs of hardly different values say nothing: a barometer at rest, or a phone
+//!   that always claims 5 m, looks alike everywhere. One channel alone is no proof, because a poor sensor may repeat a
+//!   pattern; two are.
 
 use serde::{Deserialize, Serialize};
 
+use crate::score::parameters::door::fingerprint::{
+    CHANNEL_KEYS, CHANNELS_LEAST, COPY_SHARE, DIFFERENT_LEAST, GRID_M, PIECE, PIECE_LEAST_M,
+    PIECES_LEAST, POSITION_KEYS, RUN, SLOTS, STEP_MOST_M,
+};
 use crate::window::{Fix, Window};
 
-/// Hashes kept.
-const SLOTS: usize = 32;
-/// Displacements in a piece.
-const PIECE: usize = 4;
-/// Displacements are brought to this, metres: above the rounding of local coordinates, below the noise of fixes.
-const GRID_M: f32 = 0.25;
-/// A piece that leads no farther says nothing: standing still looks the same everywhere.
-const PIECE_LEAST_M: f32 = 3.0;
-/// A displacement beyond this is a gap or a jump.
-const STEP_MOST_M: f32 = 500.0;
-/// Pieces below which a trace has no fingerprint.
-const PIECES_LEAST: u32 = 40;
-/// Share of equal pieces from which a trace is called a copy. Honest traces share none: four quantised pairs hit by
-/// chance once in about 10⁶ even when walking the same line at the same speed.
-const COPY_SHARE: f32 = 0.5;
-
-/// See the module. 32 hashes and a count.
+/// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     slots: Vec<u64>,
     pieces: u32,
+    /// Of each channel; empty where it has too few runs, and in what earlier versions stored.
+    #[serde(default)]
+    channels: Vec<Vec<u64>>,
 }
 
 impl Fingerprint {
-    /// The share of equal pieces, 0 to 1.
+    /// The share of equal pieces of the positions, 0 to 1.
     #[must_use]
     pub fn similarity(&self, other: &Self) -> f32 {
-        let equal = self
-            .slots
-            .iter()
-            .zip(&other.slots)
-            .filter(|(a, b)| a == b)
-            .count();
-        equal as f32 / SLOTS as f32
+        share(&self.slots, &other.slots)
     }
 
-    /// The similarity, if it is so great that one trace is a copy of the other.
+    /// The similarity, if it is so great that one trace is a copy of the other: that of the positions, or else that of
+    /// the channels, of which the second best counts.
     #[must_use]
     pub fn copy_of(&self, other: &Self) -> Option<f32> {
-        Some(self.similarity(other)).filter(|&similarity| similarity >= COPY_SHARE)
+        let positions = self.similarity(other);
+        let mut channels: Vec<f32> = self
+            .channels
+            .iter()
+            .zip(&other.channels)
+            .filter(|(own, others)| !own.is_empty() && !others.is_empty())
+            .map(|(own, others)| share(own, others))
+            .collect();
+        channels.sort_by(|a, b| b.total_cmp(a));
+        let measured = channels.get(CHANNELS_LEAST - 1).copied().unwrap_or(0.0);
+        Some(positions.max(measured)).filter(|&similarity| similarity >= COPY_SHARE)
     }
 
     /// Keys under which a store may find candidates: two copies share most of these, two honest traces none.
     #[must_use]
     pub fn keys(&self) -> Vec<u64> {
-        self.slots.iter().copied().take(8).collect()
+        let channels = self.channels.iter().enumerate();
+        let channels = channels.flat_map(|(channel, slots)| {
+            let own = slots.iter().take(CHANNEL_KEYS);
+            own.map(move |&slot| mixed(slot ^ mixed(channel as u64 + 1)))
+        });
+        self.slots
+            .iter()
+            .take(POSITION_KEYS)
+            .copied()
+            .chain(channels)
+            .collect()
     }
 }
 
-/// The fingerprint of a session's positions; none where there are too few that move. Simulated fixes count too:
-/// a replay may be marked as such.
+fn share(own: &[u64], others: &[u64]) -> f32 {
+    let equal = own.iter().zip(others).filter(|(a, b)| a == b).count();
+    equal as f32 / SLOTS as f32
+}
+
+/// The smallest hashes of pieces, by as many hash functions.
+struct MinHashes {
+    slots: Vec<u64>,
+    pieces: u32,
+}
+
+impl MinHashes {
+    fn new() -> Self {
+        Self {
+            slots: vec![u64::MAX; SLOTS],
+            pieces: 0,
+        }
+    }
+
+    fn add(&mut self, piece: u64) {
+        self.pieces = self.pieces.saturating_add(1);
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            *slot = (*slot).min(mixed(piece ^ mixed(index as u64 + 1)));
+        }
+    }
+
+    fn is_enough(&self) -> bool {
+        self.pieces >= PIECES_LEAST
+    }
+}
+
+/// The fingerprint of a session; none where too few of its positions move. Simulated fixes count too: a replay may
+/// be marked as such.
 #[must_use]
 pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
-    let mut slots = vec![u64::MAX; SLOTS];
-    let mut pieces = 0_u32;
-    let mut recent: Vec<(f32, f32)> = Vec::with_capacity(PIECE + 1);
-    let mut last: Option<&Fix> = None;
-    for fix in windows
+    let positions = positions(windows);
+    let channels = [
+        channel(fixes(windows).map(|fix| u64::from(fix.accuracy_m.to_bits()))),
+        channel(fixes(windows).filter_map(receiver)),
+        channel(
+            windows
+                .iter()
+                .filter_map(|window| Some(u64::from(window.pressure_hpa?.to_bits()))),
+        ),
+        channel(windows.iter().filter_map(|window| {
+            let motion = window.motion?;
+            Some(both(motion.accel_mean, motion.accel_std))
+        })),
+    ];
+    positions.is_enough().then(|| Fingerprint {
+        slots: positions.slots,
+        pieces: positions.pieces,
+        channels: channels
+            .into_iter()
+            .map(|channel| {
+                if channel.is_enough() {
+                    channel.slots
+                } else {
+                    Vec::new()
+                }
+            })
+            .collect(),
+    })
+}
+
+fn fixes(windows: &[Window]) -> impl Iterator<Item = &Fix> {
+    windows
         .iter()
         .flat_map(|window| window.fixes.iter().flatten())
-    {
+}
+
+/// What a receiver tells beside the place, where it tells two of them at least.
+fn receiver(fix: &Fix) -> Option<u64> {
+    let values = [fix.speed_mps, fix.bearing_deg, fix.altitude_m];
+    let told = values.iter().flatten().count();
+    let bits = values.map(|value| value.map_or(u64::MAX, |value| u64::from(value.to_bits())));
+    (told >= 2).then(|| bits.into_iter().fold(0, |hash, value| mixed(hash ^ value)))
+}
+
+fn both(one: f32, other: f32) -> u64 {
+    u64::from(one.to_bits()) << 32 | u64::from(other.to_bits())
+}
+
+/// The runs of a channel. A value that is merely repeated counts once.
+fn channel(values: impl Iterator<Item = u64>) -> MinHashes {
+    let mut hashes = MinHashes::new();
+    let mut run: Vec<u64> = Vec::with_capacity(RUN + 1);
+    for value in values {
+        if run.last() == Some(&value) {
+            continue;
+        }
+        if run.len() == RUN {
+            run.remove(0);
+        }
+        run.push(value);
+        if run.len() == RUN && is_varied(&run) {
+            hashes.add(run.iter().fold(0x9e37_79b9_7f4a_7c15, |hash, &value| {
+                mixed(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
+            }));
+        }
+    }
+    hashes
+}
+
+fn is_varied(run: &[u64]) -> bool {
+    let mut sorted = run.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted.len() >= DIFFERENT_LEAST
+}
+
+fn positions(windows: &[Window]) -> MinHashes {
+    let mut hashes = MinHashes::new();
+    let mut recent: Vec<(f32, f32)> = Vec::with_capacity(PIECE + 1);
+    let mut last: Option<&Fix> = None;
+    for fix in fixes(windows) {
         let Some(before) = last else {
             last = Some(fix);
             continue;
@@ -91,13 +208,10 @@ pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
         }
         recent.push(step);
         if let Some(piece) = piece_hash(&recent) {
-            pieces = pieces.saturating_add(1);
-            for (index, slot) in slots.iter_mut().enumerate() {
-                *slot = (*slot).min(mixed(piece ^ mixed(index as u64 + 1)));
-            }
+            hashes.add(piece);
         }
     }
-    (pieces >= PIECES_LEAST).then_some(Fingerprint { slots, pieces })
+    hashes
 }
 
 fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {

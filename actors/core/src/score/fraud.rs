@@ -17,19 +17,16 @@ use porchlight_schema::sample::SystemName;
 use super::climb::Climb;
 use super::doorstep::{Doorstep, Up};
 use super::ledger::{Ledger, Span, Words, rounded, words};
+use super::parameters::weights::fraud as weights;
 use super::place::{DropOffSign, Places};
 use super::scene::Scene;
 use super::visibility::Visibility;
-use super::weights::fraud as weights;
+use crate::score::parameters::fraud::signals::{
+    MOCK_PERSISTING, MOCK_PERSISTING_MS, MOCK_PERSISTING_SHARE, MOCK_SEVERAL,
+};
 use crate::window::Fix;
 
 const ABOUT: &str = "fraudScore";
-/// Fixes marked as simulated from which the flag counts as more than a slip.
-const MOCK_SEVERAL: usize = 3;
-/// Fixes marked as simulated from which the flag persists, with the time and the share of all fixes.
-const MOCK_PERSISTING: usize = 10;
-const MOCK_PERSISTING_MS: u32 = 10_000;
-const MOCK_PERSISTING_SHARE: f64 = 0.2;
 
 /// Grounds that are independent of each other; signals of one group are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +115,7 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
     signals.extend(replay(scene));
     signals.extend(claim::signals(scene, findings));
 
-    let text = "Before anything is seen, about one session in a hundred is untrue.";
+    let text = "Before any evidence, about one session in a hundred is false.";
     let mut logit = ledger.add(
         ABOUT,
         "prior",
@@ -152,7 +149,7 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
             .places
             .door()
             .map(|door| (door.from_ms, door.to_ms));
-        let text = "Way, stay, mark and floor at the door agree with each other.";
+        let text = "Route, stay, mark and floor at the door agree with each other.";
         logit += ledger.add(
             ABOUT,
             "door_evidence",
@@ -165,7 +162,7 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
     let suspicious = score >= weights::SUSPICIOUS && (grounds.len() >= 2 || persists);
     if suspicious {
         let text = format!(
-            "The fraud score is {score} on these grounds: {}.",
+            "The fraud score is {score}. Independent signals: {}.",
             grounds.join(", ")
         );
         ledger.add(
@@ -173,7 +170,10 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
             "grounds",
             grounds.len() as f64,
             None,
-            words(text, "Each ground names its own honest explanation."),
+            words(
+                text,
+                "Each signal has its own possible innocent explanation.",
+            ),
         );
     }
     Fraud { score, suspicious }
@@ -193,7 +193,7 @@ fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Ledg
     }
     if sum > group.cap() {
         let text = format!(
-            "Signals of one kind ({}) speak of one thing and count up to {} only.",
+            "Related signals ({}) are capped at {} points.",
             group.name(),
             group.cap()
         );
@@ -207,7 +207,7 @@ fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Ledg
     }
     if sum > 0.0 && !group.is_fact() && visibility < 1.0 {
         let text = format!(
-            "Of what is inferred ({}) only the part counts that was well seen: {visibility}.",
+            "Inferred evidence ({}) is weighted by data quality ({visibility}).",
             group.name()
         );
         sum += ledger.add(
@@ -215,7 +215,7 @@ fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Ledg
             "visibility_factor",
             -sum * (1.0 - visibility),
             None,
-            words(text, "Missing data cannot convict."),
+            words(text, "Missing data never counts against the courier."),
         );
     }
     sum
@@ -241,7 +241,7 @@ fn mock_flags(scene: &Scene<'_>) -> Option<Signal> {
         _ => ("mock_once", weights::MOCK_ONCE),
     };
     let text = format!(
-        "The phone itself marked {} of {} positions as simulated.",
+        "The phone marked {} of {} positions as simulated.",
         mock.len(),
         all.len()
     );
@@ -266,7 +266,7 @@ fn integrity(scene: &Scene<'_>) -> Option<Signal> {
         .find(|(_, name)| *name == SystemName::IntegrityFailed)?;
     let words = words(
         "The platform's integrity check failed.",
-        "A phone with a custom system fails it too.",
+        "A phone with a custom operating system fails it too.",
     );
     let span = Some((failed.0, failed.0));
     Some(Signal {
@@ -297,7 +297,7 @@ fn clock(scene: &Scene<'_>) -> Option<Signal> {
     );
     let words = words(
         text,
-        "The network set the time, or the phone crossed a time zone.",
+        "The network corrected the time, or the phone crossed a time zone.",
     );
     Some(Signal {
         group: Group::Time,
@@ -312,13 +312,13 @@ fn clock(scene: &Scene<'_>) -> Option<Signal> {
 fn replay(scene: &Scene<'_>) -> Option<Signal> {
     let replay = scene.input.known.replay.filter(|replay| !replay.together)?;
     let text = format!(
-        "{:.0} % of the path is a copy, to the decimetre, of the one in session {}.",
+        "{:.0} % of what was measured is identical to session {}: noise does not repeat itself.",
         f64::from(replay.similarity) * 100.0,
         replay.session_id
     );
     let words = words(
         text,
-        "The same batches were sent to two sessions by mistake.",
+        "The same batches may have been sent to two sessions by mistake.",
     );
     Some(Signal {
         group: Group::Replay,

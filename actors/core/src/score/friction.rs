@@ -4,9 +4,15 @@ use porchlight_schema::event::{EventType, Metadata, seconds};
 
 use super::attempts::Attempts;
 use super::ledger::{Ledger, Span, rounded, words};
+use super::parameters::weights::friction as weights;
 use super::place::Places;
 use super::scene::{Scene, end_of};
-use super::weights::friction as weights;
+
+/// `1 gate on the way.`, `2 gates on the way.`
+fn counted(count: usize, what: &str, when: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural} {when}.")
+}
 
 /// `1 − e^(−x)`: the first minutes count most.
 fn saturating(value: f64, scale: f64) -> f64 {
@@ -58,12 +64,12 @@ pub(crate) fn score(
             points,
             None,
             text,
-            "The recipient may have asked to come again.",
+            "The recipient may have asked the courier to come back.",
         );
     }
     if account.sum > 1.0 {
         let over = 1.0 - account.sum;
-        let text = "The score ends at 1.".to_owned();
+        let text = "The score is limited to 1.".to_owned();
         account.sum += account.ledger.add(
             "frictionScore",
             "ceiling",
@@ -79,7 +85,7 @@ pub(crate) fn score(
             "none",
             0.0,
             None,
-            words(text, "What the phone could not see is not counted."),
+            words(text, "What the phone could not measure is not counted."),
         );
     }
     rounded(account.sum)
@@ -97,27 +103,26 @@ fn waits(scene: &Scene<'_>, attempts: &Attempts, account: &mut Account<'_>) {
         .fold(0.0, |sum, waited_sec| sum + waited_sec);
     let door_sec = (seconds(attempts.at_door_ms) - weights::WAIT_FREE_SEC).max(0.0);
     let points = weights::WAIT * saturating(gate_sec + door_sec, weights::WAIT_SCALE_SEC);
-    let text = format!(
-        "{gate_sec:.0} s of waiting at gates, and {door_sec:.0} s more at the door than a hand-over takes."
-    );
+    let text =
+        format!("{gate_sec:.0} s waiting at gates; {door_sec:.0} s longer at the door than usual.");
     account.add(
         "waiting",
         points,
         attempts.door,
         text,
-        "Some of it may be a break.",
+        "Part of it may be a break.",
     );
     let points = (gates.len() as f64 * weights::GATE).min(weights::GATE_CAP);
     let span = gates
         .first()
         .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)));
-    let text = format!("{} controlled passages on the way.", gates.len());
+    let text = counted(gates.len(), "gate", "on the way");
     account.add(
         "gates",
         points,
         span,
         text,
-        "A pause on the way may look like a gate.",
+        "A pause on the way can look like a gate.",
     );
 }
 
@@ -134,8 +139,8 @@ fn ways(scene: &Scene<'_>, places: &Places, attempts: &Attempts, account: &mut A
         "backtracking",
         points,
         None,
-        format!("{retraced_m} m of the way were gone twice."),
-        "The courier may have chosen another way in.",
+        format!("{retraced_m} m of the route was walked twice."),
+        "The courier may have looked for another way in.",
     );
     let door_ms = attempts.door.map(|(from_ms, _)| from_ms);
     if let (Some(entrance), Some(door_ms)) = (places.entrance, door_ms) {
@@ -147,20 +152,20 @@ fn ways(scene: &Scene<'_>, places: &Places, attempts: &Attempts, account: &mut A
             points,
             Some((entrance.at_ms, door_ms)),
             text,
-            "The time of going in is an estimate.",
+            "The time of entering is an estimate.",
         );
     }
     if let (Some(foot), Some(door_ms)) = (places.foot, door_ms) {
         let until_ms = places.entrance.map_or(door_ms, |entrance| entrance.at_ms);
         let approach_sec = seconds(until_ms.saturating_sub(foot.from_ms));
         let points = weights::APPROACH * saturating(approach_sec, weights::APPROACH_SCALE_SEC);
-        let text = format!("{approach_sec:.0} s on foot up to the building.");
+        let text = format!("{approach_sec:.0} s on foot to the building.");
         account.add(
             "approach",
             points,
             Some((foot.from_ms, until_ms)),
             text,
-            "The vehicle may have been left far away by choice.",
+            "There may have been no parking space nearby.",
         );
     }
 }
@@ -169,22 +174,16 @@ fn climbs(scene: &Scene<'_>, places: &Places, account: &mut Account<'_>) {
     let until_ms = places
         .drop_off
         .map_or(scene.end_ms, |drop_off| drop_off.at_ms);
-    let storeys = super::climb::storeys(scene);
     let mut floors = 0_u32;
     for event in scene
         .events(EventType::Stairs)
         .filter(|event| event.t_start_ms <= until_ms)
     {
         if let Metadata::Climb {
-            floors: counted,
-            height_cm,
-            ..
+            floors: counted, ..
         } = event.metadata
         {
-            let by_height = height_cm
-                .and_then(|cm| storeys.floors(cm as f32 / 100.0))
-                .map(i16::unsigned_abs);
-            floors = floors.saturating_add(u32::from(counted.or(by_height).unwrap_or(1)));
+            floors = floors.saturating_add(u32::from(counted.unwrap_or(1)));
         }
     }
     let points = (f64::from(floors) * weights::STAIRS_PER_FLOOR).min(weights::STAIRS_CAP);
@@ -192,8 +191,8 @@ fn climbs(scene: &Scene<'_>, places: &Places, account: &mut Account<'_>) {
         "stairs",
         points,
         None,
-        format!("{floors} floors on foot."),
-        "Storeys differ in height.",
+        format!("{floors} floors climbed on stairs."),
+        "Storeys differ in height between buildings.",
     );
     let rides = scene
         .events(EventType::Elevator)
@@ -204,7 +203,7 @@ fn climbs(scene: &Scene<'_>, places: &Places, account: &mut Account<'_>) {
         "elevator",
         points,
         None,
-        format!("{rides} elevator rides up to the drop-off."),
-        "An escalator on which one stands looks alike.",
+        counted(rides, "elevator ride", "before the drop-off"),
+        "Standing on an escalator looks the same.",
     );
 }

@@ -1,22 +1,10 @@
 //! Height from pressure, and floors from height.
 
+use crate::score::parameters::door::height::{
+    COARSE_SECONDS_LEAST, COMPARABLE_MS, DRIFT_M_PER_MIN, LEVEL_SIGMA_M, SCALE_HEIGHT_M,
+    SECONDS_LEAST, WHOLE_HPA,
+};
 use crate::window::Window;
-
-/// R·T/g of the standard atmosphere at 15 °C, metres: height = this · ln(p0 / p).
-const SCALE_HEIGHT_M: f64 = 8_434.0;
-/// Seconds of pressure below which a level is not measured.
-const SECONDS_LEAST: usize = 3;
-/// Weather moves the pressure by about 0.1 hPa in ten minutes: metres a minute (judgement, as fronts do more).
-const DRIFT_M_PER_MIN: f32 = 0.08;
-/// After this long, two levels can no longer be compared.
-const COMPARABLE_MS: u32 = 45 * 60_000;
-/// Noise of one level: a phone's barometer averages to 0.03 to 0.1 m within seconds (Falcon and Schulzrinne 2018).
-const LEVEL_SIGMA_M: f32 = 0.3;
-
-/// So near to a whole hectopascal is one; of a barometer that tells hundredths, one second in a hundred is.
-const WHOLE_HPA: f32 = 0.002;
-/// Seconds of pressure from which that can be said.
-const COARSE_SECONDS_LEAST: usize = 20;
 
 /// A level: height above the first pressure, metres.
 #[derive(Debug, Clone, Copy, PartialEq)]

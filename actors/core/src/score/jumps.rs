@@ -1,26 +1,11 @@
 //! Jumps: positions farther apart than their accuracies and any vehicle explain.
 
 use crate::geo::Place;
+use crate::score::parameters::place::jumps::{
+    JUMP_MPS, JUMP_SIGMAS, REST_ACCEL_STD, RETURN_M, RETURN_MPS, SETTLING_MS, STAYS_FIXES,
+    STAYS_MS, UNKNOWN_ACCURACY_M,
+};
 use crate::window::{Fix, WINDOW_MS, Window};
-
-/// Stale fixes at the start jump: nothing counts before (40 false alarms over 63 honest traces without it).
-const SETTLING_MS: u32 = 20_000;
-/// Uncertainties (68 % radius, both fixes) that a jump must exceed.
-const JUMP_SIGMAS: f32 = 2.5;
-/// No vehicle that delivers is faster.
-const JUMP_MPS: f32 = 50.0;
-/// Fixes after a jump that must stay where it led, and how long.
-const STAYS_FIXES: usize = 3;
-const STAYS_MS: u32 = 15_000;
-/// A fix whose accuracy the phone does not tell may be anywhere in a street.
-const UNKNOWN_ACCURACY_M: f32 = 60.0;
-/// Reached by a jump, positions are believed again this near to the last that were believed, with a walk between.
-const RETURN_M: f32 = 100.0;
-const RETURN_MPS: f32 = 3.0;
-
-/// Nine tenths of the seconds are below this spread of acceleration (m/s²) where a phone lies, or its bearer sits: the
-/// softest recorded car has 0.17 and more.
-const REST_ACCEL_STD: f32 = 0.085;
 
 /// A jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,22 +9,16 @@ use porchlight_schema::session::{Address, Point, SessionEnd, SessionStart, Tenan
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::floors::parameters::learned::UNTOLD_WEIGHT;
+use crate::floors::{LearnedFloor, STOREY_M};
 use crate::geo::{LocalFrame, Place};
-
-use crate::storeys::STOREY_M;
+use crate::score::parameters::door::knowledge::{
+    FLOOR_WEIGHT_LEAST, HALF_LIFE_DAYS, ONE_COURIER_SHARE, PLACE_MOST_M, PLACE_SIGMA_LEAST_M,
+    REGION_DEG, REGION_SHIFT, WEIGHT_LEAST,
+};
 
 /// Sessions that a place remembers.
 pub const PLACE_SESSIONS_MAX: usize = 16;
-/// After this many days a session counts half.
-const HALF_LIFE_DAYS: f64 = 180.0;
-/// Weight without which nothing is learned: two fresh sessions.
-const WEIGHT_LEAST: f64 = 1.5;
-/// Of what the others weigh, one courier weighs this much at most: less than half of all.
-const ONE_COURIER_SHARE: f64 = 0.9;
-/// What lies farther from the address is no place of it.
-const PLACE_MOST_M: f32 = 150.0;
-/// The least uncertainty of a learned place, metres.
-const PLACE_SIGMA_LEAST_M: f32 = 5.0;
 
 /// A place learned from earlier sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -65,10 +59,11 @@ pub fn recorded_together(
 /// What was known before a session was scored. Fixed when it is first scored, and stored with it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Knowledge {
-    /// Height of a storey, metres.
-    pub storey_height_m: Option<f32>,
     /// Measured heights of floors above the entrance, metres; by floor, each once.
     pub floor_heights_m: Vec<(i16, f32)>,
+    /// How many fresh sessions each of these heights is worth; empty in what earlier versions stored.
+    #[serde(default)]
+    pub floor_weights: Vec<f32>,
     /// The entrance.
     pub entrance: Option<LearnedPoint>,
     /// Where parcels for this address are handed over.
@@ -78,18 +73,26 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Storey height and measured floors, where they can be those of a building.
-    pub(crate) fn storeys(&self) -> Option<(f32, Vec<(i16, f32)>)> {
-        let storey_m = self
-            .storey_height_m
-            .filter(|metres| STOREY_M.contains(metres))?;
-        let floors = self
-            .floor_heights_m
-            .iter()
-            .copied()
-            .filter(|(_, metres)| metres.is_finite());
-        Some((storey_m, floors.take(PLACE_SESSIONS_MAX).collect()))
+    /// Heights of floors, where they can be those of a building.
+    pub(crate) fn floors(&self) -> Vec<LearnedFloor> {
+        let weights = self.floor_weights.iter().copied().map(Some);
+        let weights = weights.chain(core::iter::repeat(None));
+        let floors = self.floor_heights_m.iter().zip(weights);
+        floors
+            .filter(|((floor, height_m), _)| is_storey(*floor, *height_m))
+            .map(|(&(floor, height_m), weight)| LearnedFloor {
+                floor,
+                height_m,
+                weight: weight.unwrap_or(UNTOLD_WEIGHT),
+            })
+            .take(PLACE_SESSIONS_MAX)
+            .collect()
     }
+}
+
+/// Whether a floor can have that height above the entrance, metres; never the ground, of which it says nothing.
+fn is_storey(floor: i16, height_m: f32) -> bool {
+    floor != 0 && STOREY_M.contains(&(height_m / f32::from(floor)))
 }
 
 /// What one scored session says of its place.
@@ -138,14 +141,13 @@ impl PlaceKnowledge {
     pub fn known(&self, address: &Address, day: u32) -> Knowledge {
         let frame = LocalFrame::new(address.point);
         let weights = self.weights(day);
-        let storeys = self.values(&weights, |facts| {
-            let (floor, height_m) = facts.floor_height_m?;
-            let storey_m = height_m / f32::from(floor);
-            STOREY_M.contains(&storey_m).then_some(storey_m)
-        });
+        let floors = self.floor_heights(&weights);
         Knowledge {
-            storey_height_m: median(storeys),
-            floor_heights_m: self.floor_heights(&weights),
+            floor_heights_m: floors
+                .iter()
+                .map(|&(floor, metres, _)| (floor, metres))
+                .collect(),
+            floor_weights: floors.iter().map(|&(_, _, weight)| weight).collect(),
             entrance: self.place(frame, &weights, |facts| facts.entrance),
             drop_off: self.place(frame, &weights, |facts| facts.drop_off),
             replay: None,
@@ -195,7 +197,8 @@ impl PlaceKnowledge {
             .collect()
     }
 
-    fn floor_heights(&self, weights: &[f64]) -> Vec<(i16, f32)> {
+    /// Floor, height and weight; the first trusted session counts, since its weight says how little it is.
+    fn floor_heights(&self, weights: &[f64]) -> Vec<(i16, f32, f32)> {
         let mut floors: Vec<i16> = self
             .sessions
             .iter()
@@ -207,10 +210,12 @@ impl PlaceKnowledge {
             let of_floor = self.values(weights, |facts| {
                 facts
                     .floor_height_m
-                    .filter(|known| known.0 == floor)
+                    .filter(|known| known.0 == floor && is_storey(known.0, known.1))
                     .map(|known| known.1)
             });
-            Some((floor, median(of_floor)?))
+            let weight: f64 = of_floor.iter().map(|(_, weight)| weight).sum();
+            let height_m = median(of_floor, FLOOR_WEIGHT_LEAST)?;
+            Some((floor, height_m, weight as f32))
         };
         floors.into_iter().filter_map(height).collect()
     }
@@ -226,13 +231,22 @@ impl PlaceKnowledge {
             let place = frame.place(point);
             (place.distance_m(Place::default()) <= PLACE_MOST_M).then_some((place, sigma_m))
         };
-        let east_m = median(self.values(weights, |facts| Some(near(facts)?.0.east_m)))?;
-        let north_m = median(self.values(weights, |facts| Some(near(facts)?.0.north_m)))?;
+        let east_m = median(
+            self.values(weights, |facts| Some(near(facts)?.0.east_m)),
+            WEIGHT_LEAST,
+        )?;
+        let north_m = median(
+            self.values(weights, |facts| Some(near(facts)?.0.north_m)),
+            WEIGHT_LEAST,
+        )?;
         let middle = Place { east_m, north_m };
-        let apart_m = median(self.values(weights, |facts| {
-            let (place, sigma_m) = near(facts)?;
-            Some(place.distance_m(middle).max(sigma_m / 2.0))
-        }))?;
+        let apart_m = median(
+            self.values(weights, |facts| {
+                let (place, sigma_m) = near(facts)?;
+                Some(place.distance_m(middle).max(sigma_m / 2.0))
+            }),
+            WEIGHT_LEAST,
+        )?;
         let weight: f64 = self
             .values(weights, |facts| Some(near(facts)?.1))
             .iter()
@@ -248,10 +262,10 @@ impl PlaceKnowledge {
 }
 
 /// The weighted median; none below the least weight.
-fn median(mut values: Vec<(f32, f64)>) -> Option<f32> {
+fn median(mut values: Vec<(f32, f64)>, weight_least: f64) -> Option<f32> {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = values.iter().map(|(_, weight)| weight).sum();
-    if all < WEIGHT_LEAST {
+    if all < weight_least {
         return None;
     }
     let mut below = 0.0;
@@ -279,12 +293,6 @@ const UNIT_WORDS: [&str; 12] = [
     "wohnung",
     "whg",
 ];
-
-/// Towns of one name lie farther apart than this, degrees: 11 km of latitude. A building on the line between two cells may
-/// be remembered twice, which costs it some sessions of learning …
-const REGION_DEG: f64 = 0.1;
-/// … and no round coordinate lies on such a line: they are shifted by this part of a cell.
-const REGION_SHIFT: f64 = 0.371;
 
 /// The key under which a place is remembered: one for each building of a customer, in one environment. Case,
 /// punctuation and the unit do not matter; the same street in a town of the same name elsewhere is another place.

@@ -6,38 +6,16 @@ use porchlight_schema::insight::ReasonCode;
 use super::climb::Climb;
 use super::doorstep::{Across, Doorstep, Up};
 use super::ledger::{Ledger, Span, words};
+use super::parameters::weights::visibility as thresholds;
 use super::place::{DropOffSign, Places};
 use super::scene::Scene;
 use super::visibility::Visibility;
-use super::weights::visibility as thresholds;
 use crate::geo::Place;
+use crate::score::parameters::door::outcome::{
+    AROUND_MS, BESIDE_SIGMAS, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M, NEAR_ACCURACY_M,
+    NEAR_LEAST_MS, SESSION_LEAST_MS, SILENCE_AT_DROP_OFF_MS, SILENCE_MS, SURROUNDINGS_M,
+};
 use crate::window::Fix;
-
-/// The address's surroundings (contract 5), to which the uncertainty is added.
-const SURROUNDINGS_M: f32 = 75.0;
-/// A fix less exact than this shows nothing about the surroundings.
-const NEAR_ACCURACY_M: f32 = 100.0;
-/// Near the address for less than this is passing by.
-const NEAR_LEAST_MS: u32 = 10_000;
-/// Shorter sessions show nothing (research 5).
-const SESSION_LEAST_MS: u32 = 20_000;
-/// Silence that interrupts a stream, anywhere (contract 5).
-const SILENCE_MS: u32 = 30_000;
-/// Silence that interrupts it around the drop-off (contract 5).
-const SILENCE_AT_DROP_OFF_MS: u32 = 10_000;
-/// Around the drop-off.
-const AROUND_MS: u32 = 30_000;
-/// Near the entrance: walked from there to the drop-off (research 3).
-const LOBBY_M: f32 = 30.0;
-/// Less than this is no height gained.
-const LEVEL_M: f32 = 1.6;
-/// Without a mark, a longer stay elsewhere is a break rather than a hand-over.
-const DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=300_000;
-/// On the address's floor a hand-over within this many combined uncertainties of it may be at its door (contract 5: what is
-/// farther is at another).
-const BESIDE_SIGMAS: f32 = 3.0;
-/// And one farther away is an errand: wrong doors are in the same or the next street.
-const DOOR_STAY_M: f32 = 400.0;
 
 /// What the codes are made of.
 pub(crate) struct Findings<'f> {
@@ -55,7 +33,7 @@ pub(crate) fn codes(
 ) -> Vec<ReasonCode> {
     let mut codes = vec![outcome(scene, findings, ledger)];
     if findings.doorstep.right {
-        let text = "The drop-off was at the address's door.";
+        let text = "The drop-off was at the door of the address.";
         note(
             ReasonCode::DeliveredToRightDoorstep,
             "right_doorstep",
@@ -69,7 +47,7 @@ pub(crate) fn codes(
     codes.extend(lobby_hand_off(scene, findings, ledger));
     codes.extend(wrong_address(scene, findings, ledger));
     if scene.input.timed_out {
-        let text = "The session was never stopped; the service ended it.".to_owned();
+        let text = "The session was never stopped, so the service ended it.".to_owned();
         note(
             ReasonCode::SessionTimeout,
             "timed_out",
@@ -112,7 +90,7 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
             signal,
             None,
             text,
-            "No network, a closed app or an old phone; it says nothing about the courier.",
+            "No network, a closed app or an old phone. It says nothing about the courier.",
             ledger,
         );
         return ReasonCode::InsufficientData;
@@ -147,7 +125,7 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
             (
                 "near_on_foot",
                 format!(
-                    "The courier came on foot within {distance_m:.0} m of the address, but no stay at its door was seen."
+                    "The courier came within {distance_m:.0} m of the address on foot, but no stay at its door was detected."
                 ),
             )
         };
@@ -156,7 +134,7 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
             signal,
             Some((t_ms, t_ms)),
             text,
-            "The stay may have been too short to see, or the address's position is off.",
+            "The stay may have been too short to detect, or the position of the address is off.",
             ledger,
         );
         return ReasonCode::PartialAttempt;
@@ -200,42 +178,42 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
     let visibility = findings.visibility;
     let good = visibility.score >= thresholds::GOOD && visibility.position >= thresholds::GOOD;
     if !good {
-        let text = "The courier was not seen on foot near the address, but much of the session was not seen at all.".to_owned();
+        let text = "The courier was not seen on foot near the address, but much of the session was not recorded.".to_owned();
         note(
             ReasonCode::PossibleNoAttempt,
             "thin_data",
             None,
             text,
-            "The visit may lie in the time that was not seen.",
+            "The visit may have happened while nothing was recorded.",
             ledger,
         );
         return ReasonCode::PossibleNoAttempt;
     }
     if let Some(span) = near_somehow(scene) {
-        let text = "The phone was near the address, not in a moving vehicle, but no steps were seen there.".to_owned();
+        let text = "The phone was near the address and not in a moving vehicle, but no steps were detected there.".to_owned();
         note(
             ReasonCode::PossibleNoAttempt,
             "near_without_steps",
             Some(span),
             text,
-            "The phone stayed in the vehicle, or its sensors could not see the steps.",
+            "The phone stayed in the vehicle, or its sensors could not detect the steps.",
             ledger,
         );
         return ReasonCode::PossibleNoAttempt;
     }
     let nearest = nearest_on_foot(scene);
     let text = match nearest {
-        Some((_, distance_m, _)) => format!(
-            "The nearest that the courier came on foot was {distance_m:.0} m from the address."
-        ),
-        None => "The courier never went on foot.".to_owned(),
+        Some((_, distance_m, _)) => {
+            format!("The courier got no closer than {distance_m:.0} m to the address on foot.")
+        }
+        None => "The courier was never on foot.".to_owned(),
     };
     note(
         ReasonCode::NoAttempt,
         "never_near_on_foot",
         nearest.map(|(t_ms, _, _)| (t_ms, t_ms)),
         text,
-        "The address's own position may be wrong.",
+        "The position of the address may be wrong.",
         ledger,
     );
     ReasonCode::NoAttempt
@@ -250,19 +228,19 @@ pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'stat
         ));
     }
     if !scene.input.windows.iter().any(|window| window.alive) {
-        return Some(("no_telemetry", "No telemetry came at all.".to_owned()));
+        return Some(("no_telemetry", "No telemetry was received.".to_owned()));
     }
     if scene.fixes.is_empty() {
         return Some((
             "no_position",
-            "No usable position came, so that nothing can be said about the address.".to_owned(),
+            "No usable position was received, so nothing can be said about the address.".to_owned(),
         ));
     }
     (visibility < thresholds::INSUFFICIENT).then(|| {
         (
             "low_visibility",
             format!(
-                "Only {:.0} % of what the device could have shown was seen.",
+                "Only {:.0} % of what the device could have sent was received.",
                 visibility * 100.0
             ),
         )
@@ -291,6 +269,11 @@ fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
             (fix.t_ms, distance_m, away_m)
         });
     away.min_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// Whether the courier came on foot within the address's surroundings; none where no position on foot tells.
+pub(crate) fn is_near_on_foot(scene: &Scene<'_>) -> Option<bool> {
+    nearest_on_foot(scene).map(|(_, _, away_m)| away_m <= 0.0)
 }
 
 /// A time within the surroundings in which the phone neither drove nor was seen on foot.
@@ -398,7 +381,7 @@ fn wrong_address(
         "stay_elsewhere",
         drop_off_span(findings),
         text,
-        "The address's own position may be wrong, or the recipient asked for another place.",
+        "The position of the address may be wrong, or the recipient asked for another place.",
         ledger,
     );
     Some(ReasonCode::PossibleWrongAddress)
@@ -429,9 +412,9 @@ fn interrupted(
         .max_by_key(|(from_ms, to_ms)| to_ms.saturating_sub(*from_ms))?;
     let silent_sec = seconds(longest.1.saturating_sub(longest.0));
     let text = match silences.len() {
-        1 => format!("Nothing at all was heard for {silent_sec:.0} s."),
+        1 => format!("No data received for {silent_sec:.0} s."),
         more => {
-            format!("Nothing at all was heard {more} times, the longest for {silent_sec:.0} s.")
+            format!("No data received in {more} gaps, the longest {silent_sec:.0} s.")
         }
     };
     note(
@@ -481,14 +464,14 @@ fn cause(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> &'static str {
         .filter(|(t_ms, _)| (near.0..=near.1).contains(t_ms))
         .map(|(_, name)| name);
     let mut cause =
-        "The phone lost its network for good, its battery was empty, or the system ended the app.";
+        "The phone lost its network, its battery was empty, or the system closed the app.";
     for name in said {
         cause = match name {
-            SystemName::PowerSave => "The phone began to save power.",
+            SystemName::PowerSave => "The phone entered power-save mode.",
             SystemName::Background => {
-                "The app was put into the background, where the system may silence it."
+                "The app went to the background, where the system may suspend it."
             }
-            SystemName::PermissionLost => "A permission was taken away.",
+            SystemName::PermissionLost => "A permission was withdrawn.",
             SystemName::LocationOff => "Location was switched off.",
             _ => continue,
         };

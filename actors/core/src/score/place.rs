@@ -8,22 +8,12 @@ mod upstairs;
 use super::MarkName;
 use super::position::Estimate;
 use super::scene::{Foot, Scene};
+use crate::score::parameters::place::drop_off::{
+    CLOCKS_APART_MS, EARLY_TAP_MS, INSTANT_MS, LATE_TAP_M, LATE_TAP_MS, LATE_TAP_SIGMAS,
+    MARK_NEAR_MS,
+};
 use entrance::Entrance;
 use stays::Stay;
-
-/// A mark this far from a stay still belongs to it (research: 20 s).
-const MARK_NEAR_MS: u32 = 20_000;
-/// The phone's clock and the service's may be this far apart at the end: what was under way.
-const CLOCKS_APART_MS: u32 = 60_000;
-/// A stay at the address this long before explains a hand-over that is tapped on the way on (research 4: 5 min).
-const LATE_TAP_MS: u32 = 300_000;
-/// And one this long after explains a tap in the vehicle. Judgement: parking and a walk, with a stay.
-const EARLY_TAP_MS: u32 = 600_000;
-/// At the address: within this many uncertainties of it, or these metres.
-const LATE_TAP_SIGMAS: f32 = 2.0;
-const LATE_TAP_M: f32 = 20.0;
-/// Around an instant, what its position is taken from.
-const INSTANT_MS: u32 = 3_000;
 
 /// What the drop-off is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

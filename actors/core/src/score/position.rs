@@ -1,14 +1,9 @@
 //! Where something was, from several sources that may contradict each other.
 
 use crate::geo::Place;
+pub(crate) use crate::score::parameters::place::position::SIGMA_LEAST_M;
+use crate::score::parameters::place::position::{CONTRADICT_SIGMAS, FUSED_LEAST};
 use crate::window::Fix;
-
-/// A phone's error is hardly ever below this, whatever it claims (Merry and Bettinger 2019: 7 to 13 m in towns).
-pub(crate) const SIGMA_LEAST_M: f32 = 8.0;
-/// Two sources of one place err together in part: no mean of them is more exact than this part of the best one.
-const FUSED_LEAST: f32 = 0.75;
-/// Sources this many common uncertainties apart contradict each other.
-const CONTRADICT_SIGMAS: f32 = 2.5;
 
 /// Where something was, and how exactly that is known (68 % radius).
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,40 +7,12 @@ use super::height::HeightTrack;
 use super::jumps::{self, Jump};
 use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
 use crate::geo::Place;
+use crate::score::parameters::place::scene::{
+    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, DOUBTFUL_DRIVE_MS, GAIT_HZ, INDOOR_FACTOR,
+    INDOOR_NEAR_MS, NO_PAUSE_MS, ON_FOOT_LEAST_MS, STAIRS_SHARE, STEP_M, STEP_OF_DRIVE_MS,
+    STILL_ACCEL_STD, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
+};
 use crate::window::{Fix, WINDOW_MS, Window};
-
-/// A fix worse than this says nothing of the place (contract 4: `GPS_LOST`).
-const USABLE_ACCURACY_M: f32 = 150.0;
-/// A fix this exact is an anchor from which a way on foot may be counted.
-const ANCHOR_ACCURACY_M: f32 = 35.0;
-/// An anchor farther away in time is none.
-const ANCHOR_AGE_MS: u32 = 600_000;
-/// Anchors that are tried: reception fades over some seconds, and an earlier fix may be the better one.
-const ANCHORS: usize = 30;
-/// Indoors (seen by bad reception, or a change of floors, within this time), a phone's own accuracy is too good by this factor (recorded: some claim
-/// 4 m in a basement).
-const INDOOR_NEAR_MS: u32 = 30_000;
-const INDOOR_FACTOR: f32 = 2.0;
-/// What of the way walked on stairs leads away from where they stand.
-const STAIRS_SHARE: f32 = 0.15;
-/// Length of a step (textbook, 0.6 to 0.8 m).
-const STEP_M: f32 = 0.7;
-/// Walking, where steps are not counted.
-const WALK_MPS: f32 = 1.3;
-/// How far one comes from where one was, of the way walked: indoors ways turn.
-const WAY_TO_DISTANCE: f32 = 0.6;
-/// Below this spread of acceleration (m/s²) a body does not walk: the gait of a carried phone spreads 1 and more.
-const STILL_ACCEL_STD: f32 = 0.45;
-/// Less time on foot between two drives is a phone that was moved about in the vehicle.
-const ON_FOOT_LEAST_MS: u32 = 8_000;
-/// A shorter drive may be none: hops of deliveries are 15 to 40 s long, leaps of positions as well.
-const DOUBTFUL_DRIVE_MS: u32 = 30_000;
-/// It is none with a gait in half of its seconds.
-const STEP_OF_DRIVE_MS: u32 = 2_000;
-/// It is none between two walks that are nearer to it than this.
-const NO_PAUSE_MS: u32 = 1_500;
-/// Walking has at least this cadence (textbook).
-const GAIT_HZ: f32 = 1.0;
 
 /// A period on foot, from the first step after a vehicle to the last one before the next.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,6 +4,7 @@ mod acts;
 mod contract;
 mod coverage;
 mod errands;
+mod explanation;
 mod fields;
 mod frauds;
 mod hostile;
@@ -21,7 +22,7 @@ mod terse;
 use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 
-use super::weights;
+use super::parameters;
 
 /// The reason codes that stand for an outcome, and the one that stands in its place.
 const OUTCOMES: [ReasonCode; 5] = [
@@ -139,7 +140,7 @@ fn assert_evidence(name: &str, score: &Score) {
         assert!(entry.t_start <= entry.t_end, "{name}: {entry:?}");
         assert!(is_rounded(entry.points), "{name}: {entry:?}");
     }
-    assert_eq!(score.weights, weights::VERSION);
+    assert_eq!(score.weights, parameters::VERSION);
 }
 
 /// Four digits after a point: no metre and no second is told so exactly, only a coordinate would be.

@@ -10,16 +10,11 @@ mod silence;
 use porchlight_schema::sample::{Kind, SystemName};
 
 use super::ledger::{Ledger, rounded, words};
+use super::parameters::weights::visibility as weights;
 use super::place::Places;
 use super::scene::Scene;
-use super::weights::visibility as weights;
 use crate::geo::Place;
-
-const BIN_MS: u32 = 5_000;
-/// The critical time reaches this far before the entrance and beyond the drop-off (research 5).
-const CRITICAL_MARGIN_MS: u32 = 30_000;
-/// Without an entrance it is the last three minutes up to there.
-const CRITICAL_BEFORE_MS: u32 = 150_000;
+use crate::score::parameters::door::visibility::{BIN_MS, CRITICAL_BEFORE_MS, CRITICAL_MARGIN_MS};
 
 /// What was covered, whole and around the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -123,9 +118,10 @@ pub(crate) fn score(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> 
         };
         let (whole, near) = (part.whole * 100.0, part.critical * 100.0);
         let text = format!(
-            "{name}: {whole:.0} % of the session covered, {near:.0} % of the time around the drop-off."
+            "{name}: {whole:.0} % of the session and {near:.0} % of the time around the drop-off covered."
         );
-        let explanation = "Phones save power, and some lack a sensor; reception lost inside a building does not count.";
+        let explanation =
+            "Phones save power, and some lack a sensor. GPS lost inside a building does not count.";
         sum += ledger.add(
             "visibilityScore",
             signal,
@@ -134,6 +130,7 @@ pub(crate) fn score(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> 
             words(text, explanation),
         );
     }
+    sum -= little(scene, sum, ledger);
     sum -= left_out(scene, sum, ledger);
     let coverage = rounded(sum.clamp(0.0, 1.0));
     sum -= not_carried(places, sum, ledger);
@@ -144,12 +141,31 @@ pub(crate) fn score(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> 
     }
 }
 
+/// What is taken off where there is next to no data, however complete the few seconds are.
+fn little(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
+    let heard = scene.input.windows.iter().filter(|window| window.alive);
+    let heard_sec = heard.count() as f64;
+    let missing = 1.0 - heard_sec / weights::WHOLE_SEC;
+    if sum <= 0.0 || missing <= 0.0 {
+        return 0.0;
+    }
+    let text = format!("Only {heard_sec:.0} s of data were received.");
+    let explanation = "The app may have been started late, or closed early.";
+    -ledger.add(
+        "visibilityScore",
+        "little_data",
+        -sum * missing,
+        None,
+        words(text, explanation),
+    )
+}
+
 /// What is taken off for batches that were left out.
 fn left_out(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
     let missing = scene.input.missing_batches;
     if missing > 0 {
-        let text = format!("{missing} batches never came; their time counts as not covered.");
-        let explanation = "The phone had no network, or the app was ended.";
+        let text = format!("{missing} batches never arrived; their time counts as not covered.");
+        let explanation = "The phone had no network, or the app was closed.";
         ledger.add(
             "visibilityScore",
             "missing_batches",
@@ -165,7 +181,7 @@ fn left_out(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
     let points = (f64::from(quarantined) * weights::QUARANTINED)
         .min(weights::QUARANTINED_CAP)
         .min(sum);
-    let text = format!("{quarantined} batches were left out, because they could not be processed.");
+    let text = format!("{quarantined} batches could not be processed and were left out.");
     let explanation = "A fault of the service, not of the courier.";
     -ledger.add(
         "visibilityScore",

@@ -5,7 +5,7 @@ use crate::context::SessionContext;
 
 /// The first byte of a snapshot. It rises whenever the state's shape, or a detector's meaning, changes: a snapshot
 /// of another format is thrown away, and the session built anew from its journal.
-pub const SNAPSHOT_FORMAT: u8 = 9;
+pub const SNAPSHOT_FORMAT: u8 = 10;
 
 /// The snapshot can't be used; build the machine from its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

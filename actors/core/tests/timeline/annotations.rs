@@ -9,6 +9,11 @@ const NORTH: Act = Act::Walk { heading_deg: 0.0 };
 const SOUTH: Act = Act::Walk { heading_deg: 180.0 };
 const EAST: Act = Act::Walk { heading_deg: 90.0 };
 
+const DRIVE: Act = Act::Drive {
+    mps: 8.0,
+    climb_mps: 0.0,
+};
+
 const NO_BAROMETER: Phone = Phone {
     pressure: false,
     ..Phone::ALL
@@ -73,6 +78,75 @@ fn the_wait_for_an_elevator_is_no_gate() {
     let events = events((0.0, 60.0), &script, Phone::ALL);
     assert_eq!(of_type(&events, EventType::Elevator).len(), 1, "{events:?}");
     assert_eq!(of_type(&events, EventType::Gate), [], "{events:?}");
+}
+
+/// The courier parks, walks round the van, looks for the parcel at its rear doors for half a minute, and goes to the
+/// house. Nobody was let in anywhere.
+#[test]
+fn looking_for_the_parcel_beside_the_vehicle_is_no_gate() {
+    for search_sec in [6, 15, 40] {
+        let script = [
+            (DRIVE, 40),
+            (Act::Stay, 8),
+            (NORTH, 5),
+            (Act::Stay, search_sec),
+            (NORTH, 25),
+            (Act::Stay, 30),
+            (SOUTH, 30),
+        ];
+        for phone in [Phone::ALL, NO_BAROMETER] {
+            let events = events((320.0, 39.0), &script, phone);
+            let gates = of_type(&events, EventType::Gate);
+            assert_eq!(gates, [], "{search_sec} s: {events:?}");
+        }
+    }
+}
+
+/// The vehicle stands 25 m from a street gate: that it is near does not make the gate none.
+#[test]
+fn a_gate_some_way_from_the_parked_vehicle_is_a_gate() {
+    let script = [
+        (DRIVE, 40),
+        (Act::Stay, 8),
+        (NORTH, 20),
+        (Act::Stay, 15),
+        (NORTH, 15),
+        (Act::Stay, 30),
+        (SOUTH, 35),
+    ];
+    let events = events((320.0, 45.0), &script, Phone::ALL);
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    assert!(is_near(&gates[0], 68, 83, 3), "{gates:?}");
+}
+
+/// Somebody buzzes the courier in; the main door is pulled open, and the elevator is a few steps behind it. The push of
+/// the door on the air tells it from the wait for the elevator.
+#[test]
+fn a_main_door_seconds_before_an_elevator_is_a_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 14),
+        (NORTH, 7),
+        (Act::Stay, 8),
+        (Act::Ride { mps: 1.0 }, 12),
+        (NORTH, 10),
+        (Act::Stay, 20),
+    ];
+    let mut all = samples(&script, Phone::ALL, 11);
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Pressure(pressure)) = owned
+            && (72_000..74_000).contains(&pressure.t_ms)
+        {
+            pressure.hpa -= 0.2;
+        }
+    }
+    let events = events_of(&context_at(0.0, 61.0), &all, 60);
+    assert_eq!(of_type(&events, EventType::Elevator).len(), 1, "{events:?}");
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    assert!(is_near(&gates[0], 60, 74, 3), "{gates:?}");
 }
 
 /// A gate that is followed by stairs at once is not forgotten when the stairs are recognised.

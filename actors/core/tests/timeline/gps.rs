@@ -259,3 +259,15 @@ fn nothing_is_degraded_or_lost_before_the_first_good_fix() {
     let fixes = each_second(0, &accuracies_m);
     assert_eq!(found(&stream(&fixes, 59, &[])), []);
 }
+
+/// Good fixes restore though one of them is far worse than the session's others: 30 m are good, whatever is usual.
+#[test]
+fn an_unusual_good_fix_counts_among_the_three_that_restore() {
+    let mut fixes = each_second(0, &[5.0; 40]);
+    // Out of a building, with a fix each 6 s at first: three of them fit into 15 s only with the second.
+    fixes.extend([(60_100, 5.0), (66_100, 30.0), (72_100, 5.0)]);
+    fixes.extend(each_second(78, &[5.0; 12]));
+    let lost = (EventType::GpsLost, 39_100, Some(60_100));
+    let restored = (EventType::GpsRestored, 60_100, None);
+    assert_eq!(found(&stream(&fixes, 90, &[])), [lost, restored]);
+}

@@ -189,6 +189,18 @@ pub(super) fn upstairs(mut courier: Courier<'_>, ride: bool) -> Plan {
     to_floor(courier, floor, ride)
 }
 
+/// Up the stairs or by the elevator, one floor too high or too low.
+pub(super) fn neighbouring_floor(mut courier: Courier<'_>) -> Plan {
+    let ride = courier.draw.chance(0.5);
+    let told = courier.draw.whole(1, if ride { 14 } else { 4 }) as i16;
+    let too_high = told == 1 || courier.draw.chance(0.5);
+    let plan = to_floor(courier, if too_high { told + 1 } else { told - 1 }, ride);
+    Plan {
+        floor: Some(told),
+        ..plan.missed(Some(ReasonCode::PartialAttempt), &[])
+    }
+}
+
 pub(super) fn basement(mut courier: Courier<'_>) -> Plan {
     let ride = courier.draw.chance(0.4);
     let floor = -courier.draw.whole(1, 2) as i16;
@@ -312,6 +324,31 @@ pub(super) fn gate(mut courier: Courier<'_>) -> Plan {
         gates: if told { vec![gate] } else { Vec::new() },
         ..plan
     }
+}
+
+/// Parks near a gate at the kerb, or a house without one, and mostly looks for the parcel beside the vehicle first.
+pub(super) fn gate_at_kerb(mut courier: Courier<'_>) -> Plan {
+    let gate_east = courier.draw.range(-4.0, 4.0);
+    let apart_m = courier.draw.range(6.0, 30.0);
+    let side = if courier.draw.chance(0.5) { 1.0 } else { -1.0 };
+    let vehicle = park_at(&mut courier, gate_east + side * apart_m);
+    if courier.draw.chance(0.7) {
+        // Out of the driver's door, round the van to its rear, and a search.
+        let rear = (vehicle.0 + courier.draw.range(3.0, 6.0), vehicle.1);
+        courier.walk(&[vehicle, rear]);
+        let search_s = courier.draw.range(4.0, 60.0);
+        courier.stand(search_s);
+    }
+    let gate = kerb(&courier, gate_east);
+    courier.walk(&[gate]);
+    if courier.draw.chance(0.6) {
+        courier.wait_at_gate();
+    }
+    courier.walk(&[PORCH]);
+    let stay_s = dwell_s(&mut courier);
+    courier.visit(stay_s, &MARKS);
+    leave(&mut courier, vehicle, &[gate]);
+    Plan::done(courier, PORCH, None)
 }
 
 pub(super) fn backtracking(mut courier: Courier<'_>) -> Plan {

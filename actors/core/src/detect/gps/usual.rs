@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::detect::constants::{
-    DEGRADED_ACCURACY_M, DEGRADED_RATIO, USUAL_BIN_M, USUAL_BIN_RATIO, USUAL_FIXES_MIN,
-};
+use crate::detect::constants::{DEGRADED_RATIO, USUAL_BIN_M, USUAL_BIN_RATIO, USUAL_FIXES_MIN};
+use crate::detect::parameters::gps::DEGRADED_ACCURACY_M;
 
 /// Bins of the accuracies that were usable.
 const BINS: usize = 64;

@@ -7,66 +7,16 @@ use super::{Group, Signal, strides};
 use crate::geo::Place;
 use crate::score::height::rise;
 use crate::score::ledger::words;
+use crate::score::parameters::fraud::body::{
+    AGREES_M, ALTITUDE_M, ALTITUDE_MIDDLE_MS, ALTITUDE_MS, APART_M, AT_REST_ACCEL_STD, CREEPS_MPS,
+    DRIFT_SIGMAS, DRIVES_MS, FIDGETS_MOST, FIXES_LEAST, FOOT_MPS, FROZEN_ACCURACY_M, FROZEN_STEPS,
+    GAIT_LEAST, GOOD_ACCURACY_M, HEARD_LEAST, MOVED_MPS, MOVED_SIGMAS, NEARLY_AT_REST_ACCEL_STD,
+    NEXT_MS, NO_GAIT_ACCEL_STD, PIECE_MS, ROAD_MPS, STEPS_MOST, UNTOLD_SHARE, WALKS_FAR_M, WALKS_M,
+    WALKS_UNCOUNTED_M,
+};
+use crate::score::parameters::weights::fraud as weights;
 use crate::score::scene::{Scene, end_of, median};
-use crate::score::weights::fraud as weights;
 use crate::window::{Fix, Window};
-
-/// Positions are compared over pieces of this length.
-const PIECE_MS: u32 = 20_000;
-/// A way below this many accuracies is drift, where the phone does not tell its speed.
-const DRIFT_SIGMAS: f32 = 2.5;
-/// The same where its speed, which receivers measure apart from the position, says that it moved.
-const MOVED_SIGMAS: f32 = 1.5;
-/// Without a told speed a way counts by this part: indoors, positions by radio drift far and claim to be exact.
-const UNTOLD_SHARE: f32 = 0.5;
-/// Half of the fixes of a way tell at least this speed; of a stay, hardly any.
-const MOVED_MPS: f32 = 0.5;
-/// Exact enough to trust a way of some metres.
-const GOOD_ACCURACY_M: f32 = 20.0;
-/// The median spread of acceleration (m/s²) of a phone that lies on a table, or in the pocket of someone who sits. In a
-/// car it is 0.24 and more nine tenths of the time, and never below 0.17 (a recorded drive of 15 minutes); half of
-/// that is left to softer cars and smoother roads.
-const AT_REST_ACCEL_STD: f32 = 0.085;
-/// Below this it is nearly at rest: with someone who sits, or in the softest of cars.
-const NEARLY_AT_REST_ACCEL_STD: f32 = 0.15;
-/// The same without a gait: whoever stands or sits moves less, whoever walks more (0.7 and more, recorded).
-const NO_GAIT_ACCEL_STD: f32 = 0.35;
-/// Speed on foot over a piece.
-const FOOT_MPS: core::ops::RangeInclusive<f32> = 0.6..=2.6;
-/// Between two fixes nobody on foot is faster.
-const CREEPS_MPS: f32 = 2.8;
-/// Speed in a vehicle over a piece.
-const ROAD_MPS: f32 = 5.0;
-/// Seconds of a piece in which the body must be heard.
-const HEARD_LEAST: usize = 15;
-/// Fixes that a piece has at least: one each 5 s.
-const FIXES_LEAST: usize = 4;
-/// Pieces that do not count begin anew so much later.
-const NEXT_MS: u32 = 4_000;
-/// Of the seconds of a piece, so many may look like a gait: whoever holds a phone fidgets. A walk of 20 s has 15 or
-/// more of them.
-const FIDGETS_MOST: usize = 4;
-/// And so many steps may be counted: late ones of a walk before. A walk of 20 s has 25 and more.
-const STEPS_MOST: u32 = 4;
-/// Way on foot without a body from which it counts, and from which it counts more.
-const WALKS_M: f32 = 40.0;
-const WALKS_FAR_M: f32 = 150.0;
-const WALKS_UNCOUNTED_M: f32 = 60.0;
-/// Way on foot on which body and position go together, from which they are believed to do so, and seconds of gait that
-/// a piece of it has.
-const AGREES_M: f32 = 50.0;
-const GAIT_LEAST: usize = 12;
-/// Less than this together is none: a piece at the slowest walk has more.
-const APART_M: f32 = 12.0;
-/// Time in a vehicle without any shaking.
-const DRIVES_MS: u32 = 40_000;
-/// Steps outdoors under a frozen position.
-const FROZEN_STEPS: u32 = 90;
-const FROZEN_ACCURACY_M: f32 = 10.0;
-/// Heights by position and by pressure may differ by this much.
-const ALTITUDE_M: f32 = 45.0;
-/// Heights are compared over times in this range.
-const ALTITUDE_MS: core::ops::RangeInclusive<u32> = 60_000..=1_200_000;
 
 pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let pieces = pieces(scene);
@@ -300,10 +250,7 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
         "The position walked {:.0} m while {what} and counted no step.",
         way(&walks)
     );
-    let words = words(
-        text,
-        "The phone lay on a cart that was pushed over smooth ground.",
-    );
+    let words = words(text, "The phone may have been on a cart on smooth ground.");
     Some(Signal {
         group: Group::Body,
         name: "position_walks_body_rests",
@@ -374,7 +321,7 @@ fn drives(pieces: &[Piece], agrees: bool) -> Option<Signal> {
         "The position drove for {} s while the phone lay {how} still.",
         time_ms / 1000
     );
-    let words = words(text, "A very soft mount in a very smooth vehicle.");
+    let words = words(text, "A soft phone mount in a smooth vehicle.");
     Some(Signal {
         group: Group::Body,
         name: "position_drives_body_rests",
@@ -433,7 +380,6 @@ fn is_outdoors(scene: &Scene<'_>, start: Fix, until_ms: u32) -> bool {
 
 /// Height by position and height by pressure, over a drive.
 fn altitude(scene: &Scene<'_>) -> Option<Signal> {
-    const MEDIAN_MS: u32 = 10_000;
     let altitude_m = |from_ms: u32, to_ms: u32| {
         let good = scene
             .fixes(from_ms, to_ms)
@@ -452,15 +398,15 @@ fn altitude(scene: &Scene<'_>) -> Option<Signal> {
         if !ALTITUDE_MS.contains(&to_ms.saturating_sub(from_ms)) {
             return None;
         }
-        let late_ms = to_ms.saturating_sub(MEDIAN_MS);
-        let early = (scene.height.level(from_ms, from_ms + MEDIAN_MS)?, altitude_m(from_ms, from_ms + MEDIAN_MS)?);
+        let late_ms = to_ms.saturating_sub(ALTITUDE_MIDDLE_MS);
+        let early = (scene.height.level(from_ms, from_ms + ALTITUDE_MIDDLE_MS)?, altitude_m(from_ms, from_ms + ALTITUDE_MIDDLE_MS)?);
         let late = (scene.height.level(late_ms, to_ms)?, altitude_m(late_ms, to_ms)?);
         let by_pressure_m = rise(early.0, late.0)?.metres;
         let apart_m = (late.1 - early.1 - by_pressure_m).abs();
         // Pressure follows the real temperature, which moves it by a tenth of the height.
         (apart_m > ALTITUDE_M + 0.15 * by_pressure_m.abs()).then(|| {
-            let text = format!("Over a drive the height by position and the height by air pressure went {apart_m:.0} m apart.");
-            let words = words(text, "A tunnel, a strong wind, or a change of weather.");
+            let text = format!("During a drive, the height from GPS and the height from air pressure diverged by {apart_m:.0} m.");
+            let words = words(text, "A tunnel, strong wind, or a change of weather.");
             Signal { group: Group::Body, name: "altitude_contradicts_pressure", points: weights::ALTITUDE, span: Some((from_ms, to_ms)), words }
         })
     })

@@ -6,29 +6,14 @@ use super::{Findings, Group, Signal};
 use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::ledger::words;
+use crate::score::parameters::fraud::claim::{
+    BETWEEN_JUMPS_MS, DRIVING_MPS, FAR_M, FAR_SIGMAS, LATE_TAP_MS, REACH_MPS, SAID_MS, VERY_FAR_M,
+    VERY_FAR_SIGMAS, WITHDRAWN_MS,
+};
+use crate::score::parameters::weights::fraud as weights;
 use crate::score::place::{DropOff, DropOffSign};
 use crate::score::scene::Scene;
-use crate::score::weights::fraud as weights;
 use crate::window::Fix;
-
-/// Uncertainties, and metres, beyond which a hand-over is far from the address.
-const FAR_SIGMAS: f32 = 3.0;
-const FAR_M: f32 = 75.0;
-/// The same for very far.
-const VERY_FAR_SIGMAS: f32 = 10.0;
-const VERY_FAR_M: f32 = 500.0;
-/// Speed at which one drives.
-const DRIVING_MPS: f32 = 5.0;
-/// A stay at a door this long before explains a late tap.
-const LATE_TAP_MS: u32 = 300_000;
-/// Where positions jumped away and back, the believed ones before and after a claim lie within this time of it …
-const BETWEEN_JUMPS_MS: u32 = 120_000;
-/// … and nobody came from the one to the address, and back to the other, more quickly than this.
-const REACH_MPS: f32 = 40.0;
-/// Around an instant, what its position is taken from.
-const SAID_MS: u32 = 3_000;
-/// Location taken away this long before the hand-over.
-const WITHDRAWN_MS: u32 = 60_000;
 
 pub(super) fn signals(scene: &Scene<'_>, findings: &Findings<'_>) -> Vec<Signal> {
     let claimed = findings
@@ -91,11 +76,11 @@ fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
         (false, _) => ("claim_far", weights::POD_FAR, ""),
     };
     let text = format!(
-        "The parcel was said to be handed over {distance_m:.0} m from the address{never}; the uncertainty is {sigma_m:.0} m."
+        "The drop-off was reported {distance_m:.0} m from the address{never}; the uncertainty is {sigma_m:.0} m."
     );
     let words = words(
         text,
-        "The address's own position may be wrong, or the app was tapped late.",
+        "The position of the address may be wrong, or the courier tapped late.",
     );
     Some(Signal {
         group: Group::Outcome,
@@ -128,9 +113,9 @@ fn between_jumps(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
         return None;
     }
     let text = format!(
-        "The parcel was said to be handed over between two jumps of the position, {least_m:.0} m and more from where the phone can have been."
+        "The drop-off was reported between two jumps of the position, at least {least_m:.0} m from where the phone can have been."
     );
-    let words = words(text, "A receiver that was wrong about its own accuracy.");
+    let words = words(text, "A GPS that misjudged its own accuracy.");
     Some(Signal {
         group: Group::Outcome,
         name: "claim_between_jumps",
@@ -161,8 +146,8 @@ fn driving(scene: &Scene<'_>, findings: &Findings<'_>, claimed: DropOff) -> Opti
         return None;
     }
     let words = words(
-        "The parcel was said to be handed over while the vehicle was moving.",
-        "The app was tapped late.",
+        "The drop-off was reported while the vehicle was moving.",
+        "The courier tapped late.",
     );
     let span = Some((claimed.at_ms, claimed.at_ms));
     Some(Signal {

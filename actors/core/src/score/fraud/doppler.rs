@@ -3,21 +3,11 @@
 
 use super::{Group, Signal};
 use crate::score::ledger::words;
-use crate::score::weights::fraud as weights;
+use crate::score::parameters::fraud::doppler::{
+    ACCURACY_M, CHANGES_LEAST, FOOT_MPS, SAME_MPS, SAME_SHARE, STEP_SEC,
+};
+use crate::score::parameters::weights::fraud as weights;
 use crate::window::Fix;
-
-/// Exact enough not to be a coasting phone's.
-const ACCURACY_M: f32 = 20.0;
-/// Changes of place that are compared, seconds.
-const STEP_SEC: core::ops::RangeInclusive<f32> = 0.5..=2.5;
-/// The mean of the two told speeds, on foot: faster, filters bring both together (up to 94 % within 2 %, recorded).
-const FOOT_MPS: core::ops::RangeInclusive<f32> = 0.5..=3.0;
-/// They are the same within this, m/s.
-const SAME_MPS: f32 = 0.05;
-/// In so many of so many changes. Of 38 recordings with 20 changes and more the highest share is 0.35 of 31, 0.30 of 37,
-/// 0.22 of 58, 0.19 of 159; one phone that coasts has 0.76 of 21.
-const SAME_SHARE: f32 = 0.5;
-const CHANGES_LEAST: u32 = 30;
 
 /// `fixes`: of new places only, in order.
 pub(super) fn signal(fixes: &[Fix]) -> Option<Signal> {
@@ -44,13 +34,13 @@ pub(super) fn signal(fixes: &[Fix]) -> Option<Signal> {
         return None;
     }
     let text = format!(
-        "In {same} of {changes} steps on foot the told speed and the way between two positions are the same to 5 cm/s."
+        "In {same} of {changes} intervals on foot, the reported speed equals the distance between two positions to within 5 cm/s."
     );
     Some(Signal {
         group: Group::Kinematics,
         name: "speed_reckoned_from_route",
         points: weights::SPEED_FROM_ROUTE,
         span,
-        words: words(text, "A receiver that smooths its positions very strongly."),
+        words: words(text, "A GPS that smooths its positions strongly."),
     })
 }

@@ -3,15 +3,12 @@
 use super::{Group, Signal, body, doppler, noise};
 use crate::score::jumps::distinct;
 use crate::score::ledger::words;
+use crate::score::parameters::fraud::kinematics::{
+    CONSTANT_FIXES, CONSTANT_LONG_FIXES, CONSTANT_LONG_WAY_M, CONSTANT_WAY_M,
+};
+use crate::score::parameters::weights::fraud as weights;
 use crate::score::scene::Scene;
-use crate::score::weights::fraud as weights;
 use crate::window::Fix;
-
-/// Fixes of constant altitude and accuracy, and the way between them.
-const CONSTANT_FIXES: usize = 60;
-const CONSTANT_WAY_M: f32 = 100.0;
-const CONSTANT_LONG_FIXES: usize = 180;
-const CONSTANT_LONG_WAY_M: f32 = 300.0;
 
 pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let fixes = distinct(&scene.fixes);
@@ -45,10 +42,10 @@ fn jumps(scene: &Scene<'_>) -> Option<Signal> {
     };
     let (first, last) = (*times.first()?, *times.last()?);
     let text = format!(
-        "The position jumped {} times farther than its accuracy and any vehicle explain.",
+        "The position jumped {} times farther than its accuracy or any vehicle can explain.",
         times.len()
     );
-    let words = words(text, "A receiver that was wrong about its own accuracy.");
+    let words = words(text, "A GPS that misjudged its own accuracy.");
     Some(Signal {
         group: Group::Kinematics,
         name,
@@ -133,6 +130,9 @@ fn constant_fixes(fixes: &[Fix], apart: bool) -> Option<Signal> {
         name,
         points,
         span: Some(stretch.span),
-        words: words(text, "Some receivers repeat what they do not measure."),
+        words: words(
+            text,
+            "Some GPS receivers repeat values that they do not measure.",
+        ),
     })
 }

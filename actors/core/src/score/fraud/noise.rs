@@ -5,45 +5,14 @@ use porchlight_schema::event::EventType;
 
 use super::{Group, Signal};
 use crate::score::ledger::words;
+use crate::score::parameters::fraud::noise::{
+    AROUND, CHORD, EVEN_MPS, EVEN_OF, EVEN_ON_FOOT, EVEN_ON_ROAD, FOOT_MPS, PIECE, REST_CHANGES,
+    REST_CORRELATION, REST_LEAST_MPS, REST_MPS, ROAD_MPS, STEP_SEC, WHITE_CORRELATION,
+    WHITE_LEAST_MPS, WHITE_PIECES,
+};
+use crate::score::parameters::weights::fraud as weights;
 use crate::score::scene::{Scene, end_of};
-use crate::score::weights::fraud as weights;
 use crate::window::Fix;
-
-/// Fixes that are looked at together, and how far apart they are.
-const PIECE: usize = 40;
-const STEP_SEC: core::ops::RangeInclusive<f32> = 0.5..=2.5;
-/// Changes of place that make a chord.
-const CHORD: usize = 10;
-/// The mean speed of a piece, on foot and in a vehicle.
-const FOOT_MPS: core::ops::RangeInclusive<f32> = 0.5..=3.0;
-const ROAD_MPS: core::ops::RangeInclusive<f32> = 3.0..=45.0;
-/// A change of velocity from one second to the next below this is none, m/s.
-const EVEN_MPS: f32 = 0.10;
-/// Changes that must be seen for their share to tell something.
-const EVEN_OF: u32 = 60;
-/// The share of even ones, on foot: phones that lose the sky coast, two recorded ones in up to 0.66 of 29 changes.
-const EVEN_ON_FOOT: f32 = 0.70;
-/// In a vehicle: 0.05 at the most in seven recordings with 7,300 changes.
-const EVEN_ON_ROAD: f32 = 0.35;
-/// Wander is taken off by the mean of so many changes of place on either side.
-const AROUND: usize = 3;
-/// Noise below this may be that of rounding: five decimals of a degree make 0.64 m/s.
-const WHITE_LEAST_MPS: f32 = 0.8;
-/// The correlation of what is left of two successive changes of place. Noise that is thrown anew for each fix gives
-/// −0.6, the wander of a receiver −0.1 to 0.4; recorded phones on foot −0.33 at the least.
-const WHITE_CORRELATION: f32 = -0.45;
-/// Pieces in which it must be so.
-const WHITE_PIECES: usize = 2;
-
-/// At rest, by the told speed, m/s.
-const REST_MPS: f32 = 0.3;
-/// Changes of place at rest that must be seen, and so many that follow each other.
-const REST_CHANGES: u32 = 25;
-/// And how far they lead, metres a second: below it, rounding has its part in them.
-const REST_LEAST_MPS: f32 = 0.8;
-/// The correlation of successive ones: a throw of the dice for each fix gives −0.5. A receiver's wander is none or goes
-/// on: −0.00 to 0.85 in 17 recordings with 15 changes and more.
-const REST_CORRELATION: f32 = -0.35;
 
 pub(super) fn signal(scene: &Scene<'_>, fixes: &[Fix]) -> Option<Signal> {
     smooth(fixes).or_else(|| white(&pieces(scene, fixes)))
@@ -211,7 +180,7 @@ fn smooth(fixes: &[Fix]) -> Option<Signal> {
         name,
         points,
         span: evenness.span,
-        words: words(text, "A receiver that smooths its positions very strongly."),
+        words: words(text, "A GPS that smooths its positions strongly."),
     })
 }
 
@@ -231,7 +200,7 @@ fn white(pieces: &[Piece]) -> Option<Signal> {
     }
     let (first, last) = (white.first()?, white.last()?);
     let text = format!(
-        "The errors of {} positions on foot have nothing to do with each other; a receiver's wander.",
+        "The errors of {} positions on foot are independent of each other; those of a real GPS drift.",
         white.len() * PIECE
     );
     Some(Signal {
@@ -239,7 +208,7 @@ fn white(pieces: &[Piece]) -> Option<Signal> {
         name: "white_noise",
         points: weights::WHITE_NOISE,
         span: Some((first.span.0, last.span.1)),
-        words: words(text, "A receiver that reckons each position anew."),
+        words: words(text, "A GPS that computes each fix independently."),
     })
 }
 
@@ -273,13 +242,13 @@ pub(super) fn at_rest(fixes: &[Fix]) -> Option<Signal> {
         return None;
     }
     let text = format!(
-        "While the receiver told that it stood still, {changes} positions leapt to and fro, each on its own; a receiver's wander."
+        "The GPS reported standing still while {changes} positions jumped around independently; those of a real GPS drift."
     );
     Some(Signal {
         group: Group::Kinematics,
         name: "white_noise_at_rest",
         points: weights::WHITE_NOISE_AT_REST,
         span,
-        words: words(text, "A receiver that reckons each position anew."),
+        words: words(text, "A GPS that computes each fix independently."),
     })
 }

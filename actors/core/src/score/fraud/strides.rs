@@ -6,40 +6,13 @@ use porchlight_schema::sample::SystemName;
 
 use super::{Group, Signal};
 use crate::score::ledger::words;
+use crate::score::parameters::fraud::strides::{
+    ACCURACY_M, BROKEN_SHARE, CHORD_MS, COUNTED_SHARE, FOOT_MPS, GAIT_ACCEL_STD, GAIT_HZ,
+    GAIT_SHARE, GAP_MS, HEARD_SHARE, LATE_MS, STRIDE_M, WALKS_M, WAY_LEAST_M, WAY_MS, WAY_SIGMAS,
+};
+use crate::score::parameters::weights::fraud as weights;
 use crate::score::scene::{Scene, end_of};
-use crate::score::weights::fraud as weights;
 use crate::window::{Fix, Window};
-
-/// Exact enough to trust a way of some metres.
-const ACCURACY_M: f32 = 20.0;
-/// The told speed on foot.
-const FOOT_MPS: core::ops::RangeInclusive<f32> = 0.6..=2.4;
-/// Fixes farther apart in time do not belong to one way.
-const GAP_MS: u32 = 3_000;
-/// A way lasts this long at least …
-const WAY_MS: u32 = 10_000;
-/// … and leads away by this, and by this many accuracies: receivers measure speed apart from the position.
-const WAY_LEAST_M: f32 = 12.0;
-const WAY_SIGMAS: f32 = 1.5;
-/// Chords of which its length is made.
-const CHORD_MS: u32 = 8_000;
-/// Ways shorter than this together tell nothing.
-const WALKS_M: f32 = 40.0;
-/// A long stride (textbook: 0.6 to 0.8 m).
-const STRIDE_M: f32 = 0.9;
-/// Counters are late by up to this (Android: 10 s, and the beat of their reports).
-const LATE_MS: u32 = 15_000;
-/// The share of the strides of a way that may be counted though nobody walked it.
-const COUNTED_SHARE: f32 = 0.1;
-/// A gait has this cadence and this spread of acceleration, m/s² (recorded walks: 0.5 and more).
-const GAIT_HZ: f32 = 1.0;
-const GAIT_ACCEL_STD: f32 = 0.45;
-/// Nobody walks with a gait in fewer seconds than this share; a hand that fidgets looks like one in no more.
-const GAIT_SHARE: f32 = 0.15;
-/// With a gait in more seconds than this the counter is believed to be broken.
-const BROKEN_SHARE: f32 = 0.4;
-/// Of the seconds of the ways, so many must be heard.
-const HEARD_SHARE: f32 = 0.8;
 
 /// What was felt on the ways.
 #[derive(Debug, Default)]
@@ -78,10 +51,7 @@ pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
         name: "position_walks_body_rests",
         points,
         span: Some(span),
-        words: words(
-            text,
-            "The phone lay on a cart that was pushed over smooth ground.",
-        ),
+        words: words(text, "The phone may have been on a cart on smooth ground."),
     })
 }
 

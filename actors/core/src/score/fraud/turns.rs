@@ -4,45 +4,14 @@
 
 use super::{Group, Signal, body};
 use crate::score::ledger::words;
+use crate::score::parameters::fraud::turns::{
+    ACCURACY_M, ALIVE_RAD, CORNER_RAD, CORNERS, CORNERS_MANY, FELT_RAD, HEARD_SHARE, LATE_MS,
+    LEG_LEAST_M, LEG_MPS, LEG_MS, LEG_SIGMAS, LEG_SIGMAS_UNTOLD, PIECE_MS, STREET_M, STREET_SIGMAS,
+    TURNED_SHARE, WAYS_LEAST,
+};
+use crate::score::parameters::weights::fraud as weights;
 use crate::score::scene::{Scene, median};
-use crate::score::weights::fraud as weights;
 use crate::window::Fix;
-
-/// Only fixes this exact show a course.
-const ACCURACY_M: f32 = 15.0;
-/// The course before and after a corner is taken over this time on either side.
-const LEG_MS: u32 = 8_000;
-/// Each of the two ways must lead this far, so that a wander of a few metres cannot turn the course by 50°.
-const LEG_LEAST_M: f32 = 8.0;
-/// And this many accuracies; where the phone tells no speed, more.
-const LEG_SIGMAS: f32 = 1.0;
-const LEG_SIGMAS_UNTOLD: f32 = 3.0;
-/// Whoever goes a way tells this speed, where he tells one.
-const LEG_MPS: f32 = 0.7;
-/// A corner, radians: 50° to 130°. Who turns right round may do so by stepping backwards.
-const CORNER_RAD: core::ops::RangeInclusive<f32> = 0.87..=2.27;
-/// The phone is watched for so much longer on either side: positions are smoothed and late.
-const LATE_MS: u32 = 4_000;
-/// The share of a corner that a phone turns at least, wherever it is carried; less contradicts.
-const TURNED_SHARE: f32 = 0.35;
-/// Seconds that must be heard, of those watched.
-const HEARD_SHARE: f32 = 0.9;
-/// A gyroscope whose readings do not differ by this anywhere is dead, radians a second.
-const ALIVE_RAD: f32 = 0.0005;
-/// Corners without a turn from which it counts, and from which it counts more.
-const CORNERS: usize = 2;
-const CORNERS_MANY: usize = 4;
-
-/// A corner of a street, driven: both ways lead this far, and this many accuracies.
-const STREET_M: f32 = 20.0;
-const STREET_SIGMAS: f32 = 2.0;
-/// Pieces of the way, a minute, in none of which the phone turned, for one corner to be enough.
-const WAYS_LEAST: usize = 5;
-
-/// Pieces of way in which the phone is asked whether it ever turned.
-const PIECE_MS: u32 = 12_000;
-/// By this much, radians (35°); drift and fidgets turn less.
-const FELT_RAD: f32 = 0.6;
 
 pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
     if !is_alive(scene) {
@@ -70,15 +39,15 @@ pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
         points.min(weights::TURNS_UNFELT_CARRIED)
     };
     let text = match missed.len() {
-        1 => "The position turned a corner that the phone did not turn with.".to_owned(),
-        more => format!("The position turned {more} corners that the phone did not turn with."),
+        1 => "The position turned a corner, but the phone did not turn.".to_owned(),
+        more => format!("The position turned {more} corners, but the phone did not turn."),
     };
     Some(Signal {
         group: Group::Turns,
         name: "position_turns_phone_does_not",
         points,
         span: Some((first.span.0, last.span.1)),
-        words: words(text, "The phone's gyroscope is broken."),
+        words: words(text, "The phone's gyroscope may be broken."),
     })
 }
 

@@ -6,34 +6,13 @@ use porchlight_schema::event::{Event, EventType};
 
 use super::Places;
 use crate::geo::Place;
+use crate::score::parameters::place::entrance::{
+    AGREE_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES, HALL_MS, LAG_MS, PASSED_M,
+    STOOD_ACCURACY_M, STOOD_M, USUAL_MS, WAIT_MOST_MS, WINDOW_VIEW_MS, WORSENED_LEAST_M,
+    WORSENED_M, WORSENED_TIMES,
+};
 use crate::score::scene::{Scene, end_of, median};
 use crate::window::Fix;
-
-/// An accuracy worse than this on the way in is a sign of walls (research 8: chosen on the recordings).
-const WORSENED_M: f32 = 35.0;
-/// So many times the usual accuracy is worse, too, on phones that are usually exact, but not below this.
-const WORSENED_TIMES: f32 = 2.5;
-const WORSENED_LEAST_M: f32 = 25.0;
-/// The usual is that of this time before.
-const USUAL_MS: u32 = 60_000;
-/// A phone that stands sends nothing new, and begins again where it ended …
-const STOOD_M: f32 = 20.0;
-/// … with a fix that is not yet bad (contract 4: `GPS_DEGRADED`): reception fades after it.
-const STOOD_ACCURACY_M: f32 = 50.0;
-/// From the door to the first worsened fix (median over 62 entries).
-const LAG_MS: u32 = 7_000;
-/// How long before the event the first worsened fix may lie.
-const DECAY_LOOK_BACK_MS: u32 = 20_000;
-/// A known entrance counts as passed within this, plus half the fix's accuracy.
-const PASSED_M: f32 = 12.0;
-/// Good reception for this long, indoors, is that of a window.
-const WINDOW_VIEW_MS: u32 = 12_000;
-/// From the entrance to stairs or elevator one crosses a hall (5 to 14 m, judgement).
-const HALL_MS: u32 = 8_000;
-/// Of a stay before an elevator, no more than this is taken for the wait for it.
-const WAIT_MOST_MS: u32 = 30_000;
-/// Signs this close to each other speak of the same door.
-const AGREE_MS: u32 = 25_000;
 
 /// What the entrance is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +81,8 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
             .filter(|gate_ms| (from_ms..=before_ms).contains(gate_ms))
             .collect(),
     };
-    let at_ms = doorway::time(scene, &signs, about_ms, before_ms).max(from_ms);
+    let outdoors_ms = last_gate_outdoors(scene, (from_ms, before_ms)).unwrap_or(from_ms);
+    let at_ms = doorway::time(scene, &signs, about_ms, before_ms).max(outdoors_ms);
     Some(Entrance {
         at_ms,
         sign: if signs.is_gate(at_ms) {
@@ -111,6 +91,25 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
             sign
         },
     })
+}
+
+/// When the last gate was passed at which reception was still good: the building is behind it.
+fn last_gate_outdoors(scene: &Scene<'_>, (from_ms, before_ms): (u32, u32)) -> Option<u32> {
+    let is_outdoors = |&(start_ms, end_ms): &(u32, u32)| {
+        let fixes = scene.fixes(start_ms, end_ms.saturating_add(1));
+        let good = fixes
+            .iter()
+            .filter(|fix| fix.accuracy_m <= GATE_ACCURACY_M)
+            .count();
+        good >= GATE_FIXES && good == fixes.len()
+    };
+    scene
+        .events(EventType::Gate)
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .filter(|gate| gate.0 >= from_ms && gate.1 <= before_ms)
+        .filter(is_outdoors)
+        .map(|gate| gate.1)
+        .max()
 }
 
 /// Whether the body was heard on the way from here to the climb: then the wait before it shows, and what is left is a hall.

@@ -3,19 +3,11 @@
 use porchlight_schema::event::EventType;
 
 use super::{DropOffSign, Places};
+use crate::score::parameters::place::halt::{
+    FENCE_M, HALT_IN_TRAFFIC_MS, HALT_MS, HALT_PROVED_MS, STANDS_M,
+};
 use crate::score::scene::{Scene, end_of, overlap_ms};
 use crate::window::Fix;
-
-/// The vehicle stands within this of the address (with its uncertainty) when it is said to have come.
-const FENCE_M: f32 = 150.0;
-/// A halt of this length near the address is enough to bring a parcel to a door.
-const HALT_MS: u32 = 30_000;
-/// Within a drive a halt this long is more than a traffic light.
-const HALT_IN_TRAFFIC_MS: u32 = 60_000;
-/// One in which the app said that the parcel was handed over need only be long enough to reach out of the window.
-const HALT_PROVED_MS: u32 = 10_000;
-/// A vehicle that stands moves less than this, or than its fix is exact.
-const STANDS_M: f32 = 15.0;
 
 /// A time in which the vehicle stood.
 #[derive(Debug, Clone, Copy)]

@@ -5,32 +5,14 @@ use porchlight_schema::event::EventType;
 use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::height::{Level, rise};
+pub(crate) use crate::score::parameters::place::stays::SAME_FLOOR_M;
+use crate::score::parameters::place::stays::{
+    BEFORE_MS, ELEVATOR_WAIT_MS, FIDGET_MS, MARKED_LEAST_MS, MARKED_SPAN_MS, MERGED_MS,
+    MERGED_WALK_M, REVERSAL_M, STEPS_AWAY_MS, USUAL_MS,
+};
+use crate::score::parameters::weights::stay as points;
 use crate::score::position::Estimate;
 use crate::score::scene::{Body, Foot, Scene, body, end_of, overlap_ms};
-use crate::score::weights::stay as points;
-
-/// Two stops this near in time, without a change of place, are one stay: the parcel is shifted, the bell rung again.
-const MERGED_MS: u32 = 6_000;
-/// And with this way between them at most.
-const MERGED_WALK_M: f32 = 3.5;
-/// A stay is at least this long, where a mark says that there was one and the body stood still.
-const MARKED_LEAST_MS: u32 = 3_000;
-/// How far a stay around a mark is looked for.
-const MARKED_SPAN_MS: u32 = 120_000;
-/// Steps for this long lead away from a door.
-const STEPS_AWAY_MS: u32 = 2_000;
-/// A step more within a stay does not end it.
-const FIDGET_MS: u32 = 2_000;
-/// Levels closer than this are the same floor.
-pub(crate) const SAME_FLOOR_M: f32 = 1.6;
-/// How long a stay at a door usually is.
-const USUAL_MS: core::ops::RangeInclusive<u32> = 5_000..=120_000;
-/// How long before an elevator one waits for it.
-const ELEVATOR_WAIT_MS: u32 = 10_000;
-/// The level on which one came is that of this time, from the beginning of a period on foot.
-const BEFORE_MS: u32 = 10_000;
-/// Going back is going this much nearer to the vehicle.
-const REVERSAL_M: f32 = 8.0;
 
 /// A stay on foot, somewhere.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,14 +1,8 @@
 //! A stay on another floor that only the height shows.
 
 use super::stays::{SAME_FLOOR_M, level_before};
+use crate::score::parameters::place::upstairs::{FLOOR_M_MIN, GAP_MS, LEAST_MS};
 use crate::score::scene::{Body, Foot, Scene, body};
-
-/// Shorter than this it may be a landing, or a cabin that turns back.
-const LEAST_MS: u32 = 10_000;
-/// Another floor is this far up or down at least, metres: the lowest storey (2.7 m), less the noise of two levels.
-const FLOOR_M_MIN: f32 = 2.4;
-/// Levels farther apart in time than this are two stays.
-const GAP_MS: u32 = 5_000;
 
 /// From when to when a courier of whom no sensor of the body tells was on the floor that lies farthest from the one on
 /// which the period on foot began, milliseconds since the session's start: up there he went to a door. None where the body

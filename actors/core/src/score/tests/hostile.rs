@@ -150,8 +150,8 @@ proptest! {
         let context = SessionContext::of_address(&address, None);
         let point = LearnedPoint { point: Point { lat: 48.2, lng: 11.6 }, sigma_m: 5.0, weight: 3.0 };
         let known = Knowledge {
-            storey_height_m: storey_m,
             floor_heights_m: vec![(i16::MAX, 1.0e9), (i16::MIN, -1.0e9), (1, 3.0)],
+            floor_weights: vec![f32::INFINITY, -1.0],
             entrance: Some(point),
             drop_off: Some(point),
             replay: None,

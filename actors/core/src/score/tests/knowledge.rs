@@ -33,27 +33,30 @@ fn learned(sessions: &[PlaceFacts]) -> PlaceKnowledge {
         .fold(PlaceKnowledge::default(), |old, &facts| learn(&old, facts))
 }
 
+/// The learned height of the third floor over three, metres.
+fn storey_m(sessions: &[PlaceFacts], day: u32) -> f32 {
+    let known = learned(sessions).known(&address(), day);
+    assert_eq!(known.floor_heights_m.len(), 1);
+    known.floor_heights_m[0].1 / 3.0
+}
+
 #[test]
-fn one_session_teaches_nothing_and_a_wrong_one_moves_little() {
-    assert_eq!(
-        learned(&[facts(100, 1, 12.0)])
-            .known(&address(), 100)
-            .storey_height_m,
-        None
-    );
+fn the_first_trusted_session_teaches_a_little_and_a_wrong_one_moves_little() {
+    let first = learned(&[facts(100, 1, 12.0)]).known(&address(), 100);
+    assert_eq!(first.floor_heights_m, [(3, 12.0)]);
+    assert!((first.floor_weights[0] - 1.0).abs() < 0.01);
+    assert_eq!(first.drop_off, None, "a place is learned from two");
     let good = [
         facts(100, 1, 12.0),
         facts(101, 2, 12.2),
         facts(102, 3, 11.9),
     ];
     let known = learned(&good).known(&address(), 103);
-    assert!((known.storey_height_m.unwrap() - 4.0).abs() < 0.05);
+    assert!((storey_m(&good, 103) - 4.0).abs() < 0.05);
+    assert!(known.floor_weights[0] > 2.5);
     let mut poisoned = good.to_vec();
     poisoned.push(facts(103, 4, 7.0));
-    let after = learned(&poisoned)
-        .known(&address(), 103)
-        .storey_height_m
-        .unwrap();
+    let after = storey_m(&poisoned, 103);
     assert!((after - 4.0).abs() < 0.1, "{after}");
 }
 
@@ -65,20 +68,22 @@ fn one_courier_is_not_the_majority() {
         facts(100, 3, 12.0),
     ];
     sessions.extend((0..10).map(|day| facts(101 + day, 9, 8.0)));
-    let storey_m = learned(&sessions)
-        .known(&address(), 111)
-        .storey_height_m
-        .unwrap();
+    let storey_m = storey_m(&sessions, 111);
     assert!(storey_m > 3.5, "{storey_m}");
+}
+
+#[test]
+fn heights_that_no_floor_has_are_not_learned() {
+    let known = learned(&[facts(100, 1, 60.0), facts(100, 2, -9.0)]).known(&address(), 100);
+    assert!(known.floor_heights_m.is_empty());
 }
 
 #[test]
 fn what_is_old_counts_less_and_memory_is_bounded() {
     let mut sessions: Vec<PlaceFacts> = (0..5).map(|rider| facts(0, rider, 9.0)).collect();
     sessions.extend((0..3).map(|rider| facts(900, 10 + rider, 12.0)));
-    let known = learned(&sessions).known(&address(), 900);
     assert!(
-        (known.storey_height_m.unwrap() - 4.0).abs() < 0.01,
+        (storey_m(&sessions, 900) - 4.0).abs() < 0.01,
         "five old ones are worth less than three new"
     );
     let many: Vec<PlaceFacts> = (0..100)
@@ -245,6 +250,67 @@ fn a_copy_is_recognised_and_an_honest_repeat_is_not() {
         None,
         "standing still is no trace"
     );
+}
+
+/// A number from 0 to 1 that no two `seed`s share.
+fn noise(seed: u64) -> f32 {
+    let mixed = (seed.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    ((mixed >> 40) as f32) / 16_777_216.0
+}
+
+/// A trip by a phone whose sensors have noise of their own.
+fn measured(seed: u64) -> Script {
+    let mut script = Script::new(seed)
+        .drive_to(-30.0, -25.0)
+        .stay(10)
+        .walk_to(0.0, -1.0)
+        .stay(30)
+        .walk_to(-30.0, -25.0);
+    for (index, window) in script.windows.iter_mut().enumerate() {
+        let own = |channel: u64| noise(seed * 1_000_003 + index as u64 * 17 + channel);
+        if let Some(hpa) = &mut window.pressure_hpa {
+            *hpa += 0.02 * own(1);
+        }
+        if let Some(motion) = &mut window.motion {
+            motion.accel_std += 0.1 * own(2);
+        }
+        for fix in window.fixes.iter_mut().flatten() {
+            fix.accuracy_m += own(3);
+        }
+    }
+    script
+}
+
+/// A recording is sent again as another delivery, and each position is moved by 0.2 m so that it is no plain copy. The
+/// barometer, the accelerometer and the receiver still told the same to the last bit, which they never do twice.
+#[test]
+fn a_trace_whose_positions_were_dithered_is_a_copy_still() {
+    for seed in 100..110 {
+        let first = trace_fingerprint(&measured(seed).windows).unwrap();
+        let mut copy = measured(seed);
+        for (index, window) in copy.windows.iter_mut().enumerate() {
+            for fix in window.fixes.iter_mut().flatten() {
+                fix.place.east_m += 0.4 * (noise(index as u64 * 2) - 0.5);
+                fix.place.north_m += 0.4 * (noise(index as u64 * 2 + 1) - 0.5);
+            }
+        }
+        let print = trace_fingerprint(&copy.windows).unwrap();
+        assert!(first.copy_of(&print).is_some(), "{seed}");
+        let keys = first.keys();
+        let found = print.keys().iter().filter(|key| keys.contains(key)).count();
+        assert!(found >= 2, "{seed}: found under {found} keys");
+    }
+}
+
+/// Two couriers go the same way on the same day with phones of one model: the way is the same, the noise is not.
+#[test]
+fn two_couriers_on_one_way_copy_nothing() {
+    let first = trace_fingerprint(&measured(200).windows).unwrap();
+    for seed in 201..230 {
+        let other = trace_fingerprint(&measured(seed).windows).unwrap();
+        assert_eq!(first.copy_of(&other), None, "{seed}");
+    }
 }
 
 /// Two parcels of one stop: one phone, two sessions, one trace. And the same trace sent once more, later.

@@ -106,8 +106,8 @@ const ODD: &[Odd] = &[
         NONE,
         WRONG,
         RIGHT,
-        1,
-        true,
+        0,
+        false,
     ),
     case(
         "a neighbour's door, 120 m away",
@@ -115,8 +115,8 @@ const ODD: &[Odd] = &[
         &[NoAttempt, PartialAttempt],
         WRONG,
         RIGHT,
-        1,
-        true,
+        0,
+        false,
     ),
     case(
         "begins at the door",
@@ -165,8 +165,8 @@ const ODD: &[Odd] = &[
         &[PartialAttempt],
         WRONG,
         RIGHT,
-        1,
-        true,
+        0,
+        false,
     ),
     case(
         "the entrance is given",

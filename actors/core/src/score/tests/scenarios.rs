@@ -108,7 +108,7 @@ fn sensors_that_are_missing_leave_nulls() {
             "stairs, no barometer",
             insists_on_floor(arrive(6).with(no_pressure), 2, 6.4, false),
             Expected {
-                floors: Some(2),
+                floors: None,
                 ..DELIVERED
             },
         ),
@@ -150,6 +150,7 @@ fn what_is_special_is_told() {
             Expected {
                 codes: &[NoAttempt, PossibleWrongAddress],
                 fraud: 0.0..=0.2,
+                visits: 0,
                 ..DELIVERED
             },
         ),
@@ -262,6 +263,7 @@ fn untruths_show() {
                 codes: &[NoAttempt, PossibleWrongAddress],
                 fraud: 0.5..=1.0,
                 suspicious: true,
+                visits: 0,
                 ..DELIVERED
             },
         ),
@@ -384,14 +386,18 @@ fn incidents_alone_do_not_convict() {
 }
 
 #[test]
-fn a_storey_height_that_was_learned_counts() {
+fn what_earlier_sessions_taught_of_the_building_counts() {
     let mut script = insists_on_floor(arrive(34), 3, 14.4, false);
     script.address.storey_height_m = None;
-    script.known.storey_height_m = Some(4.8);
     script.known.floor_heights_m = vec![(3, 14.5)];
+    script.known.floor_weights = vec![1.0];
     assert_eq!(script.score().summary.floors_climbed, Some(3));
-    script.known.storey_height_m = Some(2.9);
+    assert!(script.score().summary.right_doorstep);
     script.known.floor_heights_m = vec![(5, 14.5)];
+    assert_eq!(script.score().summary.floors_climbed, Some(5));
+    assert!(!script.score().summary.right_doorstep);
+    // What an earlier version stored has no weights.
+    script.known.floor_weights = Vec::new();
     assert_eq!(script.score().summary.floors_climbed, Some(5));
 }
 

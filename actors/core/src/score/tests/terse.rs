@@ -78,18 +78,22 @@ fn a_barometer_of_whole_hectopascals_measures_no_floors() {
 }
 
 #[test]
-fn many_low_storeys_are_those_of_the_address() {
-    // Dwellings of 2.8 m, of which nothing is known: an average building would have three floors less.
-    for (wanted, counted) in [(10, 10), (12, 12), (20, 7)] {
-        let phone = Phone::new(Error::Wander, 4).address("floor", json!(wanted));
-        let score = flat(phone, 2.8 * f64::from(counted.max(10)), true).score();
-        let told = score.summary.floors_climbed;
-        if wanted == counted {
-            assert_eq!(told, Some(wanted), "{:?}", spans(&score));
-        } else {
-            // Too low for that floor in any building: it is not believed.
-            assert_eq!(told, Some(counted), "{:?}", spans(&score));
-        }
+fn the_told_floor_decides_neither_what_is_counted_nor_itself() {
+    // A tower of 28 m of which nothing is known: whatever floor the address names, the same is counted, and high floors
+    // can't be told from their neighbours.
+    let scored = |told: i16| {
+        let phone = Phone::new(Error::Wander, 4).address("floor", json!(told));
+        flat(phone, 28.0, true).score()
+    };
+    let counted = scored(10).summary.floors_climbed;
+    assert!(
+        counted.is_some_and(|floors| (6..=9).contains(&floors)),
+        "{counted:?}"
+    );
+    for told in [7, 8, 10, 12, 20] {
+        let score = scored(told);
+        assert_eq!(score.summary.floors_climbed, counted);
+        assert!(!score.summary.right_doorstep, "{told}");
     }
 }
 

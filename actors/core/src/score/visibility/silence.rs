@@ -5,13 +5,9 @@ use porchlight_schema::sample::{Kind, SystemName};
 
 use super::{BIN_MS, Bins};
 use crate::geo::Place;
+use crate::score::parameters::door::silence::{BUILDING_M, REPEATED_SHARE};
 use crate::score::place::Places;
 use crate::score::scene::{Scene, end_of, overlap_ms};
-
-/// Reception that is lost this near the address, or the drop-off, is lost to a building.
-const BUILDING_M: f32 = 100.0;
-/// Of the readings of a counter that speaks on change, hardly one tells no rise: the first, and this share of the others.
-const REPEATED_SHARE: usize = 10;
 
 /// A step counter that speaks on change (contract 3) and is all that tells of the body: where it is silent and the
 /// stream is not, no step was made, and its next reading makes up for what was not heard.

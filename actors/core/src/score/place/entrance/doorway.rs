@@ -5,45 +5,13 @@
 //! the second with the least sum is taken. Widths are those of the signs' errors on simulated deliveries of the tuning
 //! ranges; the recordings have reception and air alone, and agree with them.
 
+use crate::score::parameters::place::doorway::{
+    AROUND_MS, GATE_GAIN, GATE_NEAR_MS, HALL_MOST, HALL_MS, HALL_SPREAD_MS, LEAP_FROM, LEAP_GAIN,
+    LEAP_MOST, LEVEL_CHANGE_M, LEVEL_SEC, NOISE_LEAST_M, NOISE_SEC, PAUSE_GAIN, PAUSE_SHARE,
+    PLACED_MOST, PLACED_MS, RESUMED_SHARE, STEP_FROM, STEP_GAIN, STEP_MOST,
+};
 use crate::score::scene::{Body, Scene, body, median};
 use crate::window::WINDOW_MS;
-
-/// Seconds around the first guess that are looked at.
-const AROUND_MS: u32 = 12_000;
-/// Reception, and a known place, are off by about this …
-const PLACED_MS: f32 = 3_000.0;
-/// … and cost no more than this.
-const PLACED_MOST: f32 = 4.0;
-/// A hall is crossed in this …
-const HALL_MS: f32 = 8_500.0;
-/// … give or take this, as a standard deviation; and says no more than that.
-const HALL_SPREAD_MS: f32 = 3_000.0;
-const HALL_MOST: f32 = 3.0;
-/// The end of a passage speaks for the second of it and the next ones by this.
-const GATE_GAIN: f32 = 1.5;
-const GATE_NEAR_MS: u32 = 1_000;
-/// A gait that falls to this share of the usual is a pause: a door is pulled open.
-const PAUSE_SHARE: f32 = 0.6;
-/// After it the gait is at least this share of the usual.
-const RESUMED_SHARE: f32 = 0.6;
-/// What a full pause speaks for the second in which it ends.
-const PAUSE_GAIN: f32 = 2.0;
-/// Seconds on both sides of which the air's level is the mean.
-const LEVEL_SEC: u32 = 4;
-/// Seconds before, of which the air's noise is that of neighbouring seconds.
-const NOISE_SEC: u32 = 15;
-/// The least noise, metres: a hundredth of a hectopascal is 8 cm.
-const NOISE_LEAST_M: f32 = 0.017;
-/// What a walk on level ground changes in those seconds, metres.
-const LEVEL_CHANGE_M: f32 = 0.05;
-/// A change of the air from so many deviations on speaks for a doorway, each more by this, up to so many.
-const STEP_FROM: f32 = 2.0;
-const STEP_GAIN: f32 = 0.6;
-const STEP_MOST: f32 = 4.0;
-/// The same of a single leap of a second.
-const LEAP_FROM: f32 = 3.0;
-const LEAP_GAIN: f32 = 0.2;
-const LEAP_MOST: f32 = 6.0;
 
 /// What says about when, milliseconds.
 #[derive(Debug, Clone, Default)]

@@ -1,0 +1,224 @@
+//! A pause that may be a gate, and what speaks for it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::context::SessionContext;
+use crate::detect::Observation;
+use crate::detect::constants::WALK_SPEED_MPS_MAX;
+use crate::detect::parameters::gate::{
+    GATE_ARRIVED_LOG_ODDS, GATE_AT_VEHICLE_LOG_ODDS, GATE_AWAY_LOG_ODDS, GATE_AWAY_M,
+    GATE_BACK_COSINE, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS, GATE_DECAY_LOG_ODDS,
+    GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_DOOR_MS, GATE_FIELD_LOG_ODDS,
+    GATE_FIELD_UT, GATE_GAIT_LOG_ODDS, GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M,
+    GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_NEAR_LOG_ODDS,
+    GATE_NEAR_M, GATE_NEAR_VEHICLE_M, GATE_NEAR_VEHICLE_SEC, GATE_NO_SWING_LOG_ODDS,
+    GATE_ROUND_VEHICLE_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS,
+};
+use crate::geo::Place;
+
+/// A pause that may be a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Pause {
+    pub(super) start_ms: u32,
+    pub(super) end_ms: Option<u32>,
+    pub(super) accuracy_m: f32,
+    pub(super) field_ut: Option<f32>,
+    /// Where the walk came from, and where the pause is.
+    pub(super) from: Option<Place>,
+    pub(super) place: Option<Place>,
+    /// Fixes that `place` is the mean of.
+    pub(super) fixes: u8,
+    /// Where the walk has led to, as long as it went on.
+    pub(super) onward: Option<Place>,
+    /// Turned about gravity since it began; none where no gyroscope tells.
+    pub(super) yaw_rad: Option<f32>,
+    pub(super) has_pressure: bool,
+    pub(super) has_swing: bool,
+    pub(super) has_decay: bool,
+    pub(super) has_field_change: bool,
+    /// The position was bad before it.
+    pub(super) is_inside: bool,
+    /// Height when it ended.
+    pub(super) end_m: Option<f32>,
+    /// The courier said in it that this is the door.
+    pub(super) is_arrived: bool,
+    /// A door's leap of the pressure while it lasted.
+    pub(super) has_swing_within: bool,
+    /// Seconds of walking between the vehicle and it; none where no vehicle was left.
+    pub(super) from_vehicle_sec: Option<u8>,
+    /// Where the vehicle was left.
+    pub(super) vehicle: Option<Place>,
+}
+
+/// The mean of `count` places, of which `place` is the newest and `before` the mean of the others.
+pub(super) fn nearer(before: Place, place: Place, count: u8) -> Place {
+    let share = 1.0 / f32::from(count.max(1));
+    Place {
+        east_m: before.east_m + share * (place.east_m - before.east_m),
+        north_m: before.north_m + share * (place.north_m - before.north_m),
+    }
+}
+
+impl Pause {
+    pub(super) fn look(&mut self, observation: &Observation<'_>, swing_m: Option<f32>) {
+        let window = observation.window;
+        let is_within =
+            |t_ms: u32| t_ms >= self.start_ms && self.end_ms.is_none_or(|end_ms| t_ms <= end_ms);
+        self.is_arrived |= window.arrived_ms.is_some_and(is_within);
+        self.has_pressure |= swing_m.is_some();
+        // What the walk itself does to the air, or to the field, long after the door is not the door's.
+        if self
+            .end_ms
+            .is_none_or(|end_ms| window.t_ms.saturating_sub(end_ms) < 4_000)
+        {
+            // In a pocket the walk itself swings the pressure by metres: only a leap at rest is a door's.
+            let is_swing = observation.gait.log_odds <= GATE_GAIT_LOG_ODDS
+                && swing_m.is_some_and(|swing_m| swing_m > 0.0);
+            self.has_swing |= is_swing;
+            self.has_swing_within |= is_swing
+                && self
+                    .end_ms
+                    .is_none_or(|end_ms| window.t_ms <= end_ms + GATE_DOOR_MS);
+            if let Some(yaw_rad) = window.motion.and_then(|motion| motion.yaw_rad) {
+                self.yaw_rad = Some(self.yaw_rad.unwrap_or(0.0) + yaw_rad);
+            }
+            if let (Some(before_ut), Some(now_ut)) = (self.field_ut, window.magnetic_ut) {
+                self.has_field_change |= (now_ut - before_ut).abs() >= GATE_FIELD_UT;
+            }
+        }
+        for fix in window.fixes() {
+            if self.end_ms.is_none() && fix.accuracy_m <= GATE_INSIDE_ACCURACY_M {
+                self.stay_at(fix.place);
+            }
+            self.has_decay |=
+                fix.accuracy_m >= GATE_DECAY_M_MIN.max(GATE_DECAY_RATIO * self.accuracy_m);
+        }
+        if observation
+            .fix_age_ms
+            .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS)
+        {
+            self.has_decay = true;
+        }
+    }
+
+    /// Where one stays is known better with every fix.
+    pub(super) fn stay_at(&mut self, place: Place) {
+        self.fixes = self.fixes.saturating_add(1);
+        self.place = Some(
+            self.place
+                .map_or(place, |before| nearer(before, place, self.fixes)),
+        );
+    }
+
+    /// Whether it was beside the vehicle that was left: somebody looks for the parcel, or locks the door. A few steps
+    /// lead round a van; on a longer way positions tell, whose errors are much the same within a minute.
+    pub(super) fn is_at_vehicle(&self) -> bool {
+        let Some(walked_sec) = self.from_vehicle_sec else {
+            return false;
+        };
+        let apart_m = self
+            .place
+            .zip(self.vehicle)
+            .map(|(place, vehicle)| place.distance_m(vehicle));
+        walked_sec <= GATE_ROUND_VEHICLE_SEC
+            || (walked_sec <= GATE_NEAR_VEHICLE_SEC
+                && apart_m.is_some_and(|apart_m| apart_m <= GATE_NEAR_VEHICLE_M))
+    }
+
+    /// Whether the address names a gate, or an entrance, at its place.
+    pub(super) fn is_known(&self, context: &SessionContext) -> bool {
+        self.place.is_some_and(|place| {
+            let near_m = GATE_KNOWN_M.max(self.accuracy_m);
+            context
+                .gates
+                .iter()
+                .chain(&context.entrance)
+                .any(|gate| gate.distance_m(place) <= near_m)
+        })
+    }
+
+    /// Metres from the address, beyond what it may be off.
+    pub(super) fn away_m(&self, context: &SessionContext) -> Option<f32> {
+        let away_m = self.place?.distance_m(Place::default());
+        Some((away_m - context.accuracy_m).max(0.0))
+    }
+
+    pub(super) fn is_near(&self, context: &SessionContext) -> bool {
+        self.away_m(context)
+            .is_some_and(|away_m| away_m <= GATE_NEAR_M)
+    }
+
+    /// Where the walk leads to, unless a fix jumped there.
+    pub(super) fn go_on_to(&mut self, t_ms: u32, place: Place) {
+        let (Some(end_ms), Some(from)) = (self.end_ms, self.place) else {
+            return;
+        };
+        let walked_sec = t_ms.saturating_sub(end_ms) as f32 / 1_000.0;
+        if t_ms > end_ms
+            && t_ms - end_ms <= GATE_DECIDE_MS
+            && place.distance_m(from) <= GATE_NEAR_M + WALK_SPEED_MPS_MAX * walked_sec
+        {
+            self.onward = Some(place);
+        }
+    }
+
+    /// Whether the walk turned round: then it was not a passage, but where the way ended. The gyroscope knows; positions
+    /// are asked where there is none.
+    pub(super) fn goes_back(&self) -> bool {
+        if let Some(yaw_rad) = self.yaw_rad {
+            let turned = yaw_rad.abs();
+            return (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned);
+        }
+        let (Some(from), Some(place), Some(here)) = (self.from, self.place, self.onward) else {
+            return false;
+        };
+        let (came, goes) = (place.distance_m(from), here.distance_m(place));
+        let along = (place.east_m - from.east_m) * (here.east_m - place.east_m)
+            + (place.north_m - from.north_m) * (here.north_m - place.north_m);
+        let leg_m = GATE_LEG_M;
+        came >= leg_m && goes >= leg_m && along < GATE_BACK_COSINE * came * goes
+    }
+
+    pub(super) fn log_odds(&self, context: &SessionContext, wait_ms: u32) -> f32 {
+        let is_known = self.is_known(context);
+        let away_m = self.away_m(context);
+        let mut log_odds = GATE_BASE_LOG_ODDS;
+        if is_known {
+            log_odds += GATE_KNOWN_LOG_ODDS;
+        }
+        if self.has_swing {
+            log_odds += GATE_SWING_LOG_ODDS;
+        } else if self.has_pressure {
+            log_odds += GATE_NO_SWING_LOG_ODDS;
+        }
+        if self.has_decay && !self.is_inside {
+            log_odds += GATE_DECAY_LOG_ODDS;
+        }
+        if self.has_field_change {
+            log_odds += GATE_FIELD_LOG_ODDS;
+        }
+        match away_m {
+            Some(away_m) if away_m <= GATE_NEAR_M => log_odds += GATE_NEAR_LOG_ODDS,
+            Some(away_m) if away_m > GATE_AWAY_M => log_odds += GATE_AWAY_LOG_ODDS,
+            _ => {}
+        }
+        if wait_ms < GATE_SHORT_MS {
+            log_odds += GATE_SHORT_LOG_ODDS;
+        }
+        if self.is_inside {
+            log_odds += GATE_INSIDE_LOG_ODDS;
+        }
+        if self.is_arrived {
+            log_odds += GATE_ARRIVED_LOG_ODDS;
+        }
+        if self.is_at_vehicle() {
+            log_odds += GATE_AT_VEHICLE_LOG_ODDS;
+        }
+        // Without a door's pressure or a known gate nobody can be sure (research 2.6).
+        if is_known || self.has_swing {
+            log_odds
+        } else {
+            log_odds.min(GATE_CAP_LOG_ODDS)
+        }
+    }
+}

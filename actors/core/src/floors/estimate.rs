@@ -1,0 +1,399 @@
+//! How likely each floor is for a height that was measured.
+
+use super::model::{Building, Candidate, PlaceKind, STOREY_M, normal, usual};
+use super::parameters::{air, count, decision};
+
+/// What was measured on the way from the entrance to the drop-off.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Measured {
+    /// The rise from entrance to drop-off by the standard atmosphere, metres.
+    pub(crate) rise_m: f32,
+    /// Its standard deviation, metres.
+    pub(crate) sigma_m: f32,
+    /// Heights above the entrance at which a ride stopped, or the way led on between two climbs, metres.
+    pub(crate) stops_m: Vec<f32>,
+    /// How often the way turned about itself, where all of it was climbed on stairs and a gyroscope was heard.
+    pub(crate) turns: Option<f32>,
+}
+
+/// How likely each floor is; the probabilities add up to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Estimate {
+    /// By floor, in order: how likely it is before floors that are usual count for more, and with that.
+    floors: Vec<FloorChance>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct FloorChance {
+    floor: i16,
+    /// How likely the measurement is on that floor, as a share of all floors.
+    likelihood: f64,
+    /// The same with how usual such a floor is.
+    probability: f64,
+}
+
+/// How a told floor lies to what was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum FloorMatch {
+    /// It clearly wins over all others.
+    Right,
+    /// Another one clearly wins.
+    Wrong,
+    /// Neither.
+    Unclear,
+}
+
+impl Estimate {
+    /// The floors for a rise from the entrance; none where no building has a floor at that height.
+    pub(crate) fn new(building: &Building, measured: &Measured) -> Option<Self> {
+        let rise_m = f64::from(measured.rise_m);
+        let candidates = with_stops(building.candidates(), measured);
+        let lowest_m = candidates
+            .iter()
+            .fold(f64::INFINITY, |least, one| least.min(one.storey_m));
+        // One floor more than the lowest storeys make of it, and the same on the other side of the ground.
+        let reach = ((rise_m.abs() / lowest_m.max(1.0)) as i32).saturating_add(2);
+        let reach = i16::try_from(reach)
+            .ok()
+            .filter(|&reach| reach <= count::MOST + 2)?;
+        let range = if rise_m < 0.0 { -reach..=1 } else { -1..=reach };
+        let likelihoods: Vec<(i16, f64)> = range
+            .map(|floor| (floor, likelihood(&candidates, measured, floor)))
+            .collect();
+        let sum: f64 = likelihoods.iter().map(|(_, likelihood)| likelihood).sum();
+        let least = normal(decision::IMPLAUSIBLE_SIGMAS, 1.0) * air::WILD_SHARE;
+        if !(sum.is_finite() && sum > least) {
+            return None;
+        }
+        let usually: f64 = likelihoods
+            .iter()
+            .map(|&(floor, likelihood)| likelihood * usual(floor))
+            .sum();
+        let floors = likelihoods
+            .into_iter()
+            .map(|(floor, likelihood)| FloorChance {
+                floor,
+                likelihood: likelihood / sum,
+                probability: likelihood * usual(floor) / usually,
+            })
+            .collect();
+        Some(Self { floors })
+    }
+
+    /// The best value: as likely too high as too low, so that it is hardly ever far off and never falls as the height
+    /// rises.
+    pub(crate) fn best(&self) -> i16 {
+        let mut below = 0.0;
+        for chance in &self.floors {
+            below += chance.probability;
+            if below >= 0.5 {
+                return chance.floor;
+            }
+        }
+        self.floors.last().map_or(0, |chance| chance.floor)
+    }
+
+    /// How likely a floor is.
+    pub(crate) fn probability(&self, floor: i16) -> f64 {
+        self.chance(floor).map_or(0.0, |chance| chance.probability)
+    }
+
+    /// The other floors that may be it, the likeliest first, each with its probability.
+    pub(crate) fn runners_up(&self, most: usize) -> Vec<(i16, f64)> {
+        let best = self.best();
+        let mut others: Vec<(i16, f64)> = self
+            .floors
+            .iter()
+            .filter(|chance| chance.floor != best && chance.probability >= decision::NAMED)
+            .map(|chance| (chance.floor, chance.probability))
+            .collect();
+        others.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        others.truncate(most);
+        others
+    }
+
+    /// How a told floor compares with its neighbours by what was measured. That it was told is no evidence for it; where
+    /// the measurement fits two floors alike, neither is confirmed. With the verdict its probability against them.
+    pub(crate) fn compare(&self, told: i16) -> (FloorMatch, f64) {
+        let of = |floor: i16| self.chance(floor).map_or(0.0, |chance| chance.likelihood);
+        let likelihood = of(told);
+        let beside = of(told.saturating_sub(1)) + of(told.saturating_add(1));
+        let probability =
+            likelihood / (likelihood + beside * decision::BESIDE).max(f64::MIN_POSITIVE);
+        let most = self
+            .floors
+            .iter()
+            .fold(0.0, |most: f64, chance| most.max(chance.likelihood));
+        let verdict = if likelihood * decision::WRONG_TIMES < most {
+            FloorMatch::Wrong
+        } else if probability >= decision::RIGHT {
+            FloorMatch::Right
+        } else {
+            FloorMatch::Unclear
+        };
+        (verdict, probability)
+    }
+
+    fn chance(&self, floor: i16) -> Option<&FloorChance> {
+        self.floors.iter().find(|chance| chance.floor == floor)
+    }
+}
+
+/// The floors of one climb between any two floors, at least one; by the height alone. Where the height of a storey is
+/// given, plainly: the climb's own height lacks its first and last steps, which is about what a ground storey has more.
+pub(crate) fn floors_of_climb(
+    kind: PlaceKind,
+    storey_m: Option<f32>,
+    height_m: f32,
+    is_ride: bool,
+) -> u16 {
+    if let Some(storey_m) = storey_m.filter(|metres| STOREY_M.contains(metres)) {
+        return (height_m.abs() / storey_m).round().max(1.0) as u16;
+    }
+    let building = Building {
+        kind,
+        has_elevator: is_ride,
+        ..Building::default()
+    };
+    let measured = Measured {
+        rise_m: height_m.abs(),
+        sigma_m: 0.0,
+        ..Measured::default()
+    };
+    let best = Estimate::new(&building, &measured).map_or(1, |estimate| estimate.best());
+    best.max(1).unsigned_abs()
+}
+
+/// The candidates, each weighed by how well floors of it lie where the way stopped between.
+fn with_stops(mut candidates: Vec<Candidate>, measured: &Measured) -> Vec<Candidate> {
+    for &stop_m in &measured.stops_m {
+        let stop_m = f64::from(stop_m);
+        for candidate in &mut candidates {
+            let above_m = stop_m - candidate.ground_extra_m;
+            let nearest = if stop_m < candidate.storey_m / 2.0 {
+                stop_m / candidate.storey_m
+            } else {
+                (above_m / candidate.storey_m).max(1.0)
+            };
+            let (floor_m, spread_m) =
+                candidate.floor_m(nearest.round().clamp(-200.0, 200.0) as i16);
+            let sigma_m = libm::hypot(air::STOP_SIGMA_M, spread_m);
+            let off = (stop_m - floor_m) / sigma_m;
+            candidate.weight *= air::STOP_ELSEWHERE_SHARE
+                + (1.0 - air::STOP_ELSEWHERE_SHARE) * libm::exp(-0.5 * off * off);
+        }
+    }
+    let sum: f64 = candidates.iter().map(|candidate| candidate.weight).sum();
+    for candidate in &mut candidates {
+        candidate.weight /= sum;
+    }
+    candidates
+}
+
+/// How likely the measurement is on a floor.
+fn likelihood(candidates: &[Candidate], measured: &Measured, floor: i16) -> f64 {
+    let rise_m = f64::from(measured.rise_m);
+    let own_m = libm::hypot(f64::from(measured.sigma_m), air::RISE_SIGMA_M);
+    let by_height: f64 = candidates
+        .iter()
+        .map(|candidate| {
+            let (floor_m, spread_m) = candidate.floor_m(floor);
+            let sigma_m = libm::sqrt(own_m * own_m + spread_m * spread_m);
+            let off_m = rise_m - floor_m;
+            if off_m.abs() > 4.0 * air::WILD_SIGMAS * sigma_m {
+                return 0.0;
+            }
+            let wild = air::WILD_SHARE * normal(off_m, air::WILD_SIGMAS * sigma_m);
+            candidate.weight * ((1.0 - air::WILD_SHARE) * normal(off_m, sigma_m) + wild)
+        })
+        .sum();
+    by_height * turned(measured, floor)
+}
+
+/// How likely the way turned about itself as often as it did, on the way to a floor.
+fn turned(measured: &Measured, floor: i16) -> f64 {
+    let turns = measured.turns.map(|turns| f64::from(turns).abs());
+    let Some(turns) = turns.filter(|&turns| turns >= count::TURNS_LEAST) else {
+        return 1.0;
+    };
+    let usual = f64::from(floor.unsigned_abs()) - count::TURNS_LACK;
+    let off = (turns - usual) / count::TURNS_SIGMA;
+    count::TURNS_ELSEWISE + libm::exp(-0.5 * off * off)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::floors::LearnedFloor;
+    use proptest::prelude::*;
+
+    fn estimate(building: &Building, rise_m: f32) -> Estimate {
+        let measured = Measured {
+            rise_m,
+            sigma_m: 0.4,
+            ..Measured::default()
+        };
+        Estimate::new(building, &measured).expect("a height of a building")
+    }
+
+    fn storeys_of(metres: f32) -> Building {
+        Building {
+            storey_m: Some(metres),
+            ..Building::default()
+        }
+    }
+
+    fn with_elevator() -> Building {
+        Building {
+            has_elevator: true,
+            ..Building::default()
+        }
+    }
+
+    #[test]
+    fn a_house_of_flats_is_counted_by_flats_and_a_tower_by_offices() {
+        // Fourth floor of a house with storeys of 2.8 m, climbed on foot.
+        assert_eq!(estimate(&Building::default(), 11.3).best(), 4);
+        // Third floor of an office building whose hall is 5.4 m tall and whose storeys are 3.7 m.
+        assert_eq!(estimate(&with_elevator(), 12.8).best(), 3);
+    }
+
+    #[test]
+    fn with_storeys_of_a_known_height_the_floor_is_sure_and_its_neighbours_are_wrong() {
+        for floor in [1_i16, 2, 3, 4, 5] {
+            let there = estimate(&storeys_of(3.0), 3.0 * f32::from(floor));
+            assert_eq!(there.best(), floor);
+            assert_eq!(
+                there.compare(floor).0,
+                FloorMatch::Right,
+                "{floor}: {there:?}"
+            );
+            assert_ne!(there.compare(floor + 1).0, FloorMatch::Right);
+            assert_ne!(there.compare(floor - 1).0, FloorMatch::Right);
+        }
+        let fourth = estimate(&storeys_of(3.0), 12.0);
+        assert_eq!(fourth.compare(2).0, FloorMatch::Wrong);
+        assert_eq!(fourth.compare(-4).0, FloorMatch::Wrong);
+    }
+
+    #[test]
+    fn high_floors_of_an_unknown_building_cannot_be_told_from_their_neighbours() {
+        let high = estimate(&with_elevator(), 37.0);
+        for told in 9..=11 {
+            assert_eq!(
+                high.compare(told).0,
+                FloorMatch::Unclear,
+                "{told}: {high:?}"
+            );
+        }
+        assert!(high.probability(high.best()) < 0.5);
+        assert_eq!(high.runners_up(3).len(), 3);
+    }
+
+    #[test]
+    fn a_single_earlier_session_makes_its_floor_known_and_those_beside_it() {
+        let learned = Building {
+            learned: vec![LearnedFloor {
+                floor: 6,
+                height_m: 18.6,
+                weight: 1.0,
+            }],
+            ..with_elevator()
+        };
+        let before = estimate(&with_elevator(), 18.4).compare(6);
+        let after = estimate(&learned, 18.4).compare(6);
+        assert_eq!(before.0, FloorMatch::Unclear, "{before:?}");
+        assert_eq!(after.0, FloorMatch::Right, "{after:?}");
+        assert_eq!(estimate(&learned, 12.4).best(), 4);
+        assert_eq!(estimate(&learned, 21.6).best(), 7);
+    }
+
+    #[test]
+    fn a_ride_that_stops_on_the_way_shows_the_storey() {
+        // Storeys of 3 m: 18 m are six of them, and of offices five. It stopped at 6, 9 and 15 m.
+        let plain = Measured {
+            rise_m: 18.0,
+            sigma_m: 0.3,
+            ..Measured::default()
+        };
+        let stops = Measured {
+            stops_m: vec![6.0, 9.0, 15.0],
+            ..plain.clone()
+        };
+        let chance = |measured| {
+            Estimate::new(&with_elevator(), measured)
+                .expect("a height of a building")
+                .probability(6)
+        };
+        assert!(chance(&stops) > 1.5 * chance(&plain));
+    }
+
+    #[test]
+    fn stairs_that_turn_about_themselves_are_counted() {
+        // 11.4 m are four flats or three offices; the stairs turned three and three quarter times.
+        let plain = Measured {
+            rise_m: 11.2,
+            sigma_m: 0.3,
+            ..Measured::default()
+        };
+        let turned = |turns| {
+            let measured = Measured {
+                turns: Some(turns),
+                ..plain.clone()
+            };
+            Estimate::new(&Building::default(), &measured)
+                .expect("a height of a building")
+                .probability(3)
+        };
+        assert!(turned(2.75) > 2.0 * turned(3.75));
+        // A straight flight says nothing.
+        let straight = turned(0.1);
+        assert!(turned(3.75) < straight && straight < turned(2.75));
+    }
+
+    #[test]
+    fn cellars_are_told_from_upper_floors() {
+        assert_eq!(estimate(&storeys_of(3.0), -3.1).best(), -1);
+        assert_eq!(estimate(&Building::default(), -5.8).best(), -2);
+        assert_eq!(estimate(&Building::default(), 0.4).best(), 0);
+    }
+
+    #[test]
+    fn a_height_that_no_building_has_is_no_floor() {
+        for rise_m in [2_000.0, -2_000.0, f32::NAN, f32::INFINITY] {
+            let measured = Measured {
+                rise_m,
+                sigma_m: 0.4,
+                ..Measured::default()
+            };
+            assert_eq!(Estimate::new(&Building::default(), &measured), None);
+        }
+    }
+
+    proptest! {
+        /// The higher, the more floors; and the probabilities are those of a distribution.
+        #[test]
+        fn more_height_is_never_fewer_floors(
+            low_m in -12.0_f32..60.0,
+            more_m in 0.0_f32..12.0,
+            storey_m in proptest::option::of(2.3_f32..5.0),
+            has_elevator: bool,
+        ) {
+            let building = Building { storey_m, has_elevator, ..Building::default() };
+            let (low, high) = (estimate(&building, low_m), estimate(&building, low_m + more_m));
+            prop_assert!(low.best() <= high.best(), "{} {}", low.best(), high.best());
+            let sum: f64 = low.floors.iter().map(|chance| chance.probability).sum();
+            prop_assert!((sum - 1.0).abs() < 1e-9);
+        }
+
+        /// The told floor has no say in what is counted: only the height has.
+        #[test]
+        fn at_most_one_floor_is_the_right_one(rise_m in -12.0_f32..80.0, storey_m in 2.3_f32..5.0) {
+            let found = estimate(&storeys_of(storey_m), rise_m);
+            let right: Vec<i16> = (-6..40)
+                .filter(|&told| found.compare(told).0 == FloorMatch::Right)
+                .collect();
+            prop_assert!(right.windows(2).all(|two| two[1] - two[0] > 1) && right.len() <= 2, "{:?}", right);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Which buildings there are, and what is known of this one.
+
+use porchlight_schema::session::Address;
+use serde::{Deserialize, Serialize};
+
+use super::parameters::{air, count, ground, learned, storey};
+
+/// Storey heights that are believed, metres.
+pub(crate) const STOREY_M: core::ops::RangeInclusive<f32> = storey::LEAST_M..=storey::MOST_M;
+
+/// What an address says of its building.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum PlaceKind {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// There are units, of a kind that it does not name.
+    Units,
+    /// A dwelling: it names an apartment.
+    Dwelling,
+    /// An office: it names a suite.
+    Office,
+}
+
+/// Words that name a dwelling, in the languages of most addresses; compared whole and in lower case.
+const DWELLING_WORDS: [&str; 11] = [
+    "apt",
+    "apartment",
+    "appartement",
+    "appt",
+    "flat",
+    "wohnung",
+    "whg",
+    "piso",
+    "penthouse",
+    "studio",
+    "maisonette",
+];
+/// Words that name an office.
+const OFFICE_WORDS: [&str; 7] = [
+    "suite", "ste", "office", "büro", "buero", "bureau", "oficina",
+];
+
+impl PlaceKind {
+    /// What `address` says: its street line and its unit are read for words that name a dwelling or an office. The
+    /// number of the unit is not read: it is as much a claim about the floor as `floor` itself.
+    #[must_use]
+    pub fn of_address(address: &Address) -> Self {
+        let unit = address.unit.as_deref().unwrap_or_default();
+        let text = format!("{} {unit}", address.line1).to_lowercase();
+        let has = |words: &[&str]| {
+            text.split(|letter: char| !letter.is_alphabetic())
+                .any(|word| words.contains(&word))
+        };
+        if has(&OFFICE_WORDS) {
+            Self::Office
+        } else if has(&DWELLING_WORDS) {
+            Self::Dwelling
+        } else if unit.trim().is_empty() {
+            Self::Unknown
+        } else {
+            Self::Units
+        }
+    }
+}
+
+/// The height of a floor above the entrance, as earlier sessions measured it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LearnedFloor {
+    pub(crate) floor: i16,
+    pub(crate) height_m: f32,
+    /// How many fresh sessions it is worth.
+    pub(crate) weight: f32,
+}
+
+/// What is known of a building before its height is measured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Building {
+    pub(crate) kind: PlaceKind,
+    /// Height of a storey as the address tells it, metres.
+    pub(crate) storey_m: Option<f32>,
+    pub(crate) learned: Vec<LearnedFloor>,
+    /// Whether an elevator was used in it.
+    pub(crate) has_elevator: bool,
+}
+
+/// A building that there may be: storey and taller ground storey as the barometer shows them, and how likely it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate {
+    pub(super) storey_m: f64,
+    pub(super) ground_extra_m: f64,
+    pub(super) weight: f64,
+}
+
+impl Candidate {
+    /// Height of a floor above the entrance, and how much that differs between buildings, metres.
+    pub(super) fn floor_m(&self, floor: i16) -> (f64, f64) {
+        let storeys_m = f64::from(floor) * self.storey_m;
+        match floor {
+            0 => (0.0, ground::STEPS_SIGMA_M),
+            1.. => (storeys_m + self.ground_extra_m, 0.0),
+            _ => (storeys_m, ground::CELLAR_SIGMA_M),
+        }
+    }
+}
+
+/// The normal density, but for a constant factor.
+pub(super) fn normal(off: f64, sigma: f64) -> f64 {
+    let off = off / sigma;
+    libm::exp(-0.5 * off * off) / sigma
+}
+
+impl Building {
+    /// All buildings that it may be, those that are next to impossible left out; the weights add up to 1.
+    pub(super) fn candidates(&self) -> Vec<Candidate> {
+        let dwelling = self.dwelling_share();
+        let storeys = self.storeys(dwelling);
+        let mut all = Vec::new();
+        let tall_share = match self.kind {
+            PlaceKind::Office => 1.0,
+            _ => ground::TOWER_TALL_SHARE,
+        };
+        for (storey_m, as_dwelling, as_other) in storeys {
+            for (ground_extra_m, level, tall) in ground_storeys() {
+                let other = tall_share * tall + (1.0 - tall_share) * level;
+                let weight = as_dwelling * level + as_other * other;
+                all.push(Candidate {
+                    storey_m,
+                    ground_extra_m,
+                    weight,
+                });
+            }
+        }
+        for floor in &self.learned {
+            for candidate in &mut all {
+                candidate.weight *= agrees_with(candidate, floor);
+            }
+        }
+        let most = all.iter().fold(0.0, |most: f64, one| most.max(one.weight));
+        all.retain(|candidate| candidate.weight > most * 1e-5);
+        let sum: f64 = all.iter().map(|candidate| candidate.weight).sum();
+        for candidate in &mut all {
+            candidate.weight /= sum;
+        }
+        all
+    }
+
+    /// How likely it is a dwelling.
+    fn dwelling_share(&self) -> f64 {
+        match (self.kind, self.has_elevator) {
+            (PlaceKind::Dwelling, _) => storey::NAMED_DWELLING_SHARE,
+            (PlaceKind::Units, _) => storey::UNIT_DWELLING_SHARE,
+            (PlaceKind::Office, _) => 1.0 - storey::NAMED_DWELLING_SHARE,
+            // The towers that were measured are dwellings, hotels and offices alike.
+            (PlaceKind::Unknown, true) => 0.0,
+            (PlaceKind::Unknown, false) => storey::WALKED_DWELLING_SHARE,
+        }
+    }
+
+    /// Storey heights as the barometer shows them, each with the probability that this is a dwelling with it, and one
+    /// that it is something else.
+    fn storeys(&self, dwelling: f64) -> Vec<(f64, f64, f64)> {
+        let (least_m, most_m) = (f64::from(storey::LEAST_M), f64::from(storey::MOST_M));
+        let count = ((most_m - least_m) / storey::STEP_M) as u32;
+        let heights = (0..=count).map(|step| least_m + f64::from(step) * storey::STEP_M);
+        let given = self.storey_m.filter(|metres| STOREY_M.contains(metres));
+        if let Some(given_m) = given.map(f64::from) {
+            let air_m = air::SIGMA * given_m;
+            let sigma_m = libm::sqrt(air_m * air_m + storey::GIVEN_SIGMA_M * storey::GIVEN_SIGMA_M);
+            let all: Vec<(f64, f64)> = given_heights(given_m * air::USUAL, sigma_m);
+            return all
+                .into_iter()
+                .map(|(height_m, share)| (height_m, dwelling * share, (1.0 - dwelling) * share))
+                .collect();
+        }
+        let home = |metres: f64| {
+            let new = normal(metres - storey::DWELLING_M, storey::DWELLING_SIGMA_M);
+            let old = normal(
+                metres - storey::OLD_DWELLING_M,
+                storey::OLD_DWELLING_SIGMA_M,
+            );
+            (1.0 - storey::OLD_DWELLING_SHARE) * new + storey::OLD_DWELLING_SHARE * old
+        };
+        let other = |metres: f64| match self.kind {
+            PlaceKind::Office => normal(metres - storey::OFFICE_M, storey::OFFICE_SIGMA_M),
+            _ => normal(metres - storey::TOWER_M, storey::TOWER_SIGMA_M),
+        };
+        heights
+            .map(|metres| {
+                (
+                    metres,
+                    dwelling * home(metres),
+                    (1.0 - dwelling) * other(metres),
+                )
+            })
+            .collect()
+    }
+}
+
+/// Storey heights around a given one, evenly over three deviations, each with its share.
+fn given_heights(middle_m: f64, sigma_m: f64) -> Vec<(f64, f64)> {
+    const SIDE: i32 = 12;
+    let all = (-SIDE..=SIDE).map(|step| {
+        let off = 3.0 * f64::from(step) / f64::from(SIDE);
+        (middle_m + off * sigma_m, normal(off, 1.0))
+    });
+    all.collect()
+}
+
+/// What ground storeys are taller than the others, metres, each with its share among dwellings and among other
+/// buildings; the shares of each add up to 1.
+fn ground_storeys() -> Vec<(f64, f64, f64)> {
+    let count = (ground::EXTRA_MOST_M / ground::EXTRA_STEP_M) as u32;
+    let extras = (0..=count).map(|step| f64::from(step) * ground::EXTRA_STEP_M);
+    let all: Vec<(f64, f64, f64, f64)> = extras
+        .map(|extra_m| {
+            let level = normal(extra_m, ground::DWELLING_LEVEL_SIGMA_M);
+            let taller = libm::exp(-extra_m / ground::DWELLING_EXTRA_M);
+            let office = normal(
+                extra_m - ground::OFFICE_EXTRA_M,
+                ground::OFFICE_EXTRA_SIGMA_M,
+            );
+            (extra_m, level, taller, office)
+        })
+        .collect();
+    let sum = |of: fn(&(f64, f64, f64, f64)) -> f64| all.iter().map(of).sum::<f64>();
+    let (levels, tallers, offices) = (sum(|one| one.1), sum(|one| one.2), sum(|one| one.3));
+    all.iter()
+        .map(|&(extra_m, level, taller, office)| {
+            let home = ground::DWELLING_LEVEL_SHARE * level / levels
+                + (1.0 - ground::DWELLING_LEVEL_SHARE) * taller / tallers;
+            (extra_m, home, office / offices)
+        })
+        .collect()
+}
+
+/// How likely earlier sessions measured what they did, if the building is `candidate`. The air of both days counts.
+fn agrees_with(candidate: &Candidate, floor: &LearnedFloor) -> f64 {
+    let (height_m, spread_m) = candidate.floor_m(floor.floor);
+    let weight = f64::from(floor.weight.max(0.1));
+    let air_m = air::SIGMA * height_m;
+    let air_m2 = air_m * air_m * (1.0 + 1.0 / weight.max(1.0));
+    let sigma_m = libm::sqrt(learned::SIGMA_M * learned::SIGMA_M + spread_m * spread_m + air_m2);
+    let off_m = f64::from(floor.height_m) - height_m;
+    let elsewhere = learned::ELSEWHERE_SHARE / weight.max(1.0);
+    let likelihood = (1.0 - elsewhere) * normal(off_m, sigma_m)
+        + elsewhere * normal(off_m, learned::ELSEWHERE_SIGMA_M)
+        // A height that no building has says nothing.
+        + f64::MIN_POSITIVE.sqrt();
+    // Less than a fresh session says less.
+    libm::pow(likelihood, weight.min(1.0))
+}
+
+/// How likely a floor is before its height is measured, but for a constant factor.
+pub(super) fn usual(floor: i16) -> f64 {
+    let high = libm::exp(-f64::from(floor.unsigned_abs()) / count::FEWER_SCALE);
+    if floor < 0 {
+        high * count::BELOW_FACTOR
+    } else {
+        high
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use porchlight_schema::session::Point;
+
+    fn address(line1: &str, unit: Option<&str>) -> Address {
+        Address {
+            line1: line1.to_owned(),
+            city: "Town".to_owned(),
+            country: "US".to_owned(),
+            point: Point { lat: 1.0, lng: 2.0 },
+            unit: unit.map(str::to_owned),
+            floor: None,
+            accuracy_m: 20.0,
+            storey_height_m: None,
+            entrance: None,
+            gates: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_address_tells_a_dwelling_from_an_office() {
+        let kind = |line1, unit| PlaceKind::of_address(&address(line1, unit));
+        assert_eq!(kind("12 High St", Some("Apt 4B")), PlaceKind::Dwelling);
+        assert_eq!(kind("12 High St, Flat 3", None), PlaceKind::Dwelling);
+        assert_eq!(kind("12 High St Ste 400", None), PlaceKind::Office);
+        assert_eq!(kind("12 High St", Some("12-07")), PlaceKind::Units);
+        assert_eq!(kind("12 High St", None), PlaceKind::Unknown);
+        // No word within another word: Steward Street is no suite.
+        assert_eq!(kind("12 Steward St", None), PlaceKind::Unknown);
+    }
+
+    #[test]
+    fn candidates_are_a_distribution_whatever_is_known() {
+        let learned = |floor, height_m| LearnedFloor {
+            floor,
+            height_m,
+            weight: 1.0,
+        };
+        for building in [
+            Building::default(),
+            Building {
+                storey_m: Some(3.1),
+                ..Building::default()
+            },
+            // A height that no building has is not believed, and harms nothing.
+            Building {
+                storey_m: Some(900.0),
+                learned: vec![learned(3, -4_000.0), learned(-2, 1.0e9)],
+                ..Building::default()
+            },
+        ] {
+            let all = building.candidates();
+            let sum: f64 = all.iter().map(|candidate| candidate.weight).sum();
+            assert!((sum - 1.0).abs() < 1e-9, "{sum} of {building:?}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What a climb shows of the building beside its height: where it stopped between, and how often it turned.
+
+use porchlight_schema::event::{Event, EventType};
+
+use super::climbs;
+use crate::score::height::{Level, Rise};
+use crate::score::parameters::door::stops::{END_M, LEVEL_M, STOP_SECONDS, STOPS_MOST, TURN_SHARE};
+use crate::score::place::Places;
+use crate::score::scene::{Scene, end_of};
+
+/// Heights above the entrance at which the way was level between two climbs, or a ride stopped, metres.
+pub(super) fn between(
+    scene: &Scene<'_>,
+    places: &Places,
+    (from_ms, to_ms): (u32, u32),
+    rise: Rise,
+) -> Vec<f32> {
+    let Some(door) = places
+        .door()
+        .and_then(|stay| scene.height.level(stay.from_ms, stay.to_ms))
+    else {
+        return Vec::new();
+    };
+    let ground_m = door.height_m - rise.metres;
+    let climbs = climbs(scene, from_ms, to_ms);
+    let mut levels: Vec<f32> = Vec::new();
+    for pair in climbs.windows(2) {
+        let [one, next] = pair else { continue };
+        let level = scene
+            .height
+            .level(end_of(one, scene.end_ms), next.t_start_ms);
+        levels.extend(level.map(|level| level.height_m));
+    }
+    for ride in climbs
+        .iter()
+        .filter(|event| event.event_type == EventType::Elevator)
+    {
+        levels.extend(halts(
+            scene
+                .height
+                .levels(ride.t_start_ms, end_of(ride, scene.end_ms)),
+        ));
+    }
+    levels
+        .into_iter()
+        .map(|height_m| height_m - ground_m)
+        .filter(|above_m| above_m.abs() >= END_M && (above_m - rise.metres).abs() >= END_M)
+        .take(STOPS_MOST)
+        .collect()
+}
+
+/// Levels of a ride at which it stopped on the way.
+fn halts(levels: &[Level]) -> Vec<f32> {
+    let (Some(first), Some(last)) = (levels.first(), levels.last()) else {
+        return Vec::new();
+    };
+    let mut halts = Vec::new();
+    let mut begun = 0;
+    for at in 1..=levels.len() {
+        let goes_on = levels
+            .get(at)
+            .zip(levels.get(at - 1))
+            .is_some_and(|(now, before)| (now.height_m - before.height_m).abs() < LEVEL_M);
+        if goes_on {
+            continue;
+        }
+        let still = levels.get(begun..at).unwrap_or_default();
+        if still.len() >= STOP_SECONDS
+            && let Some(middle) = still.get(still.len() / 2)
+            && (middle.height_m - first.height_m).abs() >= END_M
+            && (middle.height_m - last.height_m).abs() >= END_M
+        {
+            halts.push(middle.height_m);
+        }
+        begun = at;
+    }
+    halts
+}
+
+/// How often the way turned about itself on stairs; none where a part of it was ridden, or no gyroscope told.
+pub(super) fn turns(scene: &Scene<'_>, climbs: &[&Event]) -> Option<f32> {
+    let on_stairs = climbs
+        .iter()
+        .all(|event| event.event_type == EventType::Stairs);
+    if climbs.is_empty() || !on_stairs {
+        return None;
+    }
+    let (mut turned_rad, mut told, mut all) = (0.0_f32, 0_usize, 0_usize);
+    for climb in climbs {
+        let windows = scene.windows(climb.t_start_ms, end_of(climb, scene.end_ms));
+        let yaws = windows.iter().filter_map(|window| window.motion?.yaw_rad);
+        let mut own_rad = 0.0_f32;
+        for yaw_rad in yaws {
+            own_rad += yaw_rad;
+            told += 1;
+        }
+        turned_rad += own_rad.abs();
+        all += windows.len();
+    }
+    (told as f32 >= TURN_SHARE * all as f32).then_some(turned_rad / core::f32::consts::TAU)
+}

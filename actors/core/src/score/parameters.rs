@@ -1,0 +1,56 @@
+//! Every number that scoring is made of, in one table by family, and the version that follows from it.
+//!
+//! The version is a hash of the names and values of all parameters, those of the model of buildings and of the
+//! detectors included, so that none can change and leave it standing. It is stored with each insight and answered by `/evidence`.
+
+pub(crate) mod door;
+pub(crate) mod fraud;
+pub(crate) mod place;
+pub(crate) mod weights;
+
+use crate::parameters::{HASH_START, Version, hash};
+
+/// Rises when the rules of scoring change in a way that no parameter shows.
+const RULES: &[(&str, &str, &str)] = &[("scoring", "RULES", "8")];
+
+const HASH: u64 = {
+    let mut sum = hash(HASH_START, RULES);
+    sum = hash(sum, weights::TABLE);
+    sum = hash(sum, fraud::TABLE);
+    sum = hash(sum, place::TABLE);
+    sum = hash(sum, door::TABLE);
+    sum = hash(sum, crate::floors::parameters::TABLE);
+    hash(sum, crate::detect::parameters::TABLE)
+};
+
+const TEXT: Version = Version::new("s8-", HASH);
+
+/// Version of the parameters and rules of scoring.
+pub const VERSION: &str = TEXT.as_str();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change of any parameter changes the version. Whoever changes one on purpose writes the new version here, so that
+    /// it shows in review.
+    #[test]
+    fn the_version_is_that_of_these_parameters() {
+        assert_eq!(VERSION, "s8-3c57d49f6f278de6");
+    }
+
+    #[test]
+    fn a_changed_value_or_name_changes_the_version() {
+        let one = [("family", "NAME", "1.0")];
+        for other in [
+            [("family", "NAME", "1.1")],
+            [("family", "OTHER", "1.0")],
+            [("other", "NAME", "1.0")],
+        ] {
+            assert_ne!(hash(HASH_START, &one), hash(HASH_START, &other));
+        }
+        // How a value is laid out on the line does not matter.
+        let spaced = [("family", "NAME", " 1.0 ")];
+        assert_eq!(hash(HASH_START, &one), hash(HASH_START, &spaced));
+    }
+}

@@ -1,0 +1,72 @@
+//! `porchlight label`: set segments along the signals of a recording, and write them as the labels that `evaluate` reads.
+//!
+//! Commands come line by line from standard input, so that a person can type them beside a video, and a file can hold
+//! them. [`Draft`] decides what a command does; this shell reads and writes the files.
+
+mod draft;
+mod signals;
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use draft::{Draft, Reply};
+use signals::Signals;
+
+const RECORDING: &str = ".ndjson.gz";
+const LABELS: &str = ".labels.json";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The recording: NAME for NAME.ndjson.gz; its labels are NAME.labels.json beside it
+    #[arg(value_name = "NAME")]
+    name: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let name = arguments.name.to_string_lossy();
+    let name = name.strip_suffix(RECORDING).unwrap_or(&name);
+    let recording = PathBuf::from(format!("{name}{RECORDING}"));
+    let file = PathBuf::from(format!("{name}{LABELS}"));
+    let signals = Signals::read(&recording).with_context(|| recording.display().to_string())?;
+    let title = Path::new(name).file_name().unwrap_or_default();
+    let mut draft = match std::fs::read(&file) {
+        Ok(bytes) => Draft::read(&bytes).with_context(|| file.display().to_string())?,
+        Err(_) => Draft::new(&title.to_string_lossy(), signals.streams()),
+    };
+    let prompts = std::io::stdin().is_terminal();
+    if prompts {
+        say!(
+            "{} lasts {:.0} s. Type `help` for the commands.",
+            recording.display(),
+            signals.end_sec()
+        )?;
+    }
+    for (number, line) in std::io::stdin().lock().lines().enumerate() {
+        match draft.apply(&line?, &signals) {
+            Ok(Reply::Text(text)) if text.is_empty() => {}
+            Ok(Reply::Text(text)) => say!("{text}")?,
+            Ok(Reply::Save) => save(&draft, &file)?,
+            Ok(Reply::Quit) => break,
+            Err(error) if prompts => say!("{error}")?,
+            Err(error) => bail!("line {}: {error}", number + 1),
+        }
+    }
+    if draft.is_changed() {
+        if prompts {
+            bail!("left without saving; the changes are lost");
+        }
+        save(&draft, &file)?;
+    }
+    Ok(())
+}
+
+fn save(draft: &Draft, file: &Path) -> anyhow::Result<()> {
+    // Beside the file and then in its place, so that a crash leaves the old labels whole.
+    let beside = file.with_extension("json.new");
+    std::fs::write(&beside, draft.json()).with_context(|| beside.display().to_string())?;
+    std::fs::rename(&beside, file).with_context(|| file.display().to_string())?;
+    draft.mark_saved();
+    say!("{} segments in {}", draft.segments(), file.display())
+}

@@ -1,0 +1,365 @@
+//! Labels in the making: what each command does to them.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use porchlight_schema::event::EventType;
+use serde_json::{Map, Value, json};
+
+use super::signals::Signals;
+
+/// Seconds on both sides of a time that `show` prints.
+const SHOWN_SEC: f64 = 20.0;
+/// Facts that `evaluate` reads.
+const FACTS: [&str; 8] = [
+    "entranceAtSec",
+    "doorFromSec",
+    "doorToSec",
+    "rightDoorstep",
+    "floorsChange",
+    "elevatorUsed",
+    "attemptCycles",
+    "outcome",
+];
+const HELP: &str = "\
+show T                            prints the signals 20 s around T
+add TYPE FROM TO [NAME=VALUE ...]  adds a segment, such as: add STAIRS 151.5 174 floors=2 direction=up
+remove NUMBER                     removes a segment
+list                              lists segments, spans, complete types and facts
+span FROM TO                      says where the labels hold
+complete TYPE ...                 names the types that are labelled without exception in the spans
+fact NAME VALUE                   sets a fact, such as: fact floorsChange 2
+save                              writes the file
+quit                              leaves";
+
+/// What a command asks of the shell.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Reply {
+    /// Print this.
+    Text(String),
+    /// Write the labels.
+    Save,
+    /// Leave.
+    Quit,
+}
+
+/// Why a command did nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CommandError {
+    /// No such command.
+    #[error("unknown command `{0}`; type `help` for the commands")]
+    Unknown(String),
+    /// The words after the command are not what it takes.
+    #[error("usage: {0}")]
+    Usage(&'static str),
+    /// Not an event type.
+    #[error("unknown event type `{0}`; one of {list}", list = EventType::ALL.map(EventType::as_str).join(", "))]
+    Type(String),
+    /// Not a fact.
+    #[error("unknown fact `{0}`; one of {list}", list = FACTS.join(", "))]
+    Fact(String),
+    /// No segment of that number.
+    #[error("there is no segment {0}")]
+    Number(usize),
+}
+
+/// The labels, as the object that is written.
+#[derive(Debug)]
+pub(super) struct Draft {
+    labels: Map<String, Value>,
+    changed: Cell<bool>,
+}
+
+impl Draft {
+    /// Labels of a recording that has none.
+    pub(super) fn new(name: &str, streams: &BTreeMap<String, u32>) -> Self {
+        let mut labels = Map::new();
+        labels.insert("recording".to_owned(), json!(name));
+        labels.insert("streams".to_owned(), json!(streams));
+        for list in ["complete", "labelledSpans", "segments"] {
+            labels.insert(list.to_owned(), json!([]));
+        }
+        labels.insert("facts".to_owned(), json!({}));
+        Self {
+            labels,
+            changed: Cell::new(false),
+        }
+    }
+
+    /// Labels that were written before; what this program does not know stays as it is.
+    pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Self> {
+        let labels = serde_json::from_slice(bytes)?;
+        Ok(Self {
+            labels,
+            changed: Cell::new(false),
+        })
+    }
+
+    /// Does what a line says.
+    pub(super) fn apply(&mut self, line: &str, signals: &Signals) -> Result<Reply, CommandError> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((&command, rest)) = words.split_first() else {
+            return Ok(Reply::Text(String::new()));
+        };
+        match command {
+            "help" => Ok(Reply::Text(HELP.to_owned())),
+            _ if command.starts_with('#') => Ok(Reply::Text(String::new())),
+            "show" => {
+                let t_sec = number(rest.first(), "show T")?;
+                Ok(Reply::Text(signals.table(t_sec, SHOWN_SEC)))
+            }
+            "add" => self.add(rest),
+            "remove" => self.remove(rest),
+            "list" => Ok(Reply::Text(self.list())),
+            "span" => {
+                let (from, to) = span(rest, "span FROM TO")?;
+                self.push("labelledSpans", json!([from, to]));
+                Ok(Reply::Text(String::new()))
+            }
+            "complete" => self.complete(rest),
+            "fact" => self.fact(rest),
+            "save" => Ok(Reply::Save),
+            "quit" => Ok(Reply::Quit),
+            other => Err(CommandError::Unknown(other.to_owned())),
+        }
+    }
+
+    fn add(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
+        const USAGE: &str = "add TYPE FROM TO [NAME=VALUE ...]";
+        let (Some(name), Some(times)) = (words.first(), words.get(1..3)) else {
+            return Err(CommandError::Usage(USAGE));
+        };
+        let event_type = event_type(name)?;
+        let (from, to) = span(times, USAGE)?;
+        let mut metadata = Map::new();
+        for word in words.iter().skip(3) {
+            let Some((name, value)) = word.split_once('=') else {
+                return Err(CommandError::Usage(USAGE));
+            };
+            metadata.insert(name.to_owned(), value_of(value));
+        }
+        self.push(
+            "segments",
+            json!({
+                "type": event_type.as_str(),
+                "tStart": from,
+                "tEnd": to,
+                "metadata": metadata,
+                "origin": "labelled by a person",
+            }),
+        );
+        if let Some(segments) = self.array("segments") {
+            let start = |segment: &Value| segment["tStart"].as_f64().unwrap_or(0.0);
+            segments.sort_by(|a, b| start(a).total_cmp(&start(b)));
+        }
+        Ok(Reply::Text(String::new()))
+    }
+
+    fn remove(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
+        let number = words
+            .first()
+            .and_then(|word| word.parse::<usize>().ok())
+            .ok_or(CommandError::Usage("remove NUMBER"))?;
+        let index = number.checked_sub(1);
+        match self.array("segments").zip(index) {
+            Some((segments, index)) if index < segments.len() => {
+                segments.remove(index);
+                self.changed.set(true);
+                Ok(Reply::Text(String::new()))
+            }
+            _ => Err(CommandError::Number(number)),
+        }
+    }
+
+    fn complete(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
+        let types: Vec<&str> = words
+            .iter()
+            .map(|name| event_type(name).map(EventType::as_str))
+            .collect::<Result<_, _>>()?;
+        self.labels.insert("complete".to_owned(), json!(types));
+        self.changed.set(true);
+        Ok(Reply::Text(String::new()))
+    }
+
+    fn fact(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
+        let [name, value] = words else {
+            return Err(CommandError::Usage("fact NAME VALUE"));
+        };
+        if !FACTS.contains(name) {
+            return Err(CommandError::Fact((*name).to_owned()));
+        }
+        let facts = self
+            .labels
+            .entry("facts")
+            .or_insert_with(|| json!({}))
+            .as_object_mut();
+        if let Some(facts) = facts {
+            facts.insert((*name).to_owned(), value_of(value));
+            self.changed.set(true);
+        }
+        Ok(Reply::Text(String::new()))
+    }
+
+    fn list(&self) -> String {
+        let mut lines: Vec<String> = self
+            .labels
+            .get("segments")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .map(|(index, segment)| {
+                format!(
+                    "{:>4}  {:<14} {:>8} {:>8}  {}",
+                    index + 1,
+                    segment["type"].as_str().unwrap_or_default(),
+                    segment["tStart"],
+                    segment["tEnd"],
+                    segment["metadata"],
+                )
+            })
+            .collect();
+        for name in ["labelledSpans", "complete", "facts"] {
+            let value = self.labels.get(name).cloned().unwrap_or_default();
+            lines.push(format!("{name}: {value}"));
+        }
+        lines.join("\n")
+    }
+
+    fn push(&mut self, name: &str, value: Value) {
+        if let Some(array) = self.array(name) {
+            array.push(value);
+            self.changed.set(true);
+        }
+    }
+
+    fn array(&mut self, name: &str) -> Option<&mut Vec<Value>> {
+        self.labels
+            .entry(name)
+            .or_insert_with(|| json!([]))
+            .as_array_mut()
+    }
+
+    /// How many segments there are.
+    pub(super) fn segments(&self) -> usize {
+        self.labels
+            .get("segments")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len)
+    }
+
+    /// Whether anything was changed since it was read or written.
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed.get()
+    }
+
+    /// It was written.
+    pub(super) fn mark_saved(&self) {
+        self.changed.set(false);
+    }
+
+    /// The file's content.
+    pub(super) fn json(&self) -> String {
+        let labels = Value::Object(self.labels.clone());
+        format!("{labels:#}\n")
+    }
+}
+
+fn event_type(name: &str) -> Result<EventType, CommandError> {
+    EventType::ALL
+        .into_iter()
+        .find(|event_type| event_type.as_str().eq_ignore_ascii_case(name))
+        .ok_or_else(|| CommandError::Type(name.to_owned()))
+}
+
+fn number(word: Option<&&str>, usage: &'static str) -> Result<f64, CommandError> {
+    word.and_then(|word| word.parse::<f64>().ok())
+        .filter(|value| value.is_finite() && *value >= 0.0)
+        .ok_or(CommandError::Usage(usage))
+}
+
+fn span(words: &[&str], usage: &'static str) -> Result<(f64, f64), CommandError> {
+    let (from, to) = (number(words.first(), usage)?, number(words.get(1), usage)?);
+    (from <= to)
+        .then_some((from, to))
+        .ok_or(CommandError::Usage(usage))
+}
+
+/// A number, `true` or `false`, or else a text.
+fn value_of(word: &str) -> Value {
+    match serde_json::from_str(word) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
+        _ => Value::String(word.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft(lines: &[&str]) -> Draft {
+        let signals = Signals::default();
+        let mut draft = Draft::new("home_01", signals.streams());
+        for line in lines {
+            draft.apply(line, &signals).unwrap();
+        }
+        draft
+    }
+
+    fn refused(line: &str) -> CommandError {
+        let signals = Signals::default();
+        let mut draft = Draft::new("home_01", signals.streams());
+        let error = draft.apply(line, &signals).unwrap_err();
+        assert!(!draft.is_changed(), "{line} is refused as a whole");
+        error
+    }
+
+    #[test]
+    fn segments_come_in_time_order_with_what_is_known_of_them() {
+        let draft = draft(&[
+            "add STAIRS 151.5 174 floors=2 direction=up",
+            "add walking 96 151.5",
+            "span 0 410",
+            "complete WALKING STAIRS GATE",
+            "fact floorsChange 2",
+            "fact rightDoorstep true",
+        ]);
+        let labels: Value = serde_json::from_str(&draft.json()).unwrap();
+        assert_eq!(labels["segments"][0]["type"], "WALKING");
+        assert_eq!(labels["segments"][1]["metadata"]["floors"], 2);
+        assert_eq!(labels["segments"][1]["metadata"]["direction"], "up");
+        assert_eq!(labels["labelledSpans"], json!([[0.0, 410.0]]));
+        assert_eq!(labels["complete"], json!(["WALKING", "STAIRS", "GATE"]));
+        assert_eq!(
+            labels["facts"],
+            json!({ "floorsChange": 2, "rightDoorstep": true })
+        );
+    }
+
+    #[test]
+    fn a_segment_is_removed_by_its_number() {
+        let draft = draft(&["add GATE 10 20", "add GATE 30 40", "remove 1"]);
+        let labels: Value = serde_json::from_str(&draft.json()).unwrap();
+        assert_eq!(draft.segments(), 1);
+        assert_eq!(labels["segments"][0]["tStart"], 30.0);
+        assert_eq!(refused("remove 3"), CommandError::Number(3));
+    }
+
+    #[test]
+    fn a_line_that_is_wrong_changes_nothing_and_says_why() {
+        assert!(matches!(refused("jump 3"), CommandError::Unknown(_)));
+        assert!(matches!(refused("add FLYING 1 2"), CommandError::Type(_)));
+        assert!(matches!(refused("add GATE 9 2"), CommandError::Usage(_)));
+        assert!(matches!(refused("add GATE -1 2"), CommandError::Usage(_)));
+        assert!(matches!(refused("fact weather 3"), CommandError::Fact(_)));
+    }
+
+    #[test]
+    fn what_another_program_wrote_stays() {
+        let mut draft = Draft::read(br#"{"licence": "MIT", "segments": []}"#).unwrap();
+        draft.apply("add GATE 10 20", &Signals::default()).unwrap();
+        let labels: Value = serde_json::from_str(&draft.json()).unwrap();
+        assert_eq!(labels["licence"], "MIT");
+        assert_eq!(draft.segments(), 1);
+    }
+}

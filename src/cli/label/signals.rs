@@ -1,0 +1,136 @@
+//! The signals of a recording, second by second.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use anyhow::Context;
+use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+
+/// Height over the logarithm of a pressure ratio, metres: the standard atmosphere at 15 °C.
+const SCALE_HEIGHT_M: f64 = 8_434.0;
+/// The greatest `t` of a sample, seconds: two days (contract 9).
+const T_SEC_MAX: f64 = 172_800.0;
+
+/// What was measured in a second.
+#[derive(Debug, Clone, Copy, Default)]
+struct Second {
+    hpa: Option<f64>,
+    accuracy_m: Option<f64>,
+    speed_mps: Option<f64>,
+    accel_spread: Option<f64>,
+    steps: Option<f64>,
+}
+
+/// A recording as it is shown.
+#[derive(Debug, Default)]
+pub(super) struct Signals {
+    seconds: BTreeMap<u32, Second>,
+    kinds: BTreeMap<String, u32>,
+    end_sec: f64,
+}
+
+impl Signals {
+    /// Reads a compressed recording, a sample a line.
+    pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
+        let lines = BufReader::new(MultiGzDecoder::new(std::fs::File::open(file)?)).lines();
+        let mut signals = Self::default();
+        for (number, line) in lines.enumerate() {
+            let line = line?;
+            if !line.trim().is_empty() {
+                let sample =
+                    serde_json::from_str(&line).with_context(|| format!("line {}", number + 1))?;
+                signals.add(&sample);
+            }
+        }
+        Ok(signals)
+    }
+
+    /// Adds a sample; one without a time is skipped.
+    pub(super) fn add(&mut self, sample: &Value) {
+        let Some(t_sec) = sample["t"]
+            .as_f64()
+            .filter(|t_sec| (0.0..=T_SEC_MAX).contains(t_sec))
+        else {
+            return;
+        };
+        self.end_sec = self.end_sec.max(t_sec);
+        let kind = sample["kind"].as_str().unwrap_or_default();
+        *self.kinds.entry(kind.to_owned()).or_default() += 1;
+        let second = self.seconds.entry(t_sec as u32).or_default();
+        let number = |name: &str| sample[name].as_f64();
+        match kind {
+            "pressure" => second.hpa = number("hPa"),
+            "location" => {
+                second.accuracy_m = number("accuracyM");
+                second.speed_mps = number("speedMps").filter(|mps| *mps >= 0.0);
+            }
+            "steps" => second.steps = number("count"),
+            "motion" => second.accel_spread = number("accelStd"),
+            "imu" => second.accel_spread = spread(sample),
+            _ => {}
+        }
+    }
+
+    /// How many samples of each kind there are.
+    pub(super) fn streams(&self) -> &BTreeMap<String, u32> {
+        &self.kinds
+    }
+
+    /// When the last sample came, seconds.
+    pub(super) fn end_sec(&self) -> f64 {
+        self.end_sec
+    }
+
+    /// The seconds around a time as a table. Heights count from the first of them with pressure.
+    pub(super) fn table(&self, around_sec: f64, side_sec: f64) -> String {
+        let from = (around_sec - side_sec).max(0.0) as u32;
+        let to = (around_sec + side_sec).clamp(0.0, T_SEC_MAX) as u32;
+        let shown = || self.seconds.range(from..=to);
+        let first_hpa = shown().find_map(|(_, second)| second.hpa);
+        let mut text =
+            String::from("     t  height m  speed m/s  accuracy m  accel m/s²     steps");
+        for (t_sec, second) in shown() {
+            let height_m = first_hpa
+                .zip(second.hpa)
+                .map(|(first, now)| SCALE_HEIGHT_M * (first / now).ln());
+            let cell = |value: Option<f64>, digits: usize, width: usize| {
+                value.map_or_else(
+                    || format!("{:>width$}", "-"),
+                    |value| format!("{value:>width$.digits$}"),
+                )
+            };
+            // Writing to a string can't fail.
+            let _ = write!(
+                text,
+                "\n{t_sec:>6}{}{}{}{}{}",
+                cell(height_m, 1, 10),
+                cell(second.speed_mps, 1, 11),
+                cell(second.accuracy_m, 0, 12),
+                cell(second.accel_spread, 2, 12),
+                cell(second.steps, 0, 10),
+            );
+        }
+        text
+    }
+}
+
+/// Standard deviation of the acceleration's norm.
+fn spread(sample: &Value) -> Option<f64> {
+    let axis = |name: &str| -> Option<Vec<f64>> {
+        sample[name].as_array()?.iter().map(Value::as_f64).collect()
+    };
+    let (x, y, z) = (axis("ax")?, axis("ay")?, axis("az")?);
+    let norms: Vec<f64> = x
+        .iter()
+        .zip(&y)
+        .zip(&z)
+        .map(|((x, y), z)| (x * x + y * y + z * z).sqrt())
+        .collect();
+    let count = norms.len() as f64;
+    let mean = norms.iter().sum::<f64>() / count;
+    let squares: f64 = norms.iter().map(|norm| (norm - mean).powi(2)).sum();
+    (count > 0.0).then(|| (squares / count).sqrt())
+}
