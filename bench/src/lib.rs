@@ -1,5 +1,6 @@
 //! Measures the service: a load generator (feature `load`) and micro benchmarks.
 
 pub mod body;
+pub mod gait;
 #[cfg(feature = "load")]
 pub mod load;

@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
-use porchlight_core::evaluate::{Evaluation, Fields, Recording, fields_text, judged, text};
+use porchlight_core::evaluate::{
+    Evaluation, Fields, Recording, Seconds, fields_text, judged, text,
+};
+use porchlight_core::gait::Models;
 use porchlight_sim::ParameterSet;
 use serde::Serialize;
 
@@ -44,7 +47,30 @@ pub(crate) struct Arguments {
 #[derive(Debug, Default, Serialize)]
 struct Report {
     events: Evaluation,
+    /// Walking and staying second by second, where the body was measured.
+    seconds: Seconds,
     fields: Fields,
+}
+
+/// Recordings, judged twice.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Recordings {
+    /// With what ships, which was fitted on some of them.
+    plain: Report,
+    /// Each with models that were fitted without its source.
+    left_out: Report,
+}
+
+impl Recordings {
+    fn text(&self) -> String {
+        format!(
+            "With the models that ship:\n{}\nLeave one source out: each source by models that were fitted without it. \
+             Intervals are of 95 %, recordings drawn again.\n{}",
+            self.plain.text(),
+            self.left_out.text()
+        )
+    }
 }
 
 impl Report {
@@ -55,6 +81,8 @@ impl Report {
         let scored = recording.score(&replayed);
         let labels = &recording.labels;
         self.events.add(labels, &detected);
+        self.seconds
+            .add(&recording.name, labels, &detected, &replayed.windows);
         let storey_known = recording.context.storey_height_m.is_some();
         self.fields.add(&labels.facts, &scored, storey_known);
         Ok(Shown {
@@ -68,18 +96,26 @@ impl Report {
     }
 
     fn text(&self) -> String {
-        format!("{}\n{}", text(&self.events), fields_text(&self.fields))
+        format!(
+            "{}\n{}\n{}",
+            text(&self.events),
+            self.seconds.text(),
+            fields_text(&self.fields)
+        )
     }
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut page = page::Page::default();
     if let Some(folder) = &arguments.folder {
-        let mut report = Report::default();
+        let mut report = Recordings::default();
         let names = names(folder, &arguments.prefix)?;
         for name in &names {
             let recording = read(folder, name).with_context(|| name.clone())?;
-            let shown = report.add(&recording).with_context(|| name.clone())?;
+            let shown = report.plain.add(&recording).with_context(|| name.clone())?;
+            let mut unseen = recording;
+            unseen.context.models = Models::without_source_of(name).unwrap_or_default();
+            report.left_out.add(&unseen).with_context(|| name.clone())?;
             if arguments.html.is_some() {
                 page.add(&shown);
             }

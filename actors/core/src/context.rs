@@ -4,6 +4,7 @@ use porchlight_schema::session::{Address, Device, SessionStart};
 use serde::{Deserialize, Serialize};
 
 use crate::floors::PlaceKind;
+use crate::gait::Models;
 use crate::geo::{LocalFrame, Place};
 
 /// What the detectors know beforehand. Local metres are around the address, which is the origin.
@@ -25,6 +26,9 @@ pub struct SessionContext {
     pub gates: Vec<Place>,
     /// Kinds of sample that the phone says it can send; empty where it does not say.
     pub sensors: Vec<String>,
+    /// The learned models that judge the gait: those that ship, except in an evaluation.
+    #[serde(skip)]
+    pub models: Models,
 }
 
 impl SessionContext {
@@ -53,6 +57,7 @@ impl SessionContext {
             sensors: device
                 .map(|device| device.sensors.clone())
                 .unwrap_or_default(),
+            models: Models::default(),
         }
     }
 }

@@ -86,7 +86,7 @@ impl Detection {
         }
         let observation = Observation {
             window,
-            gait: self.motion.observe(window),
+            gait: self.motion.observe(context.models, window),
             height_m: self.height.observe(window),
             fix_age_ms: self
                 .last_fix_ms

@@ -6,8 +6,10 @@
 //! and inside the labelled spans. What no stream of the recording can show is counted apart, as not decidable.
 
 mod fields;
+mod interval;
 mod matching;
 mod recording;
+mod seconds;
 mod table;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use fields::{Claim, Facts, Field, Fields, Floors, Time};
 pub use matching::{Judged, Verdict, judged};
 pub use recording::{Recording, RecordingError};
+pub use seconds::{SecondCounts, Seconds, Share};
 pub use table::{fields_text, text};
 
 /// Labels of one recording, as they stand beside it in JSON.
@@ -121,6 +124,8 @@ pub struct Tally {
     pub directions: (u32, u32),
     /// Confidence of the detections, and whether they were right.
     pub confidences: Vec<(f64, bool)>,
+    /// Of each recording that has any: labels, found, found where complete, detections.
+    pub by_recording: Vec<[u32; 4]>,
 }
 
 /// Counts over recordings, by event type.
@@ -137,17 +142,45 @@ impl Evaluation {
     pub fn add(&mut self, labels: &Labels, detected: &[Detected]) {
         self.recordings += 1;
         for event_type in EventType::ALL {
-            matching::add(
-                self.by_type.entry(event_type).or_default(),
-                event_type,
-                labels,
-                detected,
-            );
+            let tally = self.by_type.entry(event_type).or_default();
+            let before = tally.counts();
+            matching::add(tally, event_type, labels, detected);
+            let mut own = tally.counts();
+            for (count, before) in own.iter_mut().zip(before) {
+                *count -= before;
+            }
+            if own.iter().any(|&count| count > 0) {
+                tally.by_recording.push(own);
+            }
         }
     }
 }
 
 impl Tally {
+    fn counts(&self) -> [u32; 4] {
+        [
+            self.labels,
+            self.found,
+            self.found_where_complete,
+            self.detections,
+        ]
+    }
+
+    /// 95 % interval of [`Tally::f1`], recordings drawn again.
+    #[must_use]
+    pub fn f1_interval(&self) -> Option<(f64, f64)> {
+        interval::interval(&self.by_recording, |drawn| {
+            let mut sum = Self::default();
+            for [labels, found, found_where_complete, detections] in drawn {
+                sum.labels += labels;
+                sum.found += found;
+                sum.found_where_complete += found_where_complete;
+                sum.detections += detections;
+            }
+            sum.f1()
+        })
+    }
+
     /// Share of the detections that are right; none without a detection.
     #[must_use]
     pub fn precision(&self) -> Option<f64> {

@@ -18,6 +18,7 @@
 //! [`GAP_MS`] passed between two samples: then they are left out, and the window after them says so.
 
 mod accel;
+mod probe;
 mod slot;
 mod speed;
 
@@ -32,6 +33,7 @@ use crate::context::SessionContext;
 use crate::mark::MarkName;
 use crate::window::{Fix, WINDOW_MS, Window};
 use accel::AccelReducer;
+pub use probe::gait_seconds;
 use slot::Slot;
 use speed::ToldSpeed;
 
@@ -167,7 +169,7 @@ impl Intake {
         }
         let is_swift = newest_ms >= self.swift_from_ms;
         if let Sample::Imu(imu) = sample {
-            let passed_ms = self.take_imu(&imu);
+            let passed_ms = self.take_imu(context, &imu);
             self.passed_ms[kind as usize].raise(passed_ms);
             if is_swift {
                 self.hand_on(self.passed_by_all_ms(), sink);
@@ -327,9 +329,10 @@ impl Intake {
     }
 
     /// Takes an array second by second and says up to where it reaches.
-    fn take_imu(&mut self, imu: &Imu<'_>) -> u32 {
+    fn take_imu(&mut self, context: &SessionContext, imu: &Imu<'_>) -> u32 {
         let mut accel = self.accel.take().unwrap_or_default();
-        accel.take(imu, self.next_ms, |second_ms, motion| {
+        accel.use_models(context.models);
+        accel.take(imu, self.next_ms, |second_ms, motion, _| {
             if let Some(slot) = self.slot_at(second_ms) {
                 slot.take_imu(motion);
             }
@@ -383,7 +386,7 @@ impl Intake {
                 break;
             };
             self.next_ms = end_ms;
-            if let Some(motion) = self.accel.as_mut().and_then(|accel| accel.close(start_ms)) {
+            if let Some((motion, _)) = self.accel.as_mut().and_then(|accel| accel.close(start_ms)) {
                 slot.take_imu(motion);
             }
             if slot.is_alive() {

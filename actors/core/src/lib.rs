@@ -6,6 +6,7 @@ pub mod detect;
 pub mod evaluate;
 pub mod event_log;
 pub mod floors;
+pub mod gait;
 pub mod geo;
 pub mod intake;
 pub mod mark;

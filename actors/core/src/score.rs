@@ -158,7 +158,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         events,
         metrics,
         evidence: ledger.into_entries(),
-        weights: parameters::VERSION.to_owned(),
+        weights: format!("{}+{}", parameters::VERSION, crate::gait::VERSION),
         has_path: scene.fixes.len() >= 2,
     };
     Scored {

@@ -54,6 +54,9 @@ pub struct BodyMotion {
     pub yaw_rad: Option<f32>,
     /// How the phone moves with a stride, over the last 4 s; only from `imu`, and only of a gait.
     pub stride: Option<Stride>,
+    /// Log-odds of a gait by the learned model, of the second before this one and of this one, of which what follows is
+    /// not known yet; only from `imu`.
+    pub gait: Option<[f32; 2]>,
 }
 
 /// How a phone moves with a stride, two steps, over the last 4 s.

@@ -18,6 +18,9 @@ mod fooled;
 #[path = "timeline/modes.rs"]
 mod modes;
 
+#[path = "timeline/handled.rs"]
+mod handled;
+
 use porchlight_core::timeline::Timeline;
 use porchlight_schema::event::{Event, sort_events};
 use proptest::prelude::*;

@@ -15,6 +15,7 @@ mod body;
 mod courier;
 mod delivery;
 mod gnss;
+mod handling;
 mod phone;
 mod rng;
 mod sample;

@@ -142,6 +142,14 @@ impl Phone {
         }
     }
 
+    /// The same phone in the hand of a courier who uses it at every stay.
+    pub(super) fn handled(self, draw: &mut Draw) -> Self {
+        Self {
+            carry: self.carry.handled(draw),
+            ..self
+        }
+    }
+
     /// What the phone records of a script, in the order in which it can send it. `claims`: a script whose positions are
     /// reported in place of the true ones.
     pub(super) fn record(

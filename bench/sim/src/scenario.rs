@@ -61,11 +61,13 @@ pub enum Kind {
     NeighbouringFloor,
     /// Beside the parked vehicle the parcel is looked for, and then a gate stands at the kerb.
     GateAtKerb,
+    /// One of the first three, the phone in use at every stay on foot.
+    HandledPhone,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::House,
         Self::Stairs,
         Self::Elevator,
@@ -88,6 +90,7 @@ impl Kind {
         Self::TimedOut,
         Self::NeighbouringFloor,
         Self::GateAtKerb,
+        Self::HandledPhone,
     ];
 
     /// A stable name, as on the command line.
@@ -116,6 +119,7 @@ impl Kind {
             Self::TimedOut => "timed-out",
             Self::NeighbouringFloor => "neighbouring-floor",
             Self::GateAtKerb => "gate-at-kerb",
+            Self::HandledPhone => "handled-phone",
         }
     }
 
@@ -181,6 +185,9 @@ impl Scenario {
         if self.kind == Kind::SpoofedWalk && self.kit.is_none() {
             phone.kit = self.spoofers_kit(phone.kit);
         }
+        if self.kind == Kind::HandledPhone {
+            phone = phone.handled(&mut Draw::new(Rng::new(self.seed, 5), self.set));
+        }
         let plan = self.act(&world, &mut draw);
         let mut samples = phone.record(&plan.script, plan.claims.as_ref(), &world, seed);
         forgery::forge(self.kind, &plan, &world, &mut draw, &mut samples);
@@ -236,11 +243,13 @@ impl Scenario {
                 acts::at_home(courier, claimed)
             }
             Kind::Basement => acts::basement(courier),
-            Kind::NoBarometer | Kind::LocationOnly | Kind::MotionOnly => match plain {
-                Kind::Stairs => acts::upstairs(courier, false),
-                Kind::Elevator => acts::upstairs(courier, true),
-                _ => acts::house(courier),
-            },
+            Kind::NoBarometer | Kind::LocationOnly | Kind::MotionOnly | Kind::HandledPhone => {
+                match plain {
+                    Kind::Stairs => acts::upstairs(courier, false),
+                    Kind::Elevator => acts::upstairs(courier, true),
+                    _ => acts::house(courier),
+                }
+            }
         }
     }
 

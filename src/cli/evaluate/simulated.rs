@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Context;
-use porchlight_core::evaluate::{Evaluation, Fields, Labels, Recording, fields_text, text};
+use porchlight_core::evaluate::{
+    Evaluation, Fields, Labels, Recording, Seconds, fields_text, text,
+};
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_sim::{Delivery, End, Kind, Loss, ParameterSet, Scenario};
@@ -30,6 +32,7 @@ const KINDS: [&[&str]; 3] = [&["location"], &["pressure"], &["imu", "motion", "s
 #[serde(rename_all = "camelCase")]
 pub(super) struct Simulated {
     events: Evaluation,
+    seconds: Seconds,
     fields: Fields,
     by_kind: BTreeMap<&'static str, Fields>,
     visibility: Visibility,
@@ -94,6 +97,7 @@ pub(super) fn run(
     }
     Ok(Simulated {
         events: all.events,
+        seconds: all.seconds,
         fields: all.fields,
         by_kind,
         visibility,
@@ -230,7 +234,12 @@ fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 impl Simulated {
     /// All of it, then a line for each kind.
     pub(super) fn text(&self) -> String {
-        let mut out = format!("{}\n{}", text(&self.events), fields_text(&self.fields));
+        let mut out = format!(
+            "{}\n{}\n{}",
+            text(&self.events),
+            self.seconds.text(),
+            fields_text(&self.fields)
+        );
         out.push_str(&self.visibility.text());
         let _ = writeln!(
             out,

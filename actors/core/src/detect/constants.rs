@@ -14,26 +14,8 @@ pub(super) const USUAL_FIXES_MIN: u16 = 8;
 
 // --- Gait and rest ----------------------------------------------------------------------------------------------
 
-/// Spread of acceleration at which gait and rest are equally likely, m/s². Measured on the labelled seconds of the
-/// recordings: at rest 0.02 to 0.35 (5 % to 95 %, phone in pocket or hand), walking 0.5 to 4.
-pub(super) const GAIT_STD_MPS2: f32 = 0.38;
-/// Log-odds of gait for each factor of e in spread: fitted on the same.
-pub(super) const GAIT_SLOPE: f32 = 2.5;
-/// One second can't say more than this for rest …
-pub(super) const GAIT_LOG_ODDS_MIN: f32 = -1.2;
-/// … and for gait: neighbouring seconds are not independent.
-pub(super) const GAIT_LOG_ODDS_MAX: f32 = 1.5;
-/// Cadence of walking and running, steps a second (research 2.0: 1.4 to 2.4 walking).
-pub(super) const CADENCE_HZ_MIN: f32 = 1.1;
-/// See [`CADENCE_HZ_MIN`].
-pub(super) const CADENCE_HZ_MAX: f32 = 3.3;
-/// Log-odds that a clear cadence adds.
-pub(super) const CADENCE_BONUS: f32 = 0.4;
-/// Share that is left of the evidence for gait where no cadence can be found: hands fidget, vehicles shake.
-pub(super) const NO_CADENCE_SHARE: f32 = 0.6;
-/// Spread of acceleration that is a gait by itself, m/s², where the phone tells neither cadence nor steps: the spread of
-/// half of the walking seconds of the recordings and more, and of hardly a second in a car.
-pub(super) const GAIT_FELT_STD_MPS2: f32 = 0.8;
+/// Share of the most that a second can say for a gait from which on steps were seen in it.
+pub(super) const CLEAR_GAIT_SHARE: f32 = 0.5;
 /// Above this spread a phone is shaken and not carried, m/s²: 99 % of the walking seconds of the recordings lie below
 /// 7.5.
 pub(super) const SHAKE_STD_MPS2: f32 = 8.5;

@@ -114,6 +114,12 @@ impl KeptFrame {
         self.gait = rounded(gait * 64.0) as i8;
     }
 
+    /// Puts in what the body says of gait or rest, log-odds, and whether steps were seen.
+    pub(super) fn put_body(&mut self, gait: f32, has_steps: bool) {
+        self.put_gait(gait);
+        self.flags = (self.flags & !HAS_STEPS) | if has_steps { HAS_STEPS } else { 0 };
+    }
+
     /// Puts in evidence for climbing or level ground, log-odds.
     pub(super) fn put_climb(&mut self, climb: f32) {
         self.climb = rounded(climb * 64.0) as i8;

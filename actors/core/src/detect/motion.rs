@@ -1,16 +1,15 @@
-//! Gait or rest, from whatever tells it: acceleration, cadence, the phone's step counter.
+//! Gait or rest, from the learned models of acceleration and from the phone's step counter.
 
 use porchlight_schema::sample::ActivityType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    ACTIVITY_WEIGHT, CADENCE_BONUS, CADENCE_HZ_MAX, CADENCE_HZ_MIN, CLIMB_SWING_MAX,
-    CLIMB_SWING_MPS2, CLIMB_SWING_SHARE, CLIMB_SWING_SLOPE, GAIT_FELT_STD_MPS2, GAIT_LOG_ODDS_MAX,
-    GAIT_LOG_ODDS_MIN, GAIT_SLOPE, GAIT_STD_MPS2, IMPACT_NEW, NO_CADENCE_SHARE,
-    POCKET_IMPACT_SHARE, SHAKE_STD_MPS2, STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS,
-    STEPS_WITHIN_MS, STEPS_WITHIN_MS_MIN,
+    ACTIVITY_WEIGHT, CLEAR_GAIT_SHARE, CLIMB_SWING_MAX, CLIMB_SWING_MPS2, CLIMB_SWING_SHARE,
+    CLIMB_SWING_SLOPE, IMPACT_NEW, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2, STEPS_IDLE_SEC_MIN,
+    STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS, STEPS_WITHIN_MS_MIN,
 };
-use crate::window::{Stride, Window};
+use crate::gait::{Evidence, Models, MotionHistory};
+use crate::window::{BodyMotion, Stride, WINDOW_MS, Window};
 
 /// What is remembered of the body from second to second.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -25,6 +24,11 @@ pub(super) struct MotionState {
     usual_ms: f32,
     /// Share of the impacts in the acceleration of the last strides; 0 before the first.
     impact_share: f32,
+    /// The newest seconds of `motion`, where the phone sends that.
+    history: MotionHistory,
+    /// The second after the newest with acceleration, and what the step counter said in that one: then its evidence can
+    /// still be corrected by what follows.
+    expected: Option<(u32, f32)>,
 }
 
 /// What one second says of the body.
@@ -39,6 +43,9 @@ pub(super) struct Gait {
     /// For climbing stairs where positive, for level ground where negative, by the stride alone, around the second before
     /// this one; none where the phone is not on a thigh, or nobody walks.
     pub climb: Option<f32>,
+    /// Log-odds of the second before this one, now that this one is known, and whether steps were seen in it; none where
+    /// that one had no acceleration.
+    pub before: Option<(f32, bool)>,
 }
 
 impl MotionState {
@@ -95,8 +102,28 @@ impl MotionState {
         Some(log_odds.clamp(-CLIMB_SWING_MAX, CLIMB_SWING_MAX))
     }
 
+    /// Log-odds by acceleration of the second before and of this one, and how they enter the decoder.
+    fn by_acceleration(&mut self, models: Models, motion: &BodyMotion) -> ([f32; 2], Evidence) {
+        let models = models.get();
+        if let Some(log_odds) = motion.gait {
+            self.history.skip();
+            return (log_odds, models.imu_evidence);
+        }
+        let features = self
+            .history
+            .observe(motion.accel_mean, motion.accel_std, motion.cadence_hz);
+        // Where the phone has told a cadence before, its silence means that nobody walks.
+        let model = if self.history.tells_cadence() {
+            &models.with_cadence
+        } else {
+            &models.without_cadence
+        };
+        let log_odds = features.map(|features| model.log_odds(&features));
+        (log_odds, models.motion_evidence)
+    }
+
     /// Looks at the next second.
-    pub(super) fn observe(&mut self, window: &Window) -> Gait {
+    pub(super) fn observe(&mut self, models: Models, window: &Window) -> Gait {
         let stepped = window.steps.is_some_and(|steps| steps > 0);
         let steps_lately = self.count_steps(window);
         let by_counter = if !self.counts_steps {
@@ -106,15 +133,19 @@ impl MotionState {
         } else {
             STEPS_SILENT_LOG_ODDS
         };
+        let expected = self.expected.take();
         let Some(motion) = window.motion else {
+            self.history.skip();
             let log_odds = by_counter * 2.0;
             return Gait {
                 log_odds,
                 is_measured: self.counts_steps && window.alive,
                 has_steps: steps_lately,
                 climb: None,
+                before: None,
             };
         };
+        let ([before, own], evidence) = self.by_acceleration(models, &motion);
         // Shaken hard: neither gait nor rest can be told.
         if motion.accel_std > SHAKE_STD_MPS2 {
             return Gait {
@@ -122,33 +153,27 @@ impl MotionState {
                 is_measured: true,
                 has_steps: false,
                 climb: None,
+                before: None,
             };
         }
-        let has_cadence = motion
-            .cadence_hz
-            .map(|hz| (CADENCE_HZ_MIN..=CADENCE_HZ_MAX).contains(&hz));
-        let spread = motion.accel_std.max(0.01) / GAIT_STD_MPS2;
-        let mut log_odds = GAIT_SLOPE * libm::logf(spread);
-        if log_odds > 0.0 {
-            match has_cadence {
-                Some(true) => log_odds += CADENCE_BONUS,
-                Some(false) => log_odds *= NO_CADENCE_SHARE,
-                None => {}
-            }
-        }
-        // The least that a phone may tell of its motion: then a clear spread is all that can show a step.
-        let is_felt = motion.cadence_hz.is_none()
-            && !self.counts_steps
-            && motion.accel_std >= GAIT_FELT_STD_MPS2;
+        self.expected = Some((window.t_ms + WINDOW_MS, by_counter));
         // A counter runs late: where acceleration is clear it is not asked.
-        log_odds = (log_odds + by_counter).clamp(GAIT_LOG_ODDS_MIN, GAIT_LOG_ODDS_MAX);
+        let weigh = |log_odds: f32, by_counter: f32| {
+            let weighed = evidence.of(log_odds) + by_counter;
+            let log_odds = weighed.max(evidence.rest).min(evidence.gait);
+            (log_odds, log_odds >= CLEAR_GAIT_SHARE * evidence.gait)
+        };
+        let (log_odds, is_clear) = weigh(own, by_counter);
         Gait {
             log_odds,
             is_measured: true,
-            has_steps: has_cadence == Some(true) || stepped || is_felt,
+            has_steps: stepped || is_clear,
             climb: motion
                 .stride
                 .and_then(|stride| self.climb_by_stride(&stride)),
+            before: expected
+                .filter(|(t_ms, _)| *t_ms == window.t_ms)
+                .map(|(_, by_counter)| weigh(before, by_counter)),
         }
     }
 }

@@ -91,8 +91,14 @@ impl Detector for MovementDetector {
             self.lone_ride = ride;
         }
         self.append(KeptFrame::of(&frame));
-        if let Some(climb) = gait.climb {
-            self.put_climb(climb);
+        if let Some(kept) = self.before_newest() {
+            if let Some((log_odds, has_steps)) = gait.before {
+                kept.put_body(log_odds, has_steps);
+            }
+            // What the stride of the last 4 s says belongs where its middle lies.
+            if let Some(climb) = gait.climb {
+                kept.put_climb(climb);
+            }
         }
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
@@ -157,15 +163,13 @@ impl MovementDetector {
         self.frames.push(frame);
     }
 
-    /// Writes what the stride of the last 4 s says where its middle lies: to the second before the newest.
-    fn put_climb(&mut self, climb: f32) {
-        let place = self.frames.len().checked_sub(2);
-        let Some(place) = place.filter(|&place| place >= usize::from(self.done)) else {
-            return;
-        };
-        if let Some(kept) = self.frames.get_mut(place) {
-            kept.put_climb(climb);
+    /// The second before the newest, while its state is not decoded.
+    fn before_newest(&mut self) -> Option<&mut KeptFrame> {
+        let place = self.frames.len().checked_sub(2)?;
+        if place < usize::from(self.done) {
+            return None;
         }
+        self.frames.get_mut(place)
     }
 
     /// Writes what a fix says of the seconds before it that wait.

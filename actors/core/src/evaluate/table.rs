@@ -12,7 +12,7 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 #[must_use]
 pub fn text(evaluation: &Evaluation) -> String {
     let mut out = format!(
-        "{:<13} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}\n",
+        "{:<13} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}\n",
         "type",
         "labels",
         "n.d.",
@@ -21,6 +21,7 @@ pub fn text(evaluation: &Evaluation) -> String {
         "prec",
         "rec",
         "F1",
+        "F1 95 %",
         "frag",
         "merg",
         "bound. s",
@@ -46,7 +47,7 @@ pub fn text(evaluation: &Evaluation) -> String {
         // Writing to a string can't fail.
         let _ = writeln!(
             out,
-            "{:<13} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}",
+            "{:<13} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}",
             event_type.as_str(),
             tally.labels,
             tally.not_decidable,
@@ -55,6 +56,10 @@ pub fn text(evaluation: &Evaluation) -> String {
             number(tally.precision(), 3),
             number(tally.recall(), 3),
             number(tally.f1(), 3),
+            tally.f1_interval().map_or_else(
+                || "-".to_owned(),
+                |(low, high)| format!("{low:.3}-{high:.3}")
+            ),
             tally.fragments,
             tally.merges,
             pair(&tally.boundary_errors_sec),

@@ -8,6 +8,7 @@ use std::ops::Range;
 use porchlight_schema::sample::Imu;
 use serde::{Deserialize, Serialize};
 
+use crate::gait::{IMU_FEATURES, ImuSignal, Models, SecondBrief, imu_features};
 use crate::window::{BodyMotion, WINDOW_MS};
 
 /// Standard gravity, m/s² (ISO 80000-3): where nothing was measured yet.
@@ -111,7 +112,15 @@ pub(super) struct AccelReducer {
     bin: Bin,
     /// Mean square of the norm's spread over the last seconds, m²/s⁴.
     spread_squared: f32,
+    /// The two newest complete seconds, the older one first.
+    briefs: [SecondBrief; 2],
+    /// The models of the session's context.
+    #[serde(skip)]
+    models: Models,
 }
+
+/// Features of a gait: of the second before the one that was closed, and of that one itself.
+pub(super) type GaitFeatures = [[f32; IMU_FEATURES]; 2];
 
 /// The bin that is still being filled.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -175,6 +184,8 @@ impl Default for AccelReducer {
             filled: 0,
             bin: Bin::default(),
             spread_squared: 0.0,
+            briefs: [SecondBrief::default(); 2],
+            models: Models::default(),
         }
     }
 }
@@ -217,6 +228,11 @@ impl Clock {
 }
 
 impl AccelReducer {
+    /// Judges the gait by these models from now on.
+    pub(super) fn use_models(&mut self, models: Models) {
+        self.models = models;
+    }
+
     /// When the newest array began.
     pub(super) fn begun_ms(&self) -> u32 {
         self.begun_ms
@@ -228,12 +244,12 @@ impl AccelReducer {
     }
 
     /// Takes an array; elements before `from_ms`, or in a time that an earlier array covered, are left out.
-    /// `done` gets each second that is complete.
+    /// `done` gets each second that is complete, with the features from which its gait was judged.
     pub(super) fn take(
         &mut self,
         imu: &Imu<'_>,
         from_ms: u32,
-        mut done: impl FnMut(u32, BodyMotion),
+        mut done: impl FnMut(u32, BodyMotion, &GaitFeatures),
     ) {
         let step_ms = 1_000.0 / imu.hz;
         let from_ms = from_ms.max(self.passed_ms);
@@ -250,9 +266,9 @@ impl AccelReducer {
             let start_ms = clock.at_ms(from) / WINDOW_MS * WINDOW_MS;
             if let Some(open_ms) = self.second.as_ref().map(|second| second.t_ms)
                 && open_ms != start_ms
-                && let Some(motion) = self.close(open_ms)
+                && let Some((motion, features)) = self.close(open_ms)
             {
-                done(open_ms, motion);
+                done(open_ms, motion, &features);
             }
             let end_ms = start_ms.saturating_add(WINDOW_MS);
             let to = clock.first_at(end_ms, from, count.min(from + PART));
@@ -327,7 +343,7 @@ impl AccelReducer {
     }
 
     /// Finishes the second that begins at `t_ms`, if it is the open one.
-    pub(super) fn close(&mut self, t_ms: u32) -> Option<BodyMotion> {
+    pub(super) fn close(&mut self, t_ms: u32) -> Option<(BodyMotion, GaitFeatures)> {
         let second = self.second.take_if(|second| second.t_ms == t_ms)?;
         let count = f32::from(second.count.max(1));
         let mean = second.accel.map(|sum| sum / count);
@@ -364,14 +380,35 @@ impl AccelReducer {
         let vertical_mean = self.length.map(|length| along(mean) - length);
         let yaw_rad =
             (second.gyro_count > 0).then(|| along(second.gyro) / f32::from(second.gyro_count));
-        Some(BodyMotion {
+        let correlation = signal.correlation();
+        let features = self.gait_features(
+            SecondBrief::new(t_ms, accel_mean, accel_std, mean),
+            ImuSignal {
+                bins: signal.newest(),
+                correlation: correlation
+                    .as_ref()
+                    .map(|correlation| correlation.as_slice()),
+            },
+        );
+        let model = &self.models.get().imu;
+        let motion = BodyMotion {
             accel_mean,
             accel_std,
             vertical_mean,
-            cadence_hz: Some(self.cadence_hz(&signal)),
+            cadence_hz: Some(signal.cadence_hz(correlation.as_ref())),
             yaw_rad,
             stride: self.stride(&signal),
-        })
+            gait: Some(features.map(|features| model.log_odds(&features))),
+        };
+        Some((motion, features))
+    }
+
+    /// Features of the gait with the newest second, which is remembered.
+    fn gait_features(&mut self, newest: SecondBrief, signal: ImuSignal<'_>) -> GaitFeatures {
+        let [_, before] = self.briefs;
+        let features = imu_features(self.briefs, newest, signal);
+        self.briefs = [before, newest];
+        features
     }
 }
 
@@ -403,9 +440,9 @@ mod tests {
                         accel: accel.each_ref().map(|axis| &axis[part.clone()]),
                         gyro: Some(gyro.each_ref().map(|axis| &axis[part.clone()])),
                     };
-                    reducer.take(&imu, 0, |t_ms, motion| seconds.push((t_ms, motion)));
+                    reducer.take(&imu, 0, |t_ms, motion, _| seconds.push((t_ms, motion)));
                 }
-                seconds.extend(reducer.close(16_000).map(|motion| (16_000, motion)));
+                seconds.extend(reducer.close(16_000).map(|(motion, _)| (16_000, motion)));
                 (reducer, seconds)
             };
             let (reducer, seconds) = take(1);

@@ -69,6 +69,7 @@ impl Slot {
                 cadence_hz: motion.cadence_hz,
                 yaw_rad: motion.yaw_rad,
                 stride: None,
+                gait: None,
             });
         }
     }

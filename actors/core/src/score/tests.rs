@@ -140,7 +140,10 @@ fn assert_evidence(name: &str, score: &Score) {
         assert!(entry.t_start <= entry.t_end, "{name}: {entry:?}");
         assert!(is_rounded(entry.points), "{name}: {entry:?}");
     }
-    assert_eq!(score.weights, parameters::VERSION);
+    assert_eq!(
+        score.weights,
+        format!("{}+{}", parameters::VERSION, crate::gait::VERSION)
+    );
 }
 
 /// Four digits after a point: no metre and no second is told so exactly, only a coordinate would be.

@@ -21,8 +21,19 @@ const STRIDE_BINS: usize = BINS / 2;
 /// 2 to 5 cycles in the 4 s that are kept, 0.5 to 1.25 Hz, half the cadence of any walk.
 const STRIDE_TURNS: [f32; 4] = [1.618_034, 1.175_571, 0.618_034, 0.0];
 
+/// Spread of the gait signal below which the phone rests and its autocorrelation is not looked at, mm/s²: twice the
+/// noise of accelerometers that were recorded at rest.
+const REST_STD_MMPS2: f32 = 60.0;
+/// Bins of three seconds.
+const NEWEST_BINS: usize = 30;
+
+/// Autocorrelation by lag in bins.
+pub(super) type Correlation = [f32; LAGS];
+
 /// The gait signal of the last seconds less its mean, mm/s².
 pub(super) struct Signal {
+    /// How many bins there are.
+    filled: usize,
     /// What there is of it stands at the end of the first [`BINS`]; all else is 0.
     values: [f32; BINS + LAGS],
     /// The sum of its squares.
@@ -54,7 +65,11 @@ impl AccelReducer {
             *value = f32::from(bin) - mean;
         }
         let energy = values[..BINS].iter().map(|value| value * value).sum();
-        Signal { values, energy }
+        Signal {
+            filled,
+            values,
+            energy,
+        }
     }
 
     /// What the last 4 s say of the stride; none before there are so many, and where nobody walks.
@@ -91,23 +106,41 @@ impl AccelReducer {
             impact_share: (1.0 - smooth / spread_squared).clamp(0.0, 1.0),
         })
     }
+}
 
-    /// Steps a second by the autocorrelation of the last 4 s; 0 where there is no gait.
-    pub(super) fn cadence_hz(&self, signal: &Signal) -> f32 {
-        let (filled, energy) = (usize::from(self.filled), signal.energy);
-        if filled < BINS / 2 || (energy / filled as f32).sqrt() < GAIT_STD_MIN * 1_000.0 {
-            return 0.0;
+impl Signal {
+    /// The newest three seconds of it, or what there is, less the mean of four, mm/s².
+    pub(super) fn newest(&self) -> &[f32] {
+        let from = BINS - self.filled.min(NEWEST_BINS);
+        self.values.get(from..BINS).unwrap_or_default()
+    }
+
+    /// Its autocorrelation by lag in bins; none at rest, and before there are two seconds.
+    pub(super) fn correlation(&self) -> Option<Correlation> {
+        let (filled, energy) = (self.filled, self.energy);
+        if filled < BINS / 2 || energy < filled as f32 * REST_STD_MMPS2 * REST_STD_MMPS2 {
+            return None;
         }
         let mut correlation = [0.0_f32; LAGS];
-        for (later, &value) in signal.values.windows(LAGS).zip(&signal.values[..BINS]) {
+        for (later, &value) in self.values.windows(LAGS).zip(&self.values[..BINS]) {
             for (sum, later) in correlation.iter_mut().zip(later) {
                 *sum += later * value;
             }
         }
-        for (lag, value) in correlation.iter_mut().enumerate().skip(LAG_MIN - 1) {
+        for (lag, value) in correlation.iter_mut().enumerate() {
             let overlap = filled as f32 / (filled - lag) as f32;
             *value = *value * overlap / energy;
         }
+        Some(correlation)
+    }
+
+    /// Steps a second by the autocorrelation; 0 where there is no gait.
+    pub(super) fn cadence_hz(&self, correlation: Option<&Correlation>) -> f32 {
+        let clear = GAIT_STD_MIN * 1_000.0;
+        let is_clear = self.energy >= self.filled as f32 * clear * clear;
+        let Some(correlation) = correlation.filter(|_| is_clear) else {
+            return 0.0;
+        };
         let mut best: Option<(f32, f32)> = None;
         for lag in LAG_MIN..=LAG_MAX {
             let (before, here, after) =

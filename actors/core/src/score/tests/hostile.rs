@@ -51,6 +51,7 @@ fn window(t_ms: u32) -> impl Strategy<Value = Window> {
         cadence_hz: Some(cadence_hz),
         yaw_rad: Some(cadence_hz),
         stride: None,
+        gait: None,
     });
     (
         proptest::option::of(fix(t_ms)),

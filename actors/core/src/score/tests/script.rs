@@ -162,6 +162,7 @@ impl Script {
             cadence_hz: Some(f32::from(steps)),
             yaw_rad: None,
             stride: None,
+            gait: None,
         };
         self.windows.push(Window {
             t_ms: self.now_ms,

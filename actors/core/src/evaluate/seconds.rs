@@ -1,0 +1,176 @@
+//! Walking and staying, second by second, where the body was measured.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use porchlight_schema::event::EventType;
+use serde::Serialize;
+
+use super::interval::interval;
+use super::{Detected, Labels};
+use crate::window::{WINDOW_MS, Window};
+
+/// The ends of labels are not exact to the second: what lies nearer to one is not counted.
+const MARGIN_MS: f64 = 1_000.0;
+/// A stay of this length is `STOPPED`; a shorter one may be part of a walk (contract 4).
+const STOPPED_MS: f64 = 8_000.0;
+/// A phone at rest whose acceleration spreads by more than this, m/s², is handled: hands that only hold one stay below.
+const HANDLED_MPS2: f32 = 0.3;
+
+/// Seconds that are right, of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Share {
+    /// Those that are right.
+    pub right: u32,
+    /// All.
+    pub all: u32,
+}
+
+impl Share {
+    fn count(&mut self, is_right: bool) {
+        self.right += u32::from(is_right);
+        self.all += 1;
+    }
+
+    fn add(&mut self, other: Self) {
+        self.right += other.right;
+        self.all += other.all;
+    }
+
+    /// The share; none of nothing.
+    #[must_use]
+    pub fn value(self) -> Option<f64> {
+        super::share(self.right, self.all)
+    }
+}
+
+/// Labelled seconds of one recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct SecondCounts {
+    /// `WALKING`.
+    pub walking: Share,
+    /// `STOPPED`, the phone calm.
+    pub calm: Share,
+    /// `STOPPED`, the phone handled.
+    pub handled: Share,
+}
+
+impl SecondCounts {
+    fn all(self) -> Share {
+        let mut all = self.walking;
+        all.add(self.calm);
+        all.add(self.handled);
+        all
+    }
+}
+
+/// Seconds of recordings, by their source.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Seconds {
+    by_source: BTreeMap<String, Vec<SecondCounts>>,
+}
+
+impl Seconds {
+    /// Adds one recording; its source is the part of its name before the first underscore.
+    pub fn add(&mut self, name: &str, labels: &Labels, detected: &[Detected], windows: &[Window]) {
+        let source = name.split('_').next().unwrap_or(name).to_owned();
+        let mut counts = SecondCounts::default();
+        let measured = windows.iter().filter(|window| window.motion.is_some());
+        for window in measured {
+            let Some(truth) = truth_of(labels, window.t_ms) else {
+                continue;
+            };
+            let is_right = type_at(detected, window.t_ms + WINDOW_MS / 2) == Some(truth);
+            let spread_mps2 = window.motion.map_or(0.0, |motion| motion.accel_std);
+            let share = match truth {
+                EventType::Walking => &mut counts.walking,
+                _ if spread_mps2 > HANDLED_MPS2 => &mut counts.handled,
+                _ => &mut counts.calm,
+            };
+            share.count(is_right);
+        }
+        if counts.all().all > 0 {
+            self.by_source.entry(source).or_default().push(counts);
+        }
+    }
+
+    /// A line for each source, and one for all, with 95 % intervals over recordings.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if self.by_source.is_empty() {
+            return String::new();
+        }
+        let mut out = format!(
+            "{:<18} {:>26} {:>26} {:>26} {:>26}\n",
+            "seconds right", "WALKING", "STOPPED, calm", "STOPPED, handled", "all"
+        );
+        let all: Vec<SecondCounts> = self.by_source.values().flatten().copied().collect();
+        for (source, counts) in &self.by_source {
+            line(&mut out, source, counts);
+        }
+        line(&mut out, "all", &all);
+        out
+    }
+}
+
+fn line(out: &mut String, source: &str, counts: &[SecondCounts]) {
+    let _ = write!(out, "{source:<18}");
+    let columns: [fn(SecondCounts) -> Share; 4] = [
+        |one| one.walking,
+        |one| one.calm,
+        |one| one.handled,
+        SecondCounts::all,
+    ];
+    for of in columns {
+        let sum = |drawn: &mut dyn Iterator<Item = &SecondCounts>| {
+            let mut sum = Share::default();
+            drawn.for_each(|one| sum.add(of(*one)));
+            sum
+        };
+        let all = sum(&mut counts.iter());
+        let text = match (all.value(), interval(counts, |drawn| sum(drawn).value())) {
+            (Some(value), Some((low, high))) => {
+                format!("{value:.3} ({low:.3}-{high:.3}) of {}", all.all)
+            }
+            (Some(value), None) => format!("{value:.3} of {}", all.all),
+            (None, _) => "-".to_owned(),
+        };
+        let _ = write!(out, " {text:>26}");
+    }
+    out.push('\n');
+}
+
+/// What a second is labelled as.
+fn truth_of(labels: &Labels, t_ms: u32) -> Option<EventType> {
+    let (from_ms, to_ms) = (f64::from(t_ms), f64::from(t_ms + WINDOW_MS));
+    let segment = labels.segments.iter().find(|segment| {
+        let start_ms = segment.t_start * 1_000.0;
+        let end_ms = segment.t_end.map_or(start_ms, |t_end| t_end * 1_000.0);
+        let counts = match segment.event_type {
+            EventType::Walking => true,
+            EventType::Stopped => end_ms - start_ms >= STOPPED_MS,
+            _ => false,
+        };
+        counts && start_ms + MARGIN_MS <= from_ms && to_ms + MARGIN_MS <= end_ms
+    })?;
+    Some(segment.event_type)
+}
+
+/// The event of the movement track at a moment.
+fn type_at(detected: &[Detected], t_ms: u32) -> Option<EventType> {
+    let event = detected.iter().map(|one| one.event).find(|event| {
+        let is_movement = matches!(
+            event.event_type,
+            EventType::Walking
+                | EventType::Stopped
+                | EventType::Stairs
+                | EventType::Elevator
+                | EventType::Driving
+        );
+        is_movement
+            && event.t_start_ms <= t_ms
+            && event.t_end_ms.is_some_and(|end_ms| t_ms < end_ms)
+    })?;
+    Some(event.event_type)
+}

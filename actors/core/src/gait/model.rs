@@ -1,0 +1,93 @@
+//! Logistic models and the choice between those that ship and those that leave a source out.
+
+use super::features::{IMU_FEATURES, MOTION_FEATURES};
+use super::weights;
+
+/// A logistic model of `N` features.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Logistic<const N: usize> {
+    /// Log-odds where every feature is 0.
+    pub bias: f32,
+    /// Log-odds for each unit of each feature.
+    pub weights: [f32; N],
+    /// The range of each feature in training: what lies outside counts as its nearer end, so that a phone unlike all
+    /// recorded ones is judged by its other features.
+    pub ranges: [(f32, f32); N],
+}
+
+impl<const N: usize> Logistic<N> {
+    /// Log-odds of a gait.
+    #[must_use]
+    pub fn log_odds(&self, features: &[f32; N]) -> f32 {
+        let terms = features.iter().zip(&self.weights).zip(&self.ranges);
+        terms.fold(self.bias, |sum, ((feature, weight), (low, high))| {
+            sum + weight * feature.max(*low).min(*high)
+        })
+    }
+}
+
+/// How the log-odds of a second enter the decoder: neighbouring seconds share two thirds of their samples, so that each
+/// says less than its log-odds, and none decides alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evidence {
+    /// Factor on the model's log-odds.
+    pub scale: f32,
+    /// The most that a second says for rest, as a negative number.
+    pub rest: f32,
+    /// The most that a second says for a gait.
+    pub gait: f32,
+    /// Added to the log-odds.
+    pub shift: f32,
+}
+
+impl Evidence {
+    /// What a second with these log-odds says.
+    #[must_use]
+    pub fn of(&self, log_odds: f32) -> f32 {
+        (self.scale * (log_odds + self.shift))
+            .max(self.rest)
+            .min(self.gait)
+    }
+}
+
+/// The models that belong together: fitted on the same sources.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GaitModels {
+    /// Of raw `imu`.
+    pub imu: Logistic<IMU_FEATURES>,
+    /// Of `motion`, where the phone has sent a cadence before.
+    pub with_cadence: Logistic<MOTION_FEATURES>,
+    /// Of `motion`, where it never has.
+    pub without_cadence: Logistic<MOTION_FEATURES>,
+    /// How `imu` enters the decoder.
+    pub imu_evidence: Evidence,
+    /// How `motion` enters the decoder.
+    pub motion_evidence: Evidence,
+}
+
+/// Which models a session uses. Live sessions use those that ship; an evaluation uses those that were fitted without
+/// the source that it judges.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Models(&'static GaitModels);
+
+impl Default for Models {
+    fn default() -> Self {
+        Self(&weights::SHIPPED)
+    }
+}
+
+impl Models {
+    /// The models that were fitted without the source of a recording, by the recording's name, which begins with its
+    /// source. None of a source that the training does not use: what ships never saw it.
+    #[must_use]
+    pub fn without_source_of(recording: &str) -> Option<Self> {
+        let mut left_out = weights::LEFT_OUT.iter();
+        left_out
+            .find(|(source, _)| recording.starts_with(source))
+            .map(|(_, models)| Self(models))
+    }
+
+    pub(crate) fn get(self) -> &'static GaitModels {
+        self.0
+    }
+}

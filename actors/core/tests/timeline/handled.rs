@@ -1,0 +1,125 @@
+//! A courier stands and uses the phone: it moves, but nobody walks.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "test signals need no bit-for-bit determinism across platforms"
+)]
+
+use porchlight_schema::event::EventType;
+use porchlight_schema::sample::{Motion, Sample};
+
+use super::signals::{IMU_HZ, Noise, Owned, context_at, events_of, of_type};
+
+/// Acceleration along the phone's axes at a time, m/s².
+type Signal = fn(f64, &mut Noise) -> [f64; 3];
+
+/// A walk with the phone in the hand: 1.9 steps a second.
+fn walk(t: f64, noise: &mut Noise) -> [f64; 3] {
+    let phase = std::f64::consts::TAU * 1.9 * t;
+    let norm = 9.81 + 1.6 * phase.sin() + 0.6 * (2.0 * phase + 0.7).sin() + 0.2 * noise.next();
+    [0.2 * noise.next(), 0.6 * norm, 0.8 * norm]
+}
+
+/// Every three seconds the phone is pointed at a label, turned by 50 degrees and back, and a finger taps.
+fn scan(t: f64, noise: &mut Noise) -> [f64; 3] {
+    let place = t.rem_euclid(3.0);
+    let turned = |from: f64| {
+        let share = ((place - from) / 0.7).clamp(0.0, 1.0);
+        share * share * (3.0 - 2.0 * share)
+    };
+    let angle = 0.65 + 0.87 * (turned(0.0) - turned(1.8));
+    let push = |from: f64| {
+        let share = (place - from) / 0.7;
+        if (0.0..1.0).contains(&share) {
+            1.8 * (std::f64::consts::TAU * share).sin()
+        } else {
+            0.0
+        }
+    };
+    let tap = if (1.3..1.36).contains(&place) {
+        1.5
+    } else {
+        0.0
+    };
+    let norm = 9.81 + push(0.0) - push(1.8);
+    [
+        0.1 * noise.next(),
+        norm * angle.sin() + 0.1 * noise.next(),
+        norm * angle.cos() + tap + 0.1 * noise.next(),
+    ]
+}
+
+fn imu(parts: &[(Signal, u32)]) -> Vec<Owned> {
+    let mut noise = Noise::new(11);
+    let mut out = Vec::new();
+    let mut second = 0;
+    for &(signal, seconds) in parts {
+        for _ in 0..seconds {
+            let mut accel: [Vec<f32>; 3] = Default::default();
+            for place in 0..IMU_HZ {
+                let t = f64::from(second) + place as f64 / IMU_HZ as f64;
+                let value = signal(t, &mut noise);
+                for (axis, value) in accel.iter_mut().zip(value) {
+                    axis.push(value as f32);
+                }
+            }
+            out.push(Owned::Imu {
+                t_ms: second * 1_000,
+                accel,
+            });
+            second += 1;
+        }
+    }
+    out
+}
+
+/// What a phone that reduces its motion sends: spread, cadence and seconds of each part.
+fn motion(parts: &[(f32, Option<f32>, u32)]) -> Vec<Owned> {
+    let mut out = Vec::new();
+    for &(accel_std, cadence_hz, seconds) in parts {
+        for _ in 0..seconds {
+            let second = out.len() as u32;
+            // Hands and walks are not the same in each second.
+            let uneven = 1.0 + 0.15 * ((second % 3) as f32 - 1.0);
+            out.push(Owned::Plain(Sample::Motion(Motion {
+                t_ms: second * 1_000,
+                accel_mean: 9.81 + 0.05 * ((second % 2) as f32),
+                accel_std: accel_std * uneven,
+                vertical_mean: None,
+                cadence_hz,
+                yaw_rad: None,
+            })));
+        }
+    }
+    out
+}
+
+fn seconds_of(samples: &[Owned], event_type: EventType) -> u32 {
+    let events = events_of(&context_at(0.0, 0.0), samples, 60);
+    let lengths = of_type(&events, event_type)
+        .into_iter()
+        .filter_map(|event| Some(event.t_end_ms? - event.t_start_ms));
+    lengths.sum::<u32>() / 1_000
+}
+
+#[test]
+fn who_scans_while_standing_does_not_walk() {
+    let samples = imu(&[(walk, 30), (scan, 45), (walk, 20)]);
+    let (walked, stood) = (
+        seconds_of(&samples, EventType::Walking),
+        seconds_of(&samples, EventType::Stopped),
+    );
+    assert!(
+        walked.abs_diff(50) <= 4 && stood.abs_diff(45) <= 4,
+        "{walked} {stood}"
+    );
+}
+
+#[test]
+fn no_cadence_is_no_walk_on_a_phone_that_told_one() {
+    let (walk, handled) = ((1.3, Some(1.9), 30), (0.6, Some(0.0), 30));
+    let stood = |parts: &[_]| seconds_of(&motion(parts), EventType::Stopped);
+    assert!(stood(&[walk, handled, walk]) >= 26);
+    // A phone that leaves the field out where nobody walks says the same.
+    assert!(stood(&[walk, (0.6, None, 30), walk]) >= 26);
+}

@@ -1,0 +1,193 @@
+//! `train-gait`: fits the gait models on labelled recordings and writes the weights that ship.
+//!
+//! With a folder of recordings it first writes the file of features anew; without one it fits on the file as it
+//! stands, which is what the tests do too.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Parser;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use porchlight_bench::gait::{Label, Row, Rows, folds, judge, report};
+use porchlight_core::evaluate::{Labels, Recording};
+use porchlight_core::gait::GaitSecond;
+use porchlight_core::intake::gait_seconds;
+use porchlight_schema::event::EventType;
+use porchlight_schema::sample::json::decode_batch;
+use porchlight_sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
+
+#[derive(Debug, Parser)]
+#[command(
+    about = "Fits the gait models on labelled recordings, and says how right they are on sources they never saw"
+)]
+struct Arguments {
+    /// Recordings (`NAME.ndjson.gz`) with labels beside them; none: the features that were written before.
+    folder: Option<PathBuf>,
+    /// The file of features.
+    #[arg(long, default_value = "bench/data/gait-seconds.txt.gz")]
+    features: PathBuf,
+    /// The source file that the weights are written to.
+    #[arg(long, default_value = "actors/core/src/gait/weights.rs")]
+    weights: PathBuf,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    if let Some(folder) = &arguments.folder {
+        let mut rows = extract(folder)?;
+        simulate(&mut rows)?;
+        let file = std::fs::File::create(&arguments.features)?;
+        let mut packed = GzEncoder::new(file, Compression::best());
+        packed.write_all(rows.write().as_bytes())?;
+        packed.finish()?;
+    }
+    let mut text = String::new();
+    MultiGzDecoder::new(std::fs::File::open(&arguments.features)?).read_to_string(&mut text)?;
+    let rows = Rows::read(&text)?;
+    let folds = folds(&rows);
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "On the sources that they were fitted on:\n{}",
+        report(&judge(&rows, &folds, false))
+    )?;
+    writeln!(
+        out,
+        "Each source by models that never saw it:\n{}",
+        report(&judge(&rows, &folds, true))
+    )?;
+    let (imu, motion) = porchlight_bench::gait::evidence(&rows, &folds);
+    writeln!(out, "evidence: imu {imu:?}, motion {motion:?}")?;
+    std::fs::write(
+        &arguments.weights,
+        porchlight_bench::gait::render(&folds, imu, motion),
+    )?;
+    Ok(())
+}
+
+/// The part of a name before the first underscore; recordings of one author are one source.
+fn source(name: &str) -> &str {
+    match name.split('_').next().unwrap_or(name) {
+        "liftshake" => "lift",
+        source => source,
+    }
+}
+
+fn extract(folder: &Path) -> anyhow::Result<Rows> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let file = entry?.file_name().to_string_lossy().into_owned();
+        names.extend(file.strip_suffix(".ndjson.gz").map(str::to_owned));
+    }
+    names.sort();
+    let mut rows = Rows::default();
+    for name in names {
+        let labels = std::fs::read(folder.join(format!("{name}.labels.json")))?;
+        let known: Labels = serde_json::from_slice(&labels)?;
+        if !known.streams.contains_key("imu") {
+            continue;
+        }
+        let mut lines = Vec::new();
+        let file = std::fs::File::open(folder.join(format!("{name}.ndjson.gz")))?;
+        MultiGzDecoder::new(file).read_to_end(&mut lines)?;
+        let lines = lines.split(|&byte| byte == b'\n');
+        let recording = Recording::read(&name, &labels, lines).with_context(|| name.clone())?;
+        let number = rows.sources.len() as u32;
+        rows.sources.push(source(&name).to_owned());
+        add(&mut rows, number, &recording)?;
+    }
+    Ok(rows)
+}
+
+/// Simulated couriers who use their phones at every stay, from the ranges for tuning. No public recording holds that.
+/// Of these only the stays are labelled: simulated walks are more regular than real ones.
+fn simulate(rows: &mut Rows) -> anyhow::Result<()> {
+    for seed in 1..=SIMULATED {
+        let hz = if seed % 2 == 0 { 25 } else { 50 };
+        let motion = MotionSensor::Imu { hz, gyro: false };
+        let kit = Kit {
+            motion,
+            ..Kit::FULL
+        };
+        let scenario = Scenario::new(
+            Kind::HandledPhone,
+            ParameterSet::Tuning,
+            TRAINING_SEEDS + seed,
+        );
+        let delivery = Scenario {
+            kit: Some(kit),
+            ..scenario
+        }
+        .deliver();
+        let mut labels: Labels = serde_json::from_value(delivery.truth.labels(delivery.end_t))?;
+        labels
+            .segments
+            .retain(|segment| segment.event_type == EventType::Stopped);
+        let mut batches = Vec::new();
+        for batch in delivery.batches(10.0) {
+            batches.push(decode_batch(batch.json()?.as_bytes())?.batch);
+        }
+        let recording = Recording::new("handled", labels, batches)?;
+        let number = rows.sources.len() as u32;
+        rows.sources.push("handled".to_owned());
+        add(rows, number, &recording)?;
+    }
+    Ok(())
+}
+
+/// Deliveries that are simulated: about as many seconds at rest as other sources have.
+const SIMULATED: u64 = 10;
+/// Their seeds lie beyond those that an evaluation draws.
+const TRAINING_SEEDS: u64 = 1_000_000;
+
+fn add(rows: &mut Rows, number: u32, recording: &Recording) -> anyhow::Result<()> {
+    let seconds = gait_seconds(&recording.batches)?;
+    let margin_sec = if recording.name.starts_with("lift_") {
+        0.0
+    } else {
+        1.0
+    };
+    for (place, second) in seconds.iter().enumerate() {
+        // A neighbour that is missing is as the second itself, as it is for the detectors.
+        let near = |other: Option<&GaitSecond>| {
+            other
+                .filter(|other| other.t_ms.abs_diff(second.t_ms) == 1_000)
+                .copied()
+                .unwrap_or(*second)
+        };
+        let before = near(place.checked_sub(1).and_then(|place| seconds.get(place)));
+        let after = near(seconds.get(place + 1));
+        let means = [before.accel_mean, second.accel_mean, after.accel_mean];
+        let range = means.iter().fold(f32::MIN, |most, &mean| most.max(mean))
+            - means.iter().fold(f32::MAX, |least, &mean| least.min(mean));
+        rows.rows.push(Row::new(
+            (number, second.t_ms / 1_000),
+            label(&recording.labels, second.t_ms, margin_sec),
+            &second.features,
+            range,
+            [before.cadence_hz, second.cadence_hz, after.cadence_hz],
+        ));
+    }
+    Ok(())
+}
+
+fn label(labels: &Labels, t_ms: u32, margin_sec: f64) -> Label {
+    let from_sec = f64::from(t_ms) / 1_000.0;
+    let holds = |segment: &&porchlight_core::evaluate::Segment| {
+        let to_sec = segment.t_end.unwrap_or(segment.t_start);
+        segment.t_start + margin_sec <= from_sec && from_sec + 1.0 + margin_sec <= to_sec
+    };
+    match labels
+        .segments
+        .iter()
+        .find(holds)
+        .map(|segment| segment.event_type)
+    {
+        Some(EventType::Walking | EventType::Stairs) => Label::Gait,
+        Some(EventType::Stopped | EventType::Elevator | EventType::Driving) => Label::Rest,
+        _ => Label::Unknown,
+    }
+}
