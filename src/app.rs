@@ -14,6 +14,7 @@ use porchlight_actors::service::{Parts, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_http::serve::Connections;
+use porchlight_keys::KeyOrder;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Alone, Clock, Entropy, Poke};
@@ -142,14 +143,7 @@ impl App {
         }
         telemetry::watch(&handles, &config.store.path);
 
-        // On a cluster rows go by themselves.
-        let retention: Arc<RetentionStatus> = Arc::default();
-        if let Some(store) = store.embedded() {
-            let retention_ms = config.store.retention.as_millis();
-            let sweeper =
-                Sweeper::start(Arc::clone(store), retention_ms, Arc::clone(&retention)).await?;
-            actix_rt::spawn(sweeper.run());
-        }
+        let retention = start_retention(&config, &store).await?;
         let (public, api) = listener::serve(
             &config,
             cores,
@@ -253,6 +247,20 @@ async fn open_store(
         Err(StoreOpenError::Embedded(error)) => Err(error).context("the store can't be opened"),
         opened => Ok(opened?),
     }
+}
+
+/// Deletes old sessions from now on, where the store does not do so itself, as a CQL cluster does.
+async fn start_retention(
+    config: &Config,
+    store: &OpenStore,
+) -> anyhow::Result<Arc<RetentionStatus>> {
+    let status: Arc<RetentionStatus> = Arc::default();
+    if let Some(store) = store.embedded() {
+        let retention_ms = config.store.retention.as_millis();
+        let sweeper = Sweeper::start(Arc::clone(store), retention_ms, Arc::clone(&status)).await?;
+        actix_rt::spawn(sweeper.run());
+    }
+    Ok(status)
 }
 
 async fn build_service(
@@ -391,6 +399,7 @@ fn make_key(config: &Config, organization: &str) -> anyhow::Result<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let made = runtime.block_on(server.create_key(organization, "sandbox", "secret", None))?;
+    let order = KeyOrder::new(organization, "sandbox", "secret");
+    let made = runtime.block_on(server.create_key(&order))?;
     Ok(made.key)
 }

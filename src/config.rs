@@ -59,7 +59,7 @@ pub struct Server {
     pub ops_listen: SocketAddr,
     /// Threads that serve HTTP; 0: one for each core.
     pub workers: usize,
-    /// How the world reaches the public API, for links in answers (`https://api.example.com`); empty: as the request says.
+    /// How the world reaches the public API, for links in answers (`https://api.example.com`); empty: the address that it listens on.
     pub public_url: String,
     /// How long a service that stops still answers whoever is connected: reads as ever, all else with 503.
     pub drain_grace: HumanDuration,

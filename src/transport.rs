@@ -8,6 +8,7 @@
 pub mod address;
 mod cause;
 mod certificate;
+mod details;
 pub mod guard;
 mod tls;
 pub mod url;
@@ -17,12 +18,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use porchlight_core::webhook::Cause;
+use porchlight_core::webhook::{AttemptDetails, Cause};
 use porchlight_ports::{Answer, OutboundRequest, Transport, UrlRefused};
 use porchlight_schema::limits::{
     ANSWER_KEPT_BYTES_MAX, ANSWER_READ_BYTES_MAX, ATTEMPT_MS_MAX, ENDPOINT_IN_FLIGHT_MAX,
     NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX,
 };
+use porchlight_schema::session::Tenant;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -193,7 +195,7 @@ impl Transport for HttpTransport {
             .unwrap_or_else(|_| failure(0, Cause::Internal))
     }
 
-    async fn probe(&self, url: &str) -> Result<(), UrlRefused> {
+    async fn probe(&self, _tenant: Tenant, url: &str) -> Result<(), UrlRefused> {
         let (inner, url) = (Arc::clone(&self.inner), url.to_owned());
         let probing = self.handle.spawn(async move {
             let target = Target::parse(&url, inner.guard.allowed())?;
@@ -221,6 +223,7 @@ fn failure(duration_ms: u32, cause: Cause) -> Answer {
         cause: Some(cause),
         response: None,
         certificate_ends_at: None,
+        details: AttemptDetails::default(),
     }
 }
 
@@ -236,14 +239,21 @@ impl Inner {
         };
         let begun = Instant::now();
         let deadline = begun + Duration::from_millis(ATTEMPT_MS_MAX);
-        let Ok(head) = tokio::time::timeout_at(deadline.into(), self.head(&request)).await else {
-            return failure(elapsed_ms(begun), Cause::Timeout);
-        };
+        let mut details = AttemptDetails::default();
+        let head = self.head(&request, &mut details);
+        let head = tokio::time::timeout_at(deadline.into(), head).await;
         let duration_ms = elapsed_ms(begun);
-        let (mut response, host) = match head {
+        let (mut response, host) = match head.unwrap_or(Err(Cause::Timeout)) {
             Ok(head) => head,
-            Err(cause) => return failure(duration_ms, cause),
+            Err(cause) => {
+                return Answer {
+                    details,
+                    ..failure(duration_ms, cause)
+                };
+            }
         };
+        details.address = response.remote_addr().map(|address| address.ip());
+        details.response_headers = details::kept_headers(response.headers());
         let status = response.status().as_u16();
         let kept = read_body(&mut response, deadline).await;
         let ends = self.ends.get(&host).map(|ends| *ends);
@@ -253,10 +263,17 @@ impl Inner {
             cause: cause::of_status(status),
             response: Some(kept),
             certificate_ends_at: ends,
+            details,
         }
     }
 
-    async fn head(&self, request: &OutboundRequest) -> Result<(reqwest::Response, String), Cause> {
+    /// Sends the request and waits for the answer's head. What becomes known on the way stands in `details`, be it that
+    /// the request fails or is given up.
+    async fn head(
+        &self,
+        request: &OutboundRequest,
+        details: &mut AttemptDetails,
+    ) -> Result<(reqwest::Response, String), Cause> {
         let target = Target::parse(&request.url, self.guard.allowed()).map_err(|refused| {
             match refused {
                 UrlRefused::Address => Cause::BlockedAddress,
@@ -264,7 +281,13 @@ impl Inner {
                 _ => Cause::Internal,
             }
         })?;
-        self.addresses(&target).await.map_err(cause::of_name)?;
+        let addresses = self.addresses(&target).await.map_err(|refused| {
+            details.reason = Some(refused.to_string());
+            cause::of_name(refused)
+        })?;
+        if let [address] = addresses[..] {
+            details.address = Some(address);
+        }
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 1);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in &request.headers {
@@ -278,7 +301,10 @@ impl Inner {
             .headers(headers)
             .body(bytes::Bytes::from_owner(Body(Arc::clone(&request.body))))
             .send();
-        let response = sending.await.map_err(|error| cause::of_error(&error))?;
+        let response = sending.await.map_err(|error| {
+            details.reason = details::reason(&error);
+            cause::of_error(&error)
+        })?;
         Ok((response, host))
     }
 

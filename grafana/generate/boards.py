@@ -356,6 +356,9 @@ def store():
                   [("sum by (instance) (porchlight_store_disk_bytes{$$})", "{{instance}}")], width=12),
             panel("Free", "What is free on the disk where the store is.", "bytes",
                   [("sum by (instance) (porchlight_store_disk_free_bytes{$$})", "{{instance}}")], width=12),
+            panel("Damaged rows", "Rows that could not be read, in an hour. What they belong to is left out; the log names it.",
+                  "short", [("sum by (instance) (increase(porchlight_store_unreadable_rows_total{$$}[1h]))", "{{instance}}")],
+                  width=24),
         ]),
         ("CQL cluster", [
             panel("Lightweight transactions", "By outcome. In doubt: the cluster did not answer in time, and was asked what "

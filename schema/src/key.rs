@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::KeyId;
+use crate::later;
 use crate::session::Tenant;
 use crate::time::TimestampMs;
 
@@ -44,6 +45,12 @@ pub struct KeyRecord {
     pub expires_at: Option<TimestampMs>,
     /// When it was revoked.
     pub revoked_at: Option<TimestampMs>,
+    /// A name by which people tell it from others.
+    #[serde(deserialize_with = "later::or_default")]
+    pub name: Option<String>,
+    /// The hour in which it was last used, as far as it was written.
+    #[serde(deserialize_with = "later::or_default")]
+    pub last_used_at: Option<TimestampMs>,
 }
 
 impl KeyRecord {

@@ -5,6 +5,7 @@ pub mod ids;
 pub mod insight;
 pub mod json;
 pub mod key;
+pub mod later;
 pub mod limits;
 pub mod message;
 pub mod sample;

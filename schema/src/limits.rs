@@ -73,8 +73,14 @@ pub const COMMIT_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const JOURNAL_TIPS_MAX: usize = 262_144;
 /// Bytes of batches in one read of the journal, beyond the first batch.
 pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
+/// Characters of a key's name.
+pub const KEY_NAME_CHARS_MAX: usize = 64;
+/// Keys whose last use is written at once.
+pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
 /// Index rows that one page of a list may pass over.
 pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
+/// Insights that one page of a list of sessions reads to select by outcome.
+pub const LIST_INSIGHTS_READ_MAX: usize = 1_000;
 /// Rows that one step of the retention sweep removes.
 pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
 /// Parts of a store's completed sessions of which one sweep, each hour, deletes at most one.
@@ -331,10 +337,22 @@ pub const RETRY_JITTER_PARTS: u64 = 10;
 pub const SECRET_OVERLAP_SEC_MAX: u32 = 604_800;
 /// Overlap of two secrets where the request does not say (contract 6).
 pub const SECRET_OVERLAP_SEC_DEFAULT: u32 = 86_400;
-/// Attempts of one endpoint in flight at once.
+/// Quick attempts of one endpoint in flight at once.
 pub const ENDPOINT_IN_FLIGHT_MAX: usize = 32;
+/// Slow attempts of one endpoint in flight at once, beside the quick ones.
+pub const ENDPOINT_SLOW_IN_FLIGHT_MAX: usize = 256;
+/// An attempt that has been in flight for this long is slow.
+pub const ATTEMPT_SLOW_MS: u64 = 500;
 /// Attempts of one node in flight at once.
-pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 1_024;
+pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 4_096;
+/// How long a paused endpoint holds a message (contract 9): seven days.
+pub const HELD_MS_MAX: i64 = 7 * 24 * 3_600_000;
+/// Answers with a secret that are remembered for one endpoint by their `Idempotency-Key`.
+pub const SECRETS_REMEMBERED_MAX: usize = 32;
+/// Headers of an answer that are kept in the log of attempts.
+pub const ANSWER_HEADERS_KEPT_MAX: usize = 32;
+/// Bytes of these headers, names and values together.
+pub const ANSWER_HEADERS_KEPT_BYTES_MAX: usize = 4 * 1024;
 /// Lanes of one endpoint held in memory; the rest of the outbox waits in the store.
 pub const ENDPOINT_LANES_MAX: usize = 1_024;
 /// Messages that one retry by filter may touch (contract 9).

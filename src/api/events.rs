@@ -49,6 +49,7 @@ pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
     let tenant = caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
     call.accepts("text", "event-stream")?;
+    call.no_parameters()?;
     let service = &call.state.service;
     if service.is_draining() {
         return Err(Problem::new(Code::Draining, "The service is stopping."));

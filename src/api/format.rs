@@ -1,13 +1,13 @@
 //! In what form a batch comes, and in what form it is acknowledged: in the one that was sent, unless `Accept` excludes it.
 
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use actix_web::{HttpResponse, HttpResponseBuilder};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::json::{self, DecodeError, DecodedBatch};
 use porchlight_schema::sample::proto;
 
 use porchlight_http::body::{self, Announced, Limits};
-use porchlight_http::call::accepts;
+use porchlight_http::call::{self, accepts};
 use porchlight_http::problem::{Code, Problem};
 
 /// The form of one batch.
@@ -124,11 +124,16 @@ impl Format {
 }
 
 /// `GET /porchlight.proto`: the schema of what protobuf is sent, for everybody.
-pub(super) async fn schema() -> HttpResponse {
+///
+/// # Errors
+///
+/// 422 for a query.
+pub(super) async fn schema(http: HttpRequest) -> Result<HttpResponse, Problem> {
+    call::no_parameters(&http)?;
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    HttpResponse::Ok()
+    Ok(HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, text))
-        .body(proto::SCHEMA)
+        .body(proto::SCHEMA))
 }
 
 fn unsupported() -> Problem {

@@ -39,6 +39,7 @@ pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
     call.accepts_json()?;
+    call.no_parameters()?;
     let state = call.state.service.insight(&row).await?;
     let age_sec = match &state {
         InsightState::Processing { age_sec, .. } => *age_sec,
@@ -107,6 +108,7 @@ pub(super) async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
         )
     })?;
     call.accepts_json()?;
+    call.no_parameters()?;
     call::json(
         HttpResponse::Ok(),
         &EvidenceView {

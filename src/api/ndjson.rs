@@ -79,6 +79,7 @@ pub(super) async fn telemetry(mut call: Call) -> Result<HttpResponse, Problem> {
     } else {
         BATCH_UNPACKED_BYTES_MAX
     };
+    call.no_parameters()?;
     let request = call.take_request();
     let body = announced.stream(call.payload.take(), call.state.config.body_deadlines)?;
     let gateway = Gateway {

@@ -148,7 +148,7 @@ fn no_path() -> Problem {
 /// The link to a session's picture, for who made this call; whether there is a path to draw is the insight's to say.
 pub(super) fn link(call: &Call, session_id: SessionId) -> Option<String> {
     let images = call.state.images.as_ref()?;
-    images.url(&call.http, session_id)
+    images.url(session_id)
 }
 
 /// The drawings of the application.

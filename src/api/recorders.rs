@@ -75,6 +75,7 @@ struct ShownRecorderView {
 async fn create(mut call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
+    call.no_parameters()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
     let order = order(tenant, &value, call.state.service.now())?;
@@ -92,6 +93,7 @@ async fn show(call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let recorder = of_path(&call, tenant).await?;
     call.accepts_json()?;
+    call.no_parameters()?;
     let newest = recorder.state.newest();
     let shown = ShownRecorderView {
         recorder: view(&call, &recorder)?,
@@ -106,6 +108,7 @@ async fn show(call: Call) -> Result<HttpResponse, Problem> {
 async fn remove(call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let recorder = of_path(&call, tenant).await?;
+    call.no_parameters()?;
     if call.state.service.remove_recorder(recorder.id).await? {
         Ok(HttpResponse::build(StatusCode::NO_CONTENT).finish())
     } else {
@@ -178,13 +181,12 @@ fn view(call: &Call, recorder: &Recorder) -> Result<RecorderView, Problem> {
 /// The link of a recorder: its token stands in it.
 fn link(call: &Call, id: RecorderId) -> String {
     let token = call.state.auth.recorder_token(id);
-    let base = match &call.state.images {
-        Some(images) => images.base(&call.http),
-        None => {
-            let connection = call.http.connection_info();
-            format!("{}://{}", connection.scheme(), connection.host())
-        }
-    };
+    let images = call.state.images.as_ref();
+    let base = images.and_then(|images| images.base()).map(str::to_owned);
+    let base = base.unwrap_or_else(|| {
+        let connection = call.http.connection_info();
+        format!("{}://{}", connection.scheme(), connection.host())
+    });
     format!("{base}/r/{token}")
 }
 

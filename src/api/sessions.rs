@@ -1,5 +1,7 @@
 //! `GET /v1/sessions`, `GET /v1/sessions/{id}` and `GET /v1/sessions/{id}/acknowledged`.
 
+mod outcome;
+
 use actix_web::HttpResponse;
 use porchlight_ports::{SeqRange, SessionFilter};
 use porchlight_schema::ids::SessionId;
@@ -10,6 +12,8 @@ use serde::Serialize;
 use porchlight_http::call::{self, Call};
 use porchlight_http::problem::Problem;
 use porchlight_http::query::{self, Query};
+
+use outcome::OutcomeFilter;
 
 /// A page of a list.
 #[derive(Serialize)]
@@ -41,6 +45,7 @@ pub(super) async fn acknowledged(call: Call) -> Result<HttpResponse, Problem> {
     caller.may_act_on(session_id)?;
     let row = call.session(&caller, session_id).await?;
     call.accepts_json()?;
+    call.no_parameters()?;
     let sessions = call.state.service.of(row.start.tenant);
     let acknowledged = sessions.acknowledged(&row).await?;
     call::json(
@@ -64,6 +69,7 @@ pub(super) async fn session(call: Call) -> Result<HttpResponse, Problem> {
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
     call.accepts_json()?;
+    call.no_parameters()?;
     call::json(
         HttpResponse::Ok(),
         &SessionView::answer(&row.start, row.end.as_ref()),
@@ -90,11 +96,16 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
         from: query.time("from"),
         to: query.time("to"),
     };
+    let outcome = OutcomeFilter::read(&mut query);
     let (limit, after) = (query.limit(), query.cursor());
     query.done()?;
     let service = &call.state.service;
     let _share = call.begin_list(tenant)?;
-    let page = service.list(tenant, &filter, limit, after).await?;
+    let page = if outcome.takes_all() {
+        service.list(tenant, &filter, limit, after).await?
+    } else {
+        outcome.page(service, tenant, &filter, limit, after).await?
+    };
     let data = page
         .rows
         .iter()

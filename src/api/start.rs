@@ -56,6 +56,7 @@ pub(super) async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
     };
     let body = call.read(announced).await?;
     let value = fields::parse(&body)?;
+    call.no_parameters()?;
     let key = idempotency_key(call.headers())?;
     let mut command = command(tenant, &value)?;
     command.idempotency = key.map(|key| Idempotency {
@@ -94,7 +95,7 @@ fn refused(error: StartError) -> Problem {
 }
 
 /// The `Idempotency-Key`, if there is one.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY);
     let Some(value) = values.next() else {
         return Ok(None);
@@ -112,7 +113,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
                 "must be given once, with 1 to {IDEMPOTENCY_KEY_CHARS_MAX} printable ASCII characters"
             );
             Err(Problem::invalid_parameters(vec![Fault::Parameter {
-                parameter: "Idempotency-Key",
+                parameter: "Idempotency-Key".into(),
                 detail,
             }]))
         }

@@ -44,6 +44,7 @@ pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
         }
         None => None,
     };
+    call.no_parameters()?;
     let ended_at = root.time("endedAt", &mut faults);
     let pod = root
         .object("pod", &mut faults)
@@ -81,6 +82,7 @@ pub(super) async fn attach_pod(mut call: Call) -> Result<HttpResponse, Problem> 
     call.accepts_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
+    call.no_parameters()?;
     let mut faults = Faults::default();
     let pod = pod(&Fields::root(&value)?, &mut faults);
     let service = &call.state.service;

@@ -3,7 +3,7 @@
 
 use actix_web::HttpResponse;
 use porchlight_actors::service::{AdmitError, IngestError};
-use porchlight_http::call::{Call, session_not_found, share_exceeded};
+use porchlight_http::call::{self, Call, session_not_found, share_exceeded};
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::turn;
 use porchlight_http::waking::{look_again, together};
@@ -61,6 +61,7 @@ pub(super) async fn telemetry_of(
     let body = announced
         .read(call.payload, call.state.config.body_deadlines, grow)
         .await?;
+    call::no_parameters(&call.http)?;
     let decoded = decode(sent, &body)?;
     drop(body);
     together(service.ingest(&target, permit, decoded.seq, decoded.batch))

@@ -20,7 +20,7 @@ const EVENTS: [(&str, MessageEvent); 3] = [
 ];
 
 /// The routes.
-pub(super) fn resources() -> [Resource; 7] {
+pub(super) fn resources() -> [Resource; 8] {
     [
         resource(Route::Webhooks, "DELETE, GET, HEAD, POST, PUT")
             .route(web::post().to(configuration::register))
@@ -28,6 +28,8 @@ pub(super) fn resources() -> [Resource; 7] {
             .route(web::put().to(configuration::change))
             .route(web::delete().to(configuration::remove)),
         resource(Route::WebhookRotate, "POST").route(web::post().to(configuration::rotate)),
+        resource(Route::WebhookPreviousSecret, "DELETE")
+            .route(web::delete().to(configuration::end_overlap)),
         resource(Route::WebhookTest, "POST").route(web::post().to(configuration::test)),
         resource(Route::WebhookDeliveriesRetry, "POST")
             .route(web::post().to(deliveries::retry_many)),

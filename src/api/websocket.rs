@@ -82,6 +82,7 @@ pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
         .ok_or_else(session_not_found)?;
     caller.still_good(target.end.as_ref(), service.now())?;
     let accept = accept(&call.http)?;
+    call.no_parameters()?;
     if service.is_draining() {
         return Err(Problem::new(Code::Draining, "The service is stopping."));
     }

@@ -1,6 +1,6 @@
 //! `porchlight keys`: by the server that has the store, or, when none runs, on the store itself.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use porchlight_keys::{CreatedKey, KeyDesk, KeyOrder, ListedKey};
 use porchlight_ports::Clock;
@@ -30,9 +30,16 @@ enum Action {
         /// What the key may do.
         #[arg(long)]
         kind: KindWord,
-        /// From when on it is refused, such as 90d.
+        /// A name by which people tell it from others.
+        #[arg(long)]
+        name: Option<String>,
+        /// How long it is valid, such as 90d.
         #[arg(long)]
         expires: Option<HumanDuration>,
+        /// Create the store when there is none. Without it a missing store is an error, because the key would be unknown
+        /// to the server.
+        #[arg(long)]
+        init: bool,
         /// `{id, key, organizationId, env, kind}` instead of the key alone.
         #[arg(long)]
         json: bool,
@@ -92,11 +99,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             org,
             env,
             kind,
+            name,
             expires,
+            init,
             json,
             config,
         } => {
-            let made = create(&config.load()?, org, *env, *kind, *expires)?;
+            let order = order(org, *env, *kind, name.as_deref(), *expires)?;
+            let made = create(&config.load()?, order, *init)?;
             if *json {
                 say!("{}", serde_json::to_string(&made)?)?;
             } else {
@@ -122,33 +132,39 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-fn create(
-    config: &Config,
+fn order(
     organization: &str,
     env: EnvWord,
     kind: KindWord,
+    name: Option<&str>,
     expires: Option<HumanDuration>,
-) -> anyhow::Result<CreatedKey> {
+) -> anyhow::Result<KeyOrder> {
     let expires_ms = expires.map(HumanDuration::as_millis);
     if expires_ms == Some(0) {
         bail!("--expires must be longer than 0");
     }
-    let (env, kind) = (env.as_str(), kind.as_str());
+    Ok(KeyOrder {
+        organization: organization.to_owned(),
+        env: env.as_str().to_owned(),
+        kind: kind.as_str().to_owned(),
+        name: name.map(str::to_owned),
+        expires_ms,
+    })
+}
+
+fn create(config: &Config, order: KeyOrder, init: bool) -> anyhow::Result<CreatedKey> {
     match OpsClient::of(config)? {
-        Some(server) => {
-            super::block_on(
-                async move { server.create_key(organization, env, kind, expires_ms).await },
-            )
+        Some(server) => super::block_on(async move { server.create_key(&order).await }),
+        None => {
+            if !init {
+                has_store(config).context(
+                    "no server of this configuration runs here; --init creates the store",
+                )?;
+            }
+            with_store(config, async |desk| {
+                Ok(desk.create(&order, SystemClock.now()).await?)
+            })
         }
-        None => with_store(config, async |desk| {
-            let order = KeyOrder {
-                organization: organization.to_owned(),
-                env: env.to_owned(),
-                kind: kind.to_owned(),
-                expires_ms,
-            };
-            Ok(desk.create(&order, SystemClock.now()).await?)
-        }),
     }
 }
 
@@ -174,8 +190,7 @@ fn revoke(config: &Config, id: &str) -> anyhow::Result<ListedKey> {
     }
 }
 
-/// Keys that are looked for must be somewhere; the first key may be made before the server is started for the first
-/// time.
+/// Refuses a folder without a store: keys are where the server's store is.
 fn has_store(config: &Config) -> anyhow::Result<()> {
     match config.store.kind {
         StoreKind::Embedded => check::is_store(&config.store.path),

@@ -153,7 +153,7 @@ async fn create(mut visit: Visit) -> Result<HttpResponse, Problem> {
     let now = visit.now();
     let expires_at = (days > 0).then(|| now.plus_ms(days * DAY_MS));
     let made = desk(&visit)
-        .create_for(visit.tenant(), kind, expires_at, now)
+        .create_for(visit.tenant(), kind, None, expires_at, now)
         .await;
     let made = made.map_err(refused)?;
     answer(&visit, None, Some(&made.key)).await

@@ -42,7 +42,8 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
     let counted = counts::count(&visit).await?;
     let webhooks = visit.webhooks()?;
-    let ends_at = webhooks.certificate_ends_at(visit.tenant());
+    let endpoint = counted.endpoint.as_ref();
+    let ends_at = endpoint.and_then(|endpoint| webhooks.certificate_ends_at(endpoint));
     let frame = visit.frame();
     let body = html! {
         header.title { h1 { "Overview" } span.faint { "the last 24 hours, UTC " (layout::clock(frame.now)) } }
@@ -154,7 +155,7 @@ fn health(
     html! {
         p.mono.break.faint { (endpoint.url) }
         @if !endpoint.enabled {
-            (notice(Notice::Note, "It is paused: nothing new is queued, and what waits stays."))
+            (notice(Notice::Note, "Paused. New events are queued and held until you resume."))
         } @else if let Some((cause, count)) = deliveries.worst() {
             (notice(Notice::Bad, &format!("{} of the newest {} deliveries fail, mostly: {}.", thousands(waiting), thousands(deliveries.seen), lower(cause, count))))
         } @else if deliveries.seen > 0 {

@@ -23,23 +23,26 @@ enum Done {
     Changed,
     Paused,
     Resumed,
+    OverlapEnded,
     Deleted,
 }
 
 impl Done {
-    const ALL: [(&'static str, Self); 4] = [
+    const ALL: [(&'static str, Self); 5] = [
         ("changed", Self::Changed),
         ("paused", Self::Paused),
         ("resumed", Self::Resumed),
+        ("ended", Self::OverlapEnded),
         ("deleted", Self::Deleted),
     ];
 
     fn words(self) -> &'static str {
         match self {
-            Self::Changed => "The URL was changed. What waits goes to the new one.",
-            Self::Paused => "The webhook is paused. Nothing new is queued, and what waits stays.",
-            Self::Resumed => "The webhook is on again. What waited goes out now.",
-            Self::Deleted => "The webhook was deleted. What waited is cancelled.",
+            Self::Changed => "The URL was changed. Pending messages will be sent to the new URL.",
+            Self::Paused => "The webhook is paused. Events are queued and held until you resume.",
+            Self::Resumed => "The webhook is active again. Held messages are being sent now.",
+            Self::OverlapEnded => "The previous secret is no longer valid.",
+            Self::Deleted => "The webhook was deleted. Pending messages were cancelled.",
         }
     }
 }
@@ -72,6 +75,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     act(config, "/webhook/pause", pause);
     act(config, "/webhook/resume", resume);
     act(config, "/webhook/rotate", rotate);
+    act(config, "/webhook/end-overlap", end_overlap);
     act(config, "/webhook/delete", delete);
     act(config, "/webhook/test", test);
 }
@@ -94,7 +98,7 @@ async fn answer(visit: &Visit, said: Said) -> Result<HttpResponse, Problem> {
     let frame = visit.frame();
     let body = match &endpoint {
         Some(endpoint) => {
-            let ends_at = webhooks.certificate_ends_at(visit.tenant());
+            let ends_at = webhooks.certificate_ends_at(endpoint);
             show::configured(&frame, endpoint, ends_at, &said)
         }
         None => show::none(&frame, &said),
@@ -118,11 +122,15 @@ fn refused(error: ConfigureError) -> Result<String, Problem> {
         ConfigureError::Exists => "There is a webhook already.".into(),
         ConfigureError::None => "There is no webhook any more.".into(),
         ConfigureError::OverlapRuns => {
-            "The previous secret still signs. End it first: rotate with an overlap of none.".into()
+            "The previous secret is still valid. End the overlap first.".into()
+        }
+        ConfigureError::NoOverlap => "The previous secret has already expired.".into(),
+        ConfigureError::KeyReused | ConfigureError::TooManyRemembered => {
+            return Err(error.into());
         }
         ConfigureError::Busy => "Too many URLs of yours are being checked. Try again.".into(),
         ConfigureError::Contended => {
-            "Others changed the webhook meanwhile. Look, and try again.".into()
+            "The webhook was changed by someone else. Reload and try again.".into()
         }
         other @ (ConfigureError::Store(_) | ConfigureError::Seal) => return Err(other.into()),
     })
@@ -135,7 +143,7 @@ fn done(word: &str) -> HttpResponse {
 async fn register(mut visit: Visit) -> Result<HttpResponse, Problem> {
     let form = visit.form().await?;
     let url = form.get("url").trim().to_owned();
-    let said = match visit.webhooks()?.register(visit.tenant(), &url).await {
+    let said = match visit.webhooks()?.register(visit.tenant(), &url, None).await {
         Ok(made) => Said {
             secret: Some((made.secret.to_string(), None)),
             ..Said::notice(Notice::Good, "The webhook is registered.")
@@ -194,20 +202,26 @@ async fn rotate(mut visit: Visit) -> Result<HttpResponse, Problem> {
         .parse()
         .unwrap_or(SECRET_OVERLAP_SEC_DEFAULT);
     let overlap_sec = overlap_sec.min(SECRET_OVERLAP_SEC_MAX);
-    let said = match visit.webhooks()?.rotate(visit.tenant(), overlap_sec).await {
-        Ok(made) => {
-            let previous = made.endpoint.previous.as_ref();
-            Said {
-                secret: Some((
-                    made.secret.to_string(),
-                    previous.map(|previous| previous.expires_at),
-                )),
-                ..Said::notice(Notice::Good, "The webhook has a new secret.")
-            }
-        }
+    let said = match visit
+        .webhooks()?
+        .rotate(visit.tenant(), overlap_sec, None)
+        .await
+    {
+        Ok(made) => Said {
+            secret: Some((made.secret.to_string(), made.previous_expires_at)),
+            ..Said::notice(Notice::Good, "The webhook has a new secret.")
+        },
         Err(error) => Said::notice(Notice::Bad, refused(error)?),
     };
     answer(&visit, said).await
+}
+
+async fn end_overlap(mut visit: Visit) -> Result<HttpResponse, Problem> {
+    visit.form().await?;
+    match visit.webhooks()?.end_overlap(visit.tenant()).await {
+        Ok(()) => Ok(done("ended")),
+        Err(error) => answer(&visit, Said::notice(Notice::Bad, refused(error)?)).await,
+    }
 }
 
 async fn delete(mut visit: Visit) -> Result<HttpResponse, Problem> {

@@ -5,14 +5,13 @@
 //! same holds for a header that is there twice, and for an `Authorization` of another scheme.
 
 mod cache;
+mod rate;
+mod uses;
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
-use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use porchlight_keys::{self as keys, SessionTokens};
 use porchlight_ports::Keys;
 use porchlight_schema::ids::{RecorderId, SessionId};
@@ -24,6 +23,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::problem::{Code, Problem};
 use cache::KeyCache;
+use rate::RateLimit;
+pub use rate::{Limited, Standing};
+use uses::KeyUses;
 
 /// The header of our own.
 const SERVICE_KEY: HeaderName = HeaderName::from_static("service-key");
@@ -155,7 +157,8 @@ pub struct Authenticator {
     keys: Arc<dyn Keys>,
     tokens: SessionTokens,
     cache: KeyCache,
-    limiter: Option<DefaultKeyedRateLimiter<[u8; 16]>>,
+    limiter: Option<RateLimit>,
+    uses: KeyUses,
 }
 
 impl std::fmt::Debug for Authenticator {
@@ -174,24 +177,35 @@ impl Authenticator {
         rate_per_second: u32,
         remembered: Duration,
     ) -> Self {
-        let quota = NonZeroU32::new(rate_per_second).map(Quota::per_second);
         Self {
             keys,
             tokens,
             cache: KeyCache::new(remembered),
-            limiter: quota.map(RateLimiter::dashmap),
+            limiter: RateLimit::new(rate_per_second),
+            uses: KeyUses::default(),
         }
     }
 
-    /// Who sent these headers.
+    /// The caller that sent these headers. Does not count the request against the credential's rate.
     ///
     /// # Errors
     ///
-    /// 401: no credential, or none that is good; 429: too many requests of it; 503: the store can't tell.
-    pub async fn caller(&self, headers: &HeaderMap, now: TimestampMs) -> Result<Caller, Problem> {
-        let caller = self.known(presented(headers)?, now).await?;
-        self.limit(&caller)?;
-        Ok(caller)
+    /// 401: no credential, or an invalid one; 503: the store can't be asked.
+    pub async fn identify(&self, headers: &HeaderMap, now: TimestampMs) -> Result<Caller, Problem> {
+        self.known(presented(headers)?, now).await
+    }
+
+    /// Counts one request against the caller's rate. Gives how much of the rate is left, or none without a limit.
+    ///
+    /// # Errors
+    ///
+    /// 429: the rate is used up.
+    pub fn count(&self, caller: &Caller) -> Result<Option<Standing>, Limited> {
+        let counted = self
+            .limiter
+            .as_ref()
+            .map(|limiter| limiter.count(&caller.subject()));
+        counted.transpose()
     }
 
     /// Whether what was presented once is no good any more. It counts as no request; while the store can't tell, it is
@@ -231,7 +245,10 @@ impl Authenticator {
         let id = self.tokens.check_recorder(token).map_err(|_| {
             invalid("This recording link is not one of this service, or is incomplete.")
         })?;
-        self.limit_by(&id.to_bytes())?;
+        if let Some(limiter) = &self.limiter {
+            let counted = limiter.count(&id.to_bytes());
+            counted.map_err(|limited| limited.problem)?;
+        }
         Ok(id)
     }
 
@@ -240,12 +257,21 @@ impl Authenticator {
         self.cache.clear();
     }
 
+    /// Writes in which hour keys were last used. Called from time to time; what fails is written by the next use.
+    pub async fn write_uses(&self) {
+        for (hash, hour) in self.uses.take() {
+            if let Err(error) = self.keys.note_key_use(hash, hour).await {
+                tracing::warn!(%error, "the last use of a key can't be written");
+                return;
+            }
+        }
+    }
+
     /// Lets go of what is remembered of callers that are silent. Called from time to time.
     pub fn tidy(&self) {
         self.cache.tidy();
         if let Some(limiter) = &self.limiter {
-            limiter.retain_recent();
-            limiter.shrink_to_fit();
+            limiter.tidy();
         }
     }
 
@@ -261,7 +287,8 @@ impl Authenticator {
         now: TimestampMs,
     ) -> Result<Arc<KeyRecord>, Problem> {
         let record = self.record(hash, now).await?;
-        self.limit(&Caller::Key(Arc::clone(&record)))?;
+        let counted = self.count(&Caller::Key(Arc::clone(&record)));
+        counted.map_err(|limited| limited.problem)?;
         Ok(record)
     }
 
@@ -291,25 +318,8 @@ impl Authenticator {
         if !record.is_live(now) {
             return Err(invalid("The key was revoked, or has expired."));
         }
+        self.uses.note(hash, &record, now);
         Ok(record)
-    }
-
-    fn limit(&self, caller: &Caller) -> Result<(), Problem> {
-        self.limit_by(&caller.subject())
-    }
-
-    fn limit_by(&self, subject: &[u8; 16]) -> Result<(), Problem> {
-        let Some(limiter) = &self.limiter else {
-            return Ok(());
-        };
-        limiter.check_key(subject).map_err(|not_until| {
-            let wait = not_until.wait_time_from(DefaultClock::default().now());
-            let problem = Problem::new(
-                Code::RateLimited,
-                "More requests with this credential than are served in a second.",
-            );
-            problem.retry_after_sec(wait.as_secs_f64().ceil().max(1.0) as u64)
-        })
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use actix_web::web::{Bytes, Data};
-use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse};
 use porchlight_actors::service::{ShareExceeded, SharePermit, TenantUsage};
 use porchlight_observe::shares::Share;
 use porchlight_ports::SessionRow;
@@ -20,6 +20,7 @@ use serde::Serialize;
 use super::auth::Caller;
 use super::body::{self, Announced, Limits};
 use super::problem::{Code, Problem};
+use super::query::Query;
 use super::state::State;
 
 /// A request and what it needs.
@@ -70,7 +71,16 @@ impl Call {
     /// 401, 429, 503.
     pub async fn caller(&self) -> Result<Caller, Problem> {
         let (auth, service) = (&self.state.auth, &self.state.service);
-        let caller = auth.caller(self.headers(), service.now()).await?;
+        let caller = auth.identify(self.headers(), service.now()).await?;
+        let limited = auth.count(&caller);
+        let standing = match &limited {
+            Ok(standing) => *standing,
+            Err(limited) => Some(limited.standing),
+        };
+        if let Some(standing) = standing {
+            self.http.extensions_mut().insert(standing);
+        }
+        limited.map_err(|limited| limited.problem)?;
         if let Caller::Key(record) = &caller {
             self.count_request(&service.usage(record.tenant))?;
         }
@@ -167,6 +177,15 @@ impl Call {
         }
     }
 
+    /// Checks that the request has no query: for paths without parameters.
+    ///
+    /// # Errors
+    ///
+    /// 422 with the name of each parameter.
+    pub fn no_parameters(&self) -> Result<(), Problem> {
+        no_parameters(&self.http)
+    }
+
     /// The body, unpacked, which must be JSON by its media type.
     ///
     /// # Errors
@@ -231,6 +250,18 @@ pub fn share_exceeded(exceeded: ShareExceeded) -> Problem {
         ),
     };
     Problem::new(code, detail).retry_after_sec(exceeded.retry_after_sec)
+}
+
+/// Checks that the request has no query.
+///
+/// # Errors
+///
+/// 422 with the name of each parameter.
+pub fn no_parameters(http: &HttpRequest) -> Result<(), Problem> {
+    match http.query_string() {
+        "" => Ok(()),
+        text => Query::of(text).done(),
+    }
 }
 
 /// No such session, or none that the caller may know of.

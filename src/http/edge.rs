@@ -9,12 +9,13 @@ use actix_web::http::ConnectionType;
 use actix_web::http::header::ALLOW;
 use actix_web::middleware::Next;
 use actix_web::web::Data;
-use actix_web::{Error, ResponseError};
+use actix_web::{Error, HttpMessage, ResponseError};
 use futures_util::FutureExt;
 use metrics::Gauge;
 use porchlight_observe::http::{HttpMetrics, Route};
 use porchlight_observe::request::caused_by;
 
+use super::auth::Standing;
 use super::observe::on_problem;
 use super::problem::{Code, Problem};
 use super::request_id::{REQUEST_ID, RequestId};
@@ -36,6 +37,7 @@ pub async fn edge(
     let mut answer = plain_edge(request, next).await;
     if let Ok(response) = &mut answer {
         close_if_draining(response);
+        report_rate(response);
     }
     let (route, status) = match &answer {
         Ok(response) => (route_of(response), response.status()),
@@ -48,6 +50,14 @@ pub async fn edge(
         started.elapsed().as_secs_f64(),
     );
     answer
+}
+
+/// Reports the credential's rate on the answer to a request that was counted against it.
+fn report_rate(response: &mut ServiceResponse<BoxBody>) {
+    let standing = response.request().extensions().get::<Standing>().copied();
+    if let Some(standing) = standing {
+        standing.write(response.headers_mut());
+    }
 }
 
 /// While the node drains, each answer is its connection's last: a request that comes over a connection at the moment when

@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 
 use super::problem::{Code, Fault, Problem};
 
+/// Characters of an unknown name that an error repeats.
+const UNKNOWN_NAME_CHARS_MAX: usize = 64;
+
 /// The faults of one body.
 #[derive(Debug, Default)]
 pub struct Faults(Vec<Fault>);
@@ -96,16 +99,17 @@ impl<'v> Fields<'v> {
         }
     }
 
-    /// Refuses every field that is not one of `names`, by its name.
+    /// Adds a fault for each field of this object that is not in `names`.
     pub fn only(&self, names: &[&str], faults: &mut Faults) {
-        let unknown = self
-            .object
-            .keys()
-            .filter(|name| !names.contains(&name.as_str()));
+        let unknown = self.object.keys().filter(|name| {
+            let name = name.as_str();
+            !names.contains(&name)
+        });
         for name in unknown {
-            // A name of the caller's may hold what a pointer escapes (RFC 6901, section 3).
-            let escaped = name.replace('~', "~0").replace('/', "~1");
-            faults.add(self.pointer(&escaped), "is not a field of this request");
+            let short: String = name.chars().take(UNKNOWN_NAME_CHARS_MAX).collect();
+            // RFC 6901, section 3.
+            let escaped = short.replace('~', "~0").replace('/', "~1");
+            faults.add(self.pointer(&escaped), "is not a field of this object");
         }
     }
 

@@ -1,6 +1,8 @@
 //! Signed links to path images, which stand in insights and on the console's pages.
 
-use actix_web::HttpRequest;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::OnceLock;
+
 use hmac::{Hmac, KeyInit, Mac};
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_schema::ids::SessionId;
@@ -16,8 +18,9 @@ type HmacSha256 = Hmac<Sha256>;
 pub struct PathImages {
     /// Keyed and ready; the first one makes, all check.
     macs: Vec<HmacSha256>,
-    /// How the world reaches us; empty: as the request says.
-    public_url: String,
+    /// What links begin with: the configured public URL, or else where the service listens. Never what a request says of
+    /// its host, which anybody can write.
+    base: OnceLock<String>,
 }
 
 impl std::fmt::Debug for PathImages {
@@ -39,15 +42,32 @@ impl PathImages {
     pub fn new(keys: impl IntoIterator<Item = [u8; 32]>, public_url: &str) -> Self {
         // A key of any length is good for HMAC (RFC 2104): none is left out.
         let keyed = |key: [u8; 32]| HmacSha256::new_from_slice(&key).ok();
+        let base = match public_url.trim_end_matches('/') {
+            "" => OnceLock::new(),
+            url => OnceLock::from(url.to_owned()),
+        };
         Self {
             macs: keys.into_iter().filter_map(keyed).collect(),
-            public_url: public_url.trim_end_matches('/').to_owned(),
+            base,
         }
     }
 
-    /// The link of a session's picture, for who sent `request`.
+    /// Makes links begin with the address that the service listens on, unless a public URL is configured. An address that
+    /// stands for all of the machine's becomes the loopback one.
+    pub fn listening_at(&self, address: SocketAddr) {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let address = SocketAddr::new(ip, address.port());
+        self.base.get_or_init(|| format!("http://{address}"));
+    }
+
+    /// The link to a session's picture. None before it is known where the service listens.
     #[must_use]
-    pub fn url(&self, request: &HttpRequest, session_id: SessionId) -> Option<String> {
+    pub fn url(&self, session_id: SessionId) -> Option<String> {
+        let base = self.base.get()?;
         let mac = self.macs.first()?.clone();
         let tag = mac.chain_update(session_id.to_bytes()).finalize();
         let tag = tag.into_bytes();
@@ -56,20 +76,15 @@ impl PathImages {
             .take(SIGNATURE_BYTES)
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let path = format!("/v1/sessions/{session_id}/path.png?signature={signature}");
-        Some(format!("{}{path}", self.base(request)))
+        Some(format!(
+            "{base}/v1/sessions/{session_id}/path.png?signature={signature}"
+        ))
     }
 
-    /// How the world reaches the service, without a slash at the end.
+    /// The address that links start with, without a slash at the end. None before the service listens.
     #[must_use]
-    pub fn base(&self, request: &HttpRequest) -> String {
-        if self.public_url.is_empty() {
-            let connection = request.connection_info();
-            let (scheme, host) = (connection.scheme(), connection.host());
-            format!("{scheme}://{host}")
-        } else {
-            self.public_url.clone()
-        }
+    pub fn base(&self) -> Option<&str> {
+        self.base.get().map(String::as_str)
     }
 
     /// Whether the signature is the session's, in constant time.
@@ -114,15 +129,27 @@ mod tests {
     fn a_link_is_good_for_its_session_and_under_any_key_that_reads() {
         let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 7);
         let other = SessionId::new(TimestampMs(1_763_636_100_000), 8);
-        let request = actix_web::test::TestRequest::default().to_http_request();
         let old = PathImages::new([[1; 32]], "https://api.example.com/");
-        let url = old.url(&request, session_id).unwrap();
+        let url = old.url(session_id).unwrap();
         let (before, signature) = url.split_once("?signature=").unwrap();
         assert_eq!(
             before,
             format!("https://api.example.com/v1/sessions/{session_id}/path.png")
         );
         let both = PathImages::new([[2; 32], [1; 32]], "");
+        assert_eq!(both.url(session_id), None, "nobody knows where it listens");
+        both.listening_at("0.0.0.0:8080".parse().unwrap());
+        let url = both.url(session_id).unwrap();
+        assert!(
+            url.starts_with("http://127.0.0.1:8080/v1/sessions/"),
+            "{url}"
+        );
+        old.listening_at("127.0.0.1:1".parse().unwrap());
+        assert!(
+            old.url(session_id)
+                .unwrap()
+                .starts_with("https://api.example.com/")
+        );
         for images in [&old, &both] {
             assert!(images.is_signed(session_id, signature));
             assert!(!images.is_signed(other, signature));

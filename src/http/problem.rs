@@ -3,6 +3,7 @@
 mod code;
 mod webhooks;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use actix_web::http::StatusCode;
@@ -36,7 +37,7 @@ pub enum Fault {
     /// In the query or a header.
     Parameter {
         /// Its name.
-        parameter: &'static str,
+        parameter: Cow<'static, str>,
         /// What it should be.
         detail: String,
     },
@@ -290,7 +291,7 @@ mod tests {
             r#"{"type":"/docs/errors#invalid_body","title":"Invalid body","status":422,"detail":"The body is JSON, but not what is asked for; see errors.","code":"invalid_body","requestId":"abc","errors":[{"pointer":"/address/lat","detail":"must be a number"}]}"#
         );
         let problem = Problem::invalid_parameters(vec![Fault::Parameter {
-            parameter: "limit",
+            parameter: "limit".into(),
             detail: "must be 1 to 200".into(),
         }]);
         assert!(

@@ -3,15 +3,19 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{CURSOR_CHARS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use porchlight_schema::limits::{CURSOR_CHARS_MAX, FAULTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use porchlight_schema::time::TimestampMs;
 
 use super::problem::{Fault, Problem};
 
-/// The parameters of one request. What is not asked for is ignored.
+/// Characters of an unknown name that an error repeats.
+const UNKNOWN_NAME_CHARS_MAX: usize = 64;
+
+/// The parameters of one request. [`Query::done`] refuses every parameter that was not read.
 #[derive(Debug)]
 pub struct Query {
     pairs: Vec<(String, String)>,
+    known: Vec<&'static str>,
     faults: Vec<Fault>,
 }
 
@@ -24,6 +28,7 @@ impl Query {
             pairs: pairs
                 .map(actix_web::web::Query::into_inner)
                 .unwrap_or_default(),
+            known: Vec::new(),
             faults: Vec::new(),
         }
     }
@@ -35,6 +40,7 @@ impl Query {
         detail: &str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
+        self.known.push(parameter);
         let mut values = self
             .pairs
             .iter()
@@ -48,11 +54,16 @@ impl Query {
         };
         if read.is_none() {
             self.faults.push(Fault::Parameter {
-                parameter,
+                parameter: parameter.into(),
                 detail: detail.to_owned(),
             });
         }
         read
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, parameter: &'static str) -> Option<bool> {
+        self.closed(parameter, &[("true", true), ("false", false)])
     }
 
     /// A text of 1 to `chars_max` characters.
@@ -106,12 +117,28 @@ impl Query {
         self.read("cursor", "must be a nextCursor of this list", read_cursor)
     }
 
-    /// Whether nothing was wrong.
+    /// Checks that every parameter was read, and that each had a valid value.
     ///
     /// # Errors
     ///
-    /// 422 with all that was.
-    pub fn done(self) -> Result<(), Problem> {
+    /// 422 with every invalid and every unknown parameter, the latter at most [`FAULTS_MAX`].
+    pub fn done(mut self) -> Result<(), Problem> {
+        let known = &self.known;
+        let unknown = self
+            .pairs
+            .iter()
+            .filter(|(name, _)| !known.contains(&name.as_str()));
+        self.faults
+            .extend(unknown.take(FAULTS_MAX).map(|(name, _)| {
+                Fault::Parameter {
+                    parameter: name
+                        .chars()
+                        .take(UNKNOWN_NAME_CHARS_MAX)
+                        .collect::<String>()
+                        .into(),
+                    detail: "is not a parameter of this path".to_owned(),
+                }
+            }));
         if self.faults.is_empty() {
             Ok(())
         } else {
@@ -192,5 +219,22 @@ mod tests {
         let mut query = Query::of("limit=200");
         assert_eq!(query.limit(), 200);
         assert!(query.done().is_ok());
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_read_is_refused_by_name() {
+        let mut query = Query::of("limit=1&events=a&foo=b");
+        query.limit();
+        let problem = query.done().unwrap_err().to_json();
+        for name in ["events", "foo"] {
+            let fault =
+                format!(r#"{{"parameter":"{name}","detail":"is not a parameter of this path"}}"#);
+            assert!(problem.contains(&fault), "{problem}");
+        }
+        assert!(!problem.contains("limit"));
+        let many: String = (0..10_000).map(|number| format!("p{number}=1&")).collect();
+        assert!(Query::of(&many).done().unwrap_err().to_json().len() < 20_000);
+        let long = "x".repeat(5_000);
+        assert!(Query::of(&long).done().unwrap_err().to_json().len() < 1_000);
     }
 }

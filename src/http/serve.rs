@@ -83,10 +83,11 @@ pub fn listen(
 ) -> anyhow::Result<Served> {
     let connections = Connections::default();
     let connected = connections.clone();
+    let served = state.clone();
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(edge::edge))
-            .app_data(state.clone())
+            .app_data(served.clone())
             .configure(routes.clone())
             .default_service(web::to(|| async {
                 Err::<HttpResponse, _>(Problem::not_found())
@@ -111,6 +112,9 @@ pub fn listen(
         .first()
         .copied()
         .context("server.listen: nothing was bound")?;
+    if let Some(images) = &state.images {
+        images.listening_at(address);
+    }
     let server = server.run();
     let handle = server.handle();
     actix_rt::spawn(server);

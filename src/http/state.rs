@@ -107,5 +107,6 @@ pub async fn keep_tidy(state: Data<State>) {
     loop {
         tokio::time::sleep(TIDY_EVERY).await;
         state.auth.tidy();
+        state.auth.write_uses().await;
     }
 }

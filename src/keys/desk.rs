@@ -6,7 +6,7 @@ use std::sync::Arc;
 use porchlight_ports::{Entropy, Keys, Organization, StoreError};
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::key::{KeyKind, KeyRecord};
-use porchlight_schema::limits::TEXT_CHARS_MAX;
+use porchlight_schema::limits::{KEY_NAME_CHARS_MAX, TEXT_CHARS_MAX};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use secrecy::ExposeSecret;
@@ -36,9 +36,26 @@ pub struct KeyOrder {
     pub env: String,
     /// `secret` or `client`.
     pub kind: String,
+    /// A name by which people tell the key from others.
+    #[serde(default)]
+    pub name: Option<String>,
     /// How long the key is good; none: until it is revoked.
     #[serde(default)]
     pub expires_ms: Option<i64>,
+}
+
+impl KeyOrder {
+    /// A key without a name that is good until it is revoked.
+    #[must_use]
+    pub fn new(organization: &str, env: &str, kind: &str) -> Self {
+        Self {
+            organization: organization.to_owned(),
+            env: env.to_owned(),
+            kind: kind.to_owned(),
+            name: None,
+            expires_ms: None,
+        }
+    }
 }
 
 /// A key that was just made: the only time that it is shown.
@@ -89,6 +106,12 @@ pub struct ListedKey {
     pub expires_at: Option<TimestampMs>,
     /// When it was revoked.
     pub revoked_at: Option<TimestampMs>,
+    /// A name by which people tell it from others.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The hour in which it was last used.
+    #[serde(default)]
+    pub last_used_at: Option<TimestampMs>,
 }
 
 /// One line.
@@ -99,6 +122,13 @@ impl fmt::Display for ListedKey {
             "{}  {}…{}  {}  created {}",
             self.id, self.prefix, self.last4, self.organization, self.created_at
         )?;
+        if let Some(name) = &self.name {
+            write!(f, "  “{name}”")?;
+        }
+        match self.last_used_at {
+            Some(last_used_at) => write!(f, "  last used {last_used_at}")?,
+            None => write!(f, "  never used")?,
+        }
         if let Some(expires_at) = self.expires_at {
             write!(f, "  expires {expires_at}")?;
         }
@@ -181,7 +211,20 @@ impl KeyDesk {
             env,
         };
         let expires_at = order.expires_ms.map(|expires_ms| now.plus_ms(expires_ms));
-        self.create_for(tenant, kind, expires_at, now).await
+        let label = order.name.as_deref().map(str::trim);
+        let is_named = |label: &str| {
+            (1..=KEY_NAME_CHARS_MAX).contains(&label.chars().count())
+                && !label.contains(char::is_control)
+        };
+        if label.is_some_and(|label| !is_named(label)) {
+            return Err(invalid(
+                "name",
+                &format!(
+                    "must have 1 to {KEY_NAME_CHARS_MAX} characters, none of them a control character"
+                ),
+            ));
+        }
+        self.create_for(tenant, kind, label, expires_at, now).await
     }
 
     /// Makes a key of an organization that there is, at `now`.
@@ -193,6 +236,7 @@ impl KeyDesk {
         &self,
         tenant: Tenant,
         kind: KeyKind,
+        name: Option<&str>,
         expires_at: Option<TimestampMs>,
         now: TimestampMs,
     ) -> Result<CreatedKey, DeskError> {
@@ -205,6 +249,8 @@ impl KeyDesk {
             created_at: now,
             expires_at,
             revoked_at: None,
+            name: name.map(str::to_owned),
+            last_used_at: None,
         };
         let id = record.id.to_string();
         self.keys.put_key(made.hash, record).await?;
@@ -316,6 +362,8 @@ fn listed(record: &KeyRecord, organizations: &[Organization]) -> ListedKey {
         created_at: record.created_at,
         expires_at: record.expires_at,
         revoked_at: record.revoked_at,
+        name: record.name.clone(),
+        last_used_at: record.last_used_at,
     }
 }
 

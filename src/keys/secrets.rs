@@ -114,7 +114,8 @@ impl SecretVault {
             let (id, tenant) = (listed.id, listed.tenant);
             let mut next = Some(listed);
             while let Some(mut endpoint) = next.take() {
-                let secrets = 1 + u64::from(endpoint.previous.is_some());
+                let beside = endpoint.remembered.len() + usize::from(endpoint.previous.is_some());
+                let secrets = 1 + beside as u64;
                 match self.seal_anew(&mut endpoint) {
                     Standing::Current => report.current += secrets,
                     Standing::Unopened => report.unopened.push(id.to_string()),
@@ -141,7 +142,12 @@ impl SecretVault {
             .previous
             .as_mut()
             .map(|previous| &mut previous.secret);
-        for secret in std::iter::once(&mut endpoint.secret).chain(previous) {
+        let remembered = endpoint
+            .remembered
+            .iter_mut()
+            .map(|answer| &mut answer.secret);
+        let present = std::iter::once(&mut endpoint.secret).chain(previous);
+        for secret in present.chain(remembered) {
             if self.is_current(tenant, id, secret) {
                 continue;
             }
@@ -284,6 +290,8 @@ mod tests {
                 secret: vault.seal(tenant, id, 1, "whsec_old").unwrap(),
                 expires_at: TimestampMs(9),
             }),
+            paused_at: None,
+            remembered: Vec::new(),
         };
         assert!(store.create_endpoint(endpoint.clone()).await.unwrap());
         endpoint

@@ -65,20 +65,8 @@ impl OpsClient {
     /// # Errors
     ///
     /// What the server says.
-    pub async fn create_key(
-        &self,
-        organization: &str,
-        env: &str,
-        kind: &str,
-        expires_ms: Option<i64>,
-    ) -> anyhow::Result<CreatedKey> {
-        let order = KeyOrder {
-            organization: organization.into(),
-            env: env.into(),
-            kind: kind.into(),
-            expires_ms,
-        };
-        self.ask(Method::POST, "/admin/keys", Some(&order)).await
+    pub async fn create_key(&self, order: &KeyOrder) -> anyhow::Result<CreatedKey> {
+        self.ask(Method::POST, "/admin/keys", Some(order)).await
     }
 
     /// All keys, oldest first.

@@ -154,7 +154,11 @@ mod tests {
             end(&store, damaged).await;
             end(&store, good).await;
             damage(&store, of_session(table, damaged)).await;
-            assert_eq!(store.sweep(T0.plus_ms(1)).await.unwrap(), 2, "{table}");
+            assert_eq!(
+                store.sweep(T0.plus_ms(1), u64::MAX).await.unwrap(),
+                2,
+                "{table}"
+            );
             assert!(store.find(good).await.unwrap().is_none());
             assert!(store.find(damaged).await.unwrap().is_none());
         }
@@ -177,6 +181,8 @@ mod tests {
                 },
                 secret_made_at: T0,
                 previous: None,
+                paused_at: None,
+                remembered: Vec::new(),
             };
             assert!(store.create_endpoint(endpoint).await.unwrap());
         }
@@ -205,6 +211,7 @@ mod tests {
                 updated_at: T0,
             },
             covered: Covered::default(),
+            dropped: porchlight_schema::insight::DroppedSamples::default(),
             known: Vec::new(),
         };
         let commit = async |revision| {

@@ -7,6 +7,7 @@
 //!   committer.rs       the one writer: groups, one sync for each, hand-over, failure
 //!   record.rs          a row's value: payload, number of its group, checksum
 //!   continuity.rs      group markers: whether anything that was acknowledged is missing
+//!   damage.rs          rows that cannot be read: counted, logged, and left out
 //!   engine.rs          an ordered key-value engine: engine/memory.rs for tests, engine/fjall.rs on disk
 //! cql.rs               the ports on ScyllaDB or Cassandra (cql/*.rs), for several nodes
 //! embedded.rs          opening the store on disk, with every check;  backup.rs  copying it while it runs

@@ -60,7 +60,8 @@ impl Target {
         if url.fragment().is_some() {
             return Err(UrlRefused::Fragment);
         }
-        let port = url.port_or_known_default().ok_or(UrlRefused::Syntax)?;
+        let port = url.port_or_known_default();
+        let port = port.filter(|&port| port != 0).ok_or(UrlRefused::Syntax)?;
         let named = authority
             .rsplit_once(':')
             .map_or(authority, |(host, _)| host);
@@ -130,6 +131,7 @@ mod tests {
             ("https://exa\tmple.com", UrlRefused::Syntax),
             ("https://example.com\n", UrlRefused::Syntax),
             ("https://example.com:99999/", UrlRefused::Syntax),
+            ("https://example.com:0/", UrlRefused::Syntax),
             ("https://exa%00mple.com/", UrlRefused::Syntax),
             ("http://example.com/", UrlRefused::Scheme),
             ("ftp://example.com/", UrlRefused::Scheme),

@@ -124,6 +124,7 @@ async fn a_key_expires_though_its_look_up_is_remembered() {
         organization: "acme".into(),
         env: "live".into(),
         kind: "secret".into(),
+        name: None,
         expires_ms: Some(60 * 60_000),
     };
     let made = server

@@ -31,4 +31,5 @@ mod protobuf;
 mod recorders;
 mod server;
 mod shares;
+mod strict;
 mod websocket;

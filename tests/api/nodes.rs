@@ -15,6 +15,7 @@ use porchlight_actors::service::Service;
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::ownership::NodeName;
 use porchlight_core::shares::ShareLimits;
+use porchlight_core::webhook::AttemptDetails;
 use porchlight_ports::{
     Alone, Answer as Received, Insights, Journal, OutboundRequest, PeerError, Peers, Poke,
     SealedSecret, SecretSeal, Sessions, Snapshots, Transport, UrlRefused,
@@ -55,10 +56,11 @@ impl Transport for Counting {
             cause: None,
             response: None,
             certificate_ends_at: None,
+            details: AttemptDetails::default(),
         }
     }
 
-    async fn probe(&self, _url: &str) -> Result<(), UrlRefused> {
+    async fn probe(&self, _tenant: Tenant, _url: &str) -> Result<(), UrlRefused> {
         Ok(())
     }
 }
@@ -383,7 +385,12 @@ async fn webhooks_are_sent_by_the_node_that_acts_for_their_customer() {
         row.unwrap().start.tenant
     };
     let url = "https://receiver.example/";
-    nodes.edge.webhooks.register(tenant, url).await.unwrap();
+    nodes
+        .edge
+        .webhooks
+        .register(tenant, url, None)
+        .await
+        .unwrap();
     nodes.edge.server.start_session().await;
     until(async || nodes.owner.sent.0.load(Ordering::SeqCst) == 1).await;
     // A change is known to who sends before the next try.

@@ -12,6 +12,7 @@ use porchlight::ops::client::OpsClient;
 use porchlight::ops::token::TokenFile;
 use porchlight::ops::{OpsState, configure};
 use porchlight_http::edge::plain_edge;
+use porchlight_keys::KeyOrder;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -187,11 +188,15 @@ async fn keys_are_made_listed_and_revoked_through_a_running_server() {
     let operators = Operators::start("keys").await;
     let client = OpsClient::of(&operators.config).unwrap().unwrap();
     let made = client
-        .create_key("acme", "live", "secret", Some(60_000))
+        .create_key(&KeyOrder {
+            name: Some("  back office ".to_owned()),
+            expires_ms: Some(60_000),
+            ..KeyOrder::new("acme", "live", "secret")
+        })
         .await
         .unwrap();
     let second = client
-        .create_key("acme", "sandbox", "client", None)
+        .create_key(&KeyOrder::new("acme", "sandbox", "client"))
         .await
         .unwrap();
     assert!(made.key.starts_with("sk_live_") && second.key.starts_with("pk_sandbox_"));
@@ -208,6 +213,8 @@ async fn keys_are_made_listed_and_revoked_through_a_running_server() {
             && first.organization == "acme"
     );
     assert!(first.expires_at.is_some() && first.revoked_at.is_none());
+    assert_eq!(first.name.as_deref(), Some("back office"));
+    assert_eq!(first.last_used_at, None);
     assert!(!serde_json::to_string(&listed).unwrap().contains(&made.key));
     let revoked = client.revoke_key(&made.id).await.unwrap();
     let again = client.revoke_key(&made.id).await.unwrap();
@@ -230,7 +237,7 @@ async fn keys_are_made_listed_and_revoked_through_a_running_server() {
         ("a", "live", "public", "kind"),
     ] {
         let error = client
-            .create_key(organization, env, kind, None)
+            .create_key(&KeyOrder::new(organization, env, kind))
             .await
             .unwrap_err()
             .to_string();

@@ -310,12 +310,7 @@ impl Server {
 }
 
 pub(crate) async fn key(desk: &KeyDesk, organization: &str, env: &str, kind: &str) -> String {
-    let order = KeyOrder {
-        organization: organization.into(),
-        env: env.into(),
-        kind: kind.into(),
-        expires_ms: None,
-    };
+    let order = KeyOrder::new(organization, env, kind);
     desk.create(&order, SystemClock.now()).await.unwrap().key
 }
 

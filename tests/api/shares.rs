@@ -184,7 +184,7 @@ async fn unfinished_lines_use_the_share_of_their_tenant() {
     let headers = "Content-Type: application/x-ndjson\r\nContent-Encoding: zstd\r\n";
     let mut open = Vec::new();
     for _ in 0..8 {
-        let key = &server.keys.client;
+        let key = &server.keys.secret;
         open.push(begun(&server, "/v1/telemetry", key, headers, &line).await);
     }
     for stream in &mut open {

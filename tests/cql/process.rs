@@ -27,7 +27,7 @@ pub(crate) fn variables_of(server: &CqlServer, folder: &Path) -> Vec<(&'static s
             server.replication_factor.to_string(),
         ),
         // The server shares a busy machine with all the tests.
-        ("PORCHLIGHT__STORE__CQL__INGEST_TIMEOUT", "20s".to_owned()),
+        ("PORCHLIGHT__STORE__CQL__INGEST_TIMEOUT", "2s".to_owned()),
         (
             "PORCHLIGHT__SECRETS__KEY_FILES",
             key.to_str().unwrap().to_owned(),

@@ -29,7 +29,7 @@ done
 echo "-- spectral"
 "$checks/node/node_modules/.bin/spectral" lint -F warn -r "$here/spectral.yaml" "$work/openapi.json"
 
-key() { "$binary" keys create --org checks --env sandbox --kind "$1"; }
+key() { "$binary" keys create --init --org checks --env sandbox --kind "$1"; }
 run() {
   echo "-- schemathesis, $1"
   (cd "$work" && PYTHONPATH="$OLDPWD/$here" SCHEMATHESIS_HOOKS=hooks PYTHONDONTWRITEBYTECODE=1 \

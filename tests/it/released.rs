@@ -238,7 +238,18 @@ async fn finish(
             before => assert_eq!(now, before, "{id}"),
         }
     }
-    check_signatures(&receiver.requests.lock().unwrap(), keys);
+    let mut requests = receiver.requests.lock().unwrap();
+    check_signatures(&requests, keys);
+    // A stored message keeps the bytes that the old release wrote: the receiver checks the shapes of the new ones only.
+    let is_old = |request: &String| {
+        let mut ids = expected["deliveries"].as_object().unwrap().keys();
+        ids.any(|id| request.contains(&format!("x-service-delivery-id: {id}")))
+    };
+    requests.retain(|request| !is_old(request));
+    assert!(
+        !requests.is_empty(),
+        "sessions that were scored now send messages"
+    );
 }
 
 /// Every message is signed with the secret that the old version had sealed.

@@ -189,7 +189,7 @@ fn a_cluster_that_asks_for_certificates_and_a_password_is_served_from_and_nobody
         ("PORCHLIGHT__STORE__KIND", "cql".to_owned()),
         ("PORCHLIGHT__STORE__CQL__NODES", address.clone()),
         ("PORCHLIGHT__STORE__CQL__REPLICATION_FACTOR", "1".to_owned()),
-        ("PORCHLIGHT__STORE__CQL__INGEST_TIMEOUT", "20s".to_owned()),
+        ("PORCHLIGHT__STORE__CQL__INGEST_TIMEOUT", "2s".to_owned()),
         ("PORCHLIGHT__STORE__CQL__USER", "porchlight".to_owned()),
         (
             "PORCHLIGHT__STORE__CQL__PASSWORD_FILE",

@@ -141,7 +141,7 @@ impl Server {
     pub(crate) fn key(&self, kind: &str) -> String {
         let made = porchlight()
             .args([
-                "keys", "create", "--org", "it", "--env", "sandbox", "--kind", kind,
+                "keys", "create", "--init", "--org", "it", "--env", "sandbox", "--kind", kind,
             ])
             .env("PORCHLIGHT__STORE__PATH", &self.store)
             .output()

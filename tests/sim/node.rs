@@ -175,6 +175,8 @@ impl Node<'_> {
             },
             secret_made_at: self.world.clock.now(),
             previous: None,
+            paused_at: None,
+            remembered: Vec::new(),
         });
         // A disk that fails at once is a fate like any other.
         drop(at_once(created));

@@ -43,6 +43,8 @@ pub async fn put_endpoint(store: &dyn Outbox, tenant: Tenant, enabled: bool) {
         },
         secret_made_at: TimestampMs(1),
         previous: None,
+        paused_at: None,
+        remembered: Vec::new(),
     };
     let done = if stored.is_some() {
         store.replace_endpoint(endpoint).await

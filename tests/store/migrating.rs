@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use porchlight_core::webhook::{Change, Report, State, Update};
+use porchlight_core::webhook::{AttemptDetails, Change, Report, State, Update};
 use porchlight_ports::{
     Covered, Insights, Journal, Keys, Note, Organization, Outbox, PodRow, Sessions, StoredInsight,
 };
@@ -31,6 +31,8 @@ fn key(tenant: Tenant, revoked_at: Option<TimestampMs>) -> KeyRecord {
         created_at: T0,
         expires_at: None,
         revoked_at,
+        name: None,
+        last_used_at: None,
     }
 }
 
@@ -108,6 +110,7 @@ async fn fill(store: &porchlight_store::EmbeddedStore, tenant: Tenant) -> Vec<Se
             status_code: Some(200),
             cause: None,
             response: None,
+            details: AttemptDetails::default(),
         };
         let change = Change {
             updates: vec![Update {
@@ -159,7 +162,7 @@ async fn everything_moves_once_and_the_sessions_go_on() {
     assert_eq!(waiting.waiting, []);
     let beginning = Some((TimestampMs(i64::MIN), 100));
     let listing = to
-        .listing(tenant, endpoint_id, beginning, None, 0)
+        .listing(tenant, endpoint_id, beginning, None, None, 0)
         .await
         .unwrap();
     assert_eq!(listing.ready.unwrap().len(), 10 - 3, "what waits is found");

@@ -129,19 +129,22 @@ async fn ready(customer: &Customer, session_id: &str) {
     panic!("{session_id} was not scored");
 }
 
-/// A request that the service sent: its secret, its headers in lower case, its body.
-async fn sent(server: &Server, authority: &Authority) -> (String, Value, String) {
+/// A request that the service sent during an overlap: the previous and the current secret, its headers in lower case, its
+/// body.
+async fn sent(server: &Server, authority: &Authority) -> (String, String, Value, String) {
     let customer = customer(server);
     let receiver = Receiver::answering(authority, vec![OK.to_owned()]).await;
     let made = customer
         .post("/v1/webhooks", json!({ "url": receiver.local_url() }))
         .await;
-    let secret = made.1["secret"].as_str().unwrap().to_owned();
+    let old_secret = made.1["secret"].as_str().unwrap().to_owned();
+    let rotated = customer.post("/v1/webhooks/rotate", json!({})).await;
+    let secret = rotated.1["secret"].as_str().unwrap().to_owned();
     customer.start().await.unwrap();
     customer.row("/v1/webhooks/deliveries", "delivered").await;
     let request = receiver.requests.lock().unwrap()[0].clone();
     let (headers, body) = split(&request);
-    (secret, headers, body)
+    (old_secret, secret, headers, body)
 }
 
 /// The headers of a request, with lowercase names, and its body.
@@ -189,12 +192,14 @@ fn asking(language: &str, cases: &[(String, Value, String)]) -> String {
     let mut script = String::new();
     for (secret, headers, body) in cases {
         let (headers_text, text) = (headers.to_string(), Value::from(body.as_str()).to_string());
-        let signature = headers["x-service-signature"].as_str().unwrap();
+        let header = |name: &str| quoted(headers[name].as_str().unwrap_or_default());
+        let signature = header("x-service-signature");
+        let previous = header("x-service-signature-previous");
         // Writing to a string can't fail.
         let _ = match language {
             "bash" => write!(
                 script,
-                "printf '%s' {} > body\nif verify '{secret}' '{signature}' body; then echo true; else echo false; fi\n",
+                "printf '%s' {} > body\nif verify '{secret}' 'body' {signature} {previous}; then echo true; else echo false; fi\n",
                 quoted(body)
             ),
             "python" => write!(
@@ -224,24 +229,42 @@ fn quoted(text: &str) -> String {
 async fn the_examples_know_a_webhook_of_ours_from_any_other() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
-    let (secret, headers, body) = sent(&server, &authority).await;
+    let (old_secret, secret, headers, body) = sent(&server, &authority).await;
     let other = porchlight_core::webhook::signature::secret_text(&[3; 32]);
     let cases = [
         (secret.clone(), headers.clone(), body.clone()),
         (other, headers.clone(), body.clone()),
-        (secret, headers, body.replacen("session", "sessiom", 1)),
+        (
+            secret.clone(),
+            headers.clone(),
+            body.replacen("session", "sessiom", 1),
+        ),
+        // During an overlap a receiver may have either secret.
+        (old_secret, headers, body.clone()),
+        // What is missing or malformed proves nothing, and breaks nothing.
+        (secret.clone(), json!({}), body.clone()),
+        (
+            secret.clone(),
+            json!({ "x-service-signature": "é", "webhook-signature": "é v1,", "webhook-timestamp": "soon" }),
+            body.clone(),
+        ),
+        (
+            secret,
+            json!({ "x-service-signature": "sha256=", "webhook-timestamp": "-1" }),
+            body,
+        ),
     ];
     assert_documented(&cases[0].1, &cases[0].2);
     for (language, script) in examples("verify") {
         let script = format!("{script}\n{}", asking(language, &cases));
         let script = script.replace("> body", &format!("> '{}/body'", folder.path().display()));
-        let script = script.replace("' body;", &format!("' '{}/body';", folder.path().display()));
+        let script = script.replace("'body' ", &format!("'{}/body' ", folder.path().display()));
         let Some(said) = run(&folder, language, &script, &[]) else {
             continue;
         };
         let said: Vec<_> = said.lines().collect();
         let of_each = if language == "bash" { 1 } else { 2 };
-        let expected = ["true", "false", "false"]
+        let expected = ["true", "false", "false", "true", "false", "false", "false"]
             .map(|word| vec![word; of_each])
             .concat();
         assert_eq!(said, expected, "{language}");

@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::receiver::{
-    Authority, BODY, HOST, OK, Receiver, Script, Shown, Stream, read_request, request, transport,
-    transport_with,
+    Authority, BODY, HOST, OK, Receiver, Script, Shown, Stream, read_request, request, tenant,
+    transport, transport_with,
 };
 
 async fn cause_of<F, D>(behave: F) -> (Option<Cause>, Option<u16>)
@@ -243,7 +243,7 @@ async fn a_certificate_that_does_not_verify_fails_the_attempt_and_the_probe() {
             "{shown:?}"
         );
         assert_eq!(
-            transport.probe(&receiver.url()).await,
+            transport.probe(tenant(), &receiver.url()).await,
             Err(UrlRefused::Certificate),
             "{shown:?}"
         );
@@ -254,7 +254,7 @@ async fn a_certificate_that_does_not_verify_fails_the_attempt_and_the_probe() {
         }
     })
     .await;
-    assert_eq!(transport.probe(&receiver.url()).await, Ok(()));
+    assert_eq!(transport.probe(tenant(), &receiver.url()).await, Ok(()));
     assert_eq!(receiver.seen(), 0, "a probe sends no request");
 }
 
@@ -276,7 +276,7 @@ async fn each_connection_is_shown_the_certificate() {
     })
     .await;
     let transport = transport(&authority);
-    assert_eq!(transport.probe(&receiver.url()).await, Ok(()));
+    assert_eq!(transport.probe(tenant(), &receiver.url()).await, Ok(()));
     for _ in 0..3 {
         let answer = transport.send(request(&receiver.url())).await;
         assert_eq!((answer.cause, answer.status_code), (None, Some(200)));
@@ -306,7 +306,7 @@ async fn what_does_not_speak_tls_or_does_not_listen() {
         transport.send(request(&plain)).await.cause,
         Some(Cause::Tls)
     );
-    assert_eq!(transport.probe(&plain).await, Ok(()));
+    assert_eq!(transport.probe(tenant(), &plain).await, Ok(()));
 
     let free = TcpListener::bind("127.0.0.1:0")
         .await
@@ -319,7 +319,7 @@ async fn what_does_not_speak_tls_or_does_not_listen() {
         Some(Cause::Connect)
     );
     assert_eq!(
-        transport.probe(&closed).await,
+        transport.probe(tenant(), &closed).await,
         Ok(()),
         "one that does not answer is accepted"
     );
@@ -329,7 +329,10 @@ async fn what_does_not_speak_tls_or_does_not_listen() {
         transport.send(request(unknown)).await.cause,
         Some(Cause::Dns)
     );
-    assert_eq!(transport.probe(unknown).await, Err(UrlRefused::Unresolved));
+    assert_eq!(
+        transport.probe(tenant(), unknown).await,
+        Err(UrlRefused::Unresolved)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,7 +367,7 @@ async fn a_name_that_turns_to_a_private_address_is_blocked() {
         Some(Cause::BlockedAddress)
     );
     assert_eq!(
-        transport.probe(&receiver.url()).await,
+        transport.probe(tenant(), &receiver.url()).await,
         Err(UrlRefused::Address)
     );
     assert_eq!(receiver.seen(), 1);
@@ -394,7 +397,7 @@ async fn addresses_in_every_spelling_are_refused() {
             "{host}"
         );
         assert_eq!(
-            transport.probe(&url).await,
+            transport.probe(tenant(), &url).await,
             Err(UrlRefused::Address),
             "{host}"
         );

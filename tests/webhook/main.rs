@@ -11,6 +11,7 @@ mod cql_process;
 #[path = "../cql/server.rs"]
 #[expect(dead_code, reason = "the other black-box tests use all of it")]
 mod cql_server;
+mod customer;
 mod examples;
 #[path = "../shapes/fixed.rs"]
 #[expect(dead_code, reason = "the tests of the API use the rest")]

@@ -262,6 +262,8 @@ impl Bench {
             secret: secret.unwrap(),
             secret_made_at: now,
             previous: None,
+            paused_at: None,
+            remembered: Vec::new(),
         };
         assert!(self.store.create_endpoint(endpoint).await.unwrap());
     }

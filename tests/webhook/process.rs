@@ -55,7 +55,9 @@ async fn proxies_of_the_environment_are_never_dialled() {
 /// A customer of another organization.
 fn customer_of(server: &Server, folder: &Folder, organization: &str) -> Customer {
     let made = porchlight()
-        .args(["keys", "create", "--env", "sandbox", "--kind", "secret"])
+        .args([
+            "keys", "create", "--init", "--env", "sandbox", "--kind", "secret",
+        ])
         .args(["--org", organization])
         .env("PORCHLIGHT__STORE__PATH", folder.store())
         .output()

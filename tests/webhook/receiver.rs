@@ -12,6 +12,9 @@ use async_trait::async_trait;
 use porchlight::transport::guard::Resolver;
 use porchlight::transport::{HttpTransport, TransportSettings};
 use porchlight_ports::OutboundRequest;
+use porchlight_schema::ids::OrganizationId;
+use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::time::TimestampMs;
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -257,8 +260,17 @@ pub(crate) fn transport_with(authority: &Authority, resolver: Arc<dyn Resolver>)
     .unwrap()
 }
 
+/// Whose attempts they are.
+pub(crate) fn tenant() -> Tenant {
+    Tenant {
+        organization_id: OrganizationId::new(TimestampMs(1_763_636_100_000), 1),
+        env: Env::Sandbox,
+    }
+}
+
 pub(crate) fn request(url: &str) -> OutboundRequest {
     OutboundRequest {
+        tenant: tenant(),
         url: url.into(),
         headers: vec![("x-service-event", "session.started".to_owned())],
         body: BODY.into(),

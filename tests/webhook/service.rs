@@ -62,7 +62,7 @@ impl Customer {
         (status == 201).then(|| session["sessionId"].as_str().unwrap().to_owned())
     }
 
-    async fn stop(&self, session_id: &str) -> bool {
+    pub(crate) async fn stop(&self, session_id: &str) -> bool {
         let body = json!({"sessionId": session_id});
         self.post("/v1/sessions/stop", body).await.0 == 200
     }

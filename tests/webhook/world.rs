@@ -55,6 +55,7 @@ impl World {
     /// Pauses `endpoint`, or lets it go on, and tells of it.
     pub(crate) async fn enable(&self, endpoint: &mut Endpoint, enabled: bool) {
         endpoint.enabled = enabled;
+        endpoint.paused_at = (!enabled).then(|| self.clock.now());
         endpoint.version += 1;
         let changed = self.store.replace_endpoint(endpoint.clone()).await;
         assert!(changed.unwrap());
@@ -121,6 +122,8 @@ impl World {
             secret,
             secret_made_at: self.clock.now(),
             previous: None,
+            paused_at: None,
+            remembered: Vec::new(),
         };
         assert!(self.store.create_endpoint(endpoint.clone()).await.unwrap());
         endpoint

@@ -5,6 +5,9 @@
 //! What the store keeps of each unfinished message is [`Queued`]; [`Queued::index`] says where the store must list it
 //! so that the machine finds it again after a crash.
 //!
+//! While the customer pauses an endpoint its machine goes on reading: a message whose attempt is due becomes
+//! [`State::Held`], an older `insight.updated` is superseded, and one that was held for too long is cancelled.
+//!
 //! One try costs one read, one send and one commit. A try is counted when its end is committed; one that a crash cut
 //! off was never counted and is made again under its number.
 
@@ -19,8 +22,13 @@ mod model;
 
 pub use machine::{EndpointMachine, Policy};
 
+use std::net::IpAddr;
+
 use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::later;
 use porchlight_schema::limits::ATTEMPT_MS_MAX;
+#[cfg(doc)]
+use porchlight_schema::limits::HELD_MS_MAX;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
@@ -80,8 +88,8 @@ impl Cause {
     }
 }
 
-/// Where a message stands, as the deliveries API tells it; `cancelled` is not stored but follows from the endpoint
-/// being gone.
+/// Where a message stands. A message that waits for an endpoint that was deleted counts as cancelled, too, without
+/// being changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum State {
     /// It waits: for its first try when `attempts` is 0, else for a retry.
@@ -92,6 +100,11 @@ pub enum State {
     Failed,
     /// A newer `insight.updated` of its session took its place.
     Superseded,
+    /// It waits like [`State::Waiting`], and its endpoint was paused when its attempt was due. `due_at` is when it
+    /// will have been held for too long.
+    Held,
+    /// It was held for longer than [`HELD_MS_MAX`].
+    Cancelled,
 }
 
 /// Where the store lists a message that waits.
@@ -101,6 +114,8 @@ pub enum Index {
     Ready,
     /// Due at this time.
     Due(TimestampMs),
+    /// Held while the endpoint is paused, at most until this time.
+    Held(TimestampMs),
     /// Nowhere: it is finished, or waits behind another of its lane, which leads to it.
     None,
 }
@@ -148,8 +163,21 @@ impl Queued {
         match (self.state, self.parked, self.due_at) {
             (State::Waiting, false, None) => Index::Ready,
             (State::Waiting, false, Some(due_at)) => Index::Due(due_at),
+            (State::Held, false, Some(until)) => Index::Held(until),
             _ => Index::None,
         }
+    }
+
+    /// Whether the message is still to be sent.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Held)
+    }
+
+    /// Since when the message has been held by an endpoint that was paused at `paused_at`.
+    #[must_use]
+    pub fn held_since(&self, paused_at: TimestampMs) -> TimestampMs {
+        self.id.made_at().max(paused_at)
     }
 }
 
@@ -166,6 +194,20 @@ pub struct Report {
     pub cause: Option<Cause>,
     /// The beginning of the answer's body.
     pub response: Option<String>,
+    /// What else is known of the attempt.
+    #[serde(deserialize_with = "later::or_default")]
+    pub details: AttemptDetails,
+}
+
+/// What helps a customer to find out why an attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AttemptDetails {
+    /// Why the name, the connection or the certificate failed: a sentence without a full stop.
+    pub reason: Option<String>,
+    /// The address that was dialled.
+    pub address: Option<IpAddr>,
+    /// Headers of the answer by lowercase name: bounded in number and size, without cookies and credentials.
+    pub response_headers: Vec<(String, String)>,
 }
 
 impl Report {
@@ -221,6 +263,8 @@ pub struct Listing {
     pub ready: Option<Vec<(MessageId, SessionId)>>,
     /// Of [`Index::Due`], in order of time from the first, up to the horizon; none where it was not asked for.
     pub due: Option<Vec<(TimestampMs, SessionId)>>,
+    /// Of [`Index::Held`], in order of time from the first; none where it was not asked for.
+    pub held: Option<Vec<(MessageId, SessionId)>>,
     /// Requests for tries by hand, in order of time from the first.
     pub by_hand: Vec<HandRequest>,
 }
@@ -235,6 +279,17 @@ pub struct Lane {
     pub by_hand: Option<Queued>,
 }
 
+/// What an endpoint does with its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It sends them.
+    Sending,
+    /// The customer paused it at this time: messages are held.
+    Paused(TimestampMs),
+    /// Nothing new is begun here: the process ends, or another one takes over.
+    Stopped,
+}
+
 /// What happened. Answers carry the generation of the effect that they answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -242,8 +297,8 @@ pub enum Input {
     Poked,
     /// The clock.
     Tick,
-    /// The endpoint as it is now: whether there is one and which is told by [`EndpointMachine::restart`].
-    Enabled(bool),
+    /// The endpoint's mode as it is now. [`EndpointMachine::restart`] is for another endpoint.
+    Mode(Mode),
     /// Answers [`Effect::Load`]; none: the store could not.
     Loaded(Option<Listing>),
     /// Answers [`Effect::Read`]; none: the store could not.
@@ -264,6 +319,8 @@ pub enum Effect {
         ready: Option<(TimestampMs, usize)>,
         /// Of those due before the time; none: leave them out.
         due: Option<(TimestampMs, usize)>,
+        /// Of those held at most until before the time; none: leave them out.
+        held: Option<(TimestampMs, usize)>,
         /// Of the requests for tries by hand.
         by_hand: usize,
     },

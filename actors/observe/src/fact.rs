@@ -110,6 +110,15 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
+/// The end reason as the metric labels it.
+fn ended_as(reason: EndReason) -> SessionEnded {
+    match reason {
+        EndReason::Stopped | EndReason::StoppedAfterTimeout { .. } => SessionEnded::Stopped,
+        EndReason::Idle => SessionEnded::Idle,
+        EndReason::TooLong => SessionEnded::TooLong,
+    }
+}
+
 impl Fact<'_> {
     /// Writes the log line, with the request by which it was caused where it was one, and moves the metrics.
     pub fn tell(self) {
@@ -122,13 +131,7 @@ impl Fact<'_> {
                 tracing::info!(request_id, session = %session_id, "session started");
             }
             Fact::SessionEnded { session_id, reason } => {
-                metrics.on_session_ended(match reason {
-                    EndReason::Stopped | EndReason::StoppedAfterTimeout { .. } => {
-                        SessionEnded::Stopped
-                    }
-                    EndReason::Idle => SessionEnded::Idle,
-                    EndReason::TooLong => SessionEnded::TooLong,
-                });
+                metrics.on_session_ended(ended_as(reason));
                 tracing::info!(request_id, session = %session_id, ?reason, "session ended");
             }
             Fact::StoppedAfterTimeout { session_id } => {

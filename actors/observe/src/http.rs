@@ -53,6 +53,8 @@ label! {
         Webhooks = "/v1/webhooks",
         /// `POST /v1/webhooks/rotate`
         WebhookRotate = "/v1/webhooks/rotate",
+        /// `DELETE /v1/webhooks/previous-secret`
+        WebhookPreviousSecret = "/v1/webhooks/previous-secret",
         /// `POST /v1/webhooks/test`
         WebhookTest = "/v1/webhooks/test",
         /// `GET /v1/webhooks/deliveries`

@@ -64,6 +64,8 @@ label! {
         Failed = "failed",
         /// A newer one took its place.
         Superseded = "superseded",
+        /// Its endpoint was paused for too long.
+        Cancelled = "cancelled",
     }
 }
 
@@ -176,7 +178,7 @@ impl WebhookMetrics {
         }
         let finished = |state: Finished| self.finished[state as usize].increment(1);
         match after.state {
-            State::Waiting => {}
+            State::Waiting | State::Held => {}
             State::Delivered => {
                 finished(Finished::Delivered);
                 if let Some(report) = &update.report {
@@ -192,6 +194,7 @@ impl WebhookMetrics {
                     cause = cause.map(Cause::as_str), "webhook failed for good");
             }
             State::Superseded => finished(Finished::Superseded),
+            State::Cancelled => finished(Finished::Cancelled),
         }
     }
 

@@ -40,6 +40,10 @@ pub trait Keys: Send + Sync {
         organization_id: Option<OrganizationId>,
     ) -> StoreResult<Vec<KeyRecord>>;
 
+    /// Notes the hour in which a key was last used; a later one stays. A key that is not there, or that is being changed,
+    /// is passed over: the next use writes it.
+    async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()>;
+
     /// Revokes a key; an earlier revocation stays. None: there is no such key.
     async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>>;
 }

@@ -18,7 +18,8 @@ pub use journal::{Acknowledged, Appended, Journal, JournalEntry, Note, SeqRange}
 pub use keys::{Keys, Organization};
 pub use outbox::{
     AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Depth,
-    Endpoint, Outbox, PreviousSecret, SealedSecret, SecretSeal, Work,
+    Endpoint, Outbox, PreviousSecret, RememberedSecret, SealedSecret, SecretRequest, SecretSeal,
+    Work,
 };
 pub use recorders::{RecorderRow, Recorders};
 pub use sessions::{

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use porchlight_core::webhook::{Cause, Change, HandRequest, Lane, Listing, Queued, Report, State};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
+use porchlight_schema::later;
+#[cfg(doc)]
+use porchlight_schema::limits::SECRETS_REMEMBERED_MAX;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -35,7 +38,7 @@ pub struct PreviousSecret {
 /// A customer's webhook configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Whether messages are queued and sent. The first field: the store looks at it without the rest.
+    /// Whether messages are sent; while it is false they are held. The first field: the store reads it without the rest.
     pub enabled: bool,
     /// The id; a configuration that is made anew has another one.
     pub id: EndpointId,
@@ -53,9 +56,52 @@ pub struct Endpoint {
     pub secret_made_at: TimestampMs,
     /// What signs too, while an overlap runs.
     pub previous: Option<PreviousSecret>,
+    /// When the customer paused it; none while it is enabled, and in rows of the first release.
+    #[serde(deserialize_with = "later::or_default")]
+    pub paused_at: Option<TimestampMs>,
+    /// Answers with a secret, by their `Idempotency-Key`, oldest first; at most [`SECRETS_REMEMBERED_MAX`].
+    #[serde(deserialize_with = "later::or_default")]
+    pub remembered: Vec<RememberedSecret>,
+}
+
+/// What made a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SecretRequest {
+    /// `POST /v1/webhooks`.
+    Create,
+    /// `POST /v1/webhooks/rotate`.
+    Rotate,
+}
+
+/// An answer that showed a secret, remembered for a repeat of its request. The secret is encrypted as all are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RememberedSecret {
+    /// What made the secret: keys are remembered for each on its own.
+    pub request: SecretRequest,
+    /// The `Idempotency-Key`.
+    pub key: String,
+    /// SHA-256 of the request's body.
+    pub body_hash: [u8; 32],
+    /// When it was answered.
+    pub answered_at: TimestampMs,
+    /// The URL in the answer.
+    pub url: Arc<str>,
+    /// Whether the webhook was enabled in the answer.
+    pub enabled: bool,
+    /// The secret in the answer.
+    pub secret: SealedSecret,
+    /// Until when the secret before it signs too, in the answer.
+    pub previous_expires_at: Option<TimestampMs>,
 }
 
 impl Endpoint {
+    /// Since when the endpoint has been paused; none while it is enabled. One that the first release paused counts as
+    /// paused since it was made.
+    #[must_use]
+    pub fn paused_since(&self) -> Option<TimestampMs> {
+        (!self.enabled).then(|| self.paused_at.unwrap_or(self.created_at))
+    }
+
     /// The previous secret, if it still signs at `now`.
     #[must_use]
     pub fn overlap(&self, now: TimestampMs) -> Option<&PreviousSecret> {
@@ -79,7 +125,7 @@ pub enum DeliveryStatus {
     Failed,
     /// A newer one took its place.
     Superseded,
-    /// The endpoint was deleted while it waited.
+    /// The endpoint was deleted while it waited, or was paused for too long.
     Cancelled,
 }
 
@@ -146,12 +192,26 @@ impl DeliveryRow {
     #[must_use]
     pub fn status(&self, current: Option<EndpointId>) -> DeliveryStatus {
         match self.queued.state {
-            State::Waiting if current != Some(self.endpoint_id) => DeliveryStatus::Cancelled,
-            State::Waiting if self.queued.attempts == 0 => DeliveryStatus::Pending,
-            State::Waiting => DeliveryStatus::Retrying,
+            State::Waiting | State::Held if current != Some(self.endpoint_id) => {
+                DeliveryStatus::Cancelled
+            }
+            State::Waiting | State::Held if self.queued.attempts == 0 => DeliveryStatus::Pending,
+            State::Waiting | State::Held => DeliveryStatus::Retrying,
+            State::Cancelled => DeliveryStatus::Cancelled,
             State::Delivered => DeliveryStatus::Delivered,
             State::Failed => DeliveryStatus::Failed,
             State::Superseded => DeliveryStatus::Superseded,
+        }
+    }
+
+    /// Whether a customer whose endpoint is `current` may ask for another attempt. What was cancelled because it was held
+    /// for too long may be sent; what waited for an endpoint that was deleted may not.
+    #[must_use]
+    pub fn may_be_retried(&self, current: Option<EndpointId>) -> bool {
+        match self.queued.state {
+            State::Superseded => false,
+            State::Waiting | State::Held => current == Some(self.endpoint_id),
+            State::Delivered | State::Failed | State::Cancelled => true,
         }
     }
 
@@ -279,6 +339,7 @@ pub trait Outbox: Send + Sync {
         endpoint_id: EndpointId,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
+        held: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> StoreResult<Listing>;
 
@@ -338,7 +399,8 @@ pub trait Outbox: Send + Sync {
     /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], and that where it is more.
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth>;
 
-    /// Tenants of these shards whose endpoint is enabled and has something to send before `until`.
+    /// Tenants of these shards whose endpoint has something to do before `until`: to send, or, while it is paused, to
+    /// hold or to cancel.
     async fn work(&self, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>>;
 }
 

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use porchlight_core::webhook::Cause;
+use porchlight_core::webhook::{AttemptDetails, Cause};
+use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 /// One request, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboundRequest {
+    /// Whose request it is: what all tenants use is shared out by tenant.
+    pub tenant: Tenant,
     /// Where to; it is checked again.
     pub url: Arc<str>,
     /// Headers beside those that the transport sets itself (`host`, `content-type`, `content-length`, `user-agent`).
@@ -30,6 +33,8 @@ pub struct Answer {
     pub response: Option<String>,
     /// When the first certificate of the receiver's chain ends, if that is known.
     pub certificate_ends_at: Option<TimestampMs>,
+    /// What else is known of the attempt.
+    pub details: AttemptDetails,
 }
 
 /// Why a URL is not taken.
@@ -76,7 +81,7 @@ pub trait Transport: Send + Sync {
     /// # Errors
     ///
     /// What is wrong with it. A host that resolves and does not answer is not wrong.
-    async fn probe(&self, url: &str) -> Result<(), UrlRefused>;
+    async fn probe(&self, tenant: Tenant, url: &str) -> Result<(), UrlRefused>;
 }
 
 /// Used by what shows when a certificate ends soon.

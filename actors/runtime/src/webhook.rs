@@ -4,6 +4,7 @@
 
 mod actor;
 mod desk;
+mod remembered;
 mod request;
 mod sample;
 mod shards;
@@ -21,7 +22,7 @@ use dashmap::mapref::entry::Entry;
 use porchlight_core::webhook::Cause;
 use porchlight_observe::{ActorKind, Metrics};
 use porchlight_ports::{
-    Answer, Clock, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
+    Answer, Clock, Endpoint, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
     StoreError, Transport,
 };
 use porchlight_schema::ids::MessageId;
@@ -85,7 +86,8 @@ pub(crate) struct Inner {
     arbiters: Vec<ArbiterHandle>,
     wheels: Mutex<Vec<Wheel<Tenant>>>,
     actors: DashMap<Tenant, (Arc<Presence>, Addr<WebhookActor>)>,
-    certificates: DashMap<Tenant, TimestampMs>,
+    /// By tenant the receiver's URL, and when its certificate ends.
+    certificates: DashMap<Tenant, (Arc<str>, TimestampMs)>,
     asked: DashMap<Tenant, usize>,
     draining: AtomicBool,
     letting_go: LettingGo,
@@ -256,7 +258,6 @@ impl Webhooks {
 
     /// This tenant's endpoint was made, changed or removed: who acts for it looks.
     pub fn endpoint_changed(&self, tenant: Tenant) {
-        self.inner.certificates.remove(&tenant);
         if !self.inner.acts_for(tenant) {
             self.inner.peers.nudge(Nudge::Tenant(tenant));
             return;
@@ -277,10 +278,13 @@ impl Webhooks {
         }
     }
 
-    /// When the certificate of this tenant's receiver ends, as last seen by this process.
+    /// When the certificate of this endpoint's receiver ends, as last seen by this process. A change of the URL forgets
+    /// it; a pause does not.
     #[must_use]
-    pub fn certificate_ends_at(&self, tenant: Tenant) -> Option<TimestampMs> {
-        self.inner.certificates.get(&tenant).map(|ends_at| *ends_at)
+    pub fn certificate_ends_at(&self, endpoint: &Endpoint) -> Option<TimestampMs> {
+        let seen = self.inner.certificates.get(&endpoint.tenant)?;
+        let (url, ends_at) = seen.value();
+        (*url == endpoint.url).then_some(*ends_at)
     }
 
     /// Sends a test event at once and once, through the same guards and signed like the rest; it works while the
@@ -308,7 +312,7 @@ impl Webhooks {
         let request = armed.sign(&saying, now).map_err(|_| TestError::Secret)?;
         let answer = inner.transport.send(request.clone()).await;
         if let Some(ends_at) = answer.certificate_ends_at {
-            inner.certificate_ends(tenant, ends_at);
+            inner.certificate_ends(tenant, Arc::clone(&request.url), ends_at);
         }
         Ok(Tested {
             id,
@@ -425,8 +429,8 @@ impl Inner {
             .remove_if(&tenant, |_, (known, _)| Arc::ptr_eq(known, presence));
     }
 
-    fn certificate_ends(&self, tenant: Tenant, ends_at: TimestampMs) {
-        self.certificates.insert(tenant, ends_at);
+    fn certificate_ends(&self, tenant: Tenant, url: Arc<str>, ends_at: TimestampMs) {
+        self.certificates.insert(tenant, (url, ends_at));
     }
 }
 

@@ -231,8 +231,10 @@ fn newton(rows: &[Vec<f64>], is_gait: &[bool], weights: &[f64]) -> Vec<f64> {
                 gradient[k] -= RIDGE * beta[k];
                 hessian[k][k] += RIDGE;
             }
-            for other in k + 1..count {
-                hessian[k][other] = hessian[other][k];
+            // The other half is its mirror.
+            let (upper, lower) = hessian.split_at_mut(k + 1);
+            for (row, value) in lower.iter().zip(upper[k].iter_mut().skip(k + 1)) {
+                *value = row[k];
             }
         }
         let step = solve(hessian, gradient);

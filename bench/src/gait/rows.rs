@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Features of raw `imu`, as many as the detectors compute.
-pub(super) const IMU: usize = 10;
+pub(super) const IMU: usize = 7;
 /// Features of `motion`.
 pub(super) const MOTION: usize = 8;
 
@@ -103,7 +103,7 @@ impl Row {
         [
             imu[0],
             imu[1],
-            imu[9],
+            (imu[0] - 1.098_612_3).max(0.0),
             f64::from(self.mean_range) / 1_000.0,
             (told(before) + told(own) + told(after)) / 3.0,
             told(own),

@@ -175,7 +175,7 @@ impl Drop for Server {
 fn create_key(binary: &Path, config_path: &Path, organization: &str) -> anyhow::Result<String> {
     let output = Command::new(binary)
         .args([
-            "keys", "create", "--env", "sandbox", "--kind", "secret", "--org",
+            "keys", "create", "--init", "--env", "sandbox", "--kind", "secret", "--org",
         ])
         .arg(organization)
         .arg("--config")

@@ -108,7 +108,15 @@ fn operation(
     if !credentials.are_none() && responses.values().any(is_json) {
         codes.add(&[Code::NotAcceptable]);
     }
-    responses.values_mut().for_each(headers);
+    for response in responses.values_mut() {
+        headers(response);
+        if !credentials.are_none() {
+            for name in ["RateLimit", "RateLimit-Policy"] {
+                let target = format!("#/components/headers/{name}");
+                response["headers"][name] = json!({ "$ref": target });
+            }
+        }
+    }
     responses.extend(problems.responses_of(&codes));
     fields(operation, name)?.remove("x-problems");
     Ok(())

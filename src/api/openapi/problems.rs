@@ -52,6 +52,7 @@ impl Credentials {
         codes.extend([
             Code::CredentialMissing,
             Code::CredentialInvalid,
+            Code::InvalidParameter,
             Code::RateLimited,
             Code::TenantRequests,
             Code::Overloaded,
@@ -235,6 +236,12 @@ fn response(status: u16, codes: &[Code], schema: &Value) -> Value {
         429 | 503 => &["Retry-After"],
         _ => &[],
     };
+    // Before the credential is known there is no rate to report.
+    let rate: &[&str] = match status {
+        401 | 405 => &[],
+        _ => &["RateLimit", "RateLimit-Policy"],
+    };
+    let headers: Vec<&str> = headers.iter().chain(rate).copied().collect();
     let examples: Map<String, Value> = codes
         .iter()
         .map(|code| (code.as_str().to_owned(), example(*code)))

@@ -127,7 +127,10 @@ pub(super) async fn recorder_of(call: &Call) -> Result<RecorderId, Problem> {
 async fn read(call: &mut Call, id: RecorderId) -> Result<Bytes, Problem> {
     let recorder = call.state.service.recorder(id).await?;
     let gone = || Problem::new(Code::CredentialInvalid, GONE);
-    let usage = call.state.service.usage(recorder.ok_or_else(gone)?.order.tenant);
+    let usage = call
+        .state
+        .service
+        .usage(recorder.ok_or_else(gone)?.order.tenant);
     call.count_request(&usage)?;
     let announced = body::announced(call.headers(), Limits::BATCH)?;
     let permit = call.state.service.reserve(&usage, 0);

@@ -2,20 +2,22 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use actix_web::web::Bytes;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_http::body::Limits;
 use porchlight_http::call::{self, Call};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::Problem;
-use porchlight_ports::Endpoint;
-use porchlight_ports::ends_soon;
+use porchlight_ports::{Endpoint, Idempotency, ends_soon};
 use porchlight_schema::ids::{EndpointId, MessageId};
 use porchlight_schema::limits::{SECRET_OVERLAP_SEC_DEFAULT, SECRET_OVERLAP_SEC_MAX};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
+use super::super::start::idempotency_key;
 use super::{EVENTS, webhooks};
 
 /// A configuration as it is answered.
@@ -39,7 +41,7 @@ struct ConfigurationView<'a> {
 
 impl<'a> ConfigurationView<'a> {
     fn new(endpoint: &'a Endpoint, webhooks: &Webhooks) -> Self {
-        let ends_at = webhooks.certificate_ends_at(endpoint.tenant);
+        let ends_at = webhooks.certificate_ends_at(endpoint);
         Self {
             id: endpoint.id,
             url: &endpoint.url,
@@ -62,28 +64,38 @@ struct TestView {
     error: Option<&'static str>,
 }
 
-/// The body, which may be left out altogether.
-pub(super) async fn optional_body(call: &mut Call) -> Result<Value, Problem> {
+/// The body, which may be left out altogether, as it was sent and as JSON.
+pub(super) async fn optional_body(call: &mut Call) -> Result<(Bytes, Value), Problem> {
     let headers = call.headers();
     let length = headers.get(CONTENT_LENGTH);
     let is_absent = length.is_none_or(|length| length == "0")
         && !headers.contains_key(TRANSFER_ENCODING)
         && !headers.contains_key(CONTENT_TYPE);
     if is_absent {
-        return Ok(Value::Object(serde_json::Map::new()));
+        return Ok((Bytes::new(), Value::Object(serde_json::Map::new())));
     }
     let body = call.body(Limits::REQUEST).await?;
     if body.is_empty() {
-        return Ok(Value::Object(serde_json::Map::new()));
+        return Ok((body, Value::Object(serde_json::Map::new())));
     }
-    fields::parse(&body)
+    let value = fields::parse(&body)?;
+    Ok((body, value))
+}
+
+/// By what a repeat of this request is recognized, if it may be repeated.
+fn repeat(call: &Call, body: &[u8]) -> Result<Option<Idempotency>, Problem> {
+    let key = idempotency_key(call.headers())?;
+    Ok(key.map(|key| Idempotency {
+        key,
+        body_hash: Sha256::digest(body).into(),
+    }))
 }
 
 fn url<'v>(fields: &Fields<'v>, faults: &mut Faults) -> Option<&'v str> {
     fields.read("url", "must be a string", faults, Value::as_str)
 }
 
-/// Makes the configuration. 201: with its secret.
+/// Creates the configuration. 201: with its secret; a repeat by `Idempotency-Key` gets the same answer.
 ///
 /// # Errors
 ///
@@ -98,7 +110,11 @@ pub(super) async fn register(mut call: Call) -> Result<HttpResponse, Problem> {
     let mut faults = Faults::default();
     let url = url(&root, &mut faults);
     let url = root.need("url", url, &mut faults);
-    let made = webhooks.register(tenant, faults.none(url)?).await?;
+    root.only(&["url"], &mut faults);
+    call.no_parameters()?;
+    let repeat = repeat(&call, &body)?;
+    let url = faults.none(url)?;
+    let made = webhooks.register(tenant, url, repeat.as_ref()).await?;
     let view = ConfigurationView {
         secret: Some(&made.secret),
         ..ConfigurationView::new(&made.endpoint, &webhooks)
@@ -116,6 +132,7 @@ pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
     let webhooks = webhooks(&call)?;
     let endpoint = webhooks.endpoint(tenant).await?;
     call.accepts_json()?;
+    call.no_parameters()?;
     call::json(
         HttpResponse::Ok(),
         &ConfigurationView::new(&endpoint, &webhooks),
@@ -143,6 +160,8 @@ pub(super) async fn change(mut call: Call) -> Result<HttpResponse, Problem> {
         &mut faults,
         Value::as_bool,
     );
+    root.only(&["url", "enabled"], &mut faults);
+    call.no_parameters()?;
     let (url, enabled) = faults.none(Some((url, enabled)))?;
     let endpoint = webhooks.change(tenant, url, enabled).await?;
     call::json(
@@ -158,11 +177,15 @@ pub(super) async fn change(mut call: Call) -> Result<HttpResponse, Problem> {
 /// See the module [`super::super`].
 pub(super) async fn remove(call: Call) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
-    webhooks(&call)?.remove(tenant).await?;
+    let webhooks = webhooks(&call)?;
+    webhooks.endpoint(tenant).await?;
+    call.no_parameters()?;
+    webhooks.remove(tenant).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Makes a new secret. 200: the configuration with it, and until when the one before signs.
+/// Makes a new secret. 200: the configuration with it, and until when the one before signs; a repeat by
+/// `Idempotency-Key` gets the same answer.
 ///
 /// # Errors
 ///
@@ -172,19 +195,37 @@ pub(super) async fn rotate(mut call: Call) -> Result<HttpResponse, Problem> {
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
     call.accepts_json()?;
-    let value = optional_body(&mut call).await?;
+    let (body, value) = optional_body(&mut call).await?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
     let overlap_sec = root.whole("overlapSec", 0..=SECRET_OVERLAP_SEC_MAX, &mut faults);
+    root.only(&["overlapSec"], &mut faults);
+    call.no_parameters()?;
     let overlap_sec = faults.none(Some(overlap_sec.unwrap_or(SECRET_OVERLAP_SEC_DEFAULT)))?;
-    let made = webhooks.rotate(tenant, overlap_sec).await?;
-    let previous = made.endpoint.previous.as_ref();
+    let repeat = repeat(&call, &body)?;
+    let made = webhooks
+        .rotate(tenant, overlap_sec, repeat.as_ref())
+        .await?;
     let view = ConfigurationView {
         secret: Some(&made.secret),
-        previous_secret_expires_at: Some(previous.map(|previous| previous.expires_at)),
+        previous_secret_expires_at: Some(made.previous_expires_at),
         ..ConfigurationView::new(&made.endpoint, &webhooks)
     };
     call::json(HttpResponse::Ok(), &view)
+}
+
+/// Ends a running overlap: the previous secret signs no more, the current one stays. 204.
+///
+/// # Errors
+///
+/// See the module [`super::super`]; 404 when no overlap runs.
+pub(super) async fn end_overlap(call: Call) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    let webhooks = webhooks(&call)?;
+    webhooks.endpoint(tenant).await?;
+    call.no_parameters()?;
+    webhooks.end_overlap(tenant).await?;
+    Ok(HttpResponse::NoContent().finish())
 }
 
 /// Sends a test event. 200: how it went.
@@ -197,10 +238,12 @@ pub(super) async fn test(mut call: Call) -> Result<HttpResponse, Problem> {
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
     call.accepts_json()?;
-    let value = optional_body(&mut call).await?;
+    let (_, value) = optional_body(&mut call).await?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
     let event = root.closed("event", &EVENTS, &mut faults);
+    root.only(&["event"], &mut faults);
+    call.no_parameters()?;
     let event = faults.none(Some(event.unwrap_or(MessageEvent::InsightUpdated)))?;
     let tested = webhooks.test(tenant, event).await?;
     let view = TestView {

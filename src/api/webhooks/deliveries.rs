@@ -1,15 +1,19 @@
 //! `/v1/webhooks/deliveries`: the list, one of them, and trying again.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use actix_web::HttpResponse;
-use porchlight_core::webhook::{Cause, Report};
+use porchlight_core::webhook::{Cause, Queued, Report, State};
 use porchlight_http::call::{self, Call};
 use porchlight_http::fields::{Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::{self, Query};
-use porchlight_ports::{AskOutcome, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_ports::{
+    AskOutcome, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint,
+};
+use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
@@ -43,12 +47,38 @@ struct DeliveryView {
     created_at: TimestampMs,
     delivered_at: Option<TimestampMs>,
     next_attempt_at: Option<TimestampMs>,
+    /// Only while the webhook is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_since: Option<TimestampMs>,
+    /// Only while another delivery of the session must be delivered or fail first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<WaitsForView>,
+}
+
+/// The delivery directly before one that waits.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WaitsForView {
+    delivery_id: MessageId,
+    next_attempt_at: Option<TimestampMs>,
+}
+
+/// When the schedule sends a message next; none before its first attempt, and while it is held.
+fn next_attempt_at(queued: &Queued, paused_at: Option<TimestampMs>) -> Option<TimestampMs> {
+    let scheduled = queued.due_at.filter(|_| queued.state == State::Waiting);
+    scheduled.filter(|_| paused_at.is_none())
 }
 
 impl DeliveryView {
-    fn new(row: &DeliveryRow, current: Option<EndpointId>) -> Self {
-        let status = row.status(current);
+    /// A row of a tenant whose endpoint is `current`, directly behind the message `before`.
+    fn new(row: &DeliveryRow, current: Option<&Endpoint>, before: Option<&Queued>) -> Self {
+        let status = row.status(current.map(|endpoint| endpoint.id));
+        let paused_at = current.and_then(Endpoint::paused_since);
         let waits = matches!(status, DeliveryStatus::Pending | DeliveryStatus::Retrying);
+        let waits_for = before.filter(|_| waits).map(|before| WaitsForView {
+            delivery_id: before.id,
+            next_attempt_at: next_attempt_at(before, paused_at),
+        });
         Self {
             id: row.queued.id,
             event: row.queued.event,
@@ -60,7 +90,11 @@ impl DeliveryView {
             status_code: row.status_code,
             created_at: row.created_at(),
             delivered_at: row.delivered_at,
-            next_attempt_at: row.queued.due_at.filter(|_| waits),
+            next_attempt_at: next_attempt_at(&row.queued, paused_at).filter(|_| waits),
+            held_since: paused_at
+                .filter(|_| waits)
+                .map(|paused_at| row.queued.held_since(paused_at)),
+            waits_for,
         }
     }
 }
@@ -83,6 +117,12 @@ struct AttemptView<'a> {
     status_code: Option<u16>,
     cause: Option<Cause>,
     response: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_headers: Option<BTreeMap<&'a str, &'a str>>,
 }
 
 impl<'a> AttemptView<'a> {
@@ -94,6 +134,14 @@ impl<'a> AttemptView<'a> {
             status_code: report.status_code,
             cause: report.cause,
             response: report.response.as_deref(),
+            reason: report.details.reason.as_deref(),
+            address: report.details.address,
+            response_headers: report.status_code.map(|_| {
+                let headers = report.details.response_headers.iter();
+                headers
+                    .map(|(name, value)| (name.as_str(), value.as_str()))
+                    .collect()
+            }),
         }
     }
 }
@@ -142,14 +190,16 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
     let after = after.map(|id| MessageId::from_bytes(id.to_bytes()));
     let _share = call.begin_list(tenant)?;
     let webhooks = webhooks.of(tenant);
-    let current = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
+    let current = webhooks.endpoint().await?;
     let page = webhooks.deliveries(&filter, limit, after).await?;
+    let before = webhooks.before(current.as_ref(), &page.rows).await?;
     let next = page.next.map(|id| SessionId::from_bytes(id.to_bytes()));
     let view = PageView {
         data: page
             .rows
             .iter()
-            .map(|row| DeliveryView::new(row, current))
+            .zip(&before)
+            .map(|(row, before)| DeliveryView::new(row, current.as_ref(), before.as_ref()))
             .collect(),
         next_cursor: next.map(query::cursor),
     };
@@ -183,9 +233,12 @@ pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
         ..
     } = detail.ok_or_else(not_found)?;
     call.accepts_json()?;
+    call.no_parameters()?;
     let endpoint = webhooks.endpoint().await?;
+    let before = webhooks.before(endpoint.as_ref(), std::slice::from_ref(&row));
+    let before = before.await?.into_iter().next().flatten();
     let view = DetailView {
-        row: DeliveryView::new(&row, endpoint.as_ref().map(|endpoint| endpoint.id)),
+        row: DeliveryView::new(&row, endpoint.as_ref(), before.as_ref()),
         payload: &body,
         url: endpoint.as_ref().map(|endpoint| endpoint.url.as_ref()),
         attempt_log: attempts
@@ -210,13 +263,14 @@ pub(super) async fn retry(call: Call) -> Result<HttpResponse, Problem> {
         return Err(not_found());
     }
     call.accepts_json()?;
+    call.no_parameters()?;
     match webhooks.retry(id).await? {
         AskOutcome::Asked => {}
         AskOutcome::Unknown => return Err(not_found()),
         AskOutcome::Refused => {
             return Err(Problem::new(
                 Code::NotRetryable,
-                "The delivery is superseded or cancelled, or there is no webhook to send it to.",
+                "The delivery is superseded, was cancelled when its webhook was deleted, or there is no webhook to send it to.",
             ));
         }
     }
@@ -236,7 +290,7 @@ pub(super) async fn retry_many(mut call: Call) -> Result<HttpResponse, Problem> 
     let tenant = call.secret().await?;
     call.accepts_json()?;
     let webhooks = webhooks(&call)?;
-    let value = optional_body(&mut call).await?;
+    let (_, value) = optional_body(&mut call).await?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
     let status = root.closed("status", &STATUSES, &mut faults);
@@ -253,6 +307,8 @@ pub(super) async fn retry_many(mut call: Call) -> Result<HttpResponse, Problem> 
         &mut faults,
         Value::as_bool,
     );
+    root.only(&["status", "event", "from", "to", "dryRun"], &mut faults);
+    call.no_parameters()?;
     let (filter, dry_run) = faults.none(Some((filter, dry_run.unwrap_or(false))))?;
     let asked = webhooks.of(tenant).retry_all(&filter, dry_run).await?;
     let view = AskedView {

@@ -121,7 +121,7 @@ pub(super) async fn progress(visit: Visit) -> Result<HttpResponse, Problem> {
             p.figure { strong { (thousands(tried)) } " of " (thousands(asked_for)) " tried" }
             progress max=(asked_for.max(1)) value=(tried) aria-label="Deliveries tried" {}
             p aria-live="polite" { (count(still)) " still " (if still.count == 1 { "matches" } else { "match" }) " the filter: they failed again, or wait." }
-            @if is_paused && waiting > 0 { (notice(Notice::Note, "The webhook is paused: the rest goes out when it is on again.")) }
+            @if is_paused && waiting > 0 { (notice(Notice::Note, "The webhook is paused. The remaining retries run when you resume it.")) }
             p { a href=(list) { "See what still matches" } " · " a href={ (ROOT) "/deliveries" } { "All deliveries" } }
         }
     };

@@ -108,7 +108,7 @@ async fn read(visit: &Visit) -> Result<Shown, Problem> {
     let images = score
         .filter(|score| score.has_path)
         .and(visit.state.images.as_ref());
-    let image = images.and_then(|images| images.url(&visit.http, session_id));
+    let image = images.and_then(|images| images.url(session_id));
     let image = image.and_then(|url| Some(url.get(url.find("/v1/")?..)?.to_owned()));
     let trace = trace::read(visit.sessions(), &row).await?;
     let webhooks = visit.webhooks()?;
@@ -239,7 +239,7 @@ fn image(address: Option<&str>) -> Markup {
 
 fn messages(frame: &Frame<'_>, shown: &Shown) -> Markup {
     html! {
-        @if shown.messages.is_empty() { p.faint { "None: no webhook was registered, or it was paused, when something happened." } } @else {
+        @if shown.messages.is_empty() { p.faint { "None: no webhook was registered when something happened." } } @else {
             (deliveries::of_session(frame, &shown.messages, shown.endpoint))
         }
     }

@@ -101,9 +101,9 @@ fn facts(
                 dt { "Id" } dd.mono { (endpoint.id) }
                 dt { "Since" } dd { (time(endpoint.created_at, frame.now)) }
                 dt { "Secret" } dd {
-                    "number " (endpoint.secret.number) ", made " (time(endpoint.secret_made_at, frame.now))
+                    "Version " (endpoint.secret.number) ", created " (time(endpoint.secret_made_at, frame.now))
                     @match endpoint.overlap(frame.now) {
-                        Some(previous) => { br; "The one before signs too, for " (duration(previous.expires_at.since_ms(frame.now))) " more" }
+                        Some(previous) => { br; "The previous secret stays valid for another " (duration(previous.expires_at.since_ms(frame.now))) }
                         None => {}
                     }
                 }
@@ -126,7 +126,7 @@ fn sample(frame: &Frame<'_>) -> Markup {
     html! {
         section.card aria-labelledby="sample" {
             h2 #sample { "Send a sample" }
-            p { "A made-up message, signed like a real one, sent once and at once. It says " code { "\"test\": true" } " and is not listed." }
+            p { "Sends one signed sample event now. It contains " code { "\"test\": true" } " and does not appear in the delivery log." }
             form.stack method="post" action={ (ROOT) "/webhook/test" } {
                 (frame.field())
                 label for="event" { "Event" }
@@ -191,19 +191,19 @@ fn acts(frame: &Frame<'_>, endpoint: &Endpoint, said: &Said) -> Markup {
                 (url_field(said.typed.as_deref().unwrap_or(&endpoint.url)))
                 button { "Change URL" }
             }
-            p.help #url-help { "What waits goes to the new URL." }
+            p.help #url-help { "Pending messages will be sent to the new URL." }
             hr;
             @if endpoint.enabled {
                 form.act method="post" action={ (ROOT) "/webhook/pause" } {
                     (frame.field())
-                    div { strong { "Pause" } p.help { "Nothing new is queued, and what waits stays until you go on." } }
+                    div { strong { "Pause" } p.help { "New events are queued and held until you resume. Events held for more than 7 days are cancelled." } }
                     button { "Pause" }
                 }
             } @else {
                 form.act method="post" action={ (ROOT) "/webhook/resume" } {
                     (frame.field())
-                    div { strong { "Go on" } p.help { "What waits goes out at once." } }
-                    button.primary { "Go on" }
+                    div { strong { "Resume" } p.help { "Held messages are sent immediately, in order." } }
+                    button.primary { "Resume" }
                 }
             }
             hr;
@@ -211,7 +211,7 @@ fn acts(frame: &Frame<'_>, endpoint: &Endpoint, said: &Said) -> Markup {
                 (frame.field())
                 div {
                     strong { "Rotate the secret" }
-                    p.help { "The new secret is shown once. During the overlap both sign, so that you can change your receiver without a gap." }
+                    p.help { "The new secret is shown once. During the overlap every request carries a signature with each of the two secrets, so that you can update your receiver without downtime." }
                 }
                 div.with {
                     label for="overlap" { "Overlap" }
@@ -223,12 +223,19 @@ fn acts(frame: &Frame<'_>, endpoint: &Endpoint, said: &Said) -> Markup {
                     button { "Rotate" }
                 }
             }
+            @if endpoint.overlap(frame.now).is_some() {
+                form.act method="post" action={ (ROOT) "/webhook/end-overlap" } {
+                    (frame.field())
+                    div { strong { "End the overlap" } p.help { "The previous secret stops working now. The current secret stays." } }
+                    button { "End overlap" }
+                }
+            }
             hr;
             details.danger {
                 summary { "Delete the webhook" }
                 form.act method="post" action={ (ROOT) "/webhook/delete" } {
                     (frame.field())
-                    p { "Messages that wait are cancelled for good, and nothing is sent until you register another URL. This can't be undone." }
+                    p { "Pending messages are cancelled for good, and nothing is sent until you register another URL. This can't be undone." }
                     button.bad { "Delete it" }
                 }
             }

@@ -161,6 +161,8 @@ mod tests {
             created_at: TimestampMs(1),
             expires_at: None,
             revoked_at: None,
+            name: None,
+            last_used_at: None,
         })
     }
 

@@ -76,6 +76,8 @@ codes! {
     RecorderNotFound = NOT_FOUND, "recorder_not_found", "Recorder not found";
     /// No webhook is configured in the credential's organization and environment.
     WebhookNotFound = NOT_FOUND, "webhook_not_found", "Webhook not found";
+    /// No overlap of two webhook secrets is running.
+    PreviousSecretNotFound = NOT_FOUND, "previous_secret_not_found", "Previous secret not found";
     /// The webhook delivery does not exist in the credential's organization and environment.
     DeliveryNotFound = NOT_FOUND, "delivery_not_found", "Delivery not found";
     /// The path does not support this method.
@@ -88,7 +90,7 @@ codes! {
     Conflict = CONFLICT, "conflict", "Conflict";
     /// A webhook is already configured.
     WebhookExists = CONFLICT, "webhook_exists", "Webhook exists";
-    /// The previous secret still signs. A rotation with `overlapSec` 0 ends it.
+    /// The previous secret is still valid. `DELETE /v1/webhooks/previous-secret` ends it.
     OverlapRunning = CONFLICT, "overlap_running", "Overlap running";
     /// The delivery is superseded or cancelled, or no webhook is configured.
     NotRetryable = CONFLICT, "not_retryable", "Not retryable";
@@ -116,21 +118,21 @@ codes! {
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Rate limited";
     /// Too many batches of this session are in flight.
     SessionBusy = TOO_MANY_REQUESTS, "session_busy", "Session busy";
-    /// The requests of the organization that are in flight have too many bytes on this node.
+    /// The organization has too many request bytes in flight on one server.
     TenantInFlightBytes = TOO_MANY_REQUESTS, "tenant_in_flight_bytes", "Too many bytes in flight";
-    /// The organization has too many requests in flight on this node.
+    /// The organization has too many requests in progress on one server.
     TenantRequests = TOO_MANY_REQUESTS, "tenant_requests", "Too many requests at once";
-    /// The organization has too many open WebSockets on this node.
+    /// The organization has too many open WebSockets on one server.
     TenantSockets = TOO_MANY_REQUESTS, "tenant_sockets", "Too many WebSockets";
-    /// The organization has too many open event streams on this node.
+    /// The organization has too many open event streams on one server.
     TenantEventStreams = TOO_MANY_REQUESTS, "tenant_event_streams", "Too many event streams";
-    /// The organization has too many sessions in progress on this node.
+    /// The organization has too many live sessions on one server.
     TenantLiveSessions = TOO_MANY_REQUESTS, "tenant_live_sessions", "Too many live sessions";
-    /// The organization reads too many lists at once on this node.
+    /// The organization reads too many lists at a time on one server.
     TenantLists = TOO_MANY_REQUESTS, "tenant_lists", "Too many lists at once";
     /// The organization starts too many sessions per second.
     TenantSessionStarts = TOO_MANY_REQUESTS, "tenant_session_starts", "Sessions started too fast";
-    /// The organization replaces the PoD of too many completed sessions per second.
+    /// The organization replaces too many PoDs of completed sessions per second.
     TenantPodChanges = TOO_MANY_REQUESTS, "tenant_pod_changes", "PoDs replaced too fast";
     /// The session has too many open connections.
     TooManyStreams = TOO_MANY_REQUESTS, "too_many_streams", "Too many streams";

@@ -19,7 +19,20 @@ impl From<ConfigureError> for Problem {
             ),
             ConfigureError::OverlapRuns => Self::new(
                 Code::OverlapRunning,
-                "The previous secret still signs; overlapSec 0 ends it now.",
+                "The previous secret is still valid. DELETE /v1/webhooks/previous-secret ends it; a rotation with overlapSec 0 \
+                 ends every older secret.",
+            ),
+            ConfigureError::NoOverlap => Self::new(
+                Code::PreviousSecretNotFound,
+                "There is no previous secret: no overlap is running.",
+            ),
+            ConfigureError::KeyReused => Self::new(
+                Code::IdempotencyKeyReused,
+                "This Idempotency-Key was used with another body.",
+            ),
+            ConfigureError::TooManyRemembered => Self::new(
+                Code::RateLimited,
+                "Too many secrets were created with an Idempotency-Key within 24 hours; nothing was changed.",
             ),
             ConfigureError::Busy => Self::new(
                 Code::RateLimited,

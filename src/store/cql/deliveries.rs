@@ -45,13 +45,6 @@ fn ids_of(filter: &DeliveryFilter) -> Ids {
     )
 }
 
-fn may_be_tried(status: DeliveryStatus) -> bool {
-    !matches!(
-        status,
-        DeliveryStatus::Superseded | DeliveryStatus::Cancelled
-    )
-}
-
 /// What walks along a list.
 struct Walk<'f> {
     tenant: Tenant,
@@ -279,7 +272,7 @@ impl Inner {
         };
         let current = self.current(tenant).await?;
         match current {
-            Some(endpoint_id) if may_be_tried(row.status(current)) => {
+            Some(endpoint_id) if row.may_be_retried(current) => {
                 self.put_request(tenant, endpoint_id, &row, at).await?;
                 Ok(AskOutcome::Asked)
             }
@@ -327,7 +320,7 @@ impl Inner {
         };
         let mut chosen: Vec<DeliveryRow> = Vec::new();
         let mut take = |row: DeliveryRow| {
-            if may_be_tried(row.status(current)) {
+            if row.may_be_retried(current) {
                 chosen.push(row);
             }
             chosen.len() <= RETRY_BY_FILTER_MAX

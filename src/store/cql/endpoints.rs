@@ -21,12 +21,10 @@ impl Inner {
         row.map(|(data,)| decode("endpoints", &data)).transpose()
     }
 
-    /// The endpoint for which a tenant's messages are queued: the one that is there and enabled.
+    /// The endpoint that a tenant's messages are queued for. While it is paused they are held.
     pub(super) async fn wanting(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
         let endpoint = self.endpoint(tenant).await?;
-        Ok(endpoint
-            .filter(|endpoint| endpoint.enabled)
-            .map(|endpoint| endpoint.id))
+        Ok(endpoint.map(|endpoint| endpoint.id))
     }
 
     /// All endpoints.

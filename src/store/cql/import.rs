@@ -238,6 +238,7 @@ impl Inner {
             let at = match row.queued.index() {
                 Index::Ready => Some((OutboxKind::Ready, message.id.made_at())),
                 Index::Due(due_at) => Some((OutboxKind::Due, due_at)),
+                Index::Held(until) => Some((OutboxKind::Held, until)),
                 Index::None => None,
             };
             queued.extend(at.map(|(kind, at)| (row.endpoint_id, kind, at, row)));

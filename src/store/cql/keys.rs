@@ -64,6 +64,24 @@ impl Inner {
         Ok(records)
     }
 
+    async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
+        let (hash, statements) = (hash.as_slice(), &self.db.statements);
+        let stored: Option<(Vec<u8>,)> = self.db.row(&statements.key_get, (hash,)).await?;
+        let Some((stored,)) = stored else {
+            return Ok(());
+        };
+        let mut record: KeyRecord = decode("api_keys", &stored)?;
+        if record.last_used_at >= Some(hour) {
+            return Ok(());
+        }
+        record.last_used_at = Some(hour);
+        let data = encode(&record)?;
+        let values = (data.as_slice(), hash, stored.as_slice());
+        // Another change goes first: what is lost is an hour that the next use writes.
+        let change = &statements.key_change;
+        self.db.lightweight(change, values).await.map(drop)
+    }
+
     async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>> {
         let (id, statements) = (id.to_bytes(), &self.db.statements);
         let found: Option<(Vec<u8>,)> = self
@@ -138,6 +156,11 @@ impl Keys for CqlStore {
         organization_id: Option<OrganizationId>,
     ) -> StoreResult<Vec<KeyRecord>> {
         self.read(|inner| async move { inner.list_keys(organization_id).await })
+            .await
+    }
+
+    async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
+        self.carry_out(|inner| async move { inner.note_key_use(hash, hour).await })
             .await
     }
 

@@ -9,9 +9,9 @@ mod port;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::{try_join_all, try_join3};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_core::webhook::{HandRequest, Index, Listing, State};
+use porchlight_core::webhook::{HandRequest, Index, Listing};
 use porchlight_ports::{Depth, Endpoint, StoreResult, Work};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
@@ -88,6 +88,7 @@ impl Hint {
             OutboxKind::ByHand => !cursor.is_done_by_hand(self.id, self.at),
             OutboxKind::Ready => cursor.index(self.number) == Index::Ready,
             OutboxKind::Due => cursor.index(self.number) == Index::Due(self.at),
+            OutboxKind::Held => cursor.index(self.number) == Index::Held(self.at),
         }
     }
 
@@ -199,7 +200,12 @@ impl Inner {
         let settled = slot_of(self.clock.now().plus_ms(-SETTLED_MS), SLOT_MS);
         let mut advanced = mark;
         let mut first_left = settled;
-        for kind in [OutboxKind::ByHand, OutboxKind::Ready, OutboxKind::Due] {
+        for kind in [
+            OutboxKind::ByHand,
+            OutboxKind::Ready,
+            OutboxKind::Due,
+            OutboxKind::Held,
+        ] {
             let owner = Owner::Outbox(endpoint_id, kind);
             for slot in self.slots(owner, mark, first_left - 1, Way::Up).await? {
                 advanced = settled;
@@ -229,6 +235,7 @@ impl Inner {
         outbox: OutboxOf,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
+        held: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> StoreResult<Listing> {
         // A complete listing is read rarely.
@@ -270,6 +277,15 @@ impl Inner {
             due.dedup();
             listing.due = Some(due);
         }
+        if let Some((before, limit)) = held {
+            let wanted = wanted(OutboxKind::Held, limit);
+            let hints = self.hints(outbox, wanted, |hint| hint.at < before);
+            let hints = hints.await?.into_iter();
+            let mut held: Vec<_> = hints.map(|hint| (hint.id, hint.session_id)).collect();
+            held.sort_unstable();
+            held.dedup();
+            listing.held = Some(held);
+        }
         let hints = self.hints(outbox, wanted(OutboxKind::ByHand, by_hand), |_| true);
         listing.by_hand = hints.await?.iter().map(Hint::request).collect();
         listing.by_hand.sort_unstable();
@@ -280,17 +296,24 @@ impl Inner {
     async fn work(self: Arc<Self>, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
         let endpoints = self.endpoints().await?.into_iter();
         let asking = endpoints
-            .filter(|endpoint| endpoint.enabled)
             .filter(|endpoint| shards.contains(endpoint.tenant.organization_id.shard()))
             .map(|endpoint| {
                 let inner = Arc::clone(&self);
                 async move {
                     let (first, all) = (TimestampMs(i64::MIN), Some((until, 1)));
+                    // While the endpoint is paused only what was held for too long can be acted on, and no request by
+                    // hand.
+                    let (held, by_hand) = match endpoint.enabled {
+                        true => (TimestampMs(i64::MAX), 1),
+                        false => (until, 0),
+                    };
+                    let outbox = OutboxOf::new(&endpoint);
                     let listing = inner
-                        .listing(OutboxOf::new(&endpoint), Some((first, 1)), all, 1)
+                        .listing(outbox, Some((first, 1)), all, Some((held, 1)), by_hand)
                         .await?;
                     let at_once = !listing.by_hand.is_empty()
-                        || listing.ready.is_some_and(|ready| !ready.is_empty());
+                        || listing.ready.is_some_and(|ready| !ready.is_empty())
+                        || listing.held.is_some_and(|held| !held.is_empty());
                     let due = listing.due.and_then(|due| Some(due.first()?.0));
                     let due_at = if at_once { Some(TimestampMs(0)) } else { due };
                     StoreResult::Ok(due_at.filter(|&due_at| due_at < until).map(|due_at| Work {
@@ -323,13 +346,14 @@ impl Inner {
                 to_slot: i64::MAX,
                 limit: DEPTH_WALKED_MAX,
             };
-            let (ready, due) = try_join(
+            let (ready, due, held) = try_join3(
                 self.hints(outbox, all(OutboxKind::Ready), |_| true),
                 self.hints(outbox, all(OutboxKind::Due), |_| true),
+                self.hints(outbox, all(OutboxKind::Held), |_| true),
             )
             .await?;
             let mut hinted = BTreeMap::<SessionId, BTreeSet<u32>>::new();
-            for hint in ready.iter().chain(&due) {
+            for hint in ready.iter().chain(&due).chain(&held) {
                 hinted
                     .entry(hint.session_id)
                     .or_default()
@@ -365,8 +389,7 @@ impl Inner {
         let cursor = self.cursor(shard, lane).await?;
         let tried: Vec<bool> = if cursor.waits_beside(hinted) {
             let rows = self.lane_rows(shard, lane).await?.into_iter();
-            let ours = rows
-                .filter(|row| row.queued.state == State::Waiting && row.endpoint_id == endpoint_id);
+            let ours = rows.filter(|row| row.queued.is_waiting() && row.endpoint_id == endpoint_id);
             ours.map(|row| row.queued.attempts > 0).collect()
         } else {
             let attempts = hinted.iter().map(|&number| cursor.attempts(number));

@@ -29,6 +29,8 @@ pub(super) enum OutboxKind {
     Ready = 1,
     /// A retry.
     Due = 2,
+    /// A message that is held, at most until the row's time.
+    Held = 3,
 }
 
 /// Whose slots.

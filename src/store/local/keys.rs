@@ -38,6 +38,12 @@ impl<E: Engine> Keys for LocalStore<E> {
             .await
     }
 
+    async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
+        self.committer
+            .write(move |txn| keys::note_use(txn, &hash, hour))
+            .await
+    }
+
     async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>> {
         self.committer
             .write(move |txn| keys::revoke(txn, id, at))

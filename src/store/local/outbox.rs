@@ -14,6 +14,7 @@ use porchlight_schema::time::TimestampMs;
 use super::LocalStore;
 use crate::engine::{Durability, Engine};
 use crate::tables::{deliveries, endpoints, outbox};
+use crate::txn::Read;
 
 /// What the end of a try takes of a group, about.
 const CHANGE_BYTES: usize = 1024;
@@ -54,17 +55,18 @@ impl<E: Engine> Outbox for LocalStore<E> {
         endpoint_id: EndpointId,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
+        held: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> StoreResult<Listing> {
         let limit = |part: Option<(TimestampMs, usize)>| part.map_or(0, |(_, limit)| limit);
         // A complete listing reads from the beginning, and may wade through what was removed.
         let from_the_beginning = due.is_some();
-        if from_the_beginning || limit(ready) + by_hand > ROWS_HERE_MAX {
-            return self
-                .read_rows(move |read| outbox::listing(read, endpoint_id, ready, due, by_hand))
-                .await;
+        let list =
+            move |read: &dyn Read| outbox::listing(read, endpoint_id, ready, due, held, by_hand);
+        if from_the_beginning || limit(ready) + limit(held) + by_hand > ROWS_HERE_MAX {
+            return self.read_rows(list).await;
         }
-        self.read_here(|read| outbox::listing(read, endpoint_id, ready, due, by_hand))
+        self.read_here(list)
     }
 
     async fn lane(

@@ -179,13 +179,6 @@ pub fn find(read: &dyn Read, tenant: Tenant, id: MessageId) -> StoreResult<Optio
     }))
 }
 
-fn may_be_tried(status: DeliveryStatus) -> bool {
-    !matches!(
-        status,
-        DeliveryStatus::Superseded | DeliveryStatus::Cancelled
-    )
-}
-
 fn put_request(
     txn: &mut Txn<'_>,
     endpoint_id: EndpointId,
@@ -214,7 +207,7 @@ pub fn ask(
     };
     let current = endpoints::find(txn.as_read(), tenant)?.map(|endpoint| endpoint.id);
     match current {
-        Some(endpoint_id) if may_be_tried(row.status(current)) => {
+        Some(endpoint_id) if row.may_be_retried(current) => {
             put_request(txn, endpoint_id, &row, at)?;
             Ok(AskOutcome::Asked)
         }
@@ -235,7 +228,7 @@ pub fn choose(
     }
     let scan = Scan::state(range(tenant, filter), STEP_ROWS);
     walk(read, tenant, filter, scan, usize::MAX, &mut |row| {
-        if may_be_tried(row.status(current)) {
+        if row.may_be_retried(current) {
             chosen.push(row);
         }
         chosen.len() <= RETRY_BY_FILTER_MAX

@@ -1,5 +1,4 @@
-//! Endpoints: one for each tenant. The payload begins with the format, then with whether the endpoint is enabled, so
-//! that this can be told without decoding the rest.
+//! Endpoints: one for each tenant.
 
 use porchlight_ports::{Endpoint, StoreError, StoreResult};
 use porchlight_schema::ids::EndpointId;
@@ -8,7 +7,6 @@ use porchlight_schema::session::Tenant;
 use super::Key;
 use crate::damage;
 use crate::engine::{KeyRange, Space};
-use crate::record::corrupt;
 use crate::txn::{Read, Scan, Txn};
 
 /// The key of a tenant's endpoint.
@@ -27,14 +25,9 @@ pub fn find(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
     read.state(&key(tenant))
 }
 
-/// The endpoint for which a tenant's messages are queued: the one that is there and enabled.
+/// The endpoint that a tenant's messages are queued for. While it is paused they are held.
 pub fn wanting(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
-    let key = key(tenant);
-    match read.get(Space::State, &key)?.as_deref() {
-        None | Some([_, 0, ..]) => Ok(None),
-        Some([_, 1, ..]) => Ok(find(read, tenant)?.map(|endpoint| endpoint.id)),
-        Some(_) => Err(corrupt(Space::State, &key, "neither enabled nor disabled")),
-    }
+    Ok(find(read, tenant)?.map(|endpoint| endpoint.id))
 }
 
 /// Stores a tenant's first endpoint. False: there is one.

@@ -73,6 +73,18 @@ pub(crate) fn list(
     Ok(records)
 }
 
+/// Notes the hour in which a key was last used; a later one stays.
+pub(crate) fn note_use(txn: &mut Txn<'_>, hash: &[u8; 32], hour: TimestampMs) -> StoreResult<()> {
+    let key = hash_key(hash);
+    if let Some(mut record) = txn.as_read().state::<KeyRecord>(&key)?
+        && record.last_used_at < Some(hour)
+    {
+        record.last_used_at = Some(hour);
+        txn.put_state(key, &record)?;
+    }
+    Ok(())
+}
+
 /// Revokes a key; an earlier revocation stays.
 pub(crate) fn revoke(
     txn: &mut Txn<'_>,

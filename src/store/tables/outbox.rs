@@ -1,7 +1,8 @@
 //! Outboxes: what changes of a message while it is on its way to its endpoint.
 //!
 //! A message that waits has a row in its lane (`o`). The first of a lane that can be acted on is listed, by its id
-//! when it is to be looked at (`q`), by its due time when it waits for a retry (`u`). All messages have a row in the
+//! when it is to be looked at (`q`), by its due time when it waits for a retry (`u`), by when it will have been held for
+//! too long while the endpoint is paused (`z`). All messages have a row in the
 //! tenant's list of deliveries (`D`); those that failed for good are listed once more (`F`).
 
 use std::sync::Arc;
@@ -22,6 +23,9 @@ use crate::txn::{Read, Row, Scan, Txn};
 /// Messages of one lane that are looked at together; more only wait when hundreds of updates of one insight came
 /// while a try was under way, and are superseded in steps.
 const LANE_READ_MAX: usize = 256;
+
+/// The table of messages that are held, by when they will have been held for too long.
+const HELD: u8 = b'z';
 
 fn of_endpoint(table: u8, endpoint_id: EndpointId) -> Key {
     Key::of(table).bytes(&endpoint_id.to_bytes())
@@ -46,6 +50,13 @@ fn due_key(endpoint_id: EndpointId, due_at: TimestampMs, session_id: SessionId) 
     of_endpoint(b'u', endpoint_id)
         .time(due_at)
         .session(session_id)
+        .build()
+}
+
+fn held_key(endpoint_id: EndpointId, until: TimestampMs, id: MessageId) -> Vec<u8> {
+    of_endpoint(HELD, endpoint_id)
+        .time(until)
+        .bytes(&id.to_bytes())
         .build()
 }
 
@@ -93,7 +104,7 @@ pub fn enqueue(txn: &mut Txn<'_>, message: &Message, endpoint_id: EndpointId) ->
 
 /// Writes the rows by which a message that waits is found.
 fn place(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -> StoreResult<()> {
-    if queued.state == State::Waiting {
+    if queued.is_waiting() {
         txn.put_state(lane_key(endpoint_id, queued), queued)?;
     }
     let (key, session) = match queued.index() {
@@ -102,6 +113,7 @@ fn place(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -> StoreRe
             let key = due_key(endpoint_id, due_at, queued.session_id);
             (key, queued.session_id)
         }
+        Index::Held(until) => (held_key(endpoint_id, until, queued.id), queued.session_id),
         Index::None => return Ok(()),
     };
     txn.put(Space::State, key, session.to_bytes().to_vec());
@@ -110,7 +122,7 @@ fn place(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -> StoreRe
 
 /// Removes the rows by which a message that waits was found.
 fn displace(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: &Queued) {
-    if queued.state == State::Waiting && after.state != State::Waiting {
+    if queued.is_waiting() && !after.is_waiting() {
         txn.delete(Space::State, lane_key(endpoint_id, queued));
     }
     if queued.index() == after.index() {
@@ -124,6 +136,9 @@ fn displace(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: 
                 due_key(endpoint_id, due_at, queued.session_id),
             );
         }
+        Index::Held(until) => {
+            txn.delete(Space::State, held_key(endpoint_id, until, queued.id));
+        }
         Index::None => {}
     }
 }
@@ -136,6 +151,7 @@ pub fn listing(
     endpoint_id: EndpointId,
     ready: Option<(TimestampMs, usize)>,
     due: Option<(TimestampMs, usize)>,
+    held: Option<(TimestampMs, usize)>,
     by_hand: usize,
 ) -> StoreResult<Listing> {
     let mut listing = Listing::default();
@@ -151,6 +167,12 @@ pub fn listing(
         let rows = read.rows(&Scan::state(range, limit))?;
         listing.due = Some(rows.iter().filter_map(due_of).collect());
     }
+    if let Some((before, limit)) = held {
+        let end = of_endpoint(HELD, endpoint_id).time(before).build();
+        let range = KeyRange::prefix(of_endpoint(HELD, endpoint_id).build()).before(&end);
+        let rows = read.rows(&Scan::state(range, limit))?;
+        listing.held = Some(rows.iter().filter_map(ready_of).collect());
+    }
     let range = KeyRange::prefix(of_endpoint(b'b', endpoint_id).build());
     let rows = read.rows(&Scan::state(range, by_hand))?;
     listing.by_hand = rows.iter().map(Row::decode).collect::<StoreResult<_>>()?;
@@ -161,6 +183,11 @@ fn ready_of(row: &Row) -> Option<(MessageId, SessionId)> {
     let id = MessageId::from_bytes(*row.key.last_chunk::<16>()?);
     let session_id = SessionId::from_bytes(*row.payload.first_chunk::<16>()?);
     Some((id, session_id))
+}
+
+fn held_until_of(row: &Row) -> Option<TimestampMs> {
+    let (before, _) = row.key.split_last_chunk::<16>()?;
+    Some(time_from(*before.last_chunk::<8>()?))
 }
 
 fn due_of(row: &Row) -> Option<(TimestampMs, SessionId)> {
@@ -201,8 +228,7 @@ pub fn lane(
     {
         let row: Option<DeliveryRow> = read.state(&delivery_key(tenant, request.id))?;
         // What waited for an endpoint that is gone is cancelled.
-        let row =
-            row.filter(|row| row.queued.state != State::Waiting || row.endpoint_id == endpoint_id);
+        let row = row.filter(|row| !row.queued.is_waiting() || row.endpoint_id == endpoint_id);
         lane.by_hand = row.map(|row| row.queued);
     }
     Ok(lane)
@@ -268,6 +294,9 @@ fn forget(txn: &mut Txn<'_>, endpoint_id: EndpointId, before: &Queued) -> StoreR
                     due_key(endpoint_id, due_at, before.session_id),
                 );
             }
+            Index::Held(until) => {
+                txn.delete(Space::State, held_key(endpoint_id, until, before.id));
+            }
             Index::None => {}
         }
     }
@@ -291,7 +320,7 @@ pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Report)
 pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
     let mut work = Vec::new();
     for endpoint in endpoints::all(read)? {
-        if !endpoint.enabled || !shards.contains(endpoint.tenant.organization_id.shard()) {
+        if !shards.contains(endpoint.tenant.organization_id.shard()) {
             continue;
         }
         let first = |table| {
@@ -299,13 +328,16 @@ pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResul
             let rows = read.rows(&Scan::state(range, 1));
             rows.map(|rows| rows.into_iter().next())
         };
-        let due_at = if first(b'q')?.is_some() || first(b'b')?.is_some() {
+        let held = first(HELD)?;
+        // While the endpoint is paused only what was held for too long can be acted on, and no request by hand.
+        let can_send = endpoint.enabled && (held.is_some() || first(b'b')?.is_some());
+        let due_at = if can_send || first(b'q')?.is_some() {
             Some(TimestampMs(0))
         } else {
-            first(b'u')?
-                .as_ref()
-                .and_then(due_of)
-                .map(|(due_at, _)| due_at)
+            let due = first(b'u')?;
+            let due = due.as_ref().and_then(due_of).map(|(due_at, _)| due_at);
+            let held_until = held.as_ref().and_then(held_until_of);
+            due.into_iter().chain(held_until).min()
         };
         if let Some(due_at) = due_at.filter(|&due_at| due_at < until) {
             work.push(Work {
@@ -362,7 +394,7 @@ fn visit(
 
 /// Removes rows of the outbox of an endpoint that is gone, at most `rows_max`. False: there are no more.
 pub fn sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId, rows_max: usize) -> StoreResult<bool> {
-    for table in [b'o', b'q', b'u', b'b'] {
+    for table in [b'o', b'q', b'u', HELD, b'b'] {
         let range = KeyRange::prefix(of_endpoint(table, endpoint_id).build());
         let rows = txn.rows(&Scan::state(range, rows_max))?;
         if !rows.is_empty() {

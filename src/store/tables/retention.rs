@@ -11,7 +11,7 @@ use super::{
 };
 use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
-use crate::txn::{Read, Scan, Txn};
+use crate::txn::{Read, Row, Scan, Txn};
 
 /// Rows that are counted at once.
 const COUNTED_AT_ONCE: usize = 4_096;

@@ -208,7 +208,7 @@ fn a_secret_is_shown_once() {
             .post("/console/webhook/rotate", &[("overlapSec", "3600")])
             .await;
         assert!(
-            refused.text.contains("The previous secret still signs")
+            refused.text.contains("The previous secret is still valid")
                 && !refused.text.contains("whsec_")
         );
         assert!(
@@ -216,12 +216,13 @@ fn a_secret_is_shown_once() {
                 .page("/console/webhook")
                 .await
                 .text
-                .contains("The one before signs too")
+                .contains("The previous secret stays valid for another")
         );
 
         for (act, said) in [
             ("pause", "is paused"),
-            ("resume", "is on again"),
+            ("end-overlap", "no longer valid"),
+            ("resume", "is active again"),
             ("delete", "was deleted"),
         ] {
             let done = visitor.post(&format!("/console/webhook/{act}"), &[]).await;

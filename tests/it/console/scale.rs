@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use porchlight_core::webhook::{Cause, Change, Report, State, Update};
+use porchlight_core::webhook::{AttemptDetails, Cause, Change, Report, State, Update};
 use porchlight_keys::KeyDesk;
 use porchlight_ports::{
     Clock, Covered, DeliveryFilter, DeliveryRow, Endpoint, Entropy, Insights, MessageBody,
@@ -195,6 +195,7 @@ async fn settle(
             status_code: Some(if failed { 503 } else { 200 }),
             cause: failed.then_some(Cause::Status),
             response: Some("away".into()),
+            details: AttemptDetails::default(),
         };
         let change = Change {
             updates: vec![Update {
@@ -235,7 +236,7 @@ async fn fill(folder: &Folder) -> String {
         env: Env::Sandbox,
     };
     let key = desk
-        .create_for(tenant, KeyKind::Secret, None, now)
+        .create_for(tenant, KeyKind::Secret, None, None, now)
         .await
         .unwrap();
     let mut endpoint = Endpoint {
@@ -251,6 +252,8 @@ async fn fill(folder: &Folder) -> String {
         },
         secret_made_at: now,
         previous: None,
+        paused_at: None,
+        remembered: Vec::new(),
     };
     assert!(store.create_endpoint(endpoint.clone()).await.unwrap());
     for some in (0..SESSIONS).collect::<Vec<_>>().chunks(AT_ONCE) {

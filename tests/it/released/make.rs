@@ -328,6 +328,7 @@ async fn leave_more(store: &EmbeddedStore, tenant: Tenant, recording: SessionId)
         status_code: None,
         cause: Some(Cause::Timeout),
         response: None,
+        details: porchlight_core::webhook::AttemptDetails::default(),
     };
     let update = Update {
         before,

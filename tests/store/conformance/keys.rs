@@ -49,6 +49,8 @@ pub async fn a_key_lives_and_is_revoked_once(subject: &dyn Subject) {
         created_at: T0.plus_ms(at),
         expires_at: Some(T0.plus_ms(1_000_000)),
         revoked_at: None,
+        name: None,
+        last_used_at: None,
     };
     let (hash_a, hash_b, hash_c) = (hash(), hash(), hash());
     let (a, b) = (record(20, organization_id), record(10, organization_id));

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use porchlight_core::webhook::{Cause, Change, HandRequest, Queued, Report, State, Update};
+use porchlight_core::webhook::{
+    AttemptDetails, Cause, Change, HandRequest, Queued, Report, State, Update,
+};
 use porchlight_ports::{
     AskOutcome, DeliveryFilter, DeliveryStatus, Endpoint, MessageBody, Outbox, SealedSecret,
 };
@@ -25,6 +27,8 @@ fn endpoint(tenant: Tenant) -> Endpoint {
         },
         secret_made_at: T0,
         previous: None,
+        paused_at: None,
+        remembered: Vec::new(),
     }
 }
 
@@ -35,6 +39,11 @@ fn report(cause: Option<Cause>) -> Report {
         status_code: Some(if cause.is_some() { 500 } else { 200 }),
         cause,
         response: None,
+        details: AttemptDetails {
+            reason: Some("why".to_owned()),
+            address: Some([192, 0, 2, 1].into()),
+            response_headers: vec![("via".to_owned(), "one".to_owned())],
+        },
     }
 }
 
@@ -121,6 +130,7 @@ impl Queue {
             self.endpoint_id,
             Some((beginning, limit)),
             None,
+            None,
             0,
         );
         let ready = listing.await.unwrap().ready.unwrap();
@@ -132,9 +142,14 @@ impl Queue {
     }
 
     async fn due(&self, until: TimestampMs) -> Vec<(TimestampMs, SessionId)> {
-        let listing =
-            self.outbox
-                .listing(self.tenant, self.endpoint_id, None, Some((until, 10)), 0);
+        let listing = self.outbox.listing(
+            self.tenant,
+            self.endpoint_id,
+            None,
+            Some((until, 10)),
+            None,
+            0,
+        );
         listing.await.unwrap().due.unwrap()
     }
 
@@ -188,6 +203,7 @@ pub async fn what_waits_is_listed_until_it_is_done(subject: &dyn Subject) {
             queue.tenant,
             queue.endpoint_id,
             Some((T0.plus_ms(2), 9)),
+            None,
             None,
             0,
         )
@@ -303,7 +319,7 @@ pub async fn tries_by_hand_are_asked_for_and_answered(subject: &dyn Subject) {
     };
     let asked = async || {
         let listing = outbox
-            .listing(queue.tenant, queue.endpoint_id, None, None, 10)
+            .listing(queue.tenant, queue.endpoint_id, None, None, None, 10)
             .await;
         listing.unwrap().by_hand
     };
@@ -381,12 +397,12 @@ pub async fn deliveries_are_listed_newest_first_by_what_became_of_them(subject: 
     };
     assert_eq!(count(&failed, true).await, 2);
     let listing = outbox
-        .listing(queue.tenant, queue.endpoint_id, None, None, 10)
+        .listing(queue.tenant, queue.endpoint_id, None, None, None, 10)
         .await;
     assert_eq!(listing.unwrap().by_hand, []);
     assert_eq!(count(&failed, false).await, 2);
     let listing = outbox
-        .listing(queue.tenant, queue.endpoint_id, None, None, 10)
+        .listing(queue.tenant, queue.endpoint_id, None, None, None, 10)
         .await;
     let asked = listing.unwrap().by_hand;
     let mut asked: Vec<_> = asked.iter().map(|request| request.id).collect();

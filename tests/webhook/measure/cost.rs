@@ -10,6 +10,8 @@ use porchlight_ports::{Clock, Entropy, OutboundRequest, Transport};
 use porchlight_schema::ids::MessageId;
 use porchlight_world::{SystemClock, SystemEntropy};
 
+use crate::receiver::tenant;
+
 use super::{Bench, Manner, counting, processor_ms, run, since};
 
 /// The same requests, signed and posted by the same client, and nothing else: what there is to be compared with.
@@ -31,6 +33,7 @@ async fn bare(bench: &Bench, url: &str, bytes: usize, count: usize) {
                 let id = MessageId::new(now, SystemEntropy.random());
                 let signed = standard_signature([secret.as_str()], id, now, body.as_bytes());
                 let request = OutboundRequest {
+                    tenant: tenant(),
                     url: Arc::clone(&url),
                     headers: vec![
                         ("webhook-id", id.to_string()),

@@ -55,7 +55,9 @@ async fn enqueue_session(bench: &Bench, tenant: Tenant) {
 /// Makes a key before there is a server; the organization's id and the key.
 fn key_without_server(store: &Path) -> (String, String) {
     let made = porchlight()
-        .args(["keys", "create", "--org", "it", "--env", "sandbox"])
+        .args([
+            "keys", "create", "--init", "--org", "it", "--env", "sandbox",
+        ])
         .args(["--kind", "secret", "--json"])
         .env("PORCHLIGHT__STORE__PATH", store)
         .output()

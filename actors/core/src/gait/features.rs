@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Features of raw `imu`.
-pub const IMU_FEATURES: usize = 10;
+pub const IMU_FEATURES: usize = 7;
 /// Their names, in order.
 pub const IMU_NAMES: [&str; IMU_FEATURES] = [
     "log spread of the second",
@@ -13,9 +13,6 @@ pub const IMU_NAMES: [&str; IMU_FEATURES] = [
     "least autocorrelation",
     "share of the energy below 1.2 Hz",
     "zero crossings",
-    "log of the tilt of gravity",
-    "log of the spread across the norm",
-    "log spread beyond 3 m/s²",
 ];
 /// Features of `motion`.
 pub const MOTION_FEATURES: usize = 8;
@@ -33,8 +30,6 @@ pub const MOTION_NAMES: [&str; MOTION_FEATURES] = [
 
 /// Spread of a phone on a table, m/s²: below it a logarithm says nothing.
 const SPREAD_FLOOR_MPS2: f32 = 0.02;
-/// Angle that is noise, radians.
-const TILT_FLOOR_RAD: f32 = 0.01;
 /// A spread beyond this is more than most walks, m/s².
 const STRONG_LN: f32 = 1.098_612_3;
 /// A spread from here on is clearly no rest: ln of 0.3 m/s².
@@ -59,29 +54,18 @@ fn ln_spread(spread_mps2: f32) -> f32 {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct SecondBrief {
     /// When it began, milliseconds since the session's start, plus one; 0 where there was none.
-    pub stamp: u32,
+    stamp: u32,
     /// Log of the standard deviation of the norm.
-    pub ln_spread: f32,
-    /// Log of the spread of the vector beside that of its norm.
-    pub ln_across: f32,
-    /// Mean acceleration by axis, m/s².
-    pub mean: [f32; 3],
+    ln_spread: f32,
 }
 
 impl SecondBrief {
-    /// Of a second's start, the mean and standard deviation of its norm, and its mean vector, m/s².
+    /// Of a second's start and the standard deviation of its norm, m/s².
     #[must_use]
-    pub fn new(t_ms: u32, norm_mean: f32, norm_std: f32, mean: [f32; 3]) -> Self {
-        let [x, y, z] = mean;
-        let variance = norm_std * norm_std;
-        // The mean square of the vector is that of the norm.
-        let of_vector = (variance + norm_mean * norm_mean - (x * x + y * y + z * z)).max(variance);
-        let ln_spread = ln_spread(norm_std);
+    pub fn new(t_ms: u32, norm_std: f32) -> Self {
         Self {
             stamp: t_ms.saturating_add(1),
-            ln_spread,
-            ln_across: self::ln_spread(of_vector.sqrt()) - ln_spread,
-            mean,
+            ln_spread: ln_spread(norm_std),
         }
     }
 
@@ -102,20 +86,6 @@ pub struct ImuSignal<'s> {
     pub bins: &'s [f32],
     /// Autocorrelation over the newest four seconds by lag in bins; none where the signal is at rest.
     pub correlation: Option<&'s [f32]>,
-}
-
-/// Angle between two vectors, radians.
-fn angle(one: [f32; 3], other: [f32; 3]) -> f32 {
-    let dot = |a: [f32; 3], b: [f32; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-    let lengths = (dot(one, one) * dot(other, other)).sqrt();
-    if lengths < 1.0 {
-        return 0.0;
-    }
-    // sin²(φ/2) = (1 − cos φ)/2: for small angles the arc is its chord.
-    let chord = (0.5 - 0.5 * dot(one, other) / lengths)
-        .clamp(0.0, 1.0)
-        .sqrt();
-    2.0 * chord
 }
 
 fn greatest(correlation: &[f32], lags: std::ops::RangeInclusive<usize>) -> f32 {
@@ -176,8 +146,6 @@ pub fn imu_features(
             opposite,
         )
     });
-    let tilt = angle(oldest.mean, middle.mean).max(angle(middle.mean, newest.mean));
-    let ln_tilt = libm::logf(tilt + TILT_FLOOR_RAD);
     let of = |one: SecondBrief, second: SecondBrief, after: SecondBrief| {
         [
             second.ln_spread,
@@ -187,9 +155,6 @@ pub fn imu_features(
             opposite,
             slow,
             crossings,
-            ln_tilt,
-            second.ln_across,
-            (second.ln_spread - STRONG_LN).max(0.0),
         ]
     };
     [of(oldest, middle, newest), of(middle, newest, newest)]

@@ -382,7 +382,7 @@ impl AccelReducer {
             (second.gyro_count > 0).then(|| along(second.gyro) / f32::from(second.gyro_count));
         let correlation = signal.correlation();
         let features = self.gait_features(
-            SecondBrief::new(t_ms, accel_mean, accel_std, mean),
+            SecondBrief::new(t_ms, accel_std),
             ImuSignal {
                 bins: signal.newest(),
                 correlation: correlation

@@ -362,7 +362,10 @@ impl RecorderState {
         }
         let last_ms = message.readings.last().map_or(at_ms, |last| last.at_ms);
         let length_ms = last_ms.saturating_sub(at_ms).max(0);
-        length_ms
+        // The next message begins as long after the last reading as the readings lie apart.
+        let between = i64::try_from(message.readings.len().saturating_sub(1)).unwrap_or(i64::MAX);
+        let period_ms = length_ms.saturating_add(length_ms / between.max(1));
+        period_ms
             .saturating_mul(i64::from(number.number))
             .min(FIRST_MESSAGES_AWAITED_MS_MAX)
     }

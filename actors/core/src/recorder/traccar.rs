@@ -187,9 +187,8 @@ fn read_with_coords(message: &mut Message, location: &Value) {
         message.add(at_ms, Measured::Activity(activity_type, confidence));
     }
     let attributes = location.get("extras").unwrap_or(&Value::Null);
-    for event in [text(location, "event"), text(attributes, "event")] {
-        if let Some(event) = event {
-            add_event(message, at_ms, event);
-        }
+    let events = [text(location, "event"), text(attributes, "event")];
+    for event in events.into_iter().flatten() {
+        add_event(message, at_ms, event);
     }
 }

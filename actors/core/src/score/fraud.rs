@@ -145,18 +145,7 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
         .iter()
         .any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
     if !doubted && is_door_evidence(scene, findings) {
-        let span = findings
-            .places
-            .door()
-            .map(|door| (door.from_ms, door.to_ms));
-        let text = "Route, stay, mark and floor at the door agree with each other.";
-        logit += ledger.add(
-            ABOUT,
-            "door_evidence",
-            weights::DOOR,
-            span,
-            words(text, "It speaks for the courier."),
-        );
+        logit += acquit(findings, ledger);
     }
     let score = rounded(1.0 / (1.0 + libm::exp(-rounded(logit))));
     let suspicious = score >= weights::SUSPICIOUS && (grounds.len() >= 2 || persists);
@@ -177,6 +166,20 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
         );
     }
     Fraud { score, suspicious }
+}
+
+/// What consistent evidence at the door takes off.
+fn acquit(findings: &Findings<'_>, ledger: &mut Ledger) -> f64 {
+    let door = findings.places.door();
+    let span = door.map(|door| (door.from_ms, door.to_ms));
+    let text = "Route, stay, mark and floor at the door agree with each other.";
+    ledger.add(
+        ABOUT,
+        "door_evidence",
+        weights::DOOR,
+        span,
+        words(text, "It speaks for the courier."),
+    )
 }
 
 /// Enters a group's signals, its cap and what visibility takes off; returns what the group adds to the logit.

@@ -1,5 +1,6 @@
 //! One lane: what its messages that wait come to.
 
+use porchlight_schema::limits::HELD_MS_MAX;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 
@@ -16,40 +17,76 @@ pub(super) enum Verdict {
     Send(Queued),
     /// Its first message is due later.
     Wait(TimestampMs),
+    /// Its first message is held until the endpoint is resumed, at most until this time.
+    Held(TimestampMs),
 }
 
-/// Looks at a lane's messages that wait, in order of number.
+/// Examines a lane's messages that wait, in order of number. `paused_at` is when the endpoint was paused, if it is.
 ///
-/// An `insight.updated` that waits is superseded by a newer one. What waits behind a message that is due later is
-/// parked, so that the store's list of what is to be looked at holds only what can be acted on.
-pub(super) fn examine(waiting: &[Queued], now: TimestampMs) -> Verdict {
+/// An `insight.updated` that waits is superseded by a newer one. What was held for too long is cancelled. What waits
+/// behind a message that is due later, or held, is parked, so that the store's list of what is to be looked at holds
+/// only what can be acted on.
+pub(super) fn examine(
+    waiting: &[Queued],
+    now: TimestampMs,
+    paused_at: Option<TimestampMs>,
+) -> Verdict {
     let newest_insight = newest_insight(waiting);
+    let pause = paused_at.or_else(|| expired_pause(waiting, now));
     let mut change = Change::default();
     let mut head: Option<Queued> = None;
     for message in waiting {
         let mut after = *message;
         let is_insight = message.event == MessageEvent::InsightUpdated;
+        let held_until = pause.map(|pause| message.held_since(pause).plus_ms(HELD_MS_MAX));
         if is_insight && newest_insight.is_some_and(|newest| message.number < newest) {
             after.state = State::Superseded;
-        } else {
-            match head {
-                None => {
-                    after.parked = false;
-                    head = Some(after);
-                }
-                Some(head) => after.parked |= head.due_at.is_some_and(|due_at| due_at > now),
+        } else if held_until.is_some_and(|until| until <= now) {
+            after.state = State::Cancelled;
+            after.due_at = None;
+        } else if let Some(head) = head {
+            after.parked |= !may_go(&head, now, paused_at);
+            if after.state == State::Held {
+                after.state = State::Waiting;
+                after.due_at = None;
             }
+        } else {
+            after.parked = false;
+            if paused_at.is_some() && may_go(&after, now, None) {
+                after.state = State::Held;
+            }
+            if after.state == State::Held && paused_at.is_some() {
+                after.due_at = held_until;
+            }
+            head = Some(after);
         }
         push(&mut change, *message, after, None);
     }
     match head {
         _ if !change.updates.is_empty() => Verdict::Tidy(change),
         None => Verdict::Empty,
-        Some(head) => match head.due_at {
-            Some(due_at) if due_at > now => Verdict::Wait(due_at),
+        Some(head) => match (head.state, head.due_at) {
+            (State::Held, Some(until)) if paused_at.is_some() => Verdict::Held(until),
+            (State::Waiting, Some(due_at)) if due_at > now => Verdict::Wait(due_at),
             _ => Verdict::Send(head),
         },
     }
+}
+
+/// Whether the first message of a lane may be sent now. One that was held may as soon as the pause is over.
+fn may_go(message: &Queued, now: TimestampMs, paused_at: Option<TimestampMs>) -> bool {
+    match message.state {
+        State::Held => paused_at.is_none(),
+        _ => message.due_at.is_none_or(|due_at| due_at <= now),
+    }
+}
+
+/// When the pause began that outlasted the lane's first message, although nobody was there to cancel it then: what
+/// waits behind that message was held from then on, or from when it was made.
+fn expired_pause(waiting: &[Queued], now: TimestampMs) -> Option<TimestampMs> {
+    let head = waiting.first().filter(|head| head.state == State::Held)?;
+    let until = head.due_at.filter(|&until| until <= now)?;
+    Some(until.plus_ms(-HELD_MS_MAX))
 }
 
 fn newest_insight(waiting: &[Queued]) -> Option<u32> {
@@ -85,11 +122,12 @@ pub(super) fn conclude(
     if report.cause.is_none() {
         after.state = State::Delivered;
         after.due_at = None;
-    } else if tried.state == State::Waiting {
+    } else if tried.is_waiting() {
         after.due_at = schedule::next_due(after.attempts, report.ended_at(), chance);
-        if after.due_at.is_none() {
-            after.state = State::Failed;
-        }
+        after.state = match after.due_at {
+            Some(_) => State::Waiting,
+            None => State::Failed,
+        };
     }
     let is_head = waiting.first().is_some_and(|head| head.id == tried.id);
     // Only a lane's first message is listed by its due time: a later one, tried by hand, waits for those before it.
@@ -99,7 +137,7 @@ pub(super) fn conclude(
         hand_done: hand,
     };
     if is_head
-        && after.state != State::Waiting
+        && !after.is_waiting()
         && let Some(next) = waiting.get(1)
     {
         let unparked = Queued {
@@ -116,7 +154,7 @@ pub(super) fn conclude(
 mod tests {
     use porchlight_schema::ids::{MessageId, SessionId};
 
-    use super::super::Cause;
+    use super::super::{AttemptDetails, Cause, Index};
     use super::*;
 
     const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
@@ -147,12 +185,13 @@ mod tests {
             status_code: Some(500),
             cause: Some(Cause::Status),
             response: None,
+            details: AttemptDetails::default(),
         }
     }
 
     #[test]
     fn only_an_older_insight_is_superseded() {
-        let Verdict::Tidy(change) = examine(&lane(), NOW) else {
+        let Verdict::Tidy(change) = examine(&lane(), NOW, None) else {
             panic!("there is something to supersede");
         };
         let states: Vec<_> = change
@@ -167,9 +206,9 @@ mod tests {
     fn the_first_is_sent_and_the_rest_is_parked_while_it_waits_for_a_retry() {
         let mut lane = lane();
         lane.remove(2);
-        assert_eq!(examine(&lane, NOW), Verdict::Send(lane[0]));
+        assert_eq!(examine(&lane, NOW, None), Verdict::Send(lane[0]));
         lane[0].due_at = Some(NOW.plus_ms(1));
-        let Verdict::Tidy(change) = examine(&lane, NOW) else {
+        let Verdict::Tidy(change) = examine(&lane, NOW, None) else {
             panic!("there is something to park");
         };
         assert!(change.updates.iter().all(|update| update.after.parked));
@@ -178,9 +217,9 @@ mod tests {
             let place = lane.iter().position(|m| m.id == update.before.id).unwrap();
             lane[place] = update.after;
         }
-        assert_eq!(examine(&lane, NOW), Verdict::Wait(NOW.plus_ms(1)));
-        assert_eq!(examine(&lane, NOW.plus_ms(1)), Verdict::Send(lane[0]));
-        assert_eq!(examine(&[], NOW), Verdict::Empty);
+        assert_eq!(examine(&lane, NOW, None), Verdict::Wait(NOW.plus_ms(1)));
+        assert_eq!(examine(&lane, NOW.plus_ms(1), None), Verdict::Send(lane[0]));
+        assert_eq!(examine(&[], NOW, None), Verdict::Empty);
     }
 
     #[test]
@@ -226,6 +265,66 @@ mod tests {
         let change = conclude(&lane, lane[1], None, failure(), 0);
         let after = change.updates[0].after;
         assert_eq!((after.attempts, after.parked), (1, true));
+        assert_eq!(after.due_at, Some(NOW.plus_ms(60_005)));
+    }
+
+    fn tidied(lane: &mut Vec<Queued>, now: TimestampMs, paused_at: Option<TimestampMs>) {
+        while let Verdict::Tidy(change) = examine(lane, now, paused_at) {
+            for update in change.updates {
+                let place = lane.iter().position(|m| m.id == update.before.id).unwrap();
+                lane[place] = update.after;
+            }
+            lane.retain(Queued::is_waiting);
+        }
+    }
+
+    #[test]
+    fn a_paused_endpoint_holds_the_first_and_supersedes_older_insights() {
+        let (mut lane, day_ms) = (lane(), 86_400_000);
+        let paused = Some(NOW.plus_ms(-day_ms));
+        tidied(&mut lane, NOW, paused);
+        let until = NOW.plus_ms(HELD_MS_MAX);
+        assert_eq!(examine(&lane, NOW, paused), Verdict::Held(until));
+        assert_eq!(lane[0].index(), Index::Held(until));
+        let numbers: Vec<_> = lane.iter().map(|m| (m.number, m.parked)).collect();
+        assert_eq!(numbers, [(0, false), (1, true), (3, true)]);
+        // Paused once more, later: it has been held since then.
+        let later = Some(NOW.plus_ms(day_ms));
+        tidied(&mut lane, NOW, later);
+        assert_eq!(lane[0].due_at, Some(until.plus_ms(day_ms)));
+        // Resumed: it goes at once.
+        assert_eq!(examine(&lane, NOW, None), Verdict::Send(lane[0]));
+    }
+
+    #[test]
+    fn what_was_held_for_too_long_is_cancelled_whether_or_not_it_is_resumed_since() {
+        for still_paused in [true, false] {
+            let mut lane = lane();
+            // The last one was made three days after the others.
+            let late = NOW.plus_ms(3 * 86_400_000);
+            lane[3].id = MessageId::derived(late, lane[3].session_id, 3);
+            lane.remove(2);
+            tidied(&mut lane, NOW, Some(NOW));
+            let now = NOW.plus_ms(HELD_MS_MAX);
+            let paused_at = still_paused.then_some(NOW);
+            let Verdict::Tidy(change) = examine(&lane, now, paused_at) else {
+                panic!("two were held for too long");
+            };
+            let states: Vec<_> = change.updates.iter().map(|u| u.after.state).collect();
+            assert_eq!(&states[..2], [State::Cancelled; 2]);
+            tidied(&mut lane, now, paused_at);
+            assert_eq!(lane.len(), 1);
+            assert_eq!(lane[0].number, 3);
+        }
+    }
+
+    #[test]
+    fn a_held_message_that_fails_waits_for_its_retry() {
+        let mut lane = lane();
+        tidied(&mut lane, NOW, Some(NOW));
+        let change = conclude(&lane, lane[0], None, failure(), 0);
+        let after = change.updates[0].after;
+        assert_eq!((after.state, after.attempts), (State::Waiting, 1));
         assert_eq!(after.due_at, Some(NOW.plus_ms(60_005)));
     }
 }

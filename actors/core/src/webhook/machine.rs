@@ -6,17 +6,22 @@ mod next;
 use std::collections::BTreeMap;
 
 use porchlight_schema::ids::{MessageId, SessionId};
-use porchlight_schema::limits::{ENDPOINT_IN_FLIGHT_MAX, ENDPOINT_LANES_MAX, WHEEL_AHEAD_MS};
+use porchlight_schema::limits::{
+    ATTEMPT_SLOW_MS, ENDPOINT_IN_FLIGHT_MAX, ENDPOINT_LANES_MAX, ENDPOINT_SLOW_IN_FLIGHT_MAX,
+    WHEEL_AHEAD_MS,
+};
 use porchlight_schema::time::TimestampMs;
 
 use super::window::Window;
-use super::{Change, Effect, HandRequest, Input, Queued};
+use super::{Change, Effect, HandRequest, Input, Mode, Queued};
 
 /// How much an endpoint may do at once, and hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Tries under way at most; at least [`Policy::IN_FLIGHT_MIN`].
+    /// Quick attempts in flight at most; at least [`Policy::IN_FLIGHT_MIN`].
     pub in_flight_max: usize,
+    /// Slow attempts in flight at most, beside the quick ones.
+    pub slow_max: usize,
     /// Lanes in the window at most.
     pub lanes_max: usize,
 }
@@ -30,6 +35,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             in_flight_max: ENDPOINT_IN_FLIGHT_MAX,
+            slow_max: ENDPOINT_SLOW_IN_FLIGHT_MAX,
             lanes_max: ENDPOINT_LANES_MAX,
         }
     }
@@ -56,6 +62,13 @@ const HOLD_MS_MIN: i64 = 500;
 /// The longest such pause.
 const HOLD_MS_MAX: i64 = 60_000;
 
+/// The usual time of an answer before any came.
+const USUAL_MS_FIRST: u32 = ATTEMPT_SLOW_MS as u32 / USUAL_TIMES;
+/// While others wait for a permit an attempt is slow when it takes this many times as long as usual.
+const USUAL_TIMES: u32 = 4;
+/// … but not before this.
+const SLOW_MS_MIN: i64 = 50;
+
 /// What a lane under way counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
@@ -70,6 +83,7 @@ enum Stage {
     Sending {
         waiting: Vec<Queued>,
         tried: Queued,
+        begun_at: TimestampMs,
     },
     Committing(Change),
     /// The store could not; to be asked again after the pause.
@@ -81,6 +95,8 @@ struct Busy {
     class: Class,
     hand: Option<HandRequest>,
     stage: Stage,
+    /// Whether its attempt is slow, so that it holds no quick permit.
+    slow: bool,
 }
 
 /// What of the outbox must be listed.
@@ -88,6 +104,15 @@ struct Busy {
 struct Wanted {
     ready: bool,
     due: bool,
+    held: bool,
+}
+
+impl Wanted {
+    const ALL: Self = Self {
+        ready: true,
+        due: true,
+        held: true,
+    };
 }
 
 /// What one endpoint sends next, and when.
@@ -95,12 +120,14 @@ struct Wanted {
 pub struct EndpointMachine {
     policy: Policy,
     generation: u64,
-    enabled: bool,
+    mode: Mode,
     window: Window,
     by_hand: BTreeMap<(TimestampMs, MessageId), HandRequest>,
     busy: BTreeMap<SessionId, Busy>,
-    /// Tries that may be under way: falls with time-outs, rises with answers.
+    /// Quick permits. Falls with time-outs for which there was no room among the slow ones, rises with answers.
     allowed: usize,
+    /// What an answer of this receiver usually takes, in milliseconds: an exponential average.
+    usual_ms: u32,
     wanted: Wanted,
     loading: bool,
     /// What came while a list was being read is not in it.
@@ -109,6 +136,8 @@ pub struct EndpointMachine {
     more_ready: bool,
     /// The store has more that is due than the window took.
     more_due: bool,
+    /// The store has more that was held than the window took.
+    more_held: bool,
     more_by_hand: bool,
     /// The store's list held nothing but lanes that are under way: worth reading again when one of them is not.
     list_after_commit: bool,
@@ -127,24 +156,23 @@ pub struct EndpointMachine {
 impl EndpointMachine {
     /// A machine that knows nothing yet of its outbox and will ask for all of it.
     #[must_use]
-    pub fn new(policy: Policy, enabled: bool) -> Self {
+    pub fn new(policy: Policy, mode: Mode) -> Self {
         let beginning = TimestampMs(i64::MIN);
         Self {
             policy,
             generation: 0,
-            enabled,
+            mode,
             window: Window::default(),
             by_hand: BTreeMap::new(),
             busy: BTreeMap::new(),
             allowed: policy.in_flight_max,
-            wanted: Wanted {
-                ready: true,
-                due: true,
-            },
+            usual_ms: USUAL_MS_FIRST,
+            wanted: Wanted::ALL,
             loading: false,
             poked_while_loading: false,
             more_ready: false,
             more_due: false,
+            more_held: false,
             more_by_hand: false,
             list_after_commit: false,
             relist_at: beginning,
@@ -165,11 +193,11 @@ impl EndpointMachine {
     }
 
     /// Forgets everything: another endpoint took this one's place. What is under way answers to nobody.
-    pub fn restart(&mut self, enabled: bool) {
+    pub fn restart(&mut self, mode: Mode) {
         let generation = self.generation + 1;
         *self = Self {
             generation,
-            ..Self::new(self.policy, enabled)
+            ..Self::new(self.policy, mode)
         };
     }
 
@@ -186,7 +214,7 @@ impl EndpointMachine {
                 self.poked_while_loading |= self.loading;
             }
             Input::Tick => self.wake_at = None,
-            Input::Enabled(enabled) => self.set_enabled(enabled),
+            Input::Mode(mode) => self.set_mode(mode),
             Input::Loaded(listing) => self.loaded(now, listing),
             Input::Read(lane, read) => self.read(now, lane, read, &mut effects),
             Input::Tried(lane, report, chance) => {
@@ -198,10 +226,16 @@ impl EndpointMachine {
         effects
     }
 
-    /// Tries, reads and commits under way.
+    /// Attempts, reads and commits under way.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.busy.len()
+    }
+
+    /// Those of them whose attempt is slow.
+    #[must_use]
+    pub fn slow_in_flight(&self) -> usize {
+        self.busy.values().filter(|busy| busy.slow).count()
     }
 
     /// Lanes in memory.
@@ -229,18 +263,24 @@ impl EndpointMachine {
         under_way.chain(ready).chain(due).min()
     }
 
-    fn set_enabled(&mut self, enabled: bool) {
-        if enabled && !self.enabled {
-            self.wanted = Wanted {
-                ready: true,
-                due: true,
-            };
+    fn set_mode(&mut self, mode: Mode) {
+        if mode == self.mode {
+            return;
         }
-        if !enabled {
-            self.window = Window::default();
-            self.by_hand.clear();
+        // What is in the window was put there under the other mode; all of it is in the store.
+        self.window = Window::default();
+        self.by_hand.clear();
+        self.wanted = Wanted::ALL;
+        // A listing that is under way was asked for under the other mode.
+        self.poked_while_loading |= self.loading;
+        self.mode = mode;
+    }
+
+    fn paused_at(&self) -> Option<TimestampMs> {
+        match self.mode {
+            Mode::Paused(at) => Some(at),
+            Mode::Sending | Mode::Stopped => None,
         }
-        self.enabled = enabled;
     }
 
     fn hold(&mut self, now: TimestampMs) {

@@ -1,10 +1,12 @@
 //! The machine against a plain model of its world: a store that is two maps, a receiver that does as it is told, a
 //! clock that jumps from one happening to the next. Whatever is thrown at it, what is promised must hold.
 
+mod cases;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use porchlight_schema::ids::{MessageId, SessionId};
-use porchlight_schema::limits::{ATTEMPTS_MAX, RETRY_DELAYS_MS};
+use porchlight_schema::limits::{ATTEMPTS_MAX, HELD_MS_MAX, RETRY_DELAYS_MS};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 use proptest::prelude::*;
@@ -29,7 +31,7 @@ enum Op {
     Receive(Receiver),
     Store(bool),
     Crash,
-    Enable(bool),
+    Mode(Mode),
     ByHand(u8),
 }
 
@@ -37,7 +39,7 @@ struct World {
     now: TimestampMs,
     policy: Policy,
     machine: EndpointMachine,
-    enabled: bool,
+    mode: Mode,
     store_up: bool,
     /// Whether a commit that is reported as failed was made nevertheless.
     commit_in_doubt: bool,
@@ -53,6 +55,9 @@ struct World {
     sent: Vec<(TimestampMs, MessageId, u32)>,
     counter: u64,
     idle: bool,
+    first_paused_at: Option<TimestampMs>,
+    /// Whether something may have been held for too long, be it that the store was away when it was to be sent.
+    was_paused_for_long: bool,
 }
 
 impl World {
@@ -60,8 +65,8 @@ impl World {
         let mut world = Self {
             now: START,
             policy,
-            machine: EndpointMachine::new(policy, true),
-            enabled: true,
+            machine: EndpointMachine::new(policy, Mode::Sending),
+            mode: Mode::Sending,
             store_up: true,
             commit_in_doubt: false,
             receiver: Receiver::Answers,
@@ -76,6 +81,8 @@ impl World {
             sent: Vec::new(),
             counter: 0,
             idle: false,
+            first_paused_at: None,
+            was_paused_for_long: false,
         };
         world.input(Input::Poked);
         world
@@ -111,7 +118,7 @@ impl World {
         let messages = self.lanes.get(&lane).into_iter().flatten();
         messages
             .map(|id| self.messages[id])
-            .filter(|message| message.state == State::Waiting)
+            .filter(Queued::is_waiting)
             .collect()
     }
 
@@ -125,7 +132,9 @@ impl World {
             for effect in self.machine.handle(self.now, generation, input) {
                 self.perform(effect);
             }
-            assert!(self.machine.in_flight() <= self.policy.in_flight_max);
+            let slow = self.machine.slow_in_flight();
+            assert!(slow <= self.policy.slow_max);
+            assert!(self.machine.in_flight() - slow <= self.policy.in_flight_max);
         }
     }
 
@@ -136,8 +145,9 @@ impl World {
             Effect::Load {
                 ready,
                 due,
+                held,
                 by_hand,
-            } => Input::Loaded(self.store_up.then(|| self.list(ready, due, by_hand))),
+            } => Input::Loaded(self.store_up.then(|| self.list(ready, due, held, by_hand))),
             Effect::Read(lane, hand) => {
                 let read = self.store_up.then(|| Lane {
                     waiting: self.waiting(lane),
@@ -167,6 +177,7 @@ impl World {
         &self,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
+        held: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> Listing {
         let ready = ready.map(|(from, limit)| {
@@ -189,9 +200,22 @@ impl World {
             of.truncate(limit);
             of
         });
+        let held = held.map(|(before, limit)| {
+            let of = self.messages.values();
+            let mut of: Vec<_> = of
+                .filter_map(|m| match m.index() {
+                    Index::Held(until) if until < before => Some((until, m.id, m.session_id)),
+                    _ => None,
+                })
+                .collect();
+            of.sort_unstable();
+            of.truncate(limit);
+            of.into_iter().map(|(_, id, lane)| (id, lane)).collect()
+        });
         Listing {
             ready,
             due,
+            held,
             by_hand: self.hand.iter().take(by_hand).copied().collect(),
         }
     }
@@ -218,7 +242,7 @@ impl World {
     fn send(&mut self, message: Queued, attempt: u32) {
         let stored = self.messages[&message.id];
         assert_eq!((stored, attempt), (message, stored.attempts + 1));
-        assert!(self.enabled);
+        assert_eq!(self.mode, Mode::Sending);
         assert!(self.lanes_under_way.insert(message.session_id));
         let by_hand = self.hand.iter().any(|request| request.id == message.id);
         if !by_hand {
@@ -242,6 +266,7 @@ impl World {
             status_code: None,
             cause,
             response: None,
+            details: AttemptDetails::default(),
         };
         self.sent.push((self.now, message.id, attempt));
         let ends = (report.ended_at(), self.counter);
@@ -255,6 +280,9 @@ impl World {
             let next = [try_ends, self.wake_at].into_iter().flatten().min();
             let Some(next) = next.filter(|&next| next <= until) else {
                 self.now = until;
+                let paused_at = self.first_paused_at;
+                self.was_paused_for_long |=
+                    paused_at.is_some_and(|at| until.since_ms(at) >= HELD_MS_MAX);
                 return;
             };
             self.now = self.now.max(next);
@@ -273,7 +301,7 @@ impl World {
     }
 
     fn crash(&mut self) {
-        self.machine = EndpointMachine::new(self.policy, self.enabled);
+        self.machine = EndpointMachine::new(self.policy, self.mode);
         self.answers.clear();
         self.tries.clear();
         self.lanes_under_way.clear();
@@ -295,9 +323,17 @@ impl World {
                 self.store_up = up;
             }
             Op::Crash => self.crash(),
-            Op::Enable(enabled) => {
-                self.enabled = enabled;
-                self.input(Input::Enabled(enabled));
+            Op::Mode(mode) => {
+                self.mode = match mode {
+                    // As it is stored: pausing what is paused changes nothing.
+                    Mode::Paused(_) if matches!(self.mode, Mode::Paused(_)) => self.mode,
+                    Mode::Paused(_) => Mode::Paused(self.now),
+                    mode => mode,
+                };
+                if let Mode::Paused(at) = self.mode {
+                    self.first_paused_at.get_or_insert(at);
+                }
+                self.input(Input::Mode(self.mode));
             }
             Op::ByHand(which) => {
                 self.ask_by_hand(which);
@@ -310,7 +346,7 @@ impl World {
     fn settle(&mut self) {
         self.receiver = Receiver::Answers;
         self.store_up = true;
-        self.apply(Op::Enable(true));
+        self.apply(Op::Mode(Mode::Sending));
         // The scan of the node wakes a machine that has gone to sleep.
         for _ in 0..2_000 {
             self.input(Input::Poked);
@@ -328,6 +364,8 @@ impl World {
                     assert!(message.event == MessageEvent::InsightUpdated && !newest);
                 }
                 State::Delivered => {}
+                State::Held => panic!("held without a pause: {message:?}"),
+                State::Cancelled => assert!(self.was_paused_for_long),
             }
         }
     }
@@ -348,7 +386,12 @@ fn op() -> impl Strategy<Value = Op> {
         3 => receiver.prop_map(Op::Receive),
         1 => any::<bool>().prop_map(Op::Store),
         1 => Just(Op::Crash),
-        1 => any::<bool>().prop_map(Op::Enable),
+        2 => prop_oneof![
+            Just(Op::Mode(Mode::Sending)),
+            Just(Op::Mode(Mode::Paused(START))),
+            Just(Op::Mode(Mode::Stopped)),
+        ],
+        1 => Just(Op::Pass(8 * 86_400_000)),
         2 => any::<u8>().prop_map(|which| Op::ByHand(which % 40)),
     ]
 }
@@ -361,122 +404,11 @@ proptest! {
         lanes_max in prop_oneof![Just(8_usize), Just(1_024)],
     ) {
         let in_flight_max = if lanes_max == 8 { Policy::IN_FLIGHT_MIN } else { 32 };
-        let mut world = World::new(Policy { in_flight_max, lanes_max });
+        let slow_max = if lanes_max == 8 { 2 } else { 256 };
+        let mut world = World::new(Policy { in_flight_max, slow_max, lanes_max });
         for op in ops {
             world.apply(op);
         }
         world.settle();
     }
-}
-
-#[test]
-fn a_dead_receiver_gets_six_tries_at_the_promised_times() {
-    let mut world = World::new(Policy::default());
-    world.receiver = Receiver::Fails;
-    world.apply(Op::Enqueue(1));
-    world.run_until(START.plus_ms(7 * 86_400_000));
-    let attempts: Vec<u32> = world.sent.iter().map(|&(_, _, attempt)| attempt).collect();
-    assert_eq!(attempts, [1, 2, 3, 4, 5, 6]);
-    for (step, pair) in world.sent.windows(2).enumerate() {
-        let waited_ms = pair[1].0.since_ms(pair[0].0) - 3;
-        let step_ms = RETRY_DELAYS_MS[step] as i64;
-        assert!(waited_ms >= step_ms && waited_ms <= step_ms + step_ms / 10);
-    }
-    assert!(world.messages.values().all(|m| m.state == State::Failed));
-}
-
-#[test]
-fn faults_of_our_own_use_up_no_try() {
-    let mut world = World::new(Policy::default());
-    world.receiver = Receiver::OursFails;
-    world.apply(Op::Enqueue(1));
-    world.run_until(START.plus_ms(3_600_000));
-    assert!(world.sent.len() < 80, "tried {} times", world.sent.len());
-    world.receiver = Receiver::Answers;
-    world.run_until(START.plus_ms(3_700_000));
-    assert_eq!(world.sent.last().unwrap().2, 1);
-    assert!(world.messages.values().all(|m| m.state == State::Delivered));
-}
-
-#[test]
-fn a_failing_lane_does_not_hold_up_the_others() {
-    let mut world = World::new(Policy::default());
-    world.receiver = Receiver::Fails;
-    world.apply(Op::Enqueue(1));
-    world.run_until(START.plus_ms(10));
-    world.receiver = Receiver::Answers;
-    world.enqueue(1);
-    world.enqueue(2);
-    world.input(Input::Poked);
-    world.run_until(START.plus_ms(1_000));
-    let lanes: Vec<_> = world.sent.iter().map(|sent| sent.1).collect();
-    assert_eq!(lanes.len(), 2, "the failing lane's second message waits");
-    assert_eq!(world.machine.lanes_blocked(), 1);
-    world.run_until(START.plus_ms(120_000));
-    assert!(world.messages.values().all(|m| m.state == State::Delivered));
-}
-
-#[test]
-fn fresh_messages_go_before_old_retries_and_neither_starves() {
-    let mut world = World::new(Policy::default());
-    world.receiver = Receiver::Fails;
-    for session in 0..200 {
-        world.enqueue(session);
-    }
-    world.input(Input::Poked);
-    world.apply(Op::Pass(10_000));
-    let retries_from = world.sent.len();
-    // All retries are due, and as many fresh ones come in.
-    world.receiver = Receiver::Answers;
-    world.now = START.plus_ms(80_000);
-    for session in 0..200_u8 {
-        let session_id = SessionId::new(START, 1_000 + u128::from(session));
-        let id = MessageId::derived(world.now, session_id, 0);
-        world.lanes.insert(session_id, vec![id]);
-        let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
-        world.messages.insert(id, fresh);
-    }
-    world.input(Input::Poked);
-    world.apply(Op::Pass(5_000));
-    let later = &world.sent[retries_from..];
-    assert_eq!(later.len(), 400);
-    let first: Vec<bool> = later[..100].iter().map(|sent| sent.2 == 1).collect();
-    let fresh = first.iter().filter(|&&fresh| fresh).count();
-    assert!((60..100).contains(&fresh), "{fresh} of the first hundred");
-}
-
-#[test]
-fn a_receiver_that_hangs_holds_fewer_and_fewer_places() {
-    let mut world = World::new(Policy::default());
-    world.receiver = Receiver::Hangs;
-    for session in 0..250 {
-        world.enqueue(session);
-    }
-    world.input(Input::Poked);
-    assert!(world.tries.len() > 24);
-    world.run_until(START.plus_ms(14_000));
-    assert_eq!(world.tries.len(), Policy::IN_FLIGHT_MIN - 1);
-    world.receiver = Receiver::Answers;
-    world.run_until(START.plus_ms(30_000));
-    assert_eq!(world.sent.len(), 250);
-}
-
-#[test]
-fn a_long_outbox_is_never_in_memory() {
-    let mut world = World::new(Policy::default());
-    for number in 0..5_000_u32 {
-        let session_id = SessionId::new(START, u128::from(number) << 8);
-        let id = MessageId::derived(START, session_id, 0);
-        world.lanes.insert(session_id, vec![id]);
-        let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
-        world.messages.insert(id, fresh);
-    }
-    world.input(Input::Poked);
-    assert!(world.machine.window_len() <= Policy::default().lanes_max);
-    while !world.tries.is_empty() {
-        world.run_until(world.now.plus_ms(1));
-        assert!(world.machine.window_len() <= Policy::default().lanes_max);
-    }
-    assert!(world.messages.values().all(|m| m.state == State::Delivered));
-    assert_eq!(world.sent.len(), 5_000);
 }

@@ -71,6 +71,7 @@ pub(super) async fn give_up(
     let insight = StoredInsight {
         record,
         covered: Covered::default(),
+        dropped: DroppedSamples::default(),
         known: stored.map_or_else(
             || knowledge::write(&Knowledge::default()),
             |stored| stored.known,
@@ -126,11 +127,7 @@ pub(super) async fn score(
     };
     let stored = stored_insight(store, session_id).await?;
     let pod = store.pod(session_id).await?;
-    let covered = Covered {
-        batches: store.count(session_id).await?,
-        pod_received_at: pod.as_ref().map(|pod| pod.received_at),
-        late_stop_at: end.late_stop_at(),
-    };
+    let covered = to_cover(store, session_id, &end, pod.as_ref()).await?;
     if stored
         .as_ref()
         .is_some_and(|stored| stored.covered == covered)
@@ -148,9 +145,7 @@ pub(super) async fn score(
         Some(stored) => knowledge::read(session_id, &stored.known),
         None => knowledge::recall(store, (&start, &end), fingerprint.as_ref()).await?,
     };
-    let dropped = replayed
-        .as_ref()
-        .map_or_else(DroppedSamples::default, |replayed| replayed.dropped);
+    let dropped = replayed.as_ref().map(|replayed| replayed.dropped);
     let scored = replayed
         .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), &known));
     let learned = match &scored {
@@ -175,7 +170,7 @@ pub(super) async fn score(
         record,
         covered,
         known: knowledge::write(&known),
-        dropped,
+        dropped: dropped.unwrap_or_default(),
     };
     if !store
         .commit_insight(session_id, insight, message, learned)
@@ -190,6 +185,20 @@ pub(super) async fn score(
     }
     .tell();
     Ok(Some(start.tenant))
+}
+
+/// What an insight of the session has to cover now.
+async fn to_cover(
+    store: &dyn Store,
+    session_id: SessionId,
+    end: &SessionEnd,
+    pod: Option<&PodRow>,
+) -> Result<Covered, StoreError> {
+    Ok(Covered {
+        batches: store.count(session_id).await?,
+        pod_received_at: pod.map(|pod| pod.received_at),
+        late_stop_at: end.late_stop_at(),
+    })
 }
 
 fn record(

@@ -10,7 +10,9 @@ use porchlight_schema::session::{Address, EndReason, SessionType, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-use super::{AttachPodError, IngestError, Service, StartCommand, StartError, StopCommand, StopError};
+use super::{
+    AttachPodError, IngestError, Service, StartCommand, StartError, StopCommand, StopError,
+};
 use crate::registry::AdmitError;
 use porchlight_ports::{Idempotency, SessionRow, StoreError, StoreResult};
 

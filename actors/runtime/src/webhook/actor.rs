@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use porchlight_core::webhook::{
-    Cause, Change, Effect, EndpointMachine, HandRequest, Input, Policy, Queued, Report,
+    AttemptDetails, Cause, Change, Effect, EndpointMachine, HandRequest, Input, Mode, Policy,
+    Queued, Report,
 };
 use porchlight_observe::webhook::WebhookMetrics;
 use porchlight_observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
@@ -115,10 +116,7 @@ impl WebhookActor {
             at_work.read_at = now;
             return true;
         }
-        let (id, enabled) = (
-            endpoint.id,
-            endpoint.enabled && !self.inner.is_ending(self.tenant),
-        );
+        let (id, mode) = (endpoint.id, self.mode(&endpoint));
         let Some(armed) = Armed::new(endpoint, self.inner.seal.as_ref()) else {
             tracing::error!(organization = %self.tenant.organization_id, endpoint = %id,
                 "a webhook secret cannot be opened with the keys that are configured");
@@ -132,21 +130,29 @@ impl WebhookActor {
                 at_work.armed = armed;
                 at_work.read_at = now;
                 if same {
-                    self.feed(ctx, None, Input::Enabled(enabled));
+                    self.feed(ctx, None, Input::Mode(mode));
                 } else {
-                    at_work.machine.restart(enabled);
+                    at_work.machine.restart(mode);
                     self.feed(ctx, None, Input::Poked);
                 }
             }
             None => {
                 self.at_work = Some(AtWork {
-                    machine: EndpointMachine::new(Policy::default(), enabled),
+                    machine: EndpointMachine::new(Policy::default(), mode),
                     armed,
                     read_at: now,
                 });
             }
         }
         true
+    }
+
+    fn mode(&self, endpoint: &Endpoint) -> Mode {
+        match endpoint.paused_since() {
+            _ if self.inner.is_ending(self.tenant) => Mode::Stopped,
+            Some(paused_at) => Mode::Paused(paused_at),
+            None => Mode::Sending,
+        }
     }
 
     /// Gives the machine what happened, and does what it says. `generation` is that of the effect that is answered.
@@ -204,8 +210,9 @@ impl WebhookActor {
             Effect::Load {
                 ready,
                 due,
+                held,
                 by_hand,
-            } => self.load(ctx, ready, due, by_hand),
+            } => self.load(ctx, ready, due, held, by_hand),
             Effect::Read(lane, hand) => self.read(ctx, lane, hand),
             Effect::Send(message, attempt) => self.send(ctx, message, attempt),
             Effect::Commit(lane, change) => self.commit(ctx, lane, change),
@@ -243,6 +250,7 @@ impl WebhookActor {
         ctx: &mut Context<Self>,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
+        held: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) {
         let Some((generation, endpoint_id)) = self.place() else {
@@ -253,7 +261,7 @@ impl WebhookActor {
             let endpoint = inner.outbox.endpoint(tenant).await;
             let listing = inner
                 .outbox
-                .listing(tenant, endpoint_id, ready, due, by_hand);
+                .listing(tenant, endpoint_id, ready, due, held, by_hand);
             (endpoint, listing.await)
         };
         let loading = loading
@@ -305,8 +313,8 @@ impl WebhookActor {
             .into_actor(self)
             .map(move |(report, ends_at), actor, ctx| {
                 WebhookMetrics::get().on_attempt(&report, attempt, message.id.made_at());
-                if let Some(ends_at) = ends_at {
-                    actor.inner.certificate_ends(actor.tenant, ends_at);
+                if let Some((url, ends_at)) = ends_at {
+                    actor.inner.certificate_ends(actor.tenant, url, ends_at);
                 }
                 let chance = actor.inner.entropy.random() as u64;
                 actor.feed(ctx, Some(generation), Input::Tried(lane, report, chance));
@@ -364,13 +372,14 @@ async fn attempt_once(
     armed: Option<Arc<Armed>>,
     message: Queued,
     attempt: u32,
-) -> (Report, Option<TimestampMs>) {
+) -> (Report, Option<(Arc<str>, TimestampMs)>) {
     let ours = || Report {
         at: inner.clock.now(),
         duration_ms: 0,
         status_code: None,
         cause: Some(Cause::Internal),
         response: None,
+        details: AttemptDetails::default(),
     };
     let body = inner.outbox.body(message.session_id, message.number).await;
     let (Some(armed), Ok(Some(body))) = (armed, body) else {
@@ -393,6 +402,7 @@ async fn attempt_once(
     if !inner.may_send(tenant) {
         return (ours(), None);
     }
+    let url = Arc::clone(&request.url);
     let answer = inner.transport.send(request).await;
     let report = Report {
         at,
@@ -400,8 +410,12 @@ async fn attempt_once(
         status_code: answer.status_code,
         cause: answer.cause,
         response: answer.response,
+        details: answer.details,
     };
-    (report, answer.certificate_ends_at)
+    (
+        report,
+        answer.certificate_ends_at.map(|ends_at| (url, ends_at)),
+    )
 }
 
 impl Actor for WebhookActor {
@@ -443,7 +457,7 @@ impl Handler<Told> for WebhookActor {
                 self.read_endpoint(ctx);
             }
             Tell::Drain if self.at_work.is_none() => self.stop(ctx, StopReason::LostOwnership),
-            Tell::Drain => self.feed(ctx, None, Input::Enabled(false)),
+            Tell::Drain => self.feed(ctx, None, Input::Mode(Mode::Stopped)),
             Tell::Drop => self.stop(ctx, StopReason::LostOwnership),
         }
     }

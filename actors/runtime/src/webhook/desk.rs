@@ -1,13 +1,15 @@
 //! What a customer may do with the configuration, and what is answered.
 
 use porchlight_core::webhook::signature::secret_text;
-use porchlight_ports::{Endpoint, PreviousSecret, SealedSecret, StoreError, UrlRefused};
+use porchlight_ports::{
+    Endpoint, Idempotency, PreviousSecret, SealedSecret, SecretRequest, StoreError, UrlRefused,
+};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 use zeroize::Zeroizing;
 
-use super::Webhooks;
+use super::{Webhooks, remembered};
 
 /// How often a change is tried again that met another change.
 const CHANGES_MAX: u32 = 5;
@@ -27,6 +29,15 @@ pub enum ConfigureError {
     /// An overlap of two secrets runs.
     #[error("the previous secret still signs")]
     OverlapRuns,
+    /// No overlap of two secrets runs.
+    #[error("there is no previous secret")]
+    NoOverlap,
+    /// The `Idempotency-Key` was used with another body.
+    #[error("the idempotency key was used with another body")]
+    KeyReused,
+    /// As many answers with a secret are remembered as may be.
+    #[error("too many secrets were made with an idempotency key")]
+    TooManyRemembered,
     /// Too many requests of this tenant wait for its receiver.
     #[error("too many URLs are being checked")]
     Busy,
@@ -43,10 +54,12 @@ pub enum ConfigureError {
 
 /// An endpoint and the secret that was made for it, which is shown this once.
 pub struct Made {
-    /// The endpoint.
+    /// The endpoint. Where the answer is a repeat: URL and pause as they were.
     pub endpoint: Endpoint,
     /// The secret's text.
     pub secret: Zeroizing<String>,
+    /// Until when the secret before it signs too.
+    pub previous_expires_at: Option<TimestampMs>,
 }
 
 impl std::fmt::Debug for Made {
@@ -74,17 +87,26 @@ impl Webhooks {
         endpoint.ok_or(ConfigureError::None)
     }
 
-    /// Makes a tenant's endpoint, with a new secret.
+    /// Creates a tenant's endpoint with a new secret. A repeat by `repeat` gets the same answer for 24 hours.
     ///
     /// # Errors
     ///
     /// See [`ConfigureError`].
-    pub async fn register(&self, tenant: Tenant, url: &str) -> Result<Made, ConfigureError> {
+    pub async fn register(
+        &self,
+        tenant: Tenant,
+        url: &str,
+        repeat: Option<&Idempotency>,
+    ) -> Result<Made, ConfigureError> {
+        let request = SecretRequest::Create;
+        if let Some(made) = self.repeated(tenant, request, repeat).await? {
+            return Ok(made);
+        }
         self.probe(tenant, url).await?;
         let now = self.inner.clock.now();
         let id = EndpointId::new(now, self.inner.entropy.random());
         let (secret, sealed) = self.new_secret(tenant, id, 1)?;
-        let endpoint = Endpoint {
+        let mut endpoint = Endpoint {
             enabled: true,
             id,
             tenant,
@@ -94,12 +116,21 @@ impl Webhooks {
             secret: sealed,
             secret_made_at: now,
             previous: None,
+            paused_at: None,
+            remembered: Vec::new(),
         };
+        remembered::remember(&mut endpoint, now, request, repeat)?;
         if !self.inner.outbox.create_endpoint(endpoint.clone()).await? {
-            return Err(ConfigureError::Exists);
+            // The same request may have been first.
+            let made = self.repeated(tenant, request, repeat).await?;
+            return made.ok_or(ConfigureError::Exists);
         }
         self.endpoint_changed(tenant);
-        Ok(Made { endpoint, secret })
+        Ok(Made {
+            endpoint,
+            secret,
+            previous_expires_at: None,
+        })
     }
 
     /// Changes what is given.
@@ -120,8 +151,9 @@ impl Webhooks {
             if let Some(url) = url {
                 endpoint.url = url.into();
             }
-            if let Some(enabled) = enabled {
+            if let Some(enabled) = enabled.filter(|&enabled| enabled != endpoint.enabled) {
                 endpoint.enabled = enabled;
+                endpoint.paused_at = (!enabled).then(|| self.inner.clock.now());
             }
             Ok(())
         })
@@ -129,16 +161,26 @@ impl Webhooks {
     }
 
     /// Makes a new secret; the one before signs too for `overlap_sec`. With 0 all older secrets end now; with
-    /// another number none may be in an overlap already.
+    /// another number none may be in an overlap already. A repeat by `repeat` gets the same answer for 24 hours.
     ///
     /// # Errors
     ///
     /// See [`ConfigureError`].
-    pub async fn rotate(&self, tenant: Tenant, overlap_sec: u32) -> Result<Made, ConfigureError> {
-        let mut made = None;
+    pub async fn rotate(
+        &self,
+        tenant: Tenant,
+        overlap_sec: u32,
+        repeat: Option<&Idempotency>,
+    ) -> Result<Made, ConfigureError> {
+        let request = SecretRequest::Rotate;
+        let (mut made, mut before) = (None, None);
         let endpoint = self
             .replace(tenant, |endpoint| {
                 let now = self.inner.clock.now();
+                before = remembered::answer(endpoint, now, request, repeat)?.cloned();
+                if before.is_some() {
+                    return Ok(());
+                }
                 if overlap_sec > 0 && endpoint.overlap(now).is_some() {
                     return Err(ConfigureError::OverlapRuns);
                 }
@@ -151,11 +193,35 @@ impl Webhooks {
                     expires_at: now.plus_ms(i64::from(overlap_sec) * 1000),
                 });
                 made = Some(secret);
-                Ok(())
+                remembered::remember(endpoint, now, request, repeat)
             })
             .await?;
+        if let Some(before) = before {
+            return self.made_before(endpoint, before);
+        }
         let secret = made.ok_or(ConfigureError::Seal)?;
-        Ok(Made { endpoint, secret })
+        let previous = endpoint.previous.as_ref();
+        Ok(Made {
+            previous_expires_at: previous.map(|previous| previous.expires_at),
+            endpoint,
+            secret,
+        })
+    }
+
+    /// Ends a running overlap: from now on only the current secret signs.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigureError::NoOverlap`] when none runs; see [`ConfigureError`].
+    pub async fn end_overlap(&self, tenant: Tenant) -> Result<(), ConfigureError> {
+        let ended = self.replace(tenant, |endpoint| {
+            if endpoint.overlap(self.inner.clock.now()).is_none() {
+                return Err(ConfigureError::NoOverlap);
+            }
+            endpoint.previous = None;
+            Ok(())
+        });
+        ended.await.map(drop)
     }
 
     /// Removes the endpoint; what waits is cancelled.
@@ -173,7 +239,7 @@ impl Webhooks {
 
     async fn probe(&self, tenant: Tenant, url: &str) -> Result<(), ConfigureError> {
         let _asked = self.inner.ask(tenant).ok_or(ConfigureError::Busy)?;
-        let probed = self.inner.transport.probe(url).await;
+        let probed = self.inner.transport.probe(tenant, url).await;
         probed.map_err(ConfigureError::Url)
     }
 

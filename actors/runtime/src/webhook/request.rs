@@ -92,6 +92,7 @@ impl Armed {
             headers.push(("x-service-signature-previous", signature));
         }
         Ok(OutboundRequest {
+            tenant: self.endpoint.tenant,
             url: Arc::clone(&self.endpoint.url),
             headers,
             body: Arc::clone(&saying.body),

@@ -1,10 +1,14 @@
 //! The deliveries of one tenant. Every look-up and every retry of a customer goes through here, so that nobody reaches
 //! the deliveries of another.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use porchlight_core::webhook::Queued;
 use porchlight_ports::{
     AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Endpoint, Page, StoreResult,
 };
-use porchlight_schema::ids::MessageId;
+use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 use porchlight_schema::session::Tenant;
 
@@ -102,6 +106,41 @@ impl TenantWebhooks<'_> {
         Ok(asked)
     }
 
+    /// For each of these rows the message directly before it in its session, if the row waits behind one. `current` is
+    /// the tenant's endpoint.
+    ///
+    /// # Errors
+    ///
+    /// The store fails.
+    pub async fn before(
+        &self,
+        current: Option<&Endpoint>,
+        rows: &[DeliveryRow],
+    ) -> StoreResult<Vec<Option<Queued>>> {
+        let mut lanes: BTreeMap<SessionId, Vec<Queued>> = BTreeMap::new();
+        let mut before = Vec::with_capacity(rows.len());
+        for row in rows {
+            let session_id = row.queued.session_id;
+            let Some(endpoint) =
+                current.filter(|current| row.queued.is_waiting() && row.endpoint_id == current.id)
+            else {
+                before.push(None);
+                continue;
+            };
+            let lane = match lanes.entry(session_id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    let outbox = self.outbox();
+                    let lane = outbox.lane(self.tenant, endpoint.id, session_id, None);
+                    place.insert(lane.await?.waiting)
+                }
+            };
+            let earlier = lane.iter().filter(|one| one.number < row.queued.number);
+            before.push(earlier.max_by_key(|one| one.number).copied());
+        }
+        Ok(before)
+    }
+
     /// How many of the attempts that were asked for have not been made yet.
     ///
     /// # Errors
@@ -112,7 +151,14 @@ impl TenantWebhooks<'_> {
             return Ok(0);
         };
         let outbox = self.outbox();
-        let listing = outbox.listing(self.tenant, endpoint.id, None, None, RETRY_BY_FILTER_MAX);
+        let listing = outbox.listing(
+            self.tenant,
+            endpoint.id,
+            None,
+            None,
+            None,
+            RETRY_BY_FILTER_MAX,
+        );
         Ok(listing.await?.by_hand.len())
     }
 }

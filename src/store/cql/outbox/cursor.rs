@@ -55,6 +55,7 @@ impl Cursor {
             Some(step) => match (step.state, step.parked, step.due_at) {
                 (State::Waiting, false, None) => Index::Ready,
                 (State::Waiting, false, Some(due_at)) => Index::Due(due_at),
+                (State::Held, false, Some(until)) => Index::Held(until),
                 _ => Index::None,
             },
         }
@@ -68,7 +69,9 @@ impl Cursor {
     /// Whether it knows of messages that wait and are not of these.
     pub(super) fn waits_beside(&self, hinted: &BTreeSet<u32>) -> bool {
         let mut waiting = self.steps.iter();
-        waiting.any(|(number, step)| step.state == State::Waiting && !hinted.contains(number))
+        waiting.any(|(number, step)| {
+            matches!(step.state, State::Waiting | State::Held) && !hinted.contains(number)
+        })
     }
 
     /// Whether a request of this time is done with.

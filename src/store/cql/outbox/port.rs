@@ -53,7 +53,7 @@ impl Inner {
         let rows = self.lane_rows(shard, session_id).await?.into_iter();
         let ours = rows.filter(|row| row.endpoint_id == endpoint_id);
         let waiting = ours.map(|row| row.queued);
-        let waiting = waiting.filter(|queued| queued.state == State::Waiting);
+        let waiting = waiting.filter(Queued::is_waiting);
         Ok(waiting.take(LANE_READ_MAX).collect())
     }
 
@@ -74,8 +74,7 @@ impl Inner {
             let cursor = self.cursor(shard, session_id).await?;
             let row = self.delivery_row(tenant, request.id).await?;
             // What waited for an endpoint that is gone is cancelled.
-            let row = row
-                .filter(|row| row.queued.state != State::Waiting || row.endpoint_id == endpoint_id);
+            let row = row.filter(|row| !row.queued.is_waiting() || row.endpoint_id == endpoint_id);
             if !cursor.is_done_by_hand(request.id, request.asked_at) {
                 lane.by_hand = row.map(|row| row.queued);
             }
@@ -121,6 +120,7 @@ impl Inner {
         let (kind, at) = match after.index() {
             Index::Ready => (OutboxKind::Ready, after.id.made_at()),
             Index::Due(due_at) => (OutboxKind::Due, due_at),
+            Index::Held(until) => (OutboxKind::Held, until),
             Index::None => return Ok(()),
         };
         let place = (after.session_id, after.number);
@@ -181,14 +181,17 @@ impl Outbox for CqlStore {
         endpoint_id: EndpointId,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
+        held: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> StoreResult<Listing> {
         let outbox = OutboxOf {
             shard: tenant.organization_id.shard(),
             endpoint_id,
         };
-        self.carry_out_all(|inner| async move { inner.listing(outbox, ready, due, by_hand).await })
-            .await
+        self.carry_out_all(
+            |inner| async move { inner.listing(outbox, ready, due, held, by_hand).await },
+        )
+        .await
     }
 
     async fn lane(

@@ -3,25 +3,23 @@
 use std::collections::BTreeSet;
 
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::ATTEMPT_SLOW_MS;
 use porchlight_schema::time::TimestampMs;
 
 use super::{BY_HAND_MAX, Busy, Class, EndpointMachine, HOLD_MS_MIN, Policy, Stage, Wanted};
 use crate::webhook::lane::{self, Verdict};
 use crate::webhook::window::Wait;
-use crate::webhook::{Cause, Change, Effect, Lane, Listing, Queued, Report, State};
+use crate::webhook::{Cause, Change, Effect, Lane, Listing, Mode, Queued, Report, State};
 
 impl EndpointMachine {
     pub(super) fn loaded(&mut self, now: TimestampMs, listing: Option<Listing>) {
         self.loading = false;
         let Some(listing) = listing else {
-            self.wanted = Wanted {
-                ready: true,
-                due: true,
-            };
+            self.wanted = Wanted::ALL;
             self.hold(now);
             return;
         };
-        if !self.enabled {
+        if self.mode == Mode::Stopped {
             self.listed_from = TimestampMs(i64::MIN);
             return;
         }
@@ -49,6 +47,17 @@ impl EndpointMachine {
             self.more_due = more && self.window.due_len() > before;
             self.list_after_commit |= more && !self.more_due;
         }
+        if let Some(held) = listing.held {
+            let (more, mut taken) = (held.len() >= self.held_max(), false);
+            for (id, lane) in held {
+                if self.window.get(lane).is_none() && !self.busy.contains_key(&lane) {
+                    self.window.put(lane, Wait::Ready(id));
+                    taken = true;
+                }
+            }
+            self.more_held = more && taken;
+            self.list_after_commit |= more && !taken;
+        }
         self.more_by_hand = listing.by_hand.len() >= BY_HAND_MAX;
         let under_way: BTreeSet<_> = self.busy.values().filter_map(|busy| busy.hand).collect();
         for request in listing.by_hand {
@@ -68,27 +77,27 @@ impl EndpointMachine {
         read: Option<Lane>,
         effects: &mut Vec<Effect>,
     ) {
+        let paused_at = self.paused_at();
         let Some(busy) = self.busy.get_mut(&lane) else {
             return;
         };
         let Some(read) = read else {
             let hand = busy.hand;
             self.busy.remove(&lane);
-            self.wanted.ready = true;
-            self.wanted.due = true;
+            self.wanted = Wanted::ALL;
             if let Some(hand) = hand {
                 self.by_hand.insert((hand.asked_at, hand.id), hand);
             }
             self.hold(now);
             return;
         };
-        if !self.enabled {
+        if self.mode == Mode::Stopped || busy.hand.is_some() && self.mode != Mode::Sending {
             self.busy.remove(&lane);
             return;
         }
         if let Some(request) = busy.hand {
             let message = read.by_hand.filter(|message| match message.state {
-                State::Waiting | State::Failed => true,
+                State::Waiting | State::Held | State::Failed | State::Cancelled => true,
                 State::Delivered => request.again,
                 State::Superseded => false,
             });
@@ -101,10 +110,10 @@ impl EndpointMachine {
                 effects.push(Effect::Commit(lane, change));
                 return;
             };
-            Self::send(busy, read.waiting, message, effects);
+            Self::send(now, busy, read.waiting, message, effects);
             return;
         }
-        match lane::examine(&read.waiting, now) {
+        match lane::examine(&read.waiting, now, paused_at) {
             Verdict::Tidy(change) => {
                 busy.stage = Stage::Committing(change.clone());
                 effects.push(Effect::Commit(lane, change));
@@ -115,9 +124,9 @@ impl EndpointMachine {
                 } else {
                     Class::Retry
                 };
-                Self::send(busy, read.waiting, head, effects);
+                Self::send(now, busy, read.waiting, head, effects);
             }
-            Verdict::Wait(_) | Verdict::Empty => {
+            Verdict::Wait(_) | Verdict::Held(_) | Verdict::Empty => {
                 self.busy.remove(&lane);
                 self.requeue(now, lane, &read.waiting);
             }
@@ -125,12 +134,17 @@ impl EndpointMachine {
     }
 
     pub(super) fn send(
+        now: TimestampMs,
         busy: &mut Busy,
         waiting: Vec<Queued>,
         tried: Queued,
         effects: &mut Vec<Effect>,
     ) {
-        busy.stage = Stage::Sending { waiting, tried };
+        busy.stage = Stage::Sending {
+            waiting,
+            tried,
+            begun_at: now,
+        };
         effects.push(Effect::Send(tried, tried.attempts.saturating_add(1)));
     }
 
@@ -145,9 +159,11 @@ impl EndpointMachine {
         let Some(busy) = self.busy.get_mut(&lane) else {
             return;
         };
-        let Stage::Sending { waiting, tried } = &busy.stage else {
+        let Stage::Sending { waiting, tried, .. } = &busy.stage else {
             return;
         };
+        // What follows is ours and takes no time of the receiver's.
+        let was_slow = std::mem::take(&mut busy.slow);
         if report.cause == Some(Cause::Internal) {
             let (waiting, hand) = (waiting.clone(), busy.hand);
             self.busy.remove(&lane);
@@ -159,11 +175,17 @@ impl EndpointMachine {
             return;
         }
         self.hold_ms = HOLD_MS_MIN;
-        self.allowed = if report.cause == Some(Cause::Timeout) {
-            (self.allowed - 1).max(Policy::IN_FLIGHT_MIN)
-        } else {
-            (self.allowed + 1).min(self.policy.in_flight_max)
-        };
+        match report.cause {
+            Some(Cause::Timeout) if was_slow => {}
+            Some(Cause::Timeout) => {
+                self.allowed = (self.allowed - 1).max(Policy::IN_FLIGHT_MIN);
+            }
+            _ => {
+                self.allowed = (self.allowed + 1).min(self.policy.in_flight_max);
+                let taken_ms = report.duration_ms.min(ATTEMPT_SLOW_MS as u32);
+                self.usual_ms = (7 * self.usual_ms + taken_ms) / 8;
+            }
+        }
         let change = lane::conclude(waiting, *tried, busy.hand, report, chance);
         busy.stage = Stage::Committing(change.clone());
         effects.push(Effect::Commit(lane, change));
@@ -182,10 +204,7 @@ impl EndpointMachine {
             self.busy.remove(&lane);
             self.requeue(now, lane, &waiting);
             if std::mem::take(&mut self.list_after_commit) {
-                self.wanted = Wanted {
-                    ready: true,
-                    due: true,
-                };
+                self.wanted = Wanted::ALL;
             }
         } else {
             if let Stage::Committing(change) = &mut busy.stage {
@@ -197,17 +216,18 @@ impl EndpointMachine {
 
     /// Puts a lane that is under way no more back into the window, if it belongs there.
     pub(super) fn requeue(&mut self, now: TimestampMs, lane: SessionId, waiting: &[Queued]) {
-        if !self.enabled {
+        if self.mode == Mode::Stopped {
             return;
         }
-        match (lane::examine(waiting, now), waiting.first()) {
-            (Verdict::Empty, _) | (_, None) => {}
+        let verdict = lane::examine(waiting, now, self.paused_at());
+        match (verdict, waiting.first()) {
+            (Verdict::Empty | Verdict::Held(_), _) | (_, None) => {}
             (Verdict::Wait(due_at), _) => {
                 if due_at < self.horizon(now) {
                     self.put_due(lane, due_at);
                 }
             }
-            (Verdict::Send(head), _) if head.attempts > 0 => {
+            (Verdict::Send(head), _) if head.attempts > 0 && head.state == State::Waiting => {
                 self.put_due(lane, head.due_at.unwrap_or(now));
             }
             (Verdict::Tidy(_) | Verdict::Send(_), Some(head)) => {

@@ -1,14 +1,14 @@
 //! What comes next.
 
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::WHEEL_AHEAD_MS;
+use porchlight_schema::limits::{ATTEMPT_SLOW_MS, WHEEL_AHEAD_MS};
 use porchlight_schema::time::TimestampMs;
 
 use super::{
     BY_HAND_MAX, Busy, COMMIT_LAG_MS, COMMIT_LAG_MS_MAX, Class, DEEP_EVERY_MS, EndpointMachine,
-    LOW_WATER, RELIST_MS, Stage, Wanted,
+    LOW_WATER, RELIST_MS, SLOW_MS_MIN, Stage, USUAL_TIMES, Wanted,
 };
-use crate::webhook::{Effect, HandRequest};
+use crate::webhook::{Effect, HandRequest, Mode};
 
 impl EndpointMachine {
     pub(super) fn horizon(&self, now: TimestampMs) -> TimestampMs {
@@ -16,7 +16,12 @@ impl EndpointMachine {
     }
 
     pub(super) fn ready_max(&self) -> usize {
-        self.policy.lanes_max / 2
+        self.policy.lanes_max / 2 - self.held_max()
+    }
+
+    /// How much of what was held is taken into the window at once.
+    pub(super) fn held_max(&self) -> usize {
+        self.policy.lanes_max / 8
     }
 
     pub(super) fn due_max(&self) -> usize {
@@ -24,17 +29,23 @@ impl EndpointMachine {
     }
 
     pub(super) fn go_on(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
+        self.set_slow_ones_apart(now);
         if !self.held(now) {
             self.commit_again(effects);
-            if self.enabled {
+            if self.mode != Mode::Stopped {
                 self.load(now, effects);
                 while let Some((lane, class, hand)) = self.pick(now) {
                     self.window.remove(lane);
                     if let Some(hand) = hand {
                         self.by_hand.remove(&(hand.asked_at, hand.id));
                     }
-                    let stage = Stage::Reading;
-                    self.busy.insert(lane, Busy { class, hand, stage });
+                    let busy = Busy {
+                        class,
+                        hand,
+                        stage: Stage::Reading,
+                        slow: false,
+                    };
+                    self.busy.insert(lane, busy);
                     effects.push(Effect::Read(lane, hand));
                 }
                 self.load(now, effects);
@@ -60,17 +71,16 @@ impl EndpointMachine {
         let low_water = LOW_WATER.min(self.ready_max() / 2);
         let mut wanted = self.wanted;
         if now >= self.relist_at || self.relist_at.since_ms(now) > RELIST_MS {
-            wanted = Wanted {
-                ready: true,
-                due: true,
-            };
+            wanted = Wanted::ALL;
         }
         wanted.ready |= self.more_ready && self.window.ready_len() <= low_water;
         wanted.due |= self.more_due && self.window.due_len() <= low_water;
         // While there is plenty to be looked at and more in the store, what is new is behind it and can wait.
         let plenty = self.more_ready && self.window.ready_len() > low_water;
         let by_hand_low = self.more_by_hand && self.by_hand.is_empty();
-        if !(wanted.ready && !plenty || wanted.due || by_hand_low) {
+        let room = self.window.ready_len() <= low_water;
+        let held = (wanted.held || self.more_held) && room;
+        if !(wanted.ready && !plenty || wanted.due || held || by_hand_low) {
             return;
         }
         if wanted.due {
@@ -87,11 +97,13 @@ impl EndpointMachine {
         self.wanted = Wanted {
             ready: wanted.ready && plenty,
             due: false,
+            held: wanted.held && !held,
         };
         self.loading = true;
         effects.push(Effect::Load {
             ready: (wanted.ready && !plenty).then(|| (from, self.ready_max())),
             due: wanted.due.then(|| (self.horizon(now), self.due_max())),
+            held: held.then(|| (self.held_before(now), self.held_max())),
             by_hand: BY_HAND_MAX,
         });
     }
@@ -100,11 +112,12 @@ impl EndpointMachine {
     /// all places, so that none is starved: tries by hand get a quarter at most, and fresh ones leave an eighth and
     /// retries a quarter of all places to the others.
     pub(super) fn pick(&self, now: TimestampMs) -> Option<(SessionId, Class, Option<HandRequest>)> {
-        if self.busy.len() >= self.allowed {
+        let quick = || self.busy.values().filter(|busy| !busy.slow);
+        if quick().count() >= self.allowed {
             return None;
         }
-        let under_way = |class| self.busy.values().filter(|b| b.class == class).count();
-        if under_way(Class::ByHand) < (self.allowed / 4).max(1) {
+        let under_way = |class| quick().filter(|busy| busy.class == class).count();
+        if self.mode == Mode::Sending && under_way(Class::ByHand) < (self.allowed / 4).max(1) {
             let free = |request: &&HandRequest| !self.busy.contains_key(&request.session_id);
             if let Some(&request) = self.by_hand.values().find(free) {
                 return Some((request.session_id, Class::ByHand, Some(request)));
@@ -124,6 +137,66 @@ impl EndpointMachine {
         None
     }
 
+    /// Which held messages to list: all when they may be sent, else those that have been held for too long.
+    fn held_before(&self, now: TimestampMs) -> TimestampMs {
+        match self.mode {
+            Mode::Paused(_) => now.plus_ms(1),
+            Mode::Sending | Mode::Stopped => TimestampMs(i64::MAX),
+        }
+    }
+
+    /// Whether something could be begun now if there were a permit.
+    fn waits_for_permit(&self, now: TimestampMs) -> bool {
+        let due = self.window.first_due();
+        self.window.first_ready().is_some()
+            || due.is_some_and(|(due_at, _)| due_at <= now)
+            || !self.by_hand.is_empty() && self.mode == Mode::Sending
+    }
+
+    /// After how long an attempt is slow: at the latest after [`ATTEMPT_SLOW_MS`], which is soon enough as long as
+    /// nobody waits for its permit.
+    fn slow_after_ms(&self, now: TimestampMs) -> i64 {
+        let latest = ATTEMPT_SLOW_MS as i64;
+        if self.waits_for_permit(now) {
+            i64::from(USUAL_TIMES * self.usual_ms).clamp(SLOW_MS_MIN, latest)
+        } else {
+            latest
+        }
+    }
+
+    /// Lets attempts that have taken long hold slow permits in place of quick ones, as far as there are any, so that
+    /// receivers that hang on some sessions do not delay the others.
+    fn set_slow_ones_apart(&mut self, now: TimestampMs) {
+        let mut room = self.policy.slow_max.saturating_sub(self.slow_in_flight());
+        let slow_after_ms = self.slow_after_ms(now);
+        for busy in self.busy.values_mut() {
+            if room == 0 {
+                return;
+            }
+            if let Stage::Sending { begun_at, .. } = busy.stage
+                && !busy.slow
+                && now.since_ms(begun_at) >= slow_after_ms
+            {
+                busy.slow = true;
+                room -= 1;
+            }
+        }
+    }
+
+    /// When the next attempt becomes slow, if somebody waits for its permit and there is room among the slow ones.
+    fn next_slow_at(&self, now: TimestampMs) -> Option<TimestampMs> {
+        if !self.waits_for_permit(now) || self.slow_in_flight() >= self.policy.slow_max {
+            return None;
+        }
+        let after_ms = self.slow_after_ms(now);
+        let quick = self.busy.values().filter(|busy| !busy.slow);
+        let slow_at = quick.filter_map(|busy| match busy.stage {
+            Stage::Sending { begun_at, .. } => Some(begun_at.plus_ms(after_ms)),
+            _ => None,
+        });
+        slow_at.filter(|&at| at > now).min()
+    }
+
     pub(super) fn sleep(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
         let uncommitted = |busy: &Busy| matches!(busy.stage, Stage::Uncommitted(_));
         let has_work = self.window.len() > 0
@@ -131,18 +204,20 @@ impl EndpointMachine {
             || self.wanted != Wanted::default()
             || self.more_ready
             || self.more_due
+            || self.more_held
             || self.more_by_hand;
-        let has_work = self.enabled && has_work;
+        let has_work = self.mode != Mode::Stopped && has_work;
         if self.busy.is_empty() && !self.loading && !has_work {
             effects.push(Effect::Idle);
             return;
         }
         let wake_at = if self.held(now) {
             (has_work || self.busy.values().any(uncommitted)).then_some(self.hold_until)
-        } else if self.enabled {
+        } else if self.mode != Mode::Stopped {
             let due = self.window.first_due().map(|(due_at, _)| due_at);
             let due = due.filter(|&due_at| due_at > now);
-            due.into_iter().chain([self.relist_at]).min()
+            let slow = self.next_slow_at(now);
+            due.into_iter().chain(slow).chain([self.relist_at]).min()
         } else {
             None
         };

@@ -1,0 +1,213 @@
+//! Single cases in the model: schedules, shares, pauses, and receivers that hang.
+
+use super::*;
+
+#[test]
+fn a_dead_receiver_gets_six_tries_at_the_promised_times() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::Fails;
+    world.apply(Op::Enqueue(1));
+    world.run_until(START.plus_ms(7 * 86_400_000));
+    let attempts: Vec<u32> = world.sent.iter().map(|&(_, _, attempt)| attempt).collect();
+    assert_eq!(attempts, [1, 2, 3, 4, 5, 6]);
+    for (step, pair) in world.sent.windows(2).enumerate() {
+        let waited_ms = pair[1].0.since_ms(pair[0].0) - 3;
+        let step_ms = RETRY_DELAYS_MS[step] as i64;
+        assert!(waited_ms >= step_ms && waited_ms <= step_ms + step_ms / 10);
+    }
+    assert!(world.messages.values().all(|m| m.state == State::Failed));
+}
+
+#[test]
+fn faults_of_our_own_use_up_no_try() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::OursFails;
+    world.apply(Op::Enqueue(1));
+    world.run_until(START.plus_ms(3_600_000));
+    assert!(world.sent.len() < 80, "tried {} times", world.sent.len());
+    world.receiver = Receiver::Answers;
+    world.run_until(START.plus_ms(3_700_000));
+    assert_eq!(world.sent.last().unwrap().2, 1);
+    assert!(world.messages.values().all(|m| m.state == State::Delivered));
+}
+
+#[test]
+fn a_failing_lane_does_not_hold_up_the_others() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::Fails;
+    world.apply(Op::Enqueue(1));
+    world.run_until(START.plus_ms(10));
+    world.receiver = Receiver::Answers;
+    world.enqueue(1);
+    world.enqueue(2);
+    world.input(Input::Poked);
+    world.run_until(START.plus_ms(1_000));
+    let lanes: Vec<_> = world.sent.iter().map(|sent| sent.1).collect();
+    assert_eq!(lanes.len(), 2, "the failing lane's second message waits");
+    assert_eq!(world.machine.lanes_blocked(), 1);
+    world.run_until(START.plus_ms(120_000));
+    assert!(world.messages.values().all(|m| m.state == State::Delivered));
+}
+
+#[test]
+fn fresh_messages_go_before_old_retries_and_neither_starves() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::Fails;
+    for session in 0..200 {
+        world.enqueue(session);
+    }
+    world.input(Input::Poked);
+    world.apply(Op::Pass(10_000));
+    let retries_from = world.sent.len();
+    // All retries are due, and as many fresh ones come in.
+    world.receiver = Receiver::Answers;
+    world.now = START.plus_ms(80_000);
+    for session in 0..200_u8 {
+        let session_id = SessionId::new(START, 1_000 + u128::from(session));
+        let id = MessageId::derived(world.now, session_id, 0);
+        world.lanes.insert(session_id, vec![id]);
+        let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
+        world.messages.insert(id, fresh);
+    }
+    world.input(Input::Poked);
+    world.apply(Op::Pass(5_000));
+    let later = &world.sent[retries_from..];
+    assert_eq!(later.len(), 400);
+    let first: Vec<bool> = later[..100].iter().map(|sent| sent.2 == 1).collect();
+    let fresh = first.iter().filter(|&&fresh| fresh).count();
+    assert!((60..100).contains(&fresh), "{fresh} of the first hundred");
+}
+
+#[test]
+fn a_receiver_that_hangs_beyond_the_slow_permits_holds_fewer_and_fewer_quick_ones() {
+    let slow_max = 0;
+    let mut world = World::new(Policy {
+        slow_max,
+        ..Policy::default()
+    });
+    world.receiver = Receiver::Hangs;
+    for session in 0..250 {
+        world.enqueue(session);
+    }
+    world.input(Input::Poked);
+    assert!(world.tries.len() > 24);
+    world.run_until(START.plus_ms(14_000));
+    assert_eq!(world.tries.len(), Policy::IN_FLIGHT_MIN - 1);
+    world.receiver = Receiver::Answers;
+    world.run_until(START.plus_ms(30_000));
+    assert_eq!(world.sent.len(), 250);
+}
+
+/// Lets 150 sessions hang, then sends a message of another session every 100 ms. Gives how long each of these waited
+/// until it was sent.
+fn waits_beside_hanging_sessions(policy: Policy, hanging: u8) -> Vec<i64> {
+    let mut world = World::new(policy);
+    world.receiver = Receiver::Hangs;
+    for session in 0..hanging {
+        world.enqueue(session);
+    }
+    world.input(Input::Poked);
+    // They fill the quick permits several times over, half a second each time.
+    world.run_until(START.plus_ms(4_000));
+    world.receiver = Receiver::Answers;
+    let (first, mut made) = (world.sent.len(), BTreeMap::new());
+    for quick in 0..400_u32 {
+        let session_id = SessionId::new(world.now, 1_000 + u128::from(quick));
+        let id = MessageId::derived(world.now, session_id, 0);
+        world.lanes.insert(session_id, vec![id]);
+        let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
+        world.messages.insert(id, fresh);
+        made.insert(id, world.now);
+        world.input(Input::Poked);
+        world.run_until(world.now.plus_ms(100));
+    }
+    let quick = world.sent[first..].iter();
+    let mut waits: Vec<i64> = quick
+        .filter_map(|(at, id, _)| Some(at.since_ms(*made.get(id)?)))
+        .collect();
+    assert_eq!(waits.len(), 400);
+    waits.sort_unstable();
+    waits
+}
+
+#[test]
+fn hanging_sessions_do_not_delay_the_other_sessions_of_their_endpoint() {
+    let waits = waits_beside_hanging_sessions(Policy::default(), 150);
+    assert_eq!(waits[395], 0, "the slowest: {:?}", &waits[395..]);
+    // Without room for slow attempts they do.
+    let slow_max = 0;
+    let policy = Policy {
+        slow_max,
+        ..Policy::default()
+    };
+    let waits = waits_beside_hanging_sessions(policy, 150);
+    assert!(waits[395] > 500, "the slowest: {:?}", &waits[395..]);
+}
+
+#[test]
+fn a_pause_holds_everything_and_resuming_sends_it_in_order() {
+    let mut world = World::new(Policy::default());
+    world.apply(Op::Mode(Mode::Paused(START)));
+    for _ in 0..3 {
+        for session in 0..100 {
+            world.apply(Op::Enqueue(session));
+            world.apply(Op::Pass(10));
+        }
+    }
+    // Of a second insight of one session only the newer one is sent.
+    world.apply(Op::Enqueue(7));
+    world.apply(Op::Pass(3 * 86_400_000));
+    assert!(world.sent.is_empty());
+    let is_superseded = |m: &&Queued| m.state == State::Superseded;
+    assert_eq!(world.messages.values().filter(is_superseded).count(), 1);
+    world.input(Input::Poked);
+    assert!(world.idle, "nothing is kept in memory: {:?}", world.machine);
+    world.apply(Op::Mode(Mode::Sending));
+    world.run_until(world.now.plus_ms(10_000));
+    assert_eq!(world.sent.len(), 300);
+    for session in 0..100_u8 {
+        let lane = &world.lanes[&SessionId::new(START, u128::from(session))];
+        let sent = world.sent.iter().map(|(_, id, _)| id);
+        let sent: Vec<_> = sent.filter(|id| lane.contains(id)).collect();
+        assert!(sent.len() == 3 && sent.is_sorted());
+    }
+}
+
+#[test]
+fn what_is_held_for_more_than_seven_days_is_cancelled_and_can_be_retried_by_hand() {
+    let mut world = World::new(Policy::default());
+    world.apply(Op::Mode(Mode::Paused(START)));
+    world.apply(Op::Enqueue(1));
+    world.apply(Op::Pass(HELD_MS_MAX as u32 - 60_000));
+    world.apply(Op::Enqueue(1));
+    assert!(world.messages.values().all(Queued::is_waiting));
+    // The scan of the node wakes it.
+    world.apply(Op::Pass(120_000));
+    world.input(Input::Poked);
+    let states: Vec<_> = world.messages.values().map(|m| m.state).collect();
+    assert_eq!(states, [State::Cancelled, State::Held]);
+    world.apply(Op::Mode(Mode::Sending));
+    world.apply(Op::ByHand(0));
+    world.run_until(world.now.plus_ms(1_000));
+    assert!(world.messages.values().all(|m| m.state == State::Delivered));
+}
+
+#[test]
+fn a_long_outbox_is_never_in_memory() {
+    let mut world = World::new(Policy::default());
+    for number in 0..5_000_u32 {
+        let session_id = SessionId::new(START, u128::from(number) << 8);
+        let id = MessageId::derived(START, session_id, 0);
+        world.lanes.insert(session_id, vec![id]);
+        let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
+        world.messages.insert(id, fresh);
+    }
+    world.input(Input::Poked);
+    assert!(world.machine.window_len() <= Policy::default().lanes_max);
+    while !world.tries.is_empty() {
+        world.run_until(world.now.plus_ms(1));
+        assert!(world.machine.window_len() <= Policy::default().lanes_max);
+    }
+    assert!(world.messages.values().all(|m| m.state == State::Delivered));
+    assert_eq!(world.sent.len(), 5_000);
+}

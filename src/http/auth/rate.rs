@@ -1,0 +1,135 @@
+//! The rate limit of one credential, and the header fields that report it: `RateLimit-Policy` and `RateLimit`
+//! (draft-ietf-httpapi-ratelimit-headers).
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use governor::clock::{Clock, DefaultClock};
+use governor::middleware::StateInformationMiddleware;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+use crate::problem::{Code, Problem};
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// The window of the policy in seconds.
+const WINDOW_SEC: u32 = 1;
+
+/// Requests of each credential in a second, with a burst of as many.
+pub(super) struct RateLimit {
+    quota: NonZeroU32,
+    limiter: DefaultKeyedRateLimiter<[u8; 16], StateInformationMiddleware>,
+}
+
+/// How much of its rate a credential has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    quota: u32,
+    remaining: u32,
+    reset_sec: u32,
+}
+
+/// A request beyond the credential's rate.
+#[derive(Debug)]
+pub struct Limited {
+    /// The answer.
+    pub problem: Problem,
+    /// What its headers report.
+    pub standing: Standing,
+}
+
+impl RateLimit {
+    /// A limit of `per_second` requests; none for 0.
+    pub(super) fn new(per_second: u32) -> Option<Self> {
+        let quota = NonZeroU32::new(per_second)?;
+        let limiter = RateLimiter::dashmap(Quota::per_second(quota)).with_middleware();
+        Some(Self { quota, limiter })
+    }
+
+    /// Counts one request of the credential with this id.
+    ///
+    /// # Errors
+    ///
+    /// The rate is used up.
+    pub(super) fn count(&self, subject: &[u8; 16]) -> Result<Standing, Limited> {
+        let standing = |remaining, reset_sec| Standing {
+            quota: self.quota.get(),
+            remaining,
+            reset_sec,
+        };
+        match self.limiter.check_key(subject) {
+            // The bucket refills evenly and is full again after at most one window.
+            Ok(state) => Ok(standing(state.remaining_burst_capacity(), WINDOW_SEC)),
+            Err(not_until) => {
+                let wait = not_until.wait_time_from(DefaultClock::default().now());
+                let wait_sec = whole_seconds(wait);
+                let problem = Problem::new(
+                    Code::RateLimited,
+                    "This credential has sent more requests in a second than its rate allows.",
+                );
+                Err(Limited {
+                    problem: problem.retry_after_sec(u64::from(wait_sec)),
+                    standing: standing(0, wait_sec),
+                })
+            }
+        }
+    }
+
+    /// Forgets credentials whose rate is unused.
+    pub(super) fn tidy(&self) {
+        self.limiter.retain_recent();
+        self.limiter.shrink_to_fit();
+    }
+}
+
+/// A wait in whole seconds, at least one.
+fn whole_seconds(wait: Duration) -> u32 {
+    wait.as_secs_f64().ceil().max(1.0) as u32
+}
+
+impl Standing {
+    /// Sets the two header fields of an answer.
+    pub fn write(self, headers: &mut HeaderMap) {
+        let policy = format!("\"default\";q={};w={WINDOW_SEC}", self.quota);
+        let limit = format!("\"default\";r={};t={}", self.remaining, self.reset_sec);
+        for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, limit)] {
+            // Digits, letters and punctuation are always a valid value.
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::ids::SessionId;
+
+    use super::super::Caller;
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_reported_until_the_rate_is_used_up() {
+        assert!(RateLimit::new(0).is_none());
+        let limit = RateLimit::new(2).unwrap();
+        let caller = Caller::Session(SessionId::from_bytes([1; 16]));
+        let mut headers = HeaderMap::new();
+        limit.count(&caller.subject()).unwrap().write(&mut headers);
+        assert_eq!(
+            headers.get("ratelimit-policy").unwrap(),
+            "\"default\";q=2;w=1"
+        );
+        assert_eq!(headers.get("ratelimit").unwrap(), "\"default\";r=1;t=1");
+        assert_eq!(limit.count(&caller.subject()).unwrap().remaining, 0);
+        let limited = limit.count(&caller.subject()).unwrap_err();
+        assert_eq!(limited.problem.code(), Code::RateLimited);
+        limited.standing.write(&mut headers);
+        assert_eq!(headers.get("ratelimit").unwrap(), "\"default\";r=0;t=1");
+        let other = Caller::Session(SessionId::from_bytes([2; 16]));
+        assert!(
+            limit.count(&other.subject()).is_ok(),
+            "each credential has its own rate"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! In which hour each key was last used: noted in memory, written from time to time.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use porchlight_schema::key::KeyRecord;
+use porchlight_schema::limits::KEY_USES_WRITTEN_MAX;
+use porchlight_schema::time::TimestampMs;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// Uses that are not written yet, by the key's SHA-256.
+#[derive(Default)]
+pub(super) struct KeyUses(Mutex<HashMap<[u8; 32], TimestampMs>>);
+
+impl KeyUses {
+    /// Notes that a key is used at `now`. A key whose record has this hour costs no more than a comparison; beyond
+    /// [`KEY_USES_WRITTEN_MAX`] keys the rest waits for its next use.
+    pub(super) fn note(&self, hash: [u8; 32], record: &KeyRecord, now: TimestampMs) {
+        let hour = TimestampMs(now.0 - now.0.rem_euclid(HOUR_MS));
+        if record.last_used_at >= Some(hour) {
+            return;
+        }
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if uses.len() < KEY_USES_WRITTEN_MAX || uses.contains_key(&hash) {
+            uses.insert(hash, hour);
+        }
+    }
+
+    /// What is to be written.
+    pub(super) fn take(&self) -> HashMap<[u8; 32], TimestampMs> {
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut uses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::ids::{KeyId, OrganizationId};
+    use porchlight_schema::key::KeyKind;
+    use porchlight_schema::session::{Env, Tenant};
+
+    use super::*;
+
+    #[test]
+    fn a_use_is_noted_once_an_hour() {
+        let now = TimestampMs(1_763_636_100_000);
+        let mut record = KeyRecord {
+            id: KeyId::new(now, 1),
+            tenant: Tenant {
+                organization_id: OrganizationId::new(now, 1),
+                env: Env::Sandbox,
+            },
+            kind: KeyKind::Secret,
+            last4: "abcd".to_owned(),
+            created_at: now,
+            expires_at: None,
+            revoked_at: None,
+            name: None,
+            last_used_at: None,
+        };
+        let uses = KeyUses::default();
+        uses.note([1; 32], &record, now);
+        let hour = TimestampMs(now.0 / HOUR_MS * HOUR_MS);
+        assert_eq!(uses.take().get(&[1; 32]), Some(&hour));
+        record.last_used_at = Some(hour);
+        uses.note([1; 32], &record, hour.plus_ms(HOUR_MS - 1));
+        assert!(uses.take().is_empty());
+        uses.note([1; 32], &record, hour.plus_ms(HOUR_MS));
+        assert_eq!(uses.take().len(), 1);
+        for number in 0..2 * KEY_USES_WRITTEN_MAX as u64 {
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&number.to_be_bytes());
+            uses.note(hash, &record, hour.plus_ms(HOUR_MS));
+        }
+        assert_eq!(uses.take().len(), KEY_USES_WRITTEN_MAX);
+    }
+}

@@ -1,0 +1,138 @@
+//! What a customer is told of an attempt beside its cause: why it failed, and the headers of the answer.
+
+use std::error::Error;
+use std::io;
+
+use porchlight_schema::limits::{ANSWER_HEADERS_KEPT_BYTES_MAX, ANSWER_HEADERS_KEPT_MAX};
+use reqwest::header::HeaderMap;
+use rustls::CertificateError;
+
+/// Characters of a reason.
+const REASON_CHARS_MAX: usize = 200;
+/// Parts of the names of headers whose values may be secrets.
+const SECRET_NAMES: [&str; 9] = [
+    "cookie",
+    "authorization",
+    "authentication-info",
+    "token",
+    "secret",
+    "password",
+    "api-key",
+    "apikey",
+    "credential",
+];
+
+/// Why a request got no answer, as a short sentence without a full stop; none when its cause says all.
+pub(super) fn reason(error: &reqwest::Error) -> Option<String> {
+    let mut source: Option<&(dyn Error + 'static)> = Some(error);
+    let mut from_io = None;
+    while let Some(error) = source {
+        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+            return Some(of_tls(tls));
+        }
+        source = error.source();
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            // What an I/O error wraps is not always its source.
+            match error.get_ref() {
+                Some(inner) => source = Some(inner),
+                None => from_io = from_io.or(Some(error.kind())),
+            }
+        }
+    }
+    from_io.map(|kind| kind.to_string())
+}
+
+fn of_tls(error: &rustls::Error) -> String {
+    let rustls::Error::InvalidCertificate(certificate) = error else {
+        return error.to_string().chars().take(REASON_CHARS_MAX).collect();
+    };
+    match certificate {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the certificate has expired"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the certificate is not valid yet"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the certificate is for another host name"
+        }
+        CertificateError::UnknownIssuer => {
+            "the certificate is self-signed, its issuer is not trusted, or an intermediate certificate is missing"
+        }
+        CertificateError::Revoked => "the certificate was revoked",
+        CertificateError::BadEncoding => "the certificate cannot be read",
+        CertificateError::BadSignature => "the certificate's signature is wrong",
+        _ => "the certificate does not verify",
+    }
+    .to_owned()
+}
+
+/// The headers of an answer that are kept: at most [`ANSWER_HEADERS_KEPT_MAX`] of together
+/// [`ANSWER_HEADERS_KEPT_BYTES_MAX`], values of one name joined by commas, without those that may hold secrets.
+pub(super) fn kept_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let mut kept: Vec<(String, String)> = Vec::new();
+    let mut bytes = 0;
+    for name in headers.keys() {
+        if SECRET_NAMES.iter().any(|part| name.as_str().contains(part)) {
+            continue;
+        }
+        let values = headers.get_all(name).iter();
+        let values: Vec<_> = values
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect();
+        let (name, value) = (name.as_str().to_owned(), values.join(", "));
+        bytes += name.len() + value.len();
+        if kept.len() >= ANSWER_HEADERS_KEPT_MAX || bytes > ANSWER_HEADERS_KEPT_BYTES_MAX {
+            break;
+        }
+        kept.push((name, value));
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn headers_are_kept_without_secrets_and_within_bounds() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("location", "https://example.com/"),
+            ("set-cookie", "a=b"),
+            ("x-api-key", "c"),
+            ("x-refresh-token", "d"),
+            ("via", "one"),
+            ("via", "two"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        let kept = kept_headers(&headers);
+        let names: Vec<_> = kept.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["location", "via"]);
+        assert_eq!(kept[1].1, "one, two");
+        for number in 0..1_000 {
+            let name = HeaderName::try_from(format!("x-{number}")).unwrap();
+            headers.append(name, HeaderValue::from_static("v"));
+        }
+        assert_eq!(kept_headers(&headers).len(), ANSWER_HEADERS_KEPT_MAX);
+        let mut large = HeaderMap::new();
+        let value = "v".repeat(ANSWER_HEADERS_KEPT_BYTES_MAX);
+        large.append("via", HeaderValue::try_from(value).unwrap());
+        assert!(kept_headers(&large).is_empty());
+    }
+
+    #[test]
+    fn the_usual_faults_of_certificates_have_words() {
+        let reason = |error| of_tls(&rustls::Error::InvalidCertificate(error));
+        assert_eq!(
+            reason(CertificateError::Expired),
+            "the certificate has expired"
+        );
+        assert!(reason(CertificateError::UnknownIssuer).contains("self-signed"));
+        let alert = rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure);
+        assert!(of_tls(&alert).contains("HandshakeFailure"));
+    }
+}

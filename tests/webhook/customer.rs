@@ -1,0 +1,223 @@
+//! What a customer meets who pauses a webhook, repeats a request, ends an overlap, or looks into a failed attempt.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use porchlight_core::webhook::signature::service_signature;
+use serde_json::{Value, json};
+
+use crate::flow::header;
+use crate::receiver::{Authority, OK, Receiver};
+use crate::server::Folder;
+use crate::service::{Customer, customer, serve};
+
+/// The deliveries of all sessions, by session in order of sequence.
+async fn deliveries(customer: &Customer) -> BTreeMap<String, Vec<Value>> {
+    let page = customer.get("/v1/webhooks/deliveries?limit=200").await.1;
+    let mut by_session = BTreeMap::<String, Vec<Value>>::new();
+    for row in page["data"].as_array().unwrap() {
+        let session_id = row["sessionId"].as_str().unwrap().to_owned();
+        by_session.entry(session_id).or_default().push(row.clone());
+    }
+    for rows in by_session.values_mut() {
+        rows.sort_by_key(|row| row["sequence"].as_u64());
+    }
+    by_session
+}
+
+/// The order in which the events of a delivered session are sent.
+const EVENTS: [&str; 3] = ["session.started", "session.stopped", "insight.updated"];
+
+/// Asserts that these deliveries of one session are held, and that each waits for the one before it.
+fn assert_held(rows: &[Value]) {
+    let events = rows.iter().map(|row| row["event"].as_str().unwrap());
+    assert_eq!(events.collect::<Vec<_>>(), EVENTS);
+    for (place, row) in rows.iter().enumerate() {
+        assert_eq!(row["status"], "pending", "{row}");
+        assert_eq!(row["heldSince"], row["createdAt"], "{row}");
+        assert_eq!(row["nextAttemptAt"], Value::Null);
+        let before = place.checked_sub(1).map(|before| &rows[before]["id"]);
+        assert_eq!(
+            row["waitsFor"]["deliveryId"],
+            *before.unwrap_or(&Value::Null)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happens_during_a_pause_is_held_and_sent_in_order_on_resuming() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({"url": url})).await;
+    let pause =
+        |enabled: bool| customer.call("PUT", "/v1/webhooks", Some(json!({"enabled": enabled})));
+    assert_eq!(pause(false).await.0, 200);
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let session_id = customer.start().await.unwrap();
+        assert!(customer.stop(&session_id).await);
+        sessions.push(session_id);
+    }
+    let mut held = BTreeMap::new();
+    for _ in 0..400 {
+        held = deliveries(&customer).await;
+        if held.values().map(Vec::len).sum::<usize>() == 9 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    held.values().for_each(|rows| assert_held(rows));
+    // What an older insight said is superseded during the pause, too.
+    let pod = json!({"type": "photo", "url": "https://example.com/p.jpg"});
+    let path = format!("/v1/sessions/{}/pod", sessions[0]);
+    assert_eq!(customer.post(&path, pod).await.0, 200);
+    customer
+        .row(
+            &format!(
+                "/v1/webhooks/deliveries?sessionId={}&status=superseded",
+                sessions[0]
+            ),
+            "superseded",
+        )
+        .await;
+    assert_eq!(receiver.seen(), 0, "nothing is sent during a pause");
+    assert_eq!(pause(true).await.0, 200);
+    for _ in 0..400 {
+        if receiver.seen() >= 9 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    let requests = receiver.requests.lock().unwrap().clone();
+    assert_eq!(requests.len(), 9);
+    for session_id in &sessions {
+        let ours = requests
+            .iter()
+            .filter(|request| header(request, "x-service-delivery") == Some(session_id));
+        let events: Vec<_> = ours
+            .map(|request| header(request, "x-service-event").unwrap())
+            .collect();
+        assert_eq!(events, EVENTS);
+    }
+    let rows = deliveries(&customer).await;
+    let mut rows = rows.values().flatten();
+    assert!(rows.all(|row| row["heldSince"].is_null() && row["waitsFor"].is_null()));
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_create_or_rotate_gets_the_same_secret_and_an_overlap_can_be_ended() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let repeated = |path: &'static str, key: &'static str, body: Value| {
+        let request = customer.http.post(format!("{}{path}", customer.api));
+        let request = request
+            .bearer_auth(&customer.key)
+            .header("idempotency-key", key);
+        let request = request
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        async move {
+            let answer = request.send().await.unwrap();
+            let status = answer.status().as_u16();
+            let text = answer.text().await.unwrap();
+            (status, serde_json::from_str::<Value>(&text).unwrap())
+        }
+    };
+    let (create, rotate) = ("/v1/webhooks", "/v1/webhooks/rotate");
+    let url = json!({"url": receiver.local_url()});
+    // An error is not remembered.
+    let refused = repeated(create, "k", json!({"url": "https://10.0.0.1/"})).await;
+    assert_eq!(refused.0, 422);
+    let made = repeated(create, "k", url.clone()).await;
+    assert_eq!(made.0, 201);
+    assert_eq!(repeated(create, "k", url.clone()).await, made);
+    let other = repeated(create, "k", json!({"url": "https://localhost:1/"})).await;
+    assert_eq!(
+        (other.0, &other.1["code"]),
+        (422, &json!("idempotency_key_reused"))
+    );
+    assert_eq!(repeated(create, "other", url.clone()).await.0, 409);
+
+    let rotated = repeated(rotate, "k", json!({})).await;
+    assert_eq!(rotated.0, 200, "the key of another path is another key");
+    assert_ne!(rotated.1["secret"], made.1["secret"]);
+    assert_eq!(repeated(rotate, "k", json!({})).await, rotated);
+    assert_eq!(
+        repeated(rotate, "l", json!({})).await.0,
+        409,
+        "an overlap runs"
+    );
+    assert_eq!(repeated(create, "k", url.clone()).await, made, "as it was");
+    let end = || customer.call("DELETE", "/v1/webhooks/previous-secret", None);
+    assert_eq!(end().await, (204, Value::Null));
+    let (status, problem) = end().await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (404, &json!("previous_secret_not_found"))
+    );
+    assert_eq!(repeated(rotate, "k", json!({})).await, rotated, "as it was");
+    customer.post("/v1/webhooks/test", json!({})).await;
+    let request = receiver.requests.lock().unwrap()[0].clone();
+    let body = request.split_once("\r\n\r\n").unwrap().1;
+    let signature = service_signature(rotated.1["secret"].as_str().unwrap(), body.as_bytes());
+    assert_eq!(
+        header(&request, "x-service-signature"),
+        Some(signature.as_str())
+    );
+    assert_eq!(header(&request, "x-service-signature-previous"), None);
+
+    assert_eq!(customer.call("DELETE", "/v1/webhooks", None).await.0, 204);
+    let again = repeated(create, "k", url).await;
+    assert_eq!(again.0, 201, "forgotten with the webhook");
+    assert_ne!(again.1["secret"], made.1["secret"]);
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_tells_why_it_failed_where_it_went_and_what_came_back() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let moved = "HTTP/1.1 302 Found\r\nlocation: /elsewhere\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n";
+    let receiver = Receiver::answering(&authority, vec![moved.to_owned()]).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({"url": url})).await;
+    customer.start().await.unwrap();
+    let list = "/v1/webhooks/deliveries";
+    let row = customer.row(list, "retrying").await;
+    let one = format!("{list}/{}", row["id"].as_str().unwrap());
+    let attempt = customer.get(&one).await.1["attemptLog"][0].clone();
+    assert_eq!(attempt["cause"], "redirect");
+    assert_eq!(attempt["responseHeaders"]["location"], "/elsewhere");
+    assert_eq!(attempt["responseHeaders"]["set-cookie"], Value::Null);
+    let address = attempt["address"].as_str().unwrap();
+    assert!(["127.0.0.1", "::1"].contains(&address), "{attempt}");
+    assert_eq!(attempt["reason"], Value::Null);
+
+    // Nobody listens there.
+    let closed = json!({"url": "https://127.0.0.1:1/"});
+    customer.call("PUT", "/v1/webhooks", Some(closed)).await;
+    let retry = format!("{one}/retry");
+    assert_eq!(customer.call("POST", &retry, None).await.0, 202);
+    for _ in 0..400 {
+        let log = customer.get(&one).await.1["attemptLog"].clone();
+        if let Some(attempt) = log.get(1) {
+            assert_eq!(
+                (&attempt["cause"], &attempt["address"]),
+                (&json!("connect"), &json!("127.0.0.1"))
+            );
+            assert_eq!(attempt["reason"], "connection refused");
+            assert_eq!(attempt["responseHeaders"], Value::Null);
+            server.stop();
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("it was not tried again");
+}
