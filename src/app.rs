@@ -1,5 +1,5 @@
-//! The composition: the one file that knows every part. It builds the service of a configuration, runs it until it is
-//! told to stop, and drains it in the order in which data flows.
+//! The composition root, the only module that knows every part. It builds the service from a
+//! configuration, runs it until it must stop, and drains it in the order of the data flow.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,30 +32,30 @@ use crate::retention::{RetentionStatus, Sweeper};
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::{listener, notify, ops, telemetry};
 
-/// Exit code when the store can't go on: what was acknowledged is safe, a new start recovers.
+/// Exit code when the store cannot continue: acknowledged data is safe, and a restart recovers.
 const EXIT_STORE_FATAL: i32 = 70;
-/// Exit code when another process serves from the keyspace now: a new start would take it back.
+/// Exit code when another process serves from the keyspace: a restart would take it back.
 const EXIT_OUTRUN: i32 = 71;
 
-/// Whether the process logs.
+/// Whether the process writes a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quiet {
-    /// No: its output belongs to a person.
+    /// No log: standard output is for a person.
     Yes,
-    /// Yes, as JSON on standard output.
+    /// A JSON log on standard output.
     No,
 }
 
-/// What the service waits for before it stops.
+/// The event that stops the service.
 #[derive(Debug)]
 pub enum Shutdown {
     /// SIGTERM or SIGINT.
     Signal,
-    /// A word from within the process; its sender's end counts too.
+    /// A message or the end of a channel within the process.
     Word(oneshot::Receiver<()>),
 }
 
-/// Where the service listens.
+/// The addresses of the listeners.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
     /// The public API.
@@ -64,7 +64,7 @@ pub struct Bound {
     pub ops: SocketAddr,
 }
 
-/// Runs the service until it is told to stop, and drains it. `ready` is called once it takes requests.
+/// Runs the service until it must stop, and drains it. `ready` is called once it accepts requests.
 pub fn run(
     config: Config,
     quiet: Quiet,
@@ -90,7 +90,7 @@ impl Shutdown {
     async fn wait(self) -> anyhow::Result<()> {
         match self {
             Self::Word(word) => {
-                // The sender is gone: whoever wanted the service has ended.
+                // The sender was dropped, which also means stop.
                 let _said = word.await;
             }
             Self::Signal => {
@@ -106,18 +106,18 @@ impl Shutdown {
     }
 }
 
-/// A service that takes requests.
+/// A running service.
 struct App {
     service: Service,
     webhooks: Webhooks,
     store: OpenStore,
     bound: Bound,
     servers: Vec<actix_web::dev::ServerHandle>,
-    /// Who is connected to the public API, and how long they are still answered when the service stops.
+    /// Open connections to the public API, and how long they are still answered during a stop.
     connections: Connections,
     drain_grace: Duration,
     arbiters: Vec<Arbiter>,
-    /// Where this process is one of several nodes.
+    /// This process as a node of a cluster.
     node: Option<Node>,
 }
 
@@ -190,8 +190,9 @@ impl App {
         })
     }
 
-    /// Refuses, finishes what is in flight, lets every session write its state, and closes the store. Whoever keeps a
-    /// connection is answered until then, for a connection that ends while it is idle may end in the face of a request.
+    /// Refuses new work, finishes requests in flight, lets every session save its state, and closes
+    /// the store. Connected clients are answered until then, because closing an idle connection may
+    /// race with a request.
     async fn drain(mut self) -> anyhow::Result<()> {
         let grace_ends = Instant::now() + self.drain_grace;
         if let Some(node) = &mut self.node {
@@ -218,7 +219,7 @@ impl App {
     }
 }
 
-/// Opens the store; what becomes durable is handed to the service once there is one.
+/// Opens the store; durable batches go to the service once it exists.
 async fn open_store(
     config: &Config,
     receiver: &Arc<OnceLock<Service>>,
@@ -243,7 +244,7 @@ async fn open_store(
         node.map(|node| Arc::clone(node.view()) as _),
     );
     match opened.await {
-        // As itself: whoever starts the service looks at why.
+        // The error keeps its type, because the caller examines it.
         Err(StoreOpenError::Embedded(error)) => Err(error).context("the store can't be opened"),
         opened => Ok(opened?),
     }
@@ -316,7 +317,7 @@ async fn build_service(
     Ok((store, service, webhooks))
 }
 
-/// A service of a command's own, on a temporary folder.
+/// A service in a temporary folder, for a command.
 #[derive(Debug)]
 pub struct Running {
     /// The public API.
@@ -325,24 +326,25 @@ pub struct Running {
     pub ops_url: String,
     /// A secret key of its only organization, in the sandbox.
     pub secret_key: String,
-    /// Where its store is; gone afterwards.
+    /// The folder of its store, which is removed at the end.
     pub folder: PathBuf,
     config: Config,
 }
 
 impl Running {
-    /// A secret key of another organization, in the sandbox. Must be called outside of any runtime.
+    /// Creates a secret key of another organization, in the sandbox. Must be called outside of any
+    /// runtime.
     ///
     /// # Errors
     ///
-    /// What the service says.
+    /// An error of the service.
     pub fn key_of(&self, organization: &str) -> anyhow::Result<String> {
         make_key(&self.config, organization)
     }
 }
 
-/// Runs `work` against a service of its own on an empty store in a temporary folder, with a configuration that
-/// `configure` may change.
+/// Runs `work` against a temporary service on an empty store; `configure` may change its
+/// configuration.
 pub fn with_temporary<T>(
     quiet: Quiet,
     configure: impl FnOnce(&mut Config) -> anyhow::Result<()>,
@@ -366,7 +368,7 @@ pub fn with_temporary<T>(
         .name("porchlight".into())
         .spawn(move || {
             run(serving, quiet, Shutdown::Word(word), |bound| {
-                // Nobody waits any more: the word to stop has come already.
+                // The receiver is gone, because the command has already stopped.
                 let _told = ready.send(*bound);
             })
         })?;
@@ -389,7 +391,7 @@ pub fn with_temporary<T>(
     let served = server
         .join()
         .map_err(|_panic| anyhow!("the service panicked"))?;
-    // A folder that can't be removed is the system's to clean.
+    // The operating system cleans up a folder that cannot be removed.
     let _removed = std::fs::remove_dir_all(&folder);
     outcome.and_then(|value| served.map(|()| value))
 }

@@ -1,6 +1,6 @@
 //! The command line (contract section 8).
 
-/// Prints a line to standard output. That nobody reads it any more is an error, which [`run`] takes for the end.
+/// Prints a line to standard output. A closed pipe is an error, which [`run`] treats as the end.
 macro_rules! say {
     ($($argument:tt)*) => { $crate::cli::write_line(format_args!($($argument)*)) };
 }

@@ -1,5 +1,6 @@
-//! Configuration: defaults, then a TOML file, then the environment (`PORCHLIGHT__SECTION__KEY`), then flags. A key
-//! that is not known is an error, whoever says it. `porchlight print-config` shows what it came to.
+//! Configuration: defaults, then a TOML file, then the environment (`PORCHLIGHT__SECTION__KEY`),
+//! then flags. Unknown keys are errors. `porchlight print-config` shows the effective
+//! configuration.
 
 mod cluster;
 mod cql;
@@ -29,19 +30,19 @@ pub use limits::Limits;
 pub struct Config {
     /// The two listeners.
     pub server: Server,
-    /// Where everything is kept.
+    /// The store.
     pub store: Store,
-    /// How long sessions last.
+    /// Limits on the length of sessions.
     pub session: Session,
-    /// Where webhooks may go.
+    /// Webhook settings.
     pub webhook: Webhook,
-    /// With what secrets are encrypted at rest.
+    /// Keys that encrypt secrets at rest.
     pub secrets: Secrets,
-    /// Other nodes.
+    /// The cluster.
     pub cluster: Cluster,
     /// What one tenant may use of this node.
     pub limits: Limits,
-    /// What is logged.
+    /// Logging.
     pub log: Log,
 }
 
@@ -49,19 +50,20 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// The public API (and the console).
+    /// Address of the public API and the console.
     #[serde(deserialize_with = "words::address")]
     pub listen: SocketAddr,
-    /// Requests of one key; 0: no limit.
+    /// Requests per second of one key; 0: no limit.
     pub rate_limit_per_second: u32,
-    /// Metrics, health, the operators' API; never public.
+    /// Address for metrics, health and the operators' API; never public.
     #[serde(deserialize_with = "words::address")]
     pub ops_listen: SocketAddr,
-    /// Threads that serve HTTP; 0: one for each core.
+    /// Number of HTTP threads; 0: one per core.
     pub workers: usize,
     /// How the world reaches the public API, for links in answers (`https://api.example.com`); empty: the address that it listens on.
     pub public_url: String,
-    /// How long a service that stops still answers whoever is connected: reads as ever, all else with 503.
+    /// How long a stopping service still answers connected clients: reads as usual, everything else
+    /// with 503.
     pub drain_grace: HumanDuration,
 }
 
@@ -78,28 +80,28 @@ impl Default for Server {
     }
 }
 
-/// Which store.
+/// The kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", try_from = "String")]
 pub enum StoreKind {
     /// A folder on this machine.
     #[default]
     Embedded,
-    /// ScyllaDB, Apache Cassandra.
+    /// ScyllaDB or Apache Cassandra.
     Cql,
 }
 
-/// Where everything is kept.
+/// The store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
-    /// Which store.
+    /// The kind.
     pub kind: StoreKind,
     /// The folder of the embedded store.
     pub path: PathBuf,
     /// How long a session is kept after its end.
     pub retention: HumanDuration,
-    /// The cluster, for `kind = "cql"`.
+    /// The cluster for `kind = "cql"`.
     pub cql: Cql,
 }
 
@@ -118,27 +120,27 @@ impl Default for Store {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cql {
-    /// Where to begin: `host:port`.
+    /// Contact points: `host:port`.
     pub nodes: Vec<String>,
-    /// The keyspace; made when missing.
+    /// The keyspace, which is created if absent.
     pub keyspace: String,
-    /// Of the keyspace, when it is made.
+    /// Replication factor of a created keyspace.
     pub replication_factor: u32,
-    /// The data centre whose nodes are asked; empty: any node's.
+    /// The data centre to use; empty: any node.
     pub datacenter: String,
-    /// As whom; empty: without authentication.
+    /// User name; empty: no authentication.
     pub user: String,
-    /// Holds the user's password.
+    /// File with the user's password.
     pub password_file: PathBuf,
-    /// Whether the connections are encrypted and the nodes' certificates verified.
+    /// Whether connections are encrypted and certificates verified.
     pub tls: bool,
-    /// PEM: who may have signed the nodes' certificates; empty: whom the system trusts.
+    /// PEM file of certificate authorities; empty: the system's.
     pub ca_file: PathBuf,
-    /// PEM: our own certificate, where the cluster asks for one.
+    /// PEM file of the client certificate, if the cluster requires one.
     pub certificate_file: PathBuf,
-    /// PEM: its key.
+    /// PEM file of its key.
     pub key_file: PathBuf,
-    /// A write to the journal that takes longer is given up and answered with 503.
+    /// Deadline of a journal write; a slower one is answered with 503.
     pub ingest_timeout: HumanDuration,
 }
 
@@ -160,11 +162,11 @@ impl Default for Cql {
     }
 }
 
-/// How long sessions last.
+/// Limits on the length of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Session {
-    /// A session that hears nothing for this long is completed.
+    /// A session without data for this long is completed.
     pub idle_timeout: HumanDuration,
     /// A session older than this is completed.
     pub max_duration: HumanDuration,
@@ -179,18 +181,18 @@ impl Default for Session {
     }
 }
 
-/// Where webhooks may go.
+/// Webhook settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Webhook {
-    /// CIDRs that are private and yet allowed.
+    /// Private CIDRs that are allowed.
     pub allow_addresses: Vec<String>,
-    /// PEM, trusted beside the system's; empty: none.
+    /// PEM file of further certificate authorities; empty: none.
     pub extra_ca_file: PathBuf,
 }
 
 impl Webhook {
-    /// The allowed CIDRs, read.
+    /// The parsed allowed CIDRs.
     pub fn allowed(&self) -> Result<Vec<Cidr>, ConfigError> {
         let read = |text: &String| {
             text.parse().map_err(|_| ConfigError::Invalid {
@@ -201,36 +203,38 @@ impl Webhook {
         self.allow_addresses.iter().map(read).collect()
     }
 
-    /// The file of further certificates, if one is named.
+    /// The file of further certificate authorities, if one is named.
     #[must_use]
     pub fn extra_ca_file(&self) -> Option<PathBuf> {
         Some(self.extra_ca_file.clone()).filter(|file| !file.as_os_str().is_empty())
     }
 }
 
-/// With what secrets are encrypted at rest.
+/// Keys that encrypt secrets at rest.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
-    /// Each 32 bytes in hex; the first writes, the others are still read. Empty: one is made beside the embedded store.
+    /// Files with 32 bytes in hex each. The first key writes, the others are still read. Empty: a
+    /// key is created beside the embedded store.
     pub key_files: Vec<PathBuf>,
 }
 
-/// Other nodes.
+/// The cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cluster {
-    /// `host:port` at which the other nodes reach this one; empty: alone.
+    /// `host:port` at which the other nodes reach this one; empty: a single process.
     pub advertise: String,
-    /// Where it listens for them; empty: the port of `advertise`, on its host.
+    /// Address on which it listens for them; empty: the port of `advertise` on its host.
     pub listen: String,
-    /// Shared by all nodes; needed when `advertise` is set. With it this node makes its requests.
+    /// File with the secret that all nodes share; required if `advertise` is set. The node sends
+    /// requests with it.
     pub secret_file: PathBuf,
-    /// Further secrets with which other nodes may make theirs, while the secret is changed.
+    /// Files with further accepted secrets, for changing the secret.
     pub accepted_secret_files: Vec<PathBuf>,
 }
 
-/// What is logged.
+/// Logging.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
@@ -246,27 +250,27 @@ impl Default for Log {
     }
 }
 
-/// Why there is no configuration.
+/// Why the configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file or a variable can't be read, or says what is not understood.
+    /// The file or a variable cannot be read or parsed.
     #[error("configuration: {0}")]
     Read(#[from] config::ConfigError),
-    /// A folder was named in place of a file.
+    /// A folder was named instead of a file.
     #[error("configuration: {0} is a folder, not a file")]
     Folder(PathBuf),
-    /// It is understood, but can't be.
+    /// A setting is invalid.
     #[error("configuration: {key}: {detail}")]
     Invalid {
-        /// Which key.
+        /// The key.
         key: &'static str,
-        /// What it should be.
+        /// The expected value.
         detail: String,
     },
 }
 
 impl Config {
-    /// Reads the file, if one is named, and the environment, and checks what they come to.
+    /// Loads and validates the file, if one is named, and the environment.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         Self::load_from(file, std::env::vars_os())
     }
@@ -303,7 +307,7 @@ impl Config {
         if self.session.idle_timeout.as_millis() == 0 {
             return invalid("session.idle_timeout", "must be longer than 0");
         }
-        // Each of the two ends a session by itself: one that is shorter than the other leaves that one nothing to do.
+        // Either limit may be the shorter one.
         if self.session.max_duration.as_millis() == 0 {
             return invalid("session.max_duration", "must be longer than 0");
         }
@@ -344,7 +348,7 @@ mod tests {
         config
     }
 
-    /// To see a session end by its age nobody has to know of the other limit.
+    /// Tests that end sessions by age need not know the idle limit.
     #[test]
     fn either_limit_of_a_session_may_be_the_shorter_one() {
         for toml in ["max_duration = \"5s\"", "idle_timeout = \"13h\""] {

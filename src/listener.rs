@@ -15,12 +15,11 @@ use porchlight_ports::Keys;
 
 use crate::config::Config;
 
-/// Serves the API and the console at `server.listen`, from the running system on; with it comes the state that it
-/// serves from.
+/// Serves the API and the console at `server.listen` and returns the shared state.
 ///
 /// # Errors
 ///
-/// The address can't be bound.
+/// The address cannot be bound.
 pub(crate) fn serve(
     config: &Config,
     cores: usize,

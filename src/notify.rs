@@ -1,5 +1,5 @@
-//! What systemd is told of the service's state: datagrams to the socket that `NOTIFY_SOCKET` names (sd_notify(3)). Where
-//! there is none, nobody is told.
+//! Notifies systemd of the service's state through the socket `NOTIFY_SOCKET` (sd_notify(3)), if
+//! there is one.
 
 use std::ffi::OsStr;
 #[cfg(target_os = "linux")]
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// It takes requests.
+/// The service accepts requests.
 pub(crate) const READY: &str = "READY=1";
-/// It drains.
+/// The service drains.
 pub(crate) const STOPPING: &str = "STOPPING=1";
-/// Every thread lives.
+/// Every thread is alive.
 const ALIVE: &str = "WATCHDOG=1";
 
-/// Tells systemd. What it does not hear it finds out by its own time limits.
+/// Notifies systemd. If a message is lost, systemd's own timeouts apply.
 pub(crate) fn tell(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
@@ -31,7 +31,7 @@ pub(crate) fn tell(state: &str) {
     }
 }
 
-/// The socket's address. A name that starts with `@` is abstract, which only Linux knows.
+/// The socket's address. A name that starts with `@` is abstract, which exists on Linux only.
 fn address_of(name: &OsStr) -> std::io::Result<SocketAddr> {
     #[cfg(target_os = "linux")]
     if let Some(name) = name.as_bytes().strip_prefix(b"@") {
@@ -40,16 +40,16 @@ fn address_of(name: &OsStr) -> std::io::Result<SocketAddr> {
     SocketAddr::from_pathname(name)
 }
 
-/// When each of some threads has ticked last.
+/// The time of each thread's last tick.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     origin: Instant,
-    /// Milliseconds after `origin`.
+    /// Milliseconds since `origin`.
     ticked: Vec<AtomicU64>,
 }
 
 impl Pulse {
-    /// The pulse of so many threads, all of which count as alive for a start.
+    /// Creates the pulse of `threads` threads, which count as alive at first.
     pub(crate) fn of(threads: usize) -> Arc<Self> {
         Arc::new(Self {
             origin: Instant::now(),
@@ -61,14 +61,14 @@ impl Pulse {
         u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// This thread has ticked.
+    /// Records a tick of this thread.
     pub(crate) fn beat(&self, thread: usize) {
         if let Some(ticked) = self.ticked.get(thread) {
             ticked.store(self.now_ms(), Ordering::Relaxed);
         }
     }
 
-    /// Whether all have ticked within the last `within`.
+    /// Whether every thread has ticked within the last `within`.
     fn is_alive(&self, within: Duration) -> bool {
         let oldest = self
             .ticked
@@ -80,8 +80,7 @@ impl Pulse {
     }
 }
 
-/// Tells systemd's watchdog, where it wants to be told, that the process lives: not by a bare timer, but as long as every
-/// one of these threads ticks.
+/// Feeds systemd's watchdog, if it is enabled, as long as every one of these threads ticks.
 pub(crate) async fn feed_watchdog(pulse: Arc<Pulse>) {
     let wanted = std::env::var("WATCHDOG_USEC").ok();
     let Some(limit_us) = wanted

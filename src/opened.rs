@@ -1,4 +1,4 @@
-//! The store that a configuration names, whichever it is.
+//! The store that a configuration selects.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use porchlight_world::SystemClock;
 
 use crate::config::{Config, StoreKind};
 
-/// Why the store can't be opened.
+/// Why the store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
-    /// The embedded one.
+    /// An error of the embedded store.
     #[error("the store can't be opened")]
     Embedded(#[from] OpenError),
-    /// The one on CQL.
+    /// An error of the CQL store.
     #[error("the store can't be opened")]
     Cql(#[from] CqlOpenError),
-    /// A file that the configuration names can't be read.
+    /// A file that the configuration names cannot be read.
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
-    /// The folder beside it, where the operators' token lies, can't be made.
+    /// The folder for the operators' token cannot be created.
     #[error("store.path: {0} can't be made")]
     Folder(std::path::PathBuf, #[source] std::io::Error),
 }
@@ -33,7 +33,7 @@ pub enum StoreOpenError {
 pub enum OpenStore {
     /// On this machine.
     Embedded(Arc<EmbeddedStore>),
-    /// On a cluster.
+    /// On a CQL cluster.
     Cql(Arc<CqlStore>),
 }
 
@@ -47,8 +47,8 @@ impl std::fmt::Debug for OpenStore {
 }
 
 impl OpenStore {
-    /// Opens the store to serve from it. What becomes durable is handed over; `on_fatal` is told when the store can't
-    /// go on. `node` says which shards this process acts for, where it is one of several.
+    /// Opens the store for serving. Durable batches go to the callback; `on_fatal` is called when
+    /// the store cannot continue. `node` has the owned shards of a cluster node.
     ///
     /// # Errors
     ///
@@ -85,8 +85,8 @@ impl OpenStore {
         })
     }
 
-    /// Opens the store for a command: no session runs here. The embedded one must not be in use; of the other any
-    /// number may be beside a server.
+    /// Opens the store for a command, without sessions. An embedded store must not be in use; a CQL
+    /// cluster may be.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl OpenStore {
         })
     }
 
-    /// As the actors see it.
+    /// The store as the actors use it.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         match self {
@@ -109,7 +109,7 @@ impl OpenStore {
         }
     }
 
-    /// As webhooks see it.
+    /// The store as webhooks use it.
     #[must_use]
     pub fn outbox(&self) -> Arc<dyn Outbox> {
         match self {
@@ -118,7 +118,7 @@ impl OpenStore {
         }
     }
 
-    /// As the keys' desk sees it.
+    /// The store as the key administration uses it.
     #[must_use]
     pub fn keys(&self) -> Arc<dyn Keys> {
         match self {
@@ -127,7 +127,7 @@ impl OpenStore {
         }
     }
 
-    /// The embedded one, which can be copied; a cluster is copied by its own means.
+    /// The embedded store, which can be backed up; a CQL cluster has its own means.
     #[must_use]
     pub fn embedded(&self) -> Option<&Arc<EmbeddedStore>> {
         match self {
@@ -136,8 +136,8 @@ impl OpenStore {
         }
     }
 
-    /// Which shards this process acts for, and in which generation it writes: higher than every earlier one's.
-    /// `started_at` is that number where one machine's clock is all there is.
+    /// The owned shards and the generation for writes, which exceeds all earlier ones. `started_at`
+    /// is that generation for a single machine.
     #[must_use]
     pub fn ownership(&self, started_at: TimestampMs) -> Arc<dyn Ownership> {
         match self {
@@ -148,7 +148,7 @@ impl OpenStore {
         }
     }
 
-    /// The table of the nodes, where several may share the store.
+    /// The table of members and owners, if several nodes may share the store.
     #[must_use]
     pub fn nodes(&self) -> Option<Arc<dyn NodesTable>> {
         match self {
@@ -157,7 +157,7 @@ impl OpenStore {
         }
     }
 
-    /// Takes nothing more, and waits until what was taken is written.
+    /// Stops accepting operations and waits until accepted ones are written.
     pub async fn close(&self) {
         match self {
             Self::Embedded(store) => store.close().await,

@@ -1,20 +1,21 @@
-//! The operators' listener: metrics, health, and the operators' API by which the command line works on a store that a
-//! running server has. Never public; it listens on loopback unless told otherwise.
+//! The operators' listener: metrics, health, and the operators' API, through which the command line
+//! uses the store of a running server. It must never be public and listens on loopback by default.
 //!
 //! | method, path | answer |
 //! |---|---|
 //! | GET `/` | a page for people; its style sheet is `/page.css` |
 //! | GET `/metrics` | the metrics, as text |
-//! | GET `/healthz` | 200 while the process lives; it asks nobody |
-//! | GET `/readyz` | 200 or 503, and what was checked |
+//! | GET `/healthz` | 200 while the process lives, without further checks |
+//! | GET `/readyz` | 200 or 503, and the result of each check |
 //! | POST `/admin/keys` | [`porchlight_keys::KeyOrder`] → 201 [`porchlight_keys::CreatedKey`] |
 //! | GET `/admin/keys` | 200 `{data: [`[`porchlight_keys::ListedKey`]`]}` |
 //! | POST `/admin/keys/{id}/revoke` | 200 [`porchlight_keys::ListedKey`] |
 //! | POST `/admin/backup` | `{folder}` → 200 `{rows, bytes}` |
 //! | POST `/admin/secrets/rewrap` | 200 [`porchlight_keys::secrets::Rewrapped`] |
 //!
-//! What lies under `/admin` takes `Authorization: Bearer TOKEN`, with the token that the server writes beside its store
-//! at each start, readable by its owner only ([`token`]): who can read the store may work on it.
+//! Paths under `/admin` require `Authorization: Bearer TOKEN` with the token that the server writes
+//! beside its store at each start, readable by its owner only ([`token`]): users who can read the
+//! store may administer it.
 
 pub mod client;
 pub mod token;
@@ -49,10 +50,10 @@ use crate::opened::OpenStore;
 use crate::retention::RetentionStatus;
 use token::TokenFile;
 
-/// Told after a key was revoked here: who remembers keys forgets them.
+/// Called after a key was revoked on this node, to clear caches.
 pub type OnRevoked = Arc<dyn Fn() + Send + Sync>;
 
-/// What the operators' listener is made of.
+/// The state of the operators' listener.
 pub struct OpsState {
     service: Service,
     desk: KeyDesk,
@@ -75,7 +76,7 @@ pub struct NodeHealth {
     pub retention: Arc<RetentionStatus>,
 }
 
-/// What seals customers' secrets, and where they are kept.
+/// The vault and the store of customers' secrets.
 struct Sealing {
     vault: SecretVault,
     outbox: Arc<dyn Outbox>,
@@ -88,7 +89,7 @@ impl std::fmt::Debug for OpsState {
 }
 
 impl OpsState {
-    /// `store` is none where there is nothing to copy.
+    /// Creates the state; `store` is none if there is nothing to back up.
     #[must_use]
     pub fn new(
         service: Service,
@@ -114,17 +115,17 @@ impl OpsState {
         }
     }
 
-    /// The same, with a configuration to show.
+    /// Adds a configuration to show.
     ///
     /// # Errors
     ///
-    /// The configuration can't be written as TOML.
+    /// The configuration cannot be written as TOML.
     pub fn about(mut self, config: &Config) -> anyhow::Result<Self> {
         self.about = Some(page::About::of(config)?);
         Ok(self)
     }
 
-    /// The same, with secrets that can be sealed anew.
+    /// Adds secrets that can be re-encrypted.
     #[must_use]
     pub fn sealing(mut self, vault: SecretVault, outbox: Arc<dyn Outbox>) -> Self {
         self.sealing = Some(Sealing { vault, outbox });
@@ -138,7 +139,7 @@ impl OpsState {
         self
     }
 
-    /// The same, with somebody to tell when a key was revoked here.
+    /// Adds a callback for revocations.
     #[must_use]
     pub fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
         self.on_revoked = on_revoked;
@@ -146,12 +147,12 @@ impl OpsState {
     }
 }
 
-/// Serves the operators at `server.ops_listen`, from the running system on, and writes the token beside the store. Gives
-/// where it listens, and by what it is stopped.
+/// Serves operators at `server.ops_listen` and writes the token beside the store. Returns the
+/// address and the handle that stops the listener.
 ///
 /// # Errors
 ///
-/// The address can't be bound, or the token can't be written.
+/// The address cannot be bound, or the token cannot be written.
 pub fn serve(
     config: &Config,
     service: Service,
@@ -190,7 +191,7 @@ pub fn serve(
     Ok((address, handle))
 }
 
-/// The operators' routes, and 404 for all others.
+/// The operators' routes; other paths answer 404.
 pub fn configure(state: Data<OpsState>) -> impl FnOnce(&mut ServiceConfig) {
     move |config| {
         config

@@ -1,4 +1,4 @@
-//! Logs to standard output as JSON, metrics to the operators' listener.
+//! JSON logs on standard output, and metrics for the operators' listener.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,31 +15,32 @@ use tracing_subscriber::EnvFilter;
 
 use crate::notify::{Pulse, feed_watchdog};
 
-/// Buckets of the time that a message waits or is handled: 50 µs to 5 s.
+/// Buckets for waiting and handling times of messages: 50 µs to 5 s.
 const ACTOR_SECONDS: [f64; 16] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 5.0,
 ];
-/// Buckets of an HTTP request: OpenTelemetry's, with finer ones below, since a batch takes about a millisecond.
+/// Buckets for HTTP requests: OpenTelemetry's, with finer ones below, because a batch takes about a
+/// millisecond.
 const HTTP_SECONDS: [f64; 17] = [
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
     7.5, 10.0,
 ];
-/// Buckets of the age of a webhook message: 1 s to a day.
+/// Buckets for the age of webhook messages: 1 s to a day.
 const AGE_SECONDS: [f64; 12] = [
     0.01, 0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 10_800.0, 43_200.0, 86_400.0,
 ];
-/// How often histograms are drained: between two scrapes, so that a scrape finds little to do.
+/// How often histograms are drained, so that a scrape has little to do.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// How often the store's folder is measured.
+/// How often the size of the store's folder is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
-/// What is logged, read from the words of `log.filter`.
+/// Parses `log.filter`.
 pub fn filter(words: &str) -> anyhow::Result<EnvFilter> {
     EnvFilter::try_new(words).context("log.filter")
 }
 
-/// Logs from now on, one JSON object a line, by this filter.
+/// Starts logging with this filter, one JSON object per line.
 pub fn install_logs(filter: &str) -> anyhow::Result<()> {
     let filter = self::filter(filter)?;
     let logs = tracing_subscriber::fmt()
@@ -50,7 +51,7 @@ pub fn install_logs(filter: &str) -> anyhow::Result<()> {
     logs.try_init()
         .map_err(|error| anyhow::anyhow!("logs can't be installed: {error}"))?;
     std::panic::set_hook(Box::new(|panic| {
-        // Where, not what: a message may quote data.
+        // The location, but not the message, which may quote data.
         let place = panic.location().map(ToString::to_string);
         let request = request::current();
         let request_id = request.as_ref().map(RequestName::as_str);
@@ -60,7 +61,7 @@ pub fn install_logs(filter: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs the recorder of this process, with every series at 0. Needs a runtime, for the upkeep.
+/// Installs the process's recorder with every series at 0. Requires a runtime for its upkeep.
 pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
     let recorder = PrometheusBuilder::new()
         .set_buckets(&ACTOR_SECONDS)?
@@ -84,13 +85,13 @@ pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
     Ok(handle)
 }
 
-/// Watches the threads, and the folder of the embedded store, for as long as they live.
+/// Monitors the threads and the folder of the embedded store.
 pub fn watch(actors: &[ArbiterHandle], store: &Path) {
     let pulse = Pulse::of(actors.len());
     for (thread, arbiter) in actors.iter().enumerate() {
         let pulse = Arc::clone(&pulse);
         let watching = watch_lag(RuntimeKind::Actors, move || pulse.beat(thread));
-        // An arbiter that is gone has nothing to be watched for.
+        // A stopped arbiter needs no monitor.
         let _watching = arbiter.spawn(watching);
     }
     actix_rt::spawn(watch_lag(RuntimeKind::Main, || {}));
@@ -112,13 +113,13 @@ async fn measure_folder(folder: PathBuf) {
     }
 }
 
-/// Bytes that this user may still write where the folder is; 0 when it can't be told.
+/// Bytes that this user may still write in the folder's file system; 0 if unknown.
 fn free_bytes(folder: &Path) -> u64 {
     let disk = rustix::fs::statvfs(folder);
     disk.map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Bytes of the files below a folder. What is removed meanwhile, or can't be read, counts nothing.
+/// Total size of the files below a folder. Removed or unreadable files are ignored.
 fn bytes_below(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {

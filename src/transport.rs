@@ -1,9 +1,9 @@
-//! What sends webhooks: an HTTP client behind the address guard, on threads of its own.
+//! The webhook transport: an HTTP client behind the address guard, on its own threads.
 //!
-//! One deadline covers an attempt from the name's look-up to the last byte read. Redirects are not followed, proxies
-//! of the environment are ignored, at most 16 KiB of an answer are read. Connections are used again, over HTTP/2
-//! where the receiver offers it; each was opened to an address that the guard had checked, and each attempt has the
-//! name checked again.
+//! One deadline covers an attempt from the DNS lookup to the last byte read. Redirects are not
+//! followed, proxies from the environment are ignored, and at most 16 KiB of an answer are read.
+//! Connections are reused, over HTTP/2 if the receiver supports it. Each was opened to a checked
+//! address, and each attempt checks the name again.
 
 pub mod address;
 mod cause;
@@ -38,34 +38,34 @@ use url::{Host, Target};
 
 pub use tls::TrustError;
 
-/// Idle connections are closed after this long: before the receivers that give up soonest (5 s is common) close
-/// them under a request that is on its way.
+/// Idle connections are closed after this long, before common receivers (5 s) close them during a
+/// request.
 const IDLE_MS_MAX: u64 = 4_000;
-/// What a receiver may send ahead on one HTTP/2 stream: no more than is read of it.
+/// HTTP/2 window per stream: as much as is read of an answer.
 const HTTP2_STREAM_WINDOW_BYTES: u32 = ANSWER_READ_BYTES_MAX as u32;
-/// What a receiver may send ahead on one HTTP/2 connection.
+/// HTTP/2 window per connection.
 const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
-/// Bytes of an HTTP/2 head.
+/// Maximum size of an HTTP/2 head.
 const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
-/// A shared HTTP/2 connection on which a request waits is asked this often whether it still lives, and closed when it
-/// does not answer in as long: it must not cost one attempt after another.
+/// Interval and timeout of pings on a shared HTTP/2 connection with a waiting request, so that a
+/// dead one does not fail one attempt after another.
 const HTTP2_PING_MS: u64 = 2_000;
-/// Names being looked up at once; each holds a thread as long as the system's resolver takes.
+/// Maximum number of concurrent lookups; each holds a thread.
 const LOOK_UPS_MAX: usize = 64;
-/// Probes of one node at once.
+/// Maximum number of concurrent probes per node.
 const PROBES_MAX: usize = 128;
-/// How long an attempt waits for a socket before it is given up as a fault of ours.
+/// How long an attempt waits for a permit before it fails with cause `internal`.
 const PLACE_MS_MAX: u64 = 5_000;
 
-/// What a transport is made from.
+/// Settings of a transport.
 pub struct TransportSettings {
     /// `webhook.allow_addresses`.
     pub allow_addresses: Vec<Cidr>,
     /// `webhook.extra_ca_file`.
     pub extra_ca_file: Option<PathBuf>,
-    /// What looks names up.
+    /// The resolver.
     pub resolver: Arc<dyn Resolver>,
-    /// Threads that send.
+    /// Number of threads.
     pub threads: usize,
 }
 
@@ -90,10 +90,10 @@ impl Default for TransportSettings {
     }
 }
 
-/// The transport could not be set up.
+/// Why the transport cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// Its trust.
+    /// Its certificates.
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// Its HTTP client.
@@ -104,7 +104,7 @@ pub enum TransportError {
     Threads(#[from] std::io::Error),
 }
 
-/// Sends over HTTPS.
+/// Sends webhooks over HTTPS.
 #[derive(Debug)]
 pub struct HttpTransport {
     inner: Arc<Inner>,
@@ -123,11 +123,11 @@ struct Inner {
 }
 
 impl HttpTransport {
-    /// Starts the threads and reads the trusted certificates.
+    /// Starts the threads and loads the trusted certificates.
     ///
     /// # Errors
     ///
-    /// When a file of certificates can't be used, or the system refuses.
+    /// A certificate file cannot be used, or the system refuses.
     pub fn start(settings: TransportSettings) -> Result<Self, TransportError> {
         let ends = tls::CertificateEnds::default();
         let config = tls::client_config(settings.extra_ca_file.as_deref(), Arc::clone(&ends))?;
@@ -179,7 +179,7 @@ impl Drop for HttpTransport {
     fn drop(&mut self) {
         let runtime = self.runtime.get_mut();
         if let Some(runtime) = runtime.unwrap_or_else(PoisonError::into_inner).take() {
-            // It may be dropped within another runtime, where waiting for the threads is not possible.
+            // The transport may be dropped inside another runtime, where blocking would panic.
             runtime.shutdown_background();
         }
     }
@@ -202,7 +202,8 @@ impl Transport for HttpTransport {
             let place = inner.probes.try_acquire();
             let _place = place.map_err(|_| UrlRefused::Unavailable)?;
             let deadline = Duration::from_millis(PROBE_MS_MAX);
-            // A host that does not answer in time is accepted; a name that does not resolve in time is not.
+            // A host that does not answer in time is accepted; a name that does not resolve in time
+            // is not.
             let addresses = timeout(deadline / 2, inner.addresses(&target));
             let addresses = addresses.await.map_err(|_| UrlRefused::Unresolved)?;
             let addresses = addresses.map_err(|refused| match refused {
@@ -277,7 +278,7 @@ impl Inner {
         let target = Target::parse(&request.url, self.guard.allowed()).map_err(|refused| {
             match refused {
                 UrlRefused::Address => Cause::BlockedAddress,
-                // It was taken when it was registered.
+                // The URL was accepted when it was registered.
                 _ => Cause::Internal,
             }
         })?;
@@ -315,7 +316,7 @@ impl Inner {
         }
     }
 
-    /// Whether the host's certificate verifies, if it shows one.
+    /// Checks whether the host's certificate verifies, if it shows one.
     async fn handshake(
         &self,
         target: &Target,
@@ -340,7 +341,7 @@ impl Inner {
                 Some(
                     rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented,
                 ) => Err(UrlRefused::Certificate),
-                // It may be anything that does not speak TLS today.
+                // The host may not speak TLS today.
                 _ => Ok(()),
             };
         }
@@ -348,7 +349,7 @@ impl Inner {
     }
 }
 
-/// A body that is shared, not copied.
+/// A shared body, which is not copied.
 struct Body(Arc<str>);
 
 impl AsRef<[u8]> for Body {
@@ -357,7 +358,7 @@ impl AsRef<[u8]> for Body {
     }
 }
 
-/// Reads what may be read of a body and gives its beginning; whatever goes wrong with it decides nothing.
+/// Reads the allowed part of a body and returns its beginning; errors do not matter.
 async fn read_body(response: &mut reqwest::Response, deadline: Instant) -> String {
     let (mut read, mut kept) = (0, Vec::new());
     while read < ANSWER_READ_BYTES_MAX {
@@ -368,16 +369,16 @@ async fn read_body(response: &mut reqwest::Response, deadline: Instant) -> Strin
         kept.extend(chunk.iter().take(room));
     }
     let mut text = String::from_utf8_lossy(&kept).into_owned();
-    // A replaced byte is three bytes long.
+    // A replacement character is three bytes long.
     text.truncate(text.floor_char_boundary(ANSWER_KEPT_BYTES_MAX));
     text
 }
 
-/// Whether a file of the operator's has certificates that can be trusted.
+/// Checks that an operator's file contains usable certificates.
 ///
 /// # Errors
 ///
-/// It can't be read, or holds none that can be used.
+/// It cannot be read, or contains none.
 pub fn check_trusted(file: &Path) -> Result<(), TransportError> {
     tls::certificates_of(file)?;
     Ok(())

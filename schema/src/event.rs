@@ -1,10 +1,10 @@
-//! What is detected in a session: the ten event types of contract section 4.
+//! The ten types of events that the service detects (contract section 4).
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What happened. On the wire the name in capitals, as in the contract; the order is that of the contract's list
-/// of names, by which events of the same start are ordered.
+/// The type of an event. On the wire it is the name in capitals, as in the contract. Events with
+/// the same start are ordered by this enum, whose order is that of the names in the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EventType {
@@ -16,11 +16,11 @@ pub enum EventType {
     Elevator,
     /// A controlled passage: a pause on the approach, then on through.
     Gate,
-    /// Fixes still come but are of little use.
+    /// Fixes arrive but are of little use.
     GpsDegraded,
-    /// No fix while the stream lives, or only useless ones.
+    /// No fix, or only useless ones, although other samples arrive.
     GpsLost,
-    /// Good fixes again after one of the two before; an instant.
+    /// Good fixes again after degradation or loss; an instant.
     GpsRestored,
     /// On foot, changing floors.
     Stairs,
@@ -72,14 +72,15 @@ impl EventType {
     }
 }
 
-/// How sure a detector is, 0 to 1, kept in thousandths so that it is the same number on every machine.
+/// A detector's confidence, 0 to 1, stored in thousandths so that it is the same number on every
+/// machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Confidence {
     permille: u16,
 }
 
 impl Confidence {
-    /// Of a probability; what lies outside 0..1 (or is no number) is brought inside.
+    /// Converts a probability, which is clamped to 0..1; NaN becomes 0.
     #[must_use]
     pub fn from_probability(probability: f64) -> Self {
         Self {
@@ -87,14 +88,14 @@ impl Confidence {
         }
     }
 
-    /// As a probability.
+    /// The confidence as a probability.
     #[must_use]
     pub fn as_probability(self) -> f64 {
         f64::from(self.permille) / 1000.0
     }
 }
 
-/// Which way a change of floors went.
+/// The direction of a change of floors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -104,28 +105,28 @@ pub enum Direction {
     Down,
 }
 
-/// What is known of an event beside its time. On the wire an object, empty for [`Metadata::None`].
+/// Further facts about an event. On the wire it is an object, empty for [`Metadata::None`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Metadata {
-    /// Nothing.
+    /// No further facts.
     None,
-    /// Of `STAIRS` and `ELEVATOR`.
+    /// Facts about `STAIRS` and `ELEVATOR`.
     Climb {
-        /// Floors passed, at least 0; none where they can't be told.
+        /// Floors passed, at least 0; none if unknown.
         floors: Option<u16>,
         /// Up or down.
         direction: Direction,
-        /// Height passed, in centimetres, never negative; none where it can't be measured.
+        /// Height passed in centimetres, never negative; none if it was not measured.
         height_cm: Option<u32>,
     },
-    /// Of `BACKTRACKING`.
+    /// Facts about `BACKTRACKING`.
     Backtracking {
-        /// Length of the path that was gone twice, in metres.
+        /// Length of the retraced path in metres.
         retraced_m: u32,
     },
-    /// Of `GATE`.
+    /// Facts about `GATE`.
     Gate {
-        /// The pause, in seconds.
+        /// Length of the pause in seconds.
         wait_sec: u32,
     },
 }
@@ -154,36 +155,36 @@ impl Metadata {
     }
 }
 
-/// Something detected. Times are milliseconds since the session's start.
+/// A detected event. Times are milliseconds since the session's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// What.
+    /// The type.
     pub event_type: EventType,
-    /// When it began.
+    /// The start.
     pub t_start_ms: u32,
-    /// When it ended; none while it is open, and for an instant.
+    /// The end; none while the event is open, and for an instant.
     pub t_end_ms: Option<u32>,
-    /// How sure the detector is.
+    /// The detector's confidence.
     pub confidence: Confidence,
-    /// What else is known.
+    /// Further facts.
     pub metadata: Metadata,
 }
 
 impl Event {
-    /// Whether the event goes on: it has no end and is no instant.
+    /// Whether the event is open: it has no end and is not an instant.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.t_end_ms.is_none() && self.event_type != EventType::GpsRestored
     }
 
-    /// The event as the contract writes it: for JSON only (times in seconds, metadata as an object).
+    /// The event in the contract's JSON form: times in seconds, metadata as an object.
     #[must_use]
     pub fn wire(&self) -> WireEvent<'_> {
         WireEvent(self)
     }
 }
 
-/// An [`Event`] as the contract writes it.
+/// An [`Event`] in the contract's JSON form.
 #[derive(Debug, Clone, Copy)]
 pub struct WireEvent<'a>(&'a Event);
 
@@ -206,13 +207,13 @@ impl Serialize for WireEvent<'_> {
     }
 }
 
-/// Milliseconds as seconds.
+/// Converts milliseconds to seconds.
 #[must_use]
 pub fn seconds(duration_ms: u32) -> f64 {
     f64::from(duration_ms) / 1000.0
 }
 
-/// The order in which events are listed: by start, then by type, then by end.
+/// Sorts events as they are listed: by start, then type, then end.
 pub fn sort_events(events: &mut [Event]) {
     events.sort_by_key(|event| (event.t_start_ms, event.event_type, event.t_end_ms));
 }

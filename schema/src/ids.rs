@@ -1,5 +1,6 @@
-//! Ids: 128 bits behind a prefix that says of what. The upper 48 bits are the time of making in milliseconds,
-//! so that ids sort by time, as bytes and as text; the rest is random, or derived from what the id stands for.
+//! Ids: 128 bits after a prefix that names the kind of object. The upper 48 bits are the creation
+//! time in milliseconds, so ids sort by time, as bytes and as text. The other bits are random or
+//! derived from the object.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::time::TimestampMs;
 
-/// Crockford's base 32 in lower case: no i, l, o, u, and in ASCII order, so that the text sorts as the number does.
+/// Crockford's base 32 in lower case: no i, l, o, u, and in ASCII order, so that the text sorts
+/// like the number.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// Digits of 128 bits in base 32.
+/// Number of base-32 digits for 128 bits.
 const DIGITS: usize = 26;
 
 /// The text is not an id of this kind.
@@ -51,29 +53,29 @@ macro_rules! id {
         pub struct $name(u128);
 
         impl $name {
-            /// What every id of this kind begins with.
+            /// The prefix of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
 
-            /// An id made at `at`; of `tail` the lower 80 bits are taken.
+            /// Creates an id with creation time `at` and the lower 80 bits of `tail`.
             #[must_use]
             pub fn new(at: TimestampMs, tail: u128) -> Self {
                 let time = u128::from(at.0.max(0) as u64 & 0xffff_ffff_ffff);
                 Self((time << 80) | (tail & ((1 << 80) - 1)))
             }
 
-            /// The id as 16 bytes, which sort as the id does.
+            /// The id as 16 bytes, which sort like the id.
             #[must_use]
             pub fn to_bytes(self) -> [u8; 16] {
                 self.0.to_be_bytes()
             }
 
-            /// The id of these 16 bytes.
+            /// The id with these 16 bytes.
             #[must_use]
             pub fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(u128::from_be_bytes(bytes))
             }
 
-            /// When the id was made.
+            /// The creation time.
             #[must_use]
             pub fn made_at(self) -> TimestampMs {
                 TimestampMs((self.0 >> 80) as i64)
@@ -124,19 +126,19 @@ macro_rules! id {
 }
 
 id!(
-    /// One physical delivery being recorded.
+    /// Id of a session: one recorded delivery.
     SessionId, "ses_"
 );
 id!(
-    /// A customer's webhook configuration.
+    /// Id of a customer's webhook configuration.
     EndpointId, "whk_"
 );
 id!(
-    /// One webhook event to be delivered; the public API calls it a webhook delivery.
+    /// Id of a webhook message; the public API calls it a webhook delivery.
     MessageId, "dlv_"
 );
 id!(
-    /// A customer.
+    /// Id of an organization, which is a customer.
     OrganizationId, "org_"
 );
 id!(
@@ -144,13 +146,13 @@ id!(
     RecorderId, "rec_"
 );
 id!(
-    /// A key's public name, by which it is listed and revoked; never the key.
+    /// Public name of a key, by which it is listed and revoked; never the key itself.
     KeyId, "key_"
 );
 
 impl MessageId {
-    /// The id of message `number` of `session`, made at `at`: the same whenever and wherever it is derived again. A
-    /// session's messages of one millisecond sort by their numbers.
+    /// Derives the id of message `number` of `session`, created at `at`. The result is always the
+    /// same. Messages that a session creates within one millisecond sort by number.
     #[must_use]
     pub fn derived(at: TimestampMs, session: SessionId, number: u32) -> Self {
         use sha2::{Digest, Sha256};
@@ -165,32 +167,32 @@ impl MessageId {
     }
 }
 
-/// One of the fixed slices into which sessions and endpoints fall by hash; see [`crate::limits::SHARDS`].
+/// One of the fixed slices of sessions and endpoints; see [`crate::limits::SHARDS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shard(pub u8);
 
-/// Some of the shards.
+/// A set of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShardSet([u64; 4]);
 
 impl ShardSet {
-    /// All of them.
+    /// All shards.
     pub const ALL: Self = Self([u64::MAX; 4]);
-    /// None of them.
+    /// No shards.
     pub const NONE: Self = Self([0; 4]);
 
     fn bit(shard: Shard) -> (usize, u64) {
         (usize::from(shard.0 >> 6), 1 << (shard.0 & 63))
     }
 
-    /// Whether `shard` is one of them.
+    /// Whether the set contains `shard`.
     #[must_use]
     pub fn contains(&self, shard: Shard) -> bool {
         let (word, bit) = Self::bit(shard);
         self.0.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// With `shard`.
+    /// Adds `shard`.
     pub fn insert(&mut self, shard: Shard) {
         let (word, bit) = Self::bit(shard);
         if let Some(word) = self.0.get_mut(word) {
@@ -198,7 +200,7 @@ impl ShardSet {
         }
     }
 
-    /// Without `shard`.
+    /// Removes `shard`.
     pub fn remove(&mut self, shard: Shard) {
         let (word, bit) = Self::bit(shard);
         if let Some(word) = self.0.get_mut(word) {
@@ -206,19 +208,19 @@ impl ShardSet {
         }
     }
 
-    /// How many there are.
+    /// Number of shards in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// Them, in order.
+    /// The shards of the set, in order.
     pub fn iter(self) -> impl Iterator<Item = Shard> {
         (0..=u8::MAX)
             .map(Shard)
@@ -236,11 +238,12 @@ impl FromIterator<Shard> for ShardSet {
     }
 }
 
-/// Multiplier of Fibonacci hashing (2^64 over the golden ratio): spreads ids that differ in few bits.
+/// Multiplier of Fibonacci hashing (2^64 divided by the golden ratio), which spreads ids that
+/// differ in few bits.
 const FIBONACCI: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl SessionId {
-    /// The slice that this session belongs to, for ever.
+    /// The shard of this session, which never changes.
     #[must_use]
     pub fn shard(self) -> Shard {
         shard_of(self.0)
@@ -248,7 +251,7 @@ impl SessionId {
 }
 
 impl OrganizationId {
-    /// The slice that this organization's webhooks belong to, for ever.
+    /// The shard of this organization's webhooks, which never changes.
     #[must_use]
     pub fn shard(self) -> Shard {
         shard_of(self.0)

@@ -12,41 +12,44 @@ pub use view::{
     InsightMessageView, InsightMetricsView, InsightSummaryView, InsightView, MessageSummaryView,
 };
 
-/// Where an insight stands.
+/// Status of an insight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InsightStatus {
     /// The session is not scored yet.
     Processing,
-    /// Scored.
+    /// The session is scored.
     Ready,
-    /// Could not be scored.
+    /// The session could not be scored.
     Failed,
 }
 
-/// Why an insight says what it says. On the wire the name in capitals; listed in this order: the outcome first.
+/// A reason code of an insight. On the wire it is the name in capitals. Codes are listed in this
+/// order, the outcome first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReasonCode {
-    /// Outcome: went on foot to the door and stayed there.
+    /// Outcome: the courier walked to the door and stayed there.
     FullAttempt,
-    /// Outcome: on foot inside the address's surroundings, but no stay at the door or not up to the floor.
+    /// Outcome: the courier was on foot near the address but did not stay at the door, or did not
+    /// reach its floor.
     PartialAttempt,
-    /// Outcome: good data, never came on foot near the address.
+    /// Outcome: the data is good, and the courier never came near the address on foot.
     NoAttempt,
-    /// Outcome: the same, but the phone may have stayed in the vehicle or the data is thin.
+    /// Outcome: like `NO_ATTEMPT`, but the phone may have stayed in the vehicle, or there is little
+    /// data.
     PossibleNoAttempt,
-    /// In an outcome's place: too little was seen.
+    /// In place of an outcome: there is too little data.
     InsufficientData,
     /// `rightDoorstep` is true.
     DeliveredToRightDoorstep,
-    /// Drop-off near the entrance though the door is on an upper floor.
+    /// The drop-off was near the entrance although the door is on an upper floor.
     PossibleLobbyHandoff,
-    /// A stay at a door far from the address.
+    /// The courier stayed at a door far from the address.
     PossibleWrongAddress,
     /// The service ended the session.
     SessionTimeout,
-    /// Nothing at all was heard for a while.
+    /// No data arrived for a while.
     TelemetryStreamInterrupted,
 }
 
@@ -88,23 +91,23 @@ impl ReasonCode {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// The drop-off was at the address's door; true only on evidence.
+    /// Whether the drop-off was at the address's door; true only on evidence.
     pub right_doorstep: bool,
     /// How likely the telemetry or the claim is untrue.
     pub fraud_score: f64,
-    /// Fraud on at least two independent grounds, or a mock flag that persists.
+    /// Whether at least two independent signals suggest fraud, or a mock flag persists.
     pub suspicious_behavior: bool,
     /// How hard the delivery was.
     pub friction_score: f64,
-    /// How complete the data was.
+    /// How complete the data is.
     pub visibility_score: f64,
-    /// Floors up from the entrance to the drop-off; none when it can't be measured.
+    /// Floors from the entrance up to the drop-off; none if they were not measured.
     pub floors_climbed: Option<i16>,
-    /// None when it can't be told.
+    /// Whether the courier used an elevator; none if unknown.
     pub elevator_used: Option<bool>,
     /// Seconds from the start to the end of the session, with milliseconds. Answers carry whole seconds.
     pub total_duration_sec: f64,
-    /// Visits to the door.
+    /// Visits to the address's door.
     pub attempt_cycles: u32,
 }
 
@@ -119,30 +122,31 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Whether there is nothing to say; then the insight leaves `metrics` out.
+    /// Whether both values are none; the insight then leaves `metrics` out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.time_from_entrance_to_door_sec.is_none() && self.time_at_door_sec.is_none()
     }
 }
 
-/// One reason behind a score, a flag or a reason code (contract 2, `/evidence`).
+/// One reason for a score, a flag or a reason code (contract 2, `/evidence`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
-    /// The field or code that it speaks of, as named in the insight.
+    /// The field or code that it explains, as named in the insight.
     pub about: String,
-    /// The signal, a stable name.
+    /// The stable name of the signal.
     pub signal: String,
-    /// What it adds; for `fraudScore` in log-odds.
+    /// Contribution of the signal; for `fraudScore` in log-odds.
     pub points: f64,
-    /// From when, seconds since the start; none when it is of the whole session.
+    /// Start of the observation in seconds since the session's start; none if it concerns the whole
+    /// session.
     pub t_start: Option<f64>,
-    /// Until when.
+    /// End of the observation in seconds since the session's start.
     pub t_end: Option<f64>,
-    /// What was seen, in a sentence.
+    /// The observation, in a sentence.
     pub text: String,
-    /// The honest explanation that there may be.
+    /// A possible innocent explanation.
     pub explanation: String,
 }
 
@@ -168,37 +172,37 @@ impl DroppedSamples {
     }
 }
 
-/// The result of scoring a session: a function of its start, its end, its batches, its PoD and what was known of
-/// the place beforehand.
+/// The result of scoring a session. It depends only on the session's start, end, batches, PoD, and
+/// on what was known of the place before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// The scores.
     pub summary: Summary,
-    /// Outcome first.
+    /// The reason codes, outcome first.
     pub reason_codes: Vec<ReasonCode>,
-    /// By start, then type.
+    /// The events, by start, then type.
     pub events: Vec<Event>,
     /// Times at the building.
     pub metrics: Metrics,
-    /// Why.
+    /// The evidence.
     pub evidence: Vec<Evidence>,
-    /// Version of the weights.
+    /// Version of the scoring parameters.
     pub weights: String,
     /// Whether there are two usable fixes, so that a path can be drawn.
     pub has_path: bool,
 }
 
-/// A scored (or failed) state of a session's insight, as it is stored. Revisions count from 1.
+/// A stored state of a session's insight, scored or failed. Revisions count from 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InsightRecord {
-    /// Which one: rises with each new `ready`.
+    /// The revision, which rises with each new `ready`.
     pub revision: u32,
-    /// The scores; none when scoring failed.
+    /// The result; none if scoring failed.
     pub score: Option<Score>,
-    /// A safe sentence, when scoring failed.
+    /// A safe sentence if scoring failed.
     pub error_message: Option<String>,
-    /// The PoD that was known.
+    /// The PoD known at that time.
     pub pod: Option<Pod>,
-    /// When it was committed.
+    /// When the insight was committed.
     pub updated_at: TimestampMs,
 }

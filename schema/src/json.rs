@@ -1,19 +1,22 @@
-//! JSON as RFC 8259 has it. Its numbers have no bounds, a double has: `1e400` is well-formed, and no number that anybody
-//! may send. The library calls it a fault of syntax; here it is read as a number outside of every range, so that it is
-//! told with its pointer where it is asked for, and ignored where it is not.
+//! Parses JSON (RFC 8259) with numbers of any size.
+//!
+//! RFC 8259 does not bound numbers, but a double does: `1e400` is well-formed and out of every
+//! range. serde_json reports it as a syntax error. This module reads it as a number outside every
+//! range, so that it is reported with its pointer where a number is expected and ignored elsewhere.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// What stands for a number beyond the doubles: no range reaches so far, and no such number is written in less.
+/// Replacement for numbers beyond the doubles: it is outside every range and no longer than such a
+/// number.
 const BEYOND: &[u8] = b"1e308";
 
-/// The tree of a text.
+/// Parses a text.
 ///
 /// # Errors
 ///
-/// It is not JSON; where it went wrong.
+/// The text is not JSON; the error has the position.
 pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice(text).or_else(|error| match within_doubles(text) {
         Cow::Borrowed(_) => Err(error),
@@ -21,7 +24,8 @@ pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     })
 }
 
-/// The text with [`BEYOND`] for each number that no double can hold, every other byte at its place.
+/// Replaces each number that no double can hold by [`BEYOND`]; all other bytes keep their
+/// positions.
 fn within_doubles(text: &[u8]) -> Cow<'_, [u8]> {
     let mut within = Cow::Borrowed(text);
     let (mut at, mut in_string) = (0, false);
@@ -49,7 +53,7 @@ fn within_doubles(text: &[u8]) -> Cow<'_, [u8]> {
     within
 }
 
-/// Whether a well-formed number is greater, or less, than every double.
+/// Whether a well-formed number is greater or less than every double.
 fn is_beyond(number: &[u8]) -> bool {
     std::str::from_utf8(number)
         .ok()
@@ -57,7 +61,7 @@ fn is_beyond(number: &[u8]) -> bool {
         .is_some_and(f64::is_infinite)
 }
 
-/// Writes [`BEYOND`] over a number, with its sign, and spaces behind it.
+/// Overwrites a number with [`BEYOND`], its sign, and trailing spaces.
 fn replace(number: &mut [u8]) {
     let unsigned = match number {
         [b'-', unsigned @ ..] => unsigned,
@@ -69,7 +73,7 @@ fn replace(number: &mut [u8]) {
     }
 }
 
-/// How long the number at the beginning is; 0 where there is none.
+/// Length of the number at the start; 0 if there is none.
 fn number_length(bytes: &[u8]) -> usize {
     let digits = |from: usize| {
         let rest = bytes.get(from..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Keys: who may do what (contract section 1).
+//! API keys and their rights (contract section 1).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,18 @@ use crate::later;
 use crate::session::Tenant;
 use crate::time::TimestampMs;
 
-/// What a key may do.
+/// The kind of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyKind {
-    /// Everything of its organization in its environment: `sk_…`.
+    /// A secret key, `sk_…`: full access to its organization in its environment.
     Secret,
-    /// What a mobile app needs: `pk_…`.
+    /// A client key, `pk_…`, which is shipped inside an app.
     Client,
 }
 
 impl KeyKind {
-    /// What a key of this kind begins with.
+    /// The prefix of keys of this kind.
     #[must_use]
     pub fn prefix(self) -> &'static str {
         match self {
@@ -28,20 +28,21 @@ impl KeyKind {
     }
 }
 
-/// A key as it is stored: never the key itself, only its SHA-256 (by which it is found) and what may be shown.
+/// A stored key: never the key itself, only the fields that may be shown. It is found by the key's
+/// SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
     /// The public name.
     pub id: KeyId,
-    /// Whose it is.
+    /// The tenant.
     pub tenant: Tenant,
-    /// What it may do.
+    /// The kind.
     pub kind: KeyKind,
     /// The last four characters of the key.
     pub last4: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: TimestampMs,
-    /// From when on it is refused.
+    /// When it expires.
     pub expires_at: Option<TimestampMs>,
     /// When it was revoked.
     pub revoked_at: Option<TimestampMs>,
@@ -54,13 +55,13 @@ pub struct KeyRecord {
 }
 
 impl KeyRecord {
-    /// Whether the key is good at `now`.
+    /// Whether the key is valid at `now`.
     #[must_use]
     pub fn is_live(&self, now: TimestampMs) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at)
     }
 
-    /// What the key begins with, to be shown: `sk_live_`.
+    /// The beginning of the key, for display: `sk_live_`.
     #[must_use]
     pub fn shown_prefix(&self) -> String {
         format!("{}_{}_", self.kind.prefix(), self.tenant.env.key_word())

@@ -1,4 +1,4 @@
-//! A message: one webhook event to be delivered (contract section 6).
+//! Webhook messages (contract section 6).
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use crate::ids::{MessageId, SessionId};
 use crate::session::Tenant;
 use crate::time::TimestampMs;
 
-/// What a message tells.
+/// The event that a message announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MessageEvent {
-    /// A session began.
+    /// A session started.
     #[serde(rename = "session.started")]
     SessionStarted,
-    /// A session was stopped, or timed out.
+    /// A session was stopped or timed out.
     #[serde(rename = "session.stopped")]
     SessionStopped,
-    /// An insight was scored, or scored anew.
+    /// An insight was created or updated.
     #[serde(rename = "insight.updated")]
     InsightUpdated,
 }
 
 impl MessageEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 3] = [
         Self::SessionStarted,
         Self::SessionStopped,
@@ -41,18 +41,18 @@ impl MessageEvent {
     }
 }
 
-/// One webhook event to be delivered. Immutable: its body's bytes are the same on every attempt.
+/// A webhook message. It is immutable: its body has the same bytes on every attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Derived from session and number.
+    /// The id, derived from session and number.
     pub id: MessageId,
-    /// Whose endpoint it goes to.
+    /// The tenant whose endpoint receives it.
     pub tenant: Tenant,
-    /// Of which session; with the endpoint it names the lane.
+    /// The session; together with the endpoint it names the lane.
     pub session_id: SessionId,
-    /// 0, 1, 2 … within the session.
+    /// Number of the message within the session: 0, 1, 2 …
     pub number: u32,
-    /// What it tells.
+    /// The event.
     pub event: MessageEvent,
     /// When it was committed.
     pub created_at: TimestampMs,
@@ -60,16 +60,16 @@ pub struct Message {
     pub body: Arc<str>,
 }
 
-/// The envelope: `{event, timestamp, data}` and, on a test event, `"test": true`.
+/// The envelope `{event, timestamp, data}`; a test event also has `"test": true`.
 #[derive(Debug, Serialize)]
 pub struct Envelope<D> {
-    /// What it tells.
+    /// The event.
     pub event: MessageEvent,
     /// When it happened.
     pub timestamp: TimestampMs,
-    /// The Session, or the insight's seven fields.
+    /// The session, or the insight's fields.
     pub data: D,
-    /// Only on a test event.
+    /// Whether this is a test event; left out otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub test: bool,
 }

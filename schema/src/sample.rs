@@ -1,8 +1,9 @@
-//! Samples: what a phone sends (contract section 3), in SI units, times in milliseconds since the session's start.
+//! Samples: the telemetry of a phone (contract section 3), in SI units, with times in milliseconds
+//! since the session's start.
 //!
-//! A batch comes in through [`json`], is checked and packed column by column ([`packed`]), and from then on exists
-//! only in its packed form: that is what is journaled, and what the detectors read. So what a session's machine
-//! sees does not depend on how the batch was written on the wire.
+//! A batch is decoded by [`json`] or [`proto`], checked, and packed column by column ([`packed`]).
+//! From then on only the packed form exists: it is journaled, and the detectors read it. A
+//! session's machine therefore sees the same data whatever the wire format was.
 
 pub mod json;
 pub mod packed;
@@ -14,7 +15,7 @@ mod fuzz;
 
 use serde::{Deserialize, Serialize};
 
-/// What a sample is of. The number is its place in the packed form and never changes.
+/// The kind of a sample. The number is part of the packed form and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -33,9 +34,9 @@ pub enum Kind {
     Magnetic = 5,
     /// The phone's own activity recogniser.
     Activity = 6,
-    /// Something the courier or the app did.
+    /// An act of the courier or the app.
     Mark = 7,
-    /// Something that happened to the phone.
+    /// An incident on the phone.
     System = 8,
 }
 
@@ -74,7 +75,7 @@ impl Kind {
     }
 }
 
-/// An enum of names that are closed by contract, as a column of the packed form and as text.
+/// Defines a closed enum of wire names, which is also a column of the packed form.
 macro_rules! closed_names {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -82,7 +83,7 @@ macro_rules! closed_names {
         pub enum $name { $($(#[$variant_doc])* $variant),+ }
 
         impl $name {
-            /// All of them; the place is the number in the packed form and never changes.
+            /// All variants; the position is the number in the packed form and never changes.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The name on the wire.
@@ -99,11 +100,11 @@ macro_rules! closed_names {
 }
 
 closed_names! {
-    /// Where a fix came from.
+    /// Source of a fix.
     Provider {
         /// Satellites.
         Gnss = "gnss",
-        /// The platform's mixture.
+        /// The platform's fused location.
         Fused = "fused",
         /// Wi-Fi.
         Wifi = "wifi",
@@ -113,7 +114,7 @@ closed_names! {
 }
 
 closed_names! {
-    /// What the phone's own recogniser says.
+    /// Result of the phone's own activity recogniser.
     ActivityType {
         /// At rest.
         Still = "still",
@@ -125,19 +126,19 @@ closed_names! {
         Cycling = "cycling",
         /// In a vehicle.
         Driving = "driving",
-        /// It can't tell.
+        /// Unknown.
         Unknown = "unknown",
     }
 }
 
 closed_names! {
-    /// What happened to the phone.
+    /// An incident on the phone.
     SystemName {
         /// Location was switched off.
         LocationOff = "location_off",
         /// Location was switched on.
         LocationOn = "location_on",
-        /// A permission was taken away.
+        /// A permission was revoked.
         PermissionLost = "permission_lost",
         /// The app went to the background.
         Background = "background",
@@ -173,7 +174,7 @@ pub struct Location {
     pub bearing_deg: Option<f32>,
     /// The platform says that the fix is simulated.
     pub mock: bool,
-    /// Where it came from.
+    /// Source of the fix.
     pub provider: Option<Provider>,
 }
 
@@ -186,7 +187,7 @@ pub struct Pressure {
     pub hpa: f32,
 }
 
-/// The phone's running count of steps; only its increases matter, a fall is a restart.
+/// The phone's running step count. Only its increases matter; a decrease is a restart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Steps {
     /// Milliseconds since the session's start.
@@ -195,20 +196,20 @@ pub struct Steps {
     pub count: u32,
 }
 
-/// Raw acceleration, gravity included, and turn rate.
+/// Raw acceleration, including gravity, and turn rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Imu<'a> {
-    /// Of the first element: milliseconds since the session's start.
+    /// Time of the first element, milliseconds since the session's start.
     pub t_ms: u32,
-    /// Elements a second.
+    /// Elements per second.
     pub hz: f32,
-    /// x, y, z: m/s², equal lengths, at least one.
+    /// Acceleration along x, y, z in m/s²: equal lengths, at least one element.
     pub accel: [&'a [f32]; 3],
-    /// x, y, z: rad/s, of the same lengths.
+    /// Turn rate about x, y, z in rad/s, with the same lengths.
     pub gyro: Option<[&'a [f32]; 3]>,
 }
 
-/// One second of motion that begins at `t_ms`, reduced by the phone.
+/// One second of motion that begins at `t_ms`, summarised by the phone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Motion {
     /// Milliseconds since the session's start.
@@ -217,11 +218,11 @@ pub struct Motion {
     pub accel_mean: f32,
     /// Standard deviation of the acceleration's norm, m/s².
     pub accel_std: f32,
-    /// Mean acceleration along gravity, gravity taken off, m/s².
+    /// Mean acceleration along gravity without gravity itself, m/s².
     pub vertical_mean: Option<f32>,
-    /// Steps a second.
+    /// Steps per second.
     pub cadence_hz: Option<f32>,
-    /// Turned about gravity, radians.
+    /// Rotation about gravity, radians.
     pub yaw_rad: Option<f32>,
 }
 
@@ -230,40 +231,40 @@ pub struct Motion {
 pub struct Magnetic {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// x, y, z.
+    /// Field along x, y, z.
     pub field_ut: [f32; 3],
 }
 
-/// The phone's own recogniser: a hint.
+/// A result of the phone's own recogniser, used as a hint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Activity {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// What.
+    /// The activity.
     pub activity_type: ActivityType,
-    /// 0 to 1.
+    /// Confidence, 0 to 1.
     pub confidence: f32,
 }
 
-/// Something the courier or the app did.
+/// An act of the courier or the app.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mark<'a> {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// `arrived`, `pod_captured`, `handed_over`, `left_at_door`, or the app's own.
+    /// `arrived`, `pod_captured`, `handed_over`, `left_at_door`, or the app's own name.
     pub name: &'a str,
 }
 
-/// Something that happened to the phone.
+/// An incident on the phone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct System {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// What.
+    /// The incident.
     pub name: SystemName,
 }
 
-/// One sample.
+/// A sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sample<'a> {
     /// A position fix.
@@ -274,7 +275,7 @@ pub enum Sample<'a> {
     Steps(Steps),
     /// Raw motion.
     Imu(Imu<'a>),
-    /// Reduced motion.
+    /// Summarised motion.
     Motion(Motion),
     /// Magnetic field.
     Magnetic(Magnetic),
@@ -303,7 +304,7 @@ impl Sample<'_> {
         }
     }
 
-    /// What it is of.
+    /// The kind of the sample.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -320,12 +321,12 @@ impl Sample<'_> {
     }
 }
 
-/// What is wrong with a field: a JSON pointer relative to its sample or batch, and a safe sentence.
+/// An invalid field: a JSON pointer relative to its sample or batch, and a safe sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}: {detail}")]
 pub struct FieldError {
-    /// RFC 6901.
+    /// The pointer (RFC 6901).
     pub pointer: String,
-    /// What it should be.
+    /// The expected value.
     pub detail: String,
 }

@@ -1,4 +1,4 @@
-//! A session: one physical delivery being recorded (contract section 2).
+//! A session: one recorded delivery (contract section 2).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,14 @@ use crate::ids::{OrganizationId, SessionId};
 use crate::limits::{LATE_WINDOW_MS, TIMEOUT_LATE_WINDOW_MS};
 use crate::time::TimestampMs;
 
-/// The environment of a key and of all that is made with it. The two never see each other's data.
+/// The environment of a key and of everything created with it. The two environments never see each
+/// other's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Env {
-    /// For trying out; keys say `sandbox`.
+    /// The test environment; keys say `sandbox`.
     Sandbox,
-    /// For real; keys say `live`.
+    /// The production environment; keys say `live`.
     Production,
 }
 
@@ -20,7 +21,7 @@ impl Env {
     /// Both environments.
     pub const ALL: [Self; 2] = [Self::Sandbox, Self::Production];
 
-    /// The word in answers.
+    /// The name in answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,7 +30,7 @@ impl Env {
         }
     }
 
-    /// The word in keys.
+    /// The name in keys.
     #[must_use]
     pub fn key_word(self) -> &'static str {
         match self {
@@ -39,39 +40,39 @@ impl Env {
     }
 }
 
-/// Whose data it is: an organization in one environment. Every look-up carries it.
+/// The owner of data: an organization in one environment. Every lookup carries it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Tenant {
-    /// The customer.
+    /// The organization.
     pub organization_id: OrganizationId,
     /// The environment.
     pub env: Env,
 }
 
-/// What is done at the address.
+/// The kind of visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionType {
-    /// A parcel is brought.
+    /// A parcel is delivered.
     #[default]
     Delivery,
-    /// A parcel is fetched.
+    /// A parcel is picked up.
     Pickup,
-    /// A parcel is brought back.
+    /// A parcel is returned.
     Return,
 }
 
-/// Where a session stands.
+/// Status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStatus {
-    /// Telemetry is expected.
+    /// The session accepts telemetry.
     Recording,
-    /// Stopped, or timed out.
+    /// The session was stopped or timed out.
     Completed,
 }
 
-/// A place, WGS 84 degrees.
+/// A position in WGS 84 degrees.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Latitude, −90 to 90.
@@ -80,7 +81,8 @@ pub struct Point {
     pub lng: f64,
 }
 
-/// Where the parcel goes. The first five fields are fixed and answered; the rest serves scoring.
+/// The address of a delivery. The first five fields are fixed by the contract and returned; the
+/// others serve scoring.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Address {
     /// Street and number.
@@ -89,31 +91,31 @@ pub struct Address {
     pub city: String,
     /// Country, as the customer writes it.
     pub country: String,
-    /// Where the door is.
+    /// Position of the door.
     pub point: Point,
-    /// Flat or suite.
+    /// Apartment or suite.
     pub unit: Option<String>,
-    /// The door's floor; ground is 0.
+    /// Floor of the door; ground is 0.
     pub floor: Option<i16>,
-    /// How exact `point` is, metres (68 % radius).
+    /// Accuracy of `point`, metres (68 % radius).
     pub accuracy_m: f32,
     /// Height of a storey, metres.
     pub storey_height_m: Option<f32>,
-    /// The building's entrance.
+    /// Position of the building's entrance.
     pub entrance: Option<Point>,
-    /// Gates on the way.
+    /// Gates on the approach.
     pub gates: Vec<Point>,
 }
 
 impl Address {
-    /// `accuracyM` where the request does not say (contract 2).
+    /// Default of `accuracyM` (contract 2).
     pub const ACCURACY_M_DEFAULT: f32 = 20.0;
 }
 
-/// What the phone says of itself.
+/// Description of the phone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Device {
-    /// `ios`, `android`, or whatever the app says.
+    /// `ios`, `android`, or the app's own name.
     pub platform: Option<String>,
     /// Model.
     pub model: Option<String>,
@@ -121,30 +123,30 @@ pub struct Device {
     pub os_version: Option<String>,
     /// Version of the SDK.
     pub sdk_version: Option<String>,
-    /// Kinds of sample that the phone can send; empty where it does not say.
+    /// Kinds of sample that the phone can send; empty if unknown.
     pub sensors: Vec<String>,
 }
 
-/// What is fixed when a session starts, and never changes.
+/// The immutable facts of a session's start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionStart {
     /// The session.
     pub session_id: SessionId,
-    /// Whose it is.
+    /// The tenant.
     pub tenant: Tenant,
-    /// The customer's id of the parcel's delivery.
+    /// The customer's id of the delivery.
     pub delivery_id: String,
     /// The customer's id of the courier.
     pub external_rider_id: String,
-    /// What is done.
+    /// The kind of visit.
     pub session_type: SessionType,
-    /// Where to.
+    /// The address.
     pub address: Address,
-    /// What the phone said of itself.
+    /// Description of the phone.
     pub device: Option<Device>,
-    /// When the phone began: `t` = 0.
+    /// When the phone started recording: `t` = 0.
     pub started_at: TimestampMs,
-    /// When the service made the session.
+    /// When the service created the session.
     pub created_at: TimestampMs,
 }
 
@@ -152,11 +154,11 @@ pub struct SessionStart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
-    /// The phone, or the customer, stopped it.
+    /// The app or the customer stopped it.
     Stopped,
-    /// Nothing came for `session.idle_timeout`.
+    /// No batch arrived for `session.idle_timeout`.
     Idle,
-    /// It grew older than `session.max_duration`.
+    /// It exceeded `session.max_duration`.
     TooLong,
     /// The service had ended it for one of the two reasons above, and the app stopped it afterwards.
     ///
@@ -179,11 +181,11 @@ impl EndReason {
 /// How a session ended. Written once, and once more when the app stops a session that the service had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionEnd {
-    /// The end, as answered: the phone's word, or the service's.
+    /// The end as returned: the phone's time, or the service's.
     pub ended_at: TimestampMs,
     /// When the service completed the session: the token's life counts from here. A later stop does not change it.
     pub completed_at: TimestampMs,
-    /// Why.
+    /// The reason.
     pub reason: EndReason,
 }
 
@@ -217,7 +219,7 @@ impl SessionEnd {
     }
 }
 
-/// The address as answered: the fixed fields and no other.
+/// The address as returned: the fixed fields only.
 #[derive(Debug, Clone, Serialize)]
 pub struct AddressView<'a> {
     line1: &'a str,
@@ -285,7 +287,7 @@ impl<'a> SessionView<'a> {
     }
 }
 
-/// Proof of delivery: what the courier left as evidence.
+/// Kind of a proof of delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PodType {
@@ -297,12 +299,12 @@ pub enum PodType {
     Note,
 }
 
-/// A proof of delivery, as asked for and as answered.
+/// A proof of delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
-    /// What it is.
+    /// The kind.
     #[serde(rename = "type")]
     pub pod_type: PodType,
-    /// Where it lies; `https`.
+    /// The `https` URL.
     pub url: String,
 }

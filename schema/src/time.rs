@@ -1,4 +1,4 @@
-//! Points in time on the wall clock.
+//! Points in time of the wall clock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z.
 ///
-/// On the wire it is RFC 3339 in UTC with exactly three decimals (`2026-11-20T10:55:00.000Z`); what is finer
-/// than a millisecond is cut off when a text is read.
+/// On the wire it is RFC 3339 in UTC with exactly three decimals (`2026-11-20T10:55:00.000Z`).
+/// Parsing truncates to milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TimestampMs(pub i64);
 
@@ -18,13 +18,13 @@ pub struct TimestampMs(pub i64);
 pub struct TimestampError;
 
 impl TimestampMs {
-    /// This time and `duration_ms` later (earlier where negative), kept within the range of the type.
+    /// Adds `duration_ms`, which may be negative, and saturates.
     #[must_use]
     pub fn plus_ms(self, duration_ms: i64) -> Self {
         Self(self.0.saturating_add(duration_ms))
     }
 
-    /// Milliseconds from `earlier` to this time; negative where `earlier` is the later one.
+    /// Milliseconds from `earlier` to this time; negative if `earlier` is later.
     #[must_use]
     pub fn since_ms(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
@@ -41,15 +41,16 @@ impl fmt::Display for TimestampMs {
 impl FromStr for TimestampMs {
     type Err = TimestampError;
 
-    /// Reads the `date-time` of RFC 3339, section 5.6, and nothing else: any number of decimals, of which three count;
-    /// `Z` or an offset with its colon; a leap second is the second before it. All of the years 0000 to 9999 can be
-    /// read, for `9999-12-31T23:59:59Z` is how many say "for ever".
+    /// Parses the `date-time` of RFC 3339, section 5.6, and nothing else: any number of decimals,
+    /// of which three count; `Z` or an offset with a colon; a leap second becomes the second before
+    /// it. The years 0000 to 9999 are accepted, because `9999-12-31T23:59:59Z` is a common
+    /// "forever".
     fn from_str(text: &str) -> Result<Self, TimestampError> {
         read(text.as_bytes()).ok_or(TimestampError)
     }
 }
 
-/// The `date-time` that `text` is; none where it is something else.
+/// Parses a `date-time`; none if the text is something else.
 fn read(text: &[u8]) -> Option<TimestampMs> {
     let (date_time, rest) = text.split_at_checked(b"2026-11-20T10:55:00".len())?;
     let [
@@ -92,7 +93,7 @@ fn read(text: &[u8]) -> Option<TimestampMs> {
     ))
 }
 
-/// The number that some digits write, and nothing but digits.
+/// Parses decimal digits and nothing else.
 fn number(digits: &[u8]) -> Option<i64> {
     digits.iter().try_fold(0, |sum: i64, digit| {
         digit
@@ -101,7 +102,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// The milliseconds of the decimals, if there are any, and what comes after them.
+/// Parses optional decimals to milliseconds and returns the rest of the text.
 fn decimals(rest: &[u8]) -> Option<(i64, &[u8])> {
     let [b'.', rest @ ..] = rest else {
         return Some((0, rest));
@@ -116,7 +117,7 @@ fn decimals(rest: &[u8]) -> Option<(i64, &[u8])> {
     Some((hundred + ten + one, rest))
 }
 
-/// The seconds by which `Z` or `+01:00` is ahead of UTC.
+/// Parses `Z` or `+01:00` to seconds ahead of UTC.
 fn offset_sec(offset: &[u8]) -> Option<i64> {
     match offset {
         b"Z" | b"z" => Some(0),
@@ -190,7 +191,7 @@ mod tests {
                 (text.parse().unwrap(), same.parse().unwrap());
             assert_eq!(text, same);
         }
-        // The first and the last second that the form can write are times too, and in order.
+        // The first and the last representable second are valid and ordered.
         let [first, last]: [TimestampMs; 2] =
             ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z"].map(|text| text.parse().unwrap());
         assert_eq!(first.0, -62_167_219_200_000);

@@ -1,5 +1,6 @@
-//! `GET /docs`: the document of the API to read and to try, and `GET /docs/errors`: every code of a problem. The pages
-//! are made from the document itself, once; no file comes from elsewhere, and the policy lets none.
+//! `GET /docs` shows the API document for reading and trying; `GET /docs/errors` lists every
+//! problem code. The pages are generated once from the document. They load nothing from other
+//! hosts, and the content security policy forbids it.
 
 mod page;
 
@@ -16,7 +17,7 @@ use porchlight_observe::http::Route;
 
 use super::openapi;
 
-/// Our own script, style and answers, and nothing else.
+/// Allows the page's own script and style, and requests to this host.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'",
@@ -24,7 +25,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 const SCRIPT: &str = include_str!("docs/docs.js");
 const STYLE: &str = include_str!("docs/docs.css");
 
-/// The routes; they are one to the metrics.
+/// The routes, which count as one for metrics.
 pub(super) fn resources() -> [Resource; 4] {
     let resource = |pattern| at(pattern, "GET, HEAD").app_data(Route::Docs);
     [

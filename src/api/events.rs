@@ -1,14 +1,16 @@
-//! `GET /v1/sessions/{id}/events`: a session as it happens, by server-sent events (WHATWG HTML, section 9.2).
+//! `GET /v1/sessions/{id}/events`: a session's events as server-sent events (WHATWG HTML, section
+//! 9.2).
 //!
-//! Messages are numbered from 1: one for each change of the timeline, in the order in which the changes happened, then
-//! the insight, then the end. The number of a change is part of the session's state, and survives what the session
-//! survives; after the end the same sequence is computed from what is stored. So `Last-Event-ID` is all that there is to
-//! know of a client: whoever comes with it gets what follows it, on any node, after any restart.
+//! Messages are numbered from 1: one per change of the timeline, in order, then the insight, then
+//! the end. The numbers are part of the session's state and survive restarts; after the end the
+//! same sequence is computed from stored data. A client is therefore described by its
+//! `Last-Event-ID` alone: it gets the following messages on any node, after any restart.
 //!
-//! A client that has had the end is answered with 204, which tells an `EventSource` to stop asking.
+//! A client that already received the end is answered with 204, which makes an `EventSource` stop
+//! reconnecting.
 //!
-//! Nothing is queued for a client: what follows is read when the connection has room for it. A client that does not read
-//! costs its place and no more.
+//! Nothing is queued for a client: messages are read when the connection has room. A slow client
+//! costs one connection.
 
 mod message;
 
@@ -35,15 +37,16 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use super::path_image;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells proxies not to gather what comes.
+/// Tells proxies not to buffer the stream.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const COMMENT: Bytes = Bytes::from_static(b": \n\n");
 
-/// Streams a session's events, its insight and its end. 200, or 204 for a client that has had the end.
+/// Streams a session's events, its insight and its end. 200, or 204 for a client that already
+/// received the end.
 ///
 /// # Errors
 ///
-/// See the module [`super`]; 429 and 503 where as many streams are open as may be.
+/// See the module [`super`]; 429 and 503 if too many streams are open.
 pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let tenant = caller.secret()?;
@@ -61,7 +64,7 @@ pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
         share_exceeded(exceeded)
     })?;
     let seat = call.state.seats.events.take(tenant)?;
-    // Before the first look, so that nothing is missed in between.
+    // Watching begins before the first read, so that no change is missed.
     let watch = service.watch(row.start.session_id);
     let ended = match &row.end {
         Some(end) => Some(Ended::of(service.feed_of_ended(&row, end).await?, told)),
@@ -108,7 +111,7 @@ pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
     )))
 }
 
-/// The number of the last message that a client has had; 0 for none. What is no number of ours is none.
+/// The number of the last message that a client received; 0 without a valid one.
 fn last_event_id(headers: &HeaderMap) -> u32 {
     let value = headers.get(LAST_EVENT_ID);
     let text = value.and_then(|value| value.to_str().ok());
@@ -124,7 +127,7 @@ struct EventStream {
     row: SessionRow,
     /// The number of the last message that was sent.
     told: u32,
-    /// What is left to be told, once the session has ended.
+    /// The remaining messages, once the session has ended.
     ended: Option<Ended>,
     watch: Watch,
     beat: Interval,
@@ -132,7 +135,7 @@ struct EventStream {
     _share: SharePermit,
 }
 
-/// All that a session that has ended told, and what of it is left.
+/// The messages of a completed session, and those not sent yet.
 struct Ended {
     count: u32,
     rest: VecDeque<Told>,
@@ -155,14 +158,14 @@ impl Ended {
 }
 
 impl EventStream {
-    /// What is to be sent next: messages, or a comment.
+    /// The next output: messages, or a comment.
     async fn next(&mut self) -> Result<Bytes, StreamEnd> {
         loop {
             if self.state.service.is_draining() {
                 return Err(StreamEnd::Draining);
             }
             let (mut out, before) = (Vec::new(), self.told);
-            // Where the store is away the client comes again, and is told of it then.
+            // If the store is unavailable, the client reconnects and gets an error then.
             self.look(&mut out).await.map_err(|_| StreamEnd::Gone)?;
             if !out.is_empty() {
                 let metrics = StreamMetrics::get();
@@ -196,7 +199,7 @@ impl EventStream {
         }
     }
 
-    /// Writes what there is to be told.
+    /// Writes pending messages.
     async fn look(&mut self, out: &mut Vec<u8>) -> StoreResult<()> {
         let session_id = self.row.start.session_id;
         if self.ended.is_none() {
@@ -212,7 +215,7 @@ impl EventStream {
                     let all = service.feed_of_ended(&self.row, &end).await?;
                     self.ended = Some(Ended::of(all, self.told));
                 }
-                // The retention has taken it.
+                // Retention has removed the session.
                 None => self.ended = Some(Ended::of(Vec::new(), u32::MAX)),
             }
         }
@@ -233,7 +236,7 @@ impl EventStream {
         message::event(out, self.told, self.row.start.session_id, change);
     }
 
-    /// Writes the insight once it is there, and the end.
+    /// Writes the insight once it exists, and the end.
     async fn tell_end(&mut self, out: &mut Vec<u8>) -> StoreResult<()> {
         let (Some(ended), Some(end)) = (&self.ended, &self.row.end) else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! In what form a batch comes, and in what form it is acknowledged: in the one that was sent, unless `Accept` excludes it.
+//! Formats of batches. A batch is acknowledged in the format in which it was sent, unless `Accept`
+//! excludes it.
 
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
@@ -10,23 +11,23 @@ use porchlight_http::body::{self, Announced, Limits};
 use porchlight_http::call::{self, accepts};
 use porchlight_http::problem::{Code, Problem};
 
-/// The form of one batch.
+/// The format of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// `application/json`
     Json,
-    /// `application/x-protobuf`, by `schema/porchlight.proto`.
+    /// `application/x-protobuf` with the schema `schema/porchlight.proto`.
     Protobuf,
 }
 
-/// How a request for one batch is to be read and answered.
+/// How to decode a batch and encode its answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Negotiated {
-    /// The form of the body.
+    /// The format of the body.
     pub(super) sent: Format,
-    /// The form of the answer.
+    /// The format of the answer.
     pub(super) answer: Format,
-    /// What the head says of the body.
+    /// The announced size and coding of the body.
     pub(super) announced: Announced,
 }
 
@@ -53,7 +54,7 @@ impl Format {
         }
     }
 
-    /// Checks the head of a request that carries one batch: `Accept`, media type, coding, announced length.
+    /// Checks the head of a request with one batch: `Accept`, media type, coding, announced length.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl Format {
         })
     }
 
-    /// Reads a batch.
+    /// Decodes a batch.
     pub(super) fn decode(self, body: &[u8]) -> Result<DecodedBatch, DecodeError> {
         match self {
             Self::Json => json::decode_batch(body),
@@ -90,7 +91,7 @@ impl Format {
         }
     }
 
-    /// What a body that is not of this form is told.
+    /// The problem for a body in another format.
     pub(super) fn malformed(self, detail: &str) -> Problem {
         match self {
             Self::Json => Problem::new(
@@ -103,7 +104,7 @@ impl Format {
         }
     }
 
-    /// An answer of this form.
+    /// An answer in this format.
     pub(super) fn respond(
         self,
         mut response: HttpResponseBuilder,
@@ -114,7 +115,7 @@ impl Format {
             .body(body.into())
     }
 
-    /// The acknowledgement of a batch that is durable.
+    /// The acknowledgement of a durable batch.
     pub(super) fn acknowledge(self, session_id: SessionId, seq: u32) -> Vec<u8> {
         match self {
             Self::Json => format!(r#"{{"sessionId":"{session_id}","ackSeq":{seq}}}"#).into_bytes(),
@@ -123,7 +124,7 @@ impl Format {
     }
 }
 
-/// `GET /porchlight.proto`: the schema of what protobuf is sent, for everybody.
+/// `GET /porchlight.proto`: the protobuf schema, without a credential.
 ///
 /// # Errors
 ///

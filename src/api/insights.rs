@@ -15,9 +15,9 @@ use porchlight_http::problem::{Code, Problem};
 
 use super::path_image;
 
-/// Bytes of the body's SHA-256 in its tag: two bodies of one session never meet in 96 bits.
+/// Bytes of the body's SHA-256 in its tag: 96 bits distinguish the bodies of one session.
 const TAG_BYTES: usize = 12;
-/// A customer's own cache may keep it, if it asks each time.
+/// A private cache may store it but must revalidate.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
 /// Why the insight is what it is, and how many samples it does not rest on.
@@ -29,7 +29,7 @@ struct EvidenceView<'a> {
     dropped_samples: DroppedSamples,
 }
 
-/// A session's insight as it stands. 200 with `ETag`, or 304.
+/// A session's insight. 200 with `ETag`, or 304.
 ///
 /// # Errors
 ///
@@ -58,7 +58,8 @@ pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
         }
     };
     let body = serde_json::to_string(&view).map_err(Problem::internal)?;
-    // Of the bytes themselves: right while the session is processed, too, and after an upgrade that adds a field.
+    // The tag is computed from the body, so it is right during processing and after upgrades that
+    // add fields.
     let tag = format!(
         "\"{}\"",
         URL_SAFE_NO_PAD.encode(&Sha256::digest(&body)[..TAG_BYTES])

@@ -1,11 +1,13 @@
-//! The public HTTP API (contract sections 1 to 5, 7 and 9): a file per resource, over the service.
+//! The public HTTP API (contract sections 1 to 5, 7 and 9): a file per resource, on top of the
+//! service.
 //!
-//! [`routes`] gives an application the API's resources.
+//! [`routes`] adds the API's resources to an application.
 //!
-//! **Order of checks.** Path (404) and method (405) are the routes'; credential (401), a key's rate (429), role (403),
-//! the thing itself (404), `Accept` (406), media type and coding (415), announced size (413); for telemetry admission
-//! (429, 503); then the body: size (413), deadlines (408), coding and syntax (400), content (422); then state (409).
-//! Each handler reads as that list.
+//! **Order of checks.** The router checks path (404) and method (405). Handlers check the
+//! credential (401), its rate (429), the role (403), the object (404), `Accept` (406), media type
+//! and coding (415), announced size (413); for telemetry admission (429, 503); then the body: size
+//! (413), deadlines (408), coding and syntax (400), content (422); then the state (409). Each
+//! handler reads like this list.
 
 pub mod openapi;
 
@@ -31,7 +33,7 @@ use porchlight_observe::http::Route;
 
 pub use path_image::Drawings;
 
-/// Adds the API's routes. They answer from the [`porchlight_http::State`] of the application.
+/// Adds the API's routes, which use the application's [`porchlight_http::State`].
 pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
     move |config| {
         config.app_data(drawings.clone());
@@ -49,7 +51,7 @@ pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
 }
 
 fn resources() -> [Resource; 12] {
-    // Paths are tried in this order: the one with nearly all of the traffic comes first.
+    // The router tries resources in this order, so the one with most of the traffic comes first.
     [
         resource(Route::SessionTelemetry, "GET, POST")
             .route(web::post().to(telemetry::telemetry))

@@ -1,17 +1,18 @@
-//! `POST /v1/telemetry`: batches of many sessions from a fleet's own gateway, one a line, each answered as the single
-//! call would have answered it.
+//! `POST /v1/telemetry`: batches of many sessions from a fleet's gateway, one per line, each
+//! answered as a single request would be.
 //!
-//! Lines are taken up as they arrive and answered in their order; up to [`NDJSON_LINES_IN_FLIGHT_MAX`] of them wait for
-//! their commits together, so that they share them. A task of its own does the work, and the answer is written as fast
-//! as the gateway reads it: one that does not read is given up, and what was admitted for it is given back.
+//! Lines are processed as they arrive and answered in order. Up to [`NDJSON_LINES_IN_FLIGHT_MAX`]
+//! of them wait for their commits together and share them. A separate task does the work, and the
+//! answer is written as fast as the gateway reads it; a gateway that does not read is disconnected,
+//! and its permits are returned.
 //!
-//! A node that has no room reads no line of a request some of whose lines it still has on their way: the gateway waits
-//! for itself, as it would over a slow network. Where none of them is under way it waits for [`NDJSON_ROOM_MS_MAX`] at
-//! most, and then a line is refused. The request counts against the key's rate, its lines do not (contract 8: requests of one
-//! key): the node's room is what bounds them.
+//! A node without capacity reads no further line of a request that still has lines in flight, so
+//! the gateway is slowed down as by a slow network. Without lines in flight, the request waits up
+//! to [`NDJSON_ROOM_MS_MAX`], and then a line is refused. The request counts against the key's
+//! rate, its lines do not (contract 8: requests of one key); the node's capacity bounds them.
 //!
-//! The answer's head waits for the first line's answer: what is wrong with the body as a whole before that has a
-//! status of its own. After that it is told in a last line, without a session.
+//! The answer's head waits for the first line's answer, so that an error in the whole body before
+//! it has a status of its own. Later errors are reported in a last line without a session.
 
 mod answer;
 mod lines;
@@ -48,23 +49,24 @@ use lines::{Line, Lines};
 
 /// The media type of request and answer.
 const MEDIA_TYPE: &str = "application/x-ndjson";
-/// Pieces of the answer that wait to be written.
+/// Maximum number of answer chunks waiting to be written.
 const PIECES_WAITING_MAX: usize = 4;
 
-/// How often a request whose lines wait for room looks for it.
+/// How often a waiting request checks for capacity.
 const ROOM_LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What the task tells the answer.
+/// Messages from the task to the answer.
 enum Piece {
-    /// Lines to be written.
+    /// Answer lines.
     Lines(Bytes),
-    /// Nothing was answered, and nothing will be.
+    /// The request was refused before the first answer.
     Refused(Problem),
-    /// All is answered.
+    /// Every line is answered.
     End,
 }
 
-/// Takes batches, one a line. 200 with one line for each, in order: `{sessionId, seq, status, code?}`.
+/// Processes batches, one per line. 200 with one line each, in order: `{sessionId, seq, status,
+/// code?}`.
 ///
 /// # Errors
 ///
@@ -120,7 +122,7 @@ pub(super) async fn telemetry(mut call: Call) -> Result<HttpResponse, Problem> {
         answered.poll_recv(context).map(|piece| match piece {
             Some(Piece::Lines(lines)) => Some(Ok(lines)),
             Some(Piece::End) => None,
-            // The connection is cut, so that nobody takes what was written for the whole.
+            // The connection is cut, so that nobody takes the partial answer for a complete one.
             Some(Piece::Refused(_)) | None => Some(Err(cut_off())),
         })
     });
@@ -131,7 +133,7 @@ fn cut_off() -> Problem {
     Problem::internal("a gateway's task ended early")
 }
 
-/// One request at work.
+/// The state of one request.
 struct Gateway {
     _request: Option<SharePermit>,
     /// What the caller's tenant uses of this node.
@@ -141,26 +143,27 @@ struct Gateway {
     body: BodyStream<Payload>,
     lines: Lines,
     pipeline: Pipeline<Answer>,
-    /// A line whose session, or node, has as much in flight as it may, by this very request.
+    /// A line that waits because its session, or the node, has reached its limit through this very
+    /// request.
     held: Option<Taken>,
-    /// The right to hold a long line while it arrives.
+    /// The permit to hold a long line while it arrives.
     room: Room,
-    /// There is no such room: the line is refused once those before it are taken up.
+    /// Why there is no such permit: the line is refused after the lines before it.
     crowded: Option<AdmitError>,
-    /// Since when the node has no room.
+    /// Since when the node has had no capacity.
     no_room_since: Option<Instant>,
-    /// There are lines that wait for room in the node.
+    /// Whether lines wait for capacity of the node.
     is_held_back: bool,
     has_ended: bool,
-    /// What ended the body before its time.
+    /// The error that ended the body early.
     failed: Option<Problem>,
     has_answered: bool,
 }
 
-/// A line that is going to be answered, and its session where it was found.
+/// The answer to a line, and its session if it was found.
 type Answer = (Option<SessionId>, LineAnswer);
 
-/// A batch that only waits to be admitted.
+/// A batch that waits only for admission.
 struct Taken {
     target: Target,
     answer: LineAnswer,
@@ -182,7 +185,7 @@ impl Gateway {
             match self.pipeline.going_on(sent).await {
                 Ok(()) if is_last => break StreamEnd::Finished,
                 Ok(()) => {}
-                // Nobody reads the answer: whoever sends the rest of the body sends it again.
+                // Nobody reads the answer; the sender of the rest will retry.
                 Err(mpsc::error::SendTimeoutError::Timeout(_)) => break StreamEnd::Silent,
                 Err(mpsc::error::SendTimeoutError::Closed(_)) => break StreamEnd::Gone,
             }
@@ -191,7 +194,7 @@ impl Gateway {
         self.pipeline.leave();
     }
 
-    /// The next answers; none: that was all.
+    /// The next answers; none at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             self.take_up().await;
@@ -219,7 +222,7 @@ impl Gateway {
         }
     }
 
-    /// Waits until the first line is answered, or more of the body has come.
+    /// Waits until the first line is answered or more of the body has arrived.
     async fn wait(&mut self) {
         let may_read = !self.has_ended && !self.is_full() && !self.is_held_back;
         let read = tokio::select! {
@@ -233,7 +236,7 @@ impl Gateway {
                 let held = self.lines.held_bytes() + self.body.held_bytes();
                 let (service, usage) = (&self.state.service, &self.usage);
                 self.crowded = self.room.cover(service, usage, held).err();
-                // What unpacks to much must not keep the others waiting.
+                // A body that unpacks to a lot must not delay other requests.
                 tokio::task::yield_now().await;
             }
             Ok(false) => self.has_ended = true,
@@ -249,7 +252,7 @@ impl Gateway {
         self.pipeline.len() >= NDJSON_LINES_IN_FLIGHT_MAX || self.held.is_some()
     }
 
-    /// Takes up the lines that are there.
+    /// Processes the lines that have arrived.
     async fn take_up(&mut self) {
         if let Some(held) = self.held.take() {
             self.admit(held).await;
@@ -277,7 +280,8 @@ impl Gateway {
         }
     }
 
-    /// Whether the next line waits for room in the node: what is read and then refused costs as much as what is taken.
+    /// Whether the next line must wait for capacity: reading and refusing it would cost as much as
+    /// accepting it.
     fn waits_for_room(&mut self) -> bool {
         if self.state.service.has_room(&self.usage) {
             self.no_room_since = None;
@@ -322,7 +326,7 @@ impl Gateway {
         }
     }
 
-    /// The session of a line, if the caller sees it.
+    /// The session of a line, if the caller can see it.
     async fn target(&self, session: Option<&str>) -> Result<Target, Problem> {
         let session =
             session.ok_or_else(|| Problem::invalid_field("/sessionId", "must be a string"))?;

@@ -1,8 +1,7 @@
-//! `GET /v1/sessions/{id}/path.png` and `.svg`: what `pathImageUrl` leads to. A signature of its own in the link is all
-//! the credential that there is, so that the link can stand in a page or a letter.
+//! `GET /v1/sessions/{id}/path.png` and `.svg`: the image behind `pathImageUrl`. The signature in
+//! the link is the only credential, so that the link works in a page or a letter.
 //!
-//! A picture is drawn when it is asked for, away from the threads that serve requests, and kept until others take its
-//! place.
+//! Images are drawn on demand, away from the threads that serve requests, and cached.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,18 +34,18 @@ use porchlight_picture::{self as picture, svg};
 /// An SVG may style itself, and nothing else.
 const SVG_POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
-/// Who has the link may keep the picture, if they ask each time whether it is still right.
+/// A private cache may store the image but must revalidate.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
-/// Where a link is taken from goes to nobody.
+/// The link itself is not sent as a referrer.
 const REFERRER_POLICY: (HeaderName, HeaderValue) = (
     HeaderName::from_static("referrer-policy"),
     HeaderValue::from_static("no-referrer"),
 );
 
-/// Draws pictures, and keeps what was drawn.
+/// Draws and caches images.
 pub struct Drawings {
     kept: Mutex<VecDeque<(Key, Arc<Drawn>)>>,
-    /// Requests that draw or wait for it.
+    /// Permits of requests that draw or wait.
     admitted: Semaphore,
     drawing: Semaphore,
 }
@@ -70,7 +69,7 @@ impl Default for Drawings {
 /// A session and the revision of its insight.
 type Key = (SessionId, u32);
 
-/// A picture in both forms.
+/// An image in both formats.
 struct Drawn {
     png: Bytes,
     svg: Bytes,
@@ -100,7 +99,7 @@ impl Drawings {
         kept.push_back((key, Arc::clone(drawn)));
     }
 
-    /// The picture, drawn now or before.
+    /// Returns the image from the cache, or draws it.
     async fn drawn(
         &self,
         service: &Service,
@@ -115,7 +114,7 @@ impl Drawings {
         let busy = |_| Problem::new(Code::Overloaded, "Too many pictures are being drawn.");
         let _admitted = self.admitted.try_acquire().map_err(busy)?;
         let _turn = self.drawing.acquire().await.map_err(Problem::internal)?;
-        // Who came first may have drawn it meanwhile.
+        // Another request may have drawn it in the meantime.
         if let Some(drawn) = self.kept(key) {
             return Ok(drawn);
         }
@@ -145,13 +144,13 @@ fn no_path() -> Problem {
     )
 }
 
-/// The link to a session's picture, for who made this call; whether there is a path to draw is the insight's to say.
+/// The link to a session's image; the insight decides whether there is a path to draw.
 pub(super) fn link(call: &Call, session_id: SessionId) -> Option<String> {
     let images = call.state.images.as_ref()?;
     images.url(session_id)
 }
 
-/// The drawings of the application.
+/// The application's images.
 fn drawings(http: &HttpRequest) -> Result<&Drawings, Problem> {
     let drawings = http.app_data::<Data<Drawings>>();
     drawings
@@ -159,7 +158,7 @@ fn drawings(http: &HttpRequest) -> Result<&Drawings, Problem> {
         .ok_or_else(|| Problem::internal("the application draws no pictures"))
 }
 
-/// The two routes; they are one to the metrics.
+/// The two routes, which count as one for metrics.
 pub(super) fn resources() -> [Resource; 2] {
     let resource = |pattern| at(pattern, "GET, HEAD").app_data(Route::PathImage);
     [
@@ -176,11 +175,11 @@ async fn as_svg(call: Call) -> Result<HttpResponse, Problem> {
     path_image(call, "svg", "svg+xml", |drawn| drawn.svg.clone()).await
 }
 
-/// The picture of a session's path. 200 with `ETag`, or 304.
+/// The image of a session's path. 200 with `ETag`, or 304.
 ///
 /// # Errors
 ///
-/// 403 for a wrong signature; 404 where the session is gone or has no path; 406; 503.
+/// 403 for an invalid signature; 404 if the session is gone or has no path; 406; 503.
 async fn path_image(
     call: Call,
     form: &str,

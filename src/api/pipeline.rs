@@ -1,5 +1,5 @@
-//! Batches of one connection on their way to the store: begun in order, answered in order, and in between waiting for
-//! their commits together, so that they share them.
+//! The batches of one connection on their way to the store: started in order, answered in order,
+//! and committed together in between.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -15,17 +15,18 @@ use porchlight_schema::sample::json::DecodedBatch;
 
 use super::telemetry::not_taken;
 
-/// Bytes that a connection may hold for what is on its way without asking the node.
+/// Bytes that a connection may buffer without a permit.
 const HELD_BYTES_FREE: usize = 16 * 1024;
 
-/// Batches that were taken up and are not answered, in order; `A` is what each is answered to.
+/// Unanswered batches, in order; `A` identifies the answer of each.
 pub(super) struct Pipeline<A> {
     waiting: VecDeque<(A, State)>,
 }
 
 enum State {
     Done(Result<(), Problem>),
-    /// The connection's own task sees it through, with all others of it: a task for each would cost as much as a frame.
+    /// The connection's task drives all its commits: a task per commit would cost as much as
+    /// decoding a frame.
     Commits(Pin<Box<dyn Future<Output = Result<(), IngestError>>>>),
 }
 
@@ -36,7 +37,7 @@ impl<A: 'static> Pipeline<A> {
         }
     }
 
-    /// How many are not answered.
+    /// Number of unanswered batches.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -45,17 +46,18 @@ impl<A: 'static> Pipeline<A> {
         self.waiting.is_empty()
     }
 
-    /// What those that are not answered are answered to.
+    /// The answers that are due.
     pub(super) fn answers(&self) -> impl Iterator<Item = &A> {
         self.waiting.iter().map(|(answer, _)| answer)
     }
 
-    /// Adds one whose outcome is known.
+    /// Adds a batch with a known outcome.
     pub(super) fn done(&mut self, answer: A, outcome: Result<(), Problem>) {
         self.waiting.push_back((answer, State::Done(outcome)));
     }
 
-    /// Adds an admitted batch. It reaches the store here and now, so that a session's batches do so in their order.
+    /// Starts an admitted batch. It reaches the store immediately, so a session's batches keep
+    /// their order.
     pub(super) async fn begin(
         &mut self,
         answer: A,
@@ -74,7 +76,7 @@ impl<A: 'static> Pipeline<A> {
         self.waiting.push_back((answer, state));
     }
 
-    /// Waits until the first one's outcome is there; for ever where there is none.
+    /// Waits for the outcome of the first batch; forever without one.
     pub(super) async fn first_done(&mut self) {
         poll_fn(|context| {
             self.poll_all(context);
@@ -86,8 +88,8 @@ impl<A: 'static> Pipeline<A> {
         .await;
     }
 
-    /// The output of `future`; meanwhile the commits go on, so that what was admitted is given back when it is durable,
-    /// even while nobody reads the answers.
+    /// Awaits `future` while commits proceed, so that permits are returned when batches are
+    /// durable, even if nobody reads the answers.
     pub(super) async fn going_on<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -100,7 +102,7 @@ impl<A: 'static> Pipeline<A> {
         .await
     }
 
-    /// Nobody waits for the answers any more: what is on its way is seen through all the same.
+    /// Abandons the answers; commits in flight still finish.
     pub(super) fn leave(mut self) {
         if self.waiting.is_empty() {
             return;
@@ -113,7 +115,7 @@ impl<A: 'static> Pipeline<A> {
         });
     }
 
-    /// The first one, if its outcome is there.
+    /// The first batch, if its outcome is known.
     pub(super) async fn take_done(&mut self) -> Option<(A, Result<(), Problem>)> {
         if let Some((_, State::Commits(_))) = self.waiting.front() {
             poll_fn(|context| {
@@ -131,7 +133,8 @@ impl<A: 'static> Pipeline<A> {
         }
     }
 
-    /// Looks at all: they are answered by the group, and whoever is not looked at keeps what it was admitted with.
+    /// Polls all commits: they complete in groups, and a commit that is not polled keeps its
+    /// permit.
     fn poll_all(&mut self, context: &mut Context<'_>) {
         for (_, state) in &mut self.waiting {
             if let State::Commits(commits) = state
@@ -143,7 +146,8 @@ impl<A: 'static> Pipeline<A> {
     }
 }
 
-/// The right to hold much while it arrives: what is beyond [`HELD_BYTES_FREE`] counts as in flight.
+/// The permit to buffer a lot while it arrives: bytes beyond [`HELD_BYTES_FREE`] count as in
+/// flight.
 #[derive(Default)]
 pub(super) struct Room(Option<(Permit, usize)>);
 

@@ -21,14 +21,14 @@ use sha2::{Digest, Sha256};
 
 use super::telemetry::not_admitted;
 
-/// Makes a request that is sent again harmless.
+/// The header that makes retries safe.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// A text that must say something.
+/// A required text.
 const TEXT: std::ops::RangeInclusive<usize> = 1..=TEXT_CHARS_MAX;
 /// A text that may be empty.
 const FREE_TEXT: std::ops::RangeInclusive<usize> = 0..=TEXT_CHARS_MAX;
 
-/// The Session, and the token by which a phone acts on it.
+/// The session, and the token with which a phone uses it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Started<'a> {
@@ -37,7 +37,8 @@ struct Started<'a> {
     session_token: String,
 }
 
-/// Starts a session. 201: Session plus `sessionToken`; a repeat by `Idempotency-Key` answers the same again.
+/// Starts a session. 201: Session plus `sessionToken`; repeating it with the same `Idempotency-Key`
+/// returns the same answer.
 ///
 /// # Errors
 ///
@@ -94,7 +95,7 @@ fn refused(error: StartError) -> Problem {
     }
 }
 
-/// The `Idempotency-Key`, if there is one.
+/// The `Idempotency-Key`, if present.
 pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY);
     let Some(value) = values.next() else {
@@ -176,7 +177,7 @@ pub(super) const ADDRESS_FIELDS: [&str; 11] = [
 
 /// Reads an address.
 pub(super) fn address(fields: &Fields<'_>, faults: &mut Faults) -> Option<Address> {
-    // They may be empty: not every place has a street, and a position says where it is.
+    // Lines may be empty: not every place has a street, and the position says where it is.
     let mut line = |name: &'static str| {
         let text = fields.text(name, FREE_TEXT, faults);
         fields.need(name, text, faults).map(str::to_owned)

@@ -1,4 +1,4 @@
-//! `POST /v1/sessions/stop` and `POST /v1/sessions/{id}/pod`: how a delivery ends.
+//! `POST /v1/sessions/stop` and `POST /v1/sessions/{id}/pod`: the end of a delivery.
 
 use std::str::FromStr;
 
@@ -13,10 +13,10 @@ use porchlight_http::call::{self, Call, share_exceeded};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::Problem;
 
-/// Stops a session. 200: the Session, completed; again for a completed one: the same.
+/// Stops a session. 200: the completed session; the same for a completed one.
 ///
-/// The session is named in the body, so what belongs to the path elsewhere (role, the thing itself) is checked after
-/// the body was read, and before the rest of it is looked at.
+/// The body names the session, so role and object are checked after the body was read and before
+/// its other fields are.
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ fn pod(fields: &Fields<'_>, faults: &mut Faults) -> Option<Pod> {
     })
 }
 
-/// Whether it is a URL as it stands, with nothing that a parser would have to mend.
+/// Whether the text is a URL that needs no repair by a parser.
 fn is_https(text: &str) -> bool {
     let mended = |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\';
     let is_plain = text

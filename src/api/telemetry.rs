@@ -1,5 +1,6 @@
-//! `POST /v1/sessions/{id}/telemetry`: the hot path. The checks that need no body come before it is read, admission
-//! too, so that overload is refused at the least cost; the body is held once, and a batch exists only packed.
+//! `POST /v1/sessions/{id}/telemetry`: the hot path. All checks that need no body, including
+//! admission, happen before it is read, so that overload is refused at the lowest cost. The body is
+//! held once, and a batch exists only in packed form.
 
 use actix_web::HttpResponse;
 use porchlight_actors::service::{AdmitError, IngestError};
@@ -14,7 +15,8 @@ use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
 
 use super::format::{Format, Negotiated};
 
-/// Takes one batch. 202 `{sessionId, ackSeq}`, in the form that was sent, once it is durable and not before.
+/// Accepts one batch. 202 `{sessionId, ackSeq}` in the format of the request, once it is durable
+/// and not before.
 ///
 /// # Errors
 ///
@@ -52,7 +54,8 @@ pub(super) async fn telemetry_of(
     let mut permit = match service.admit(&target) {
         Ok(permit) => permit.having_waited(waited),
         Err(error) => {
-            // A body that has come along with its head is passed over; unread, it would cost its connection.
+            // A body that arrived together with its head is consumed; unread, it would cost the
+            // connection.
             look_again().await;
             return Err(not_admitted(error));
         }
@@ -71,7 +74,7 @@ pub(super) async fn telemetry_of(
     Ok(answer.respond(HttpResponse::Accepted(), body))
 }
 
-/// Why a batch was not admitted.
+/// The problem for a batch that was not admitted.
 pub(super) fn not_admitted(error: AdmitError) -> Problem {
     match error {
         AdmitError::SessionFull => Problem::new(
@@ -86,7 +89,7 @@ pub(super) fn not_admitted(error: AdmitError) -> Problem {
     }
 }
 
-/// Reads one batch and counts what was skipped in it.
+/// Decodes one batch and counts skipped samples.
 ///
 /// # Errors
 ///
@@ -99,7 +102,7 @@ pub(super) fn decode(format: Format, body: &[u8]) -> Result<DecodedBatch, Proble
     Ok(decoded)
 }
 
-/// Counts what was skipped in a batch.
+/// Counts skipped samples of a batch.
 pub(super) fn count_unknown(batch: &DecodedBatch) {
     if batch.unknown_kinds > 0 {
         Metrics::get()
@@ -108,7 +111,7 @@ pub(super) fn count_unknown(batch: &DecodedBatch) {
     }
 }
 
-/// Why a batch could not be read.
+/// The problem for a batch that cannot be decoded.
 pub(super) fn not_decoded(format: Format, error: DecodeError) -> Problem {
     Metrics::get().on_batch(BatchOutcome::Invalid);
     match error {
@@ -123,7 +126,7 @@ pub(super) fn not_decoded(format: Format, error: DecodeError) -> Problem {
     }
 }
 
-/// Why a batch was not taken.
+/// The problem for a batch that was not accepted.
 pub(super) fn not_taken(error: IngestError) -> Problem {
     match error {
         IngestError::Conflict => Problem::new(

@@ -1,4 +1,4 @@
-//! Webhooks (contract sections 6 and 9): the configuration, and what has become of each message.
+//! Webhooks (contract sections 6 and 9): the configuration, and the deliveries.
 
 mod configuration;
 mod deliveries;

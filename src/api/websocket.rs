@@ -1,20 +1,22 @@
-//! GET `/v1/sessions/{id}/telemetry` as a WebSocket (RFC 6455): one batch a message, one answer for each, in order.
+//! GET `/v1/sessions/{id}/telemetry` as a WebSocket (RFC 6455): one batch per message, one answer
+//! each, in order.
 //!
-//! A text is a batch as JSON and is answered with `{"ackSeq": 17}`; a binary message is one as protobuf and is answered
-//! with an `AckSeq`. A batch that is refused is answered with its problem, as text, and the connection stays. As many
-//! batches are under way as one session may have in flight; the next is read when one of them is answered. The upgrade
-//! counts against the credential's rate, a batch does not: a session's room is what bounds them.
+//! A text message is a batch as JSON and is answered with `{"ackSeq": 17}`; a binary message is a
+//! batch as protobuf and is answered with an `AckSeq`. A refused batch is answered with its
+//! problem, as text, and the connection stays open. As many batches are in flight as one session
+//! may have; the next is read when one of them is answered. The upgrade counts against the
+//! credential's rate, batches do not: the session's limit bounds them.
 //!
-//! | closed with | when |
+//! | close code | reason |
 //! |---|---|
-//! | 1000 | the session has ended; what had been sent before is answered first |
-//! | 1001 | the node stops |
-//! | 1002 | what came is no WebSocket message |
-//! | 1008 | the credential was revoked, or nothing came for [`SOCKET_SILENCE_MS_MAX`], pongs included |
+//! | 1000 | the session has ended; earlier messages are answered first |
+//! | 1001 | the node is stopping |
+//! | 1002 | the input is not a WebSocket message |
+//! | 1008 | the credential was revoked, or nothing arrived for [`SOCKET_SILENCE_MS_MAX`], including pongs |
 //! | 1009 | a message is larger than a batch may be |
-//! | 1013 | the node has no room for a long message: come again |
+//! | 1013 | the node has no capacity for a long message: retry |
 //!
-//! A session that had ended when the socket was opened takes late telemetry here as it does over HTTP.
+//! A socket that is opened after the session's end accepts late telemetry as over HTTP.
 
 mod announced;
 mod closing;
@@ -60,16 +62,16 @@ use super::pipeline::{Pipeline, Room};
 use super::telemetry::{decode, not_admitted};
 use closing::Closing;
 
-/// Pieces that wait to be written.
+/// Maximum number of answer chunks waiting to be written.
 const PIECES_WAITING_MAX: usize = 4;
-/// Bytes of a ping's or pong's own (RFC 6455, section 5.5).
+/// Maximum payload of a ping or pong in bytes (RFC 6455, section 5.5).
 const CONTROL_BYTES_MAX: usize = 125;
 
-/// Opens a WebSocket. 101; 426 for a request that asks for none.
+/// Opens a WebSocket. 101; 426 for a request without an upgrade.
 ///
 /// # Errors
 ///
-/// See the module [`super`]; 429 and 503 where as many are open as may be.
+/// See the module [`super`]; 429 and 503 if too many are open.
 pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let session_id = call.session_id();
@@ -122,7 +124,7 @@ pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
         .body(BodyStream::new(frames)))
 }
 
-/// What proves to the client that its request was understood.
+/// The header that confirms the upgrade to the client.
 fn accept(request: &HttpRequest) -> Result<HeaderValue, Problem> {
     let required = |detail: &str| {
         Problem::new(Code::UpgradeRequired, detail)
@@ -152,12 +154,12 @@ struct Socket {
     session_id: SessionId,
     /// What the session's tenant uses of this node.
     usage: Arc<TenantUsage>,
-    /// The session recorded when the socket was opened: its end is the socket's.
+    /// Whether the session was live when the socket was opened: then its end closes the socket.
     was_live: bool,
     payload: Payload,
     codec: Codec,
     received: BytesMut,
-    /// A message of which frames are missing.
+    /// A message with missing frames.
     begun: Option<(Format, BytesMut)>,
     pipeline: Pipeline<(Format, u32)>,
     room: Room,
@@ -175,13 +177,13 @@ impl Socket {
             && closing.is_ours()
         {
             let patience = Duration::from_millis(SOCKET_CLOSING_MS_MAX);
-            // Whether or not it answers, the connection is closed.
+            // The connection is closed in any case.
             let _answered = timeout(patience, self.closed()).await;
         }
         self.pipeline.leave();
     }
 
-    /// Takes messages and answers them, until there is a reason to close.
+    /// Receives and answers messages until there is a reason to close.
     async fn serve(&mut self) -> Closing {
         let every = Duration::from_millis(SOCKET_PING_MS);
         let mut beat = interval_at(Instant::now() + every, every);
@@ -210,7 +212,8 @@ impl Socket {
         }
     }
 
-    /// Answers what is under way; where the session has ended, also what was sent before that was known.
+    /// Answers batches in flight and, if the session has ended, messages sent before the client
+    /// could know.
     async fn finish(&mut self, closing: Closing) -> Closing {
         loop {
             if !self.pipeline.is_empty() {
@@ -254,7 +257,7 @@ impl Socket {
         if self.state.auth.is_revoked(&self.presented, now).await {
             return Some(Closing::Revoked);
         }
-        // Of an end on another node nobody here is woken.
+        // An end on another node wakes nobody here.
         let closing = self.look_around().await;
         if closing.is_some() {
             return closing;
@@ -275,7 +278,7 @@ impl Socket {
         self.pipeline.len() < SESSION_IN_FLIGHT_MAX as usize
     }
 
-    /// Takes up the frames that are there.
+    /// Processes the frames that have arrived.
     async fn take_up(&mut self) -> Option<Closing> {
         while self.may_take() {
             let closing = match self.codec.decode(&mut self.received) {
@@ -283,7 +286,7 @@ impl Socket {
                 Ok(None) if self.will_be_too_large() => Some(Closing::TooLarge),
                 Ok(None) => {
                     if self.received.is_empty() {
-                        // A connection that waits holds nothing.
+                        // A waiting connection buffers nothing.
                         self.received = BytesMut::new();
                     }
                     return None;
@@ -297,7 +300,7 @@ impl Socket {
         None
     }
 
-    /// Whether the frame that is on its way makes its message larger than a batch may be.
+    /// Whether the arriving frame makes its message larger than a batch may be.
     fn will_be_too_large(&self) -> bool {
         let begun = self.begun.as_ref().map_or(0, |(_, begun)| begun.len());
         let room = BATCH_SENT_BYTES_MAX.saturating_sub(begun) as u64;
@@ -343,7 +346,7 @@ impl Socket {
         None
     }
 
-    /// Takes one batch up; it is answered in its turn.
+    /// Starts one batch; it is answered in order.
     async fn message(&mut self, format: Format, bytes: &[u8]) {
         match self.admit(format, bytes).await {
             Ok((target, permit, batch)) => {
@@ -373,7 +376,7 @@ impl Socket {
         Ok((target, permit, batch))
     }
 
-    /// Sends the answers that are there.
+    /// Sends the answers that are ready.
     async fn answer(&mut self) -> Result<(), Closing> {
         let mut answers = Vec::new();
         while let Some(((format, seq), outcome)) = self.pipeline.take_done().await {
@@ -388,7 +391,8 @@ impl Socket {
                 }
                 (Err(problem), _) => {
                     metrics.on_message(StreamKind::Websocket, MessageOutcome::Refused);
-                    // Each has an id of its own, for it is no answer to the request that opened the socket.
+                    // Each problem has an id of its own, because it does not answer the request
+                    // that opened the socket.
                     let id = RequestId::own();
                     on_problem(&problem, &id, Route::SessionTelemetry.as_str());
                     Message::Text(problem.of_request(id).to_json().into())
@@ -413,7 +417,7 @@ impl Socket {
         sent.map_err(|_| Closing::Gone)
     }
 
-    /// Waits until the other side has closed, too.
+    /// Waits until the peer has closed as well.
     async fn closed(&mut self) {
         while let Some(Ok(chunk)) = self.payload.next().await {
             self.received.clear();

@@ -1,4 +1,4 @@
-//! `porchlight check-config`, beyond what reading the configuration says: the files that it names, and the filter.
+//! `porchlight check-config`: checks beyond parsing, for referenced files and the log filter.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::cluster::PeerSecrets;
 use crate::config::{Config, StoreKind};
 use crate::{telemetry, transport};
 
-/// Whether what the configuration names is there and can be read, as `serve` would find it.
+/// Checks that all referenced files exist and are readable, as `serve` would.
 pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
     telemetry::filter(&config.log.filter)?;
     if !config.cluster.advertise.is_empty() && config.server.public_url.is_empty() {
@@ -45,8 +45,8 @@ pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a folder without an embedded store, where a command reads what is there: it would make an empty one, and
-/// say that all went well.
+/// Refuses a folder without an embedded store, for commands that read one: they would create an
+/// empty store and report success.
 pub(super) fn is_store(folder: &Path) -> anyhow::Result<()> {
     if EmbeddedStore::is_in(folder) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A client of the public API: what a phone and a customer's server do.
+//! A client of the public API, for phones and customers' servers.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use anyhow::{Context, bail};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// One answer of the service takes at most this long.
+/// Deadline of one answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Tries after 429 and 503, each after the wait that the service asks for.
+/// Maximum number of attempts after 429 and 503, each after the requested wait.
 const TRIES: u32 = 20;
 
-/// Speaks to one service with one key.
+/// A client of one service with one key.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -19,12 +19,12 @@ pub(crate) struct Client {
     key: String,
 }
 
-/// A session that was started.
+/// A started session.
 #[derive(Debug, Clone)]
 pub(crate) struct Started {
     /// Its id.
     pub(crate) session_id: String,
-    /// Its token, by which a phone sends.
+    /// Its token, with which a phone sends.
     pub(crate) token: String,
 }
 
@@ -41,7 +41,7 @@ impl Client {
         })
     }
 
-    /// One request; comes again when the service says so.
+    /// Sends one request; retries when the service asks for it.
     async fn request(
         &self,
         method: Method,
@@ -158,7 +158,7 @@ impl Client {
             .map(drop)
     }
 
-    /// The insight as it stands.
+    /// The present insight.
     pub(crate) async fn insight(&self, session_id: &str) -> anyhow::Result<Value> {
         self.json(
             Method::GET,
@@ -169,7 +169,7 @@ impl Client {
         .await
     }
 
-    /// The insight once it is scored, or has failed.
+    /// The insight once it is scored or has failed.
     pub(crate) async fn scored(&self, session_id: &str) -> anyhow::Result<Value> {
         let mut pause = Duration::from_millis(20);
         for _ in 0..60 {
@@ -183,7 +183,7 @@ impl Client {
         bail!("session {session_id} was not scored within a minute")
     }
 
-    /// Registers the webhook and gives its secret.
+    /// Registers the webhook and returns its secret.
     pub(crate) async fn register_webhook(&self, url: &str) -> anyhow::Result<String> {
         let body = json!({ "url": url }).to_string();
         let made = self.json(Method::POST, "/v1/webhooks", &self.key, Some(body));
@@ -192,14 +192,14 @@ impl Client {
         Ok(secret.to_owned())
     }
 
-    /// The messages of one session, newest first.
+    /// The webhook deliveries of one session, newest first.
     pub(crate) async fn messages(&self, session_id: &str) -> anyhow::Result<Vec<Value>> {
         let path = format!("/v1/webhooks/deliveries?sessionId={session_id}");
         let mut page = self.json(Method::GET, &path, &self.key, None).await?;
         Ok(serde_json::from_value(page["data"].take())?)
     }
 
-    /// Asks for a try at once.
+    /// Requests a retry.
     pub(crate) async fn retry(&self, message_id: &str) -> anyhow::Result<()> {
         let path = format!("/v1/webhooks/deliveries/{message_id}/retry");
         self.json(Method::POST, &path, &self.key, None)

@@ -1,5 +1,5 @@
-//! `porchlight demo`: the whole job in one command on an empty machine, shown as it happens. Two customers with a
-//! receiver each: one that works, and one that refuses its first message.
+//! `porchlight demo`: the whole service in one command on an empty machine, shown as it happens. It
+//! has two customers, each with a webhook receiver; the second one refuses its first message.
 
 mod show;
 
@@ -21,7 +21,7 @@ use crate::app::{self, Running};
 use crate::config::Config;
 use show::Shown;
 
-/// What is shown, in this order, and why it is of interest.
+/// The shown deliveries, in order, with descriptions.
 const KINDS: [(Kind, &str); 8] = [
     (Kind::House, "a parcel to the door of a house"),
     (Kind::Elevator, "up by the elevator"),
@@ -37,17 +37,17 @@ const KINDS: [(Kind, &str); 8] = [
 ];
 /// Seconds of telemetry in one batch.
 const BATCH_SEC: f64 = 10.0;
-/// Pause between deliveries when the demo goes on.
+/// Pause between deliveries while the demo continues.
 const PAUSE: Duration = Duration::from_secs(5);
 /// The customer whose receiver fails at first.
 const FAILING: &str = "second";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// End when the deliveries are done, instead of going on until stopped.
+    /// Exit after the deliveries instead of continuing until stopped.
     #[arg(long)]
     once: bool,
-    /// The seed of the first delivery; the same seed shows the same deliveries.
+    /// Seed of the first delivery; the same seed shows the same deliveries.
     #[arg(long, default_value_t = 16)]
     seed: u64,
 }
@@ -58,10 +58,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let folder = config.store.path.clone();
         std::fs::create_dir_all(&folder)?;
         let file = folder.with_file_name("receivers.pem");
-        // It is called once.
+        // The closure is called once.
         let _first = authority.set(Authority::new(&file)?);
         config.webhook.extra_ca_file = file;
-        // The receivers are on this machine: a private address, which must be allowed.
+        // The receivers have loopback addresses, which must be allowed.
         config.webhook.allow_addresses = vec!["127.0.0.0/8".into()];
         Ok(())
     };
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 Customer::new(running, &running.secret_key, authority, "demo", 0).await?;
             let failing = Customer::new(running, &failing_key, authority, FAILING, 1).await?;
             let mut ended = signal(SignalKind::terminate())?;
-            // Whenever it comes, the service ends in order and its folder goes.
+            // However the demo ends, the service stops in order and its folder is removed.
             tokio::select! {
                 shown = show_all(arguments, running, customer, failing) => shown,
                 stopped = tokio::signal::ctrl_c() => Ok(stopped?),
@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     })
 }
 
-/// A customer of the service: a key, and a receiver that is registered with it.
+/// A customer: a client with a key, and a registered receiver.
 struct Customer {
     client: Client,
     receiver: Receiver,
@@ -167,7 +167,7 @@ fn introduce(running: &Running, receiver: &str) -> anyhow::Result<()> {
     say!("")
 }
 
-/// How it went, in a line.
+/// Prints the totals.
 fn conclude(customer: &Customer, failing: &Customer) -> anyhow::Result<()> {
     let [one, other] = [customer, failing].map(|customer| &customer.receiver.tally);
     let sum =
@@ -181,7 +181,7 @@ fn conclude(customer: &Customer, failing: &Customer) -> anyhow::Result<()> {
     )
 }
 
-/// A delivery that never happened, as if it had ended just now.
+/// A simulated delivery that ended just now.
 struct Played {
     kind: Kind,
     delivery: Delivery,
@@ -207,7 +207,7 @@ impl Played {
 
 impl Customer {
     async fn start(&self, played: &Played, about: &str) -> anyhow::Result<Started> {
-        // The first message may come before the answer, and is shown after it.
+        // The first message may arrive before the answer and is printed after it.
         let _turn = self.receiver.turn.lock().await;
         let session = self.client.start(&played.start).await?;
         let (kind, id) = (played.kind.as_str(), &session.session_id);
@@ -215,7 +215,8 @@ impl Customer {
         Ok(session)
     }
 
-    /// Plays one delivery as fast as the service takes it, and shows what it detects meanwhile, and what it sends.
+    /// Plays one delivery as fast as the service accepts it, and prints detected events and
+    /// webhooks.
     async fn deliver(&mut self, played: &Played, about: &str) -> anyhow::Result<()> {
         let session = self.start(played, about).await?;
         self.finish(played, &session).await
@@ -244,7 +245,8 @@ impl Customer {
         show::insight(&insight)
     }
 
-    /// The same, where the receiver refuses the first message: how that is seen, and how it is mended.
+    /// Plays a delivery whose receiver refuses the first message, and shows how to find and retry
+    /// it.
     async fn deliver_to_one_that_fails(&mut self, played: &Played) -> anyhow::Result<()> {
         let about = "for another customer, whose receiver fails at first";
         let session = self.start(played, about).await?;

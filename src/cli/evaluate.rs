@@ -1,5 +1,5 @@
-//! `porchlight evaluate`: labelled recordings, and simulated deliveries, through the detectors and the scoring of this
-//! very binary, and how right they are.
+//! `porchlight evaluate`: runs labelled recordings and simulated deliveries through this binary's
+//! detectors and scoring and measures their accuracy.
 
 mod page;
 mod simulated;
@@ -23,27 +23,27 @@ const LABELS: &str = ".labels.json";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Recordings (`NAME.ndjson.gz`), each with its labels (`NAME.labels.json`) beside it.
+    /// Folder with recordings (`NAME.ndjson.gz`) and their labels (`NAME.labels.json`).
     #[arg(value_name = "FOLDER", required_unless_present = "simulated")]
     folder: Option<PathBuf>,
-    /// So many simulated deliveries of each kind, too; their figures stand apart.
+    /// Also evaluate this many simulated deliveries of each kind, reported separately.
     #[arg(long, value_name = "N")]
     simulated: Option<u32>,
-    /// Simulated deliveries from the ranges that are held out from tuning.
+    /// Draw simulated deliveries from the parameter ranges held out from tuning.
     #[arg(long)]
     held_out: bool,
-    /// Only recordings whose names begin so.
+    /// Only recordings whose names start with this.
     #[arg(long, default_value = "")]
     prefix: String,
-    /// JSON instead of a table.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-    /// One page that shows each recording: labels and detections above the signals.
+    /// Write a page that shows labels and detections of each recording above its signals.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
-/// How right everything was, over recordings.
+/// The accuracy over all recordings.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     events: Evaluation,
@@ -74,7 +74,7 @@ impl Recordings {
 }
 
 impl Report {
-    /// Runs one recording and adds it; what is shown of it on the page.
+    /// Runs and adds one recording; returns its drawing for the page.
     fn add(&mut self, recording: &Recording) -> anyhow::Result<Shown> {
         let detected = recording.detect(&[])?;
         let replayed = recording.replayed();

@@ -1,4 +1,4 @@
-//! `porchlight keys`: by the server that has the store, or, when none runs, on the store itself.
+//! `porchlight keys`: through the server that uses the store or, if none runs, on the store itself.
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Makes a key and prints it, this once; the organization is made when new.
+    /// Create a key (printed once); creates the organization if needed
     Create {
         /// The organization's name.
         #[arg(long)]
@@ -27,7 +27,7 @@ enum Action {
         /// The environment.
         #[arg(long)]
         env: EnvWord,
-        /// What the key may do.
+        /// The kind of key.
         #[arg(long)]
         kind: KindWord,
         /// A name by which people tell it from others.
@@ -40,23 +40,23 @@ enum Action {
         /// to the server.
         #[arg(long)]
         init: bool,
-        /// `{id, key, organizationId, env, kind}` instead of the key alone.
+        /// Print `{id, key, organizationId, env, kind}` instead of the key alone.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         config: ConfigArguments,
     },
-    /// Lists keys, by what may be shown of them.
+    /// List keys (secrets are hidden)
     List {
-        /// JSON, one a line.
+        /// Print JSON, one key per line.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         config: ConfigArguments,
     },
-    /// Revokes a key.
+    /// Revoke a key
     Revoke {
-        /// As `list` shows it.
+        /// The key's id, as printed by `list`.
         id: String,
         #[command(flatten)]
         config: ConfigArguments,

@@ -17,10 +17,10 @@ use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder of the embedded store. No server may run on it, and none may serve from the cluster yet.
+    /// Folder of the embedded store. No server may use it, and none may serve from the cluster yet.
     #[arg(long, value_name = "FOLDER")]
     from: PathBuf,
-    /// `{customers, sessions, were_there, batches, messages}` instead of a sentence.
+    /// Print `{customers, sessions, were_there, batches, messages}` instead of a sentence.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `porchlight replay`: recordings as sessions, insights out.
+//! `porchlight replay`: streams recordings as sessions and prints their insights.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -13,21 +13,22 @@ use crate::app;
 
 /// Seconds of telemetry in one batch.
 const BATCH_SEC: f64 = 10.0;
-/// Lines of a recording in one batch at most.
+/// Maximum number of lines in one batch.
 const BATCH_LINES: usize = 2_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// NDJSON, one sample a line; `.gz` too.
+    /// Files with one sample per line (NDJSON); `.gz` too.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// A running service; without it the command runs one of its own.
+    /// URL of a running service; without it the command starts its own.
     #[arg(long, requires = "key")]
     url: Option<String>,
     /// A secret key of that service.
     #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
     key: Option<String>,
-    /// Where the door is; without it the last good fix before the hand-over was marked, or the last of all.
+    /// Position of the door; default: the last good fix before the marked drop-off, or the last of
+    /// all.
     #[arg(long, value_name = "LAT,LNG")]
     address: Option<String>,
 }
@@ -143,7 +144,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(samples)
 }
 
-/// Cuts a recording into batches of ten seconds.
+/// Splits a recording into batches of ten seconds.
 fn batches(samples: &[Value]) -> impl Iterator<Item = &[Value]> {
     let mut rest = samples;
     std::iter::from_fn(move || {
@@ -161,7 +162,7 @@ fn batches(samples: &[Value]) -> impl Iterator<Item = &[Value]> {
     })
 }
 
-/// Where the phone was when its app marked the hand-over; where none was marked, at the end.
+/// The phone's position at the marked drop-off; without a mark, at the end.
 fn last_good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     let is_hand_over = |sample: &Value| {
         sample["kind"] == "mark"
@@ -174,7 +175,7 @@ fn last_good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     before.and_then(good_fix).or_else(|| good_fix(samples))
 }
 
-/// The last fix that is good, or the last one where none is.
+/// The last good fix, or the last one if none is good.
 fn good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     let fixes = || {
         samples

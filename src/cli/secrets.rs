@@ -1,4 +1,5 @@
-//! `porchlight secrets`: by the server that has the store, or, when none runs, on the store itself.
+//! `porchlight secrets`: through the server that uses the store or, if none runs, on the store
+//! itself.
 
 use anyhow::bail;
 use clap::Subcommand;
@@ -17,9 +18,10 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Seals every webhook's secret with the first of `secrets.key_files`; afterwards the other files can go.
+    /// Re-encrypt stored webhook secrets with the first of `secrets.key_files`; the other files can
+    /// be removed afterwards
     Rewrap {
-        /// `{key, rewrapped, current, unopened}` instead of a sentence.
+        /// Print `{key, rewrapped, current, unopened}` instead of a sentence.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -65,7 +67,7 @@ fn rewrap(config: &Config) -> anyhow::Result<Rewrapped> {
     };
     let report = super::block_on(async move { server.rewrap().await })?;
     if report.key != vault.fingerprint() {
-        // The server read its key files when it started.
+        // The server loaded its key files when it started.
         bail!(
             "the running server writes with key {}, and this configuration with key {}: restart the server first",
             report.key,

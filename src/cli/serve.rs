@@ -1,4 +1,4 @@
-//! `porchlight serve`, and what speaks to it from beside it: `backup`, `healthcheck`.
+//! `porchlight serve`, and commands that talk to a running server: `backup`, `healthcheck`.
 
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -49,14 +49,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     served
 }
 
-/// Says which start in a row this is, where an earlier one met a store that took no writes.
+/// The number of the start, if an earlier one found a store that accepted no writes.
 const STARTS_VARIABLE: &str = "_PORCHLIGHT_STARTS";
-/// Starts in a row, the first included.
+/// Maximum number of starts, including the first.
 const STARTS_MAX: u32 = 4;
-/// The pause before the second start; each further one is twice as long.
+/// Pause before the second start; it doubles for each further one.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 
-/// What the next start is called and how long to wait for it; none where there were enough.
+/// The next start's number and pause; none after the last.
 fn next_start(starts_before: Option<&str>) -> Option<(u32, Duration)> {
     let starts = starts_before.map_or(Some(1), |text| text.parse().ok())?;
     (1..STARTS_MAX)
@@ -64,9 +64,9 @@ fn next_start(starts_before: Option<&str>) -> Option<(u32, Duration)> {
         .then(|| (starts + 1, PAUSE_FIRST * (1 << (starts - 1))))
 }
 
-/// The writing thread hangs within the engine and keeps its lock, so that the store can't be opened again by this
-/// process: its place is taken by a new one, with the same arguments and the same number. Comes back where there were
-/// enough starts, or none can be made.
+/// The writing thread hangs inside the engine and holds its lock, so this process cannot open the
+/// store again. It replaces itself by a new process with the same arguments and process id. Returns
+/// if there were enough starts, or if that fails.
 #[expect(
     clippy::disallowed_methods,
     reason = "the runtime has ended, and nothing else is to be done"
@@ -87,7 +87,7 @@ fn start_anew(error: &anyhow::Error) {
     }
 }
 
-/// Copies the store: by the server that has it, or, when none runs, by opening it.
+/// Backs up the store: through the server that uses it or, if none runs, by opening it.
 pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
     if config.store.kind == StoreKind::Cql {
         bail!(

@@ -1,4 +1,5 @@
-//! `porchlight simulate`: a fleet of simulated phones against a running service, for load and for looking.
+//! `porchlight simulate`: a fleet of simulated phones against a running service, for load and for
+//! trying it out.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,29 +15,29 @@ use super::client::Client;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The service.
+    /// URL of the service.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     url: String,
     /// A secret key of that service.
     #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
     key: String,
-    /// How many deliveries.
+    /// Number of deliveries.
     #[arg(long, default_value_t = 20)]
     deliveries: u32,
-    /// How many of them at once.
+    /// Number of concurrent phones.
     #[arg(long, default_value = "10")]
     phones: NonZeroUsize,
-    /// Only of this kind; a name as `demo` prints it.
+    /// Only this kind of delivery, by its name in `demo`.
     #[arg(long)]
     kind: Option<String>,
-    /// The first seed; the same seeds give the same deliveries, which the same organization takes for copies when they
-    /// come again. Without it: new deliveries each time.
+    /// The first seed. Reusing a seed produces identical traces, which are flagged as copies;
+    /// default: new deliveries each time.
     #[arg(long)]
     seed: Option<u64>,
-    /// Seconds of a delivery that pass in one second; 0: as fast as the service takes them.
+    /// Seconds of a delivery per second; 0: as fast as the service accepts them.
     #[arg(long, default_value_t = 0.0)]
     speed: f64,
-    /// Seconds of telemetry in one batch.
+    /// Seconds of telemetry per batch.
     #[arg(long, default_value_t = 10.0)]
     batch_sec: f64,
 }
@@ -55,7 +56,7 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
         None => None,
     };
     let phones = Arc::new(Semaphore::new(arguments.phones.get()));
-    // Traces that come a second time are what a fraud looks like: whoever looks twice must not meet it by default.
+    // Repeated traces look like fraud, so the default seed is random.
     let seed = arguments
         .seed
         .unwrap_or_else(|| jiff::Timestamp::now().as_millisecond().unsigned_abs());
@@ -91,7 +92,7 @@ fn tell((kind, told): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plays one delivery; a line that says what came of it.
+/// Plays one delivery; returns a line with its result.
 async fn play(
     client: &Client,
     delivery: &Delivery,
@@ -100,7 +101,7 @@ async fn play(
 ) -> anyhow::Result<String> {
     let begun = Instant::now();
     let ended_at = jiff::Timestamp::now().as_millisecond();
-    // At a speed, the delivery begins now; at once, it has just ended.
+    // At a given speed, the delivery starts now; otherwise it has just ended.
     let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
     let started_at = TimestampMs(if speed > 0.0 {
         ended_at

@@ -1,4 +1,4 @@
-//! Several nodes: what a node needs of the configuration.
+//! Configuration of a node in a cluster.
 
 use porchlight_core::ownership::NodeName;
 
@@ -11,7 +11,7 @@ fn invalid(key: &'static str, detail: &str) -> ConfigError {
     }
 }
 
-/// Whether a text is `host:port`, with a port that others can be told.
+/// Whether a text is `host:port` with a port other than 0.
 fn is_address(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
@@ -19,14 +19,14 @@ fn is_address(text: &str) -> bool {
 }
 
 impl Cluster {
-    /// This node's name among the others; none: it is alone.
+    /// This node's name; none if the process runs alone.
     #[must_use]
     pub fn node(&self) -> Option<NodeName> {
         let is_one = !self.advertise.is_empty();
         is_one.then(|| NodeName(self.advertise.clone()))
     }
 
-    /// Where this node listens for the others, as `host:port`.
+    /// The address on which this node listens for other nodes, `host:port`.
     #[must_use]
     pub fn listens_at(&self) -> &str {
         if self.listen.is_empty() {
@@ -37,7 +37,7 @@ impl Cluster {
     }
 }
 
-/// Whether the configuration fits one of several nodes, or one that is alone.
+/// Validates the settings of a node or a single process.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let cluster = &config.cluster;
     let has_secret = !cluster.secret_file.as_os_str().is_empty();

@@ -1,4 +1,4 @@
-//! What the store on a CQL cluster needs of the configuration.
+//! Configuration of the CQL store.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use secrecy::SecretString;
 
 use super::{Config, ConfigError, HumanDuration};
 
-/// A password is no longer than this.
+/// Maximum length of a password in bytes.
 const PASSWORD_BYTES_MAX: u64 = 4_096;
 
 fn invalid(key: &'static str, detail: impl Into<String>) -> ConfigError {
@@ -19,12 +19,12 @@ fn invalid(key: &'static str, detail: impl Into<String>) -> ConfigError {
     }
 }
 
-/// The file that is named, if one is.
+/// The file, if one is named.
 fn named(file: &Path) -> Option<PathBuf> {
     Some(file.to_path_buf()).filter(|file| !file.as_os_str().is_empty())
 }
 
-/// Whether the configuration fits a CQL cluster.
+/// Validates the settings of the CQL store.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let cql = &config.store.cql;
     if cql.nodes.is_empty() {
@@ -70,11 +70,11 @@ fn duration(duration: HumanDuration) -> Duration {
 }
 
 impl Config {
-    /// How the cluster is reached. Reads the password.
+    /// The connection options. Reads the password.
     ///
     /// # Errors
     ///
-    /// The password's file can't be read.
+    /// The password file cannot be read.
     pub fn cql_options(&self) -> Result<CqlOptions, ConfigError> {
         let cql = &self.store.cql;
         let user = match named(&cql.password_file) {

@@ -1,4 +1,4 @@
-//! Durations as people write them: `90s`, `30m`, `12h`, `90d`.
+//! Human-readable durations: `90s`, `30m`, `12h`, `90d`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A duration, written as a whole number and a unit (`ms`, `s`, `m`, `h`, `d`).
+/// A duration written as an integer and a unit (`ms`, `s`, `m`, `h`, `d`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HumanDuration(Duration);
 
@@ -25,25 +25,25 @@ const UNITS_MS: [(&str, u64); 5] = [
 ];
 
 impl HumanDuration {
-    /// So many seconds.
+    /// A duration in seconds.
     #[must_use]
     pub const fn from_seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// So many minutes.
+    /// A duration in minutes.
     #[must_use]
     pub const fn from_minutes(minutes: u64) -> Self {
         Self(Duration::from_secs(minutes * 60))
     }
 
-    /// So many days.
+    /// A duration in days.
     #[must_use]
     pub const fn from_days(days: u64) -> Self {
         Self::from_minutes(days * 24 * 60)
     }
 
-    /// As whole milliseconds.
+    /// The duration in milliseconds.
     #[must_use]
     pub fn as_millis(self) -> i64 {
         i64::try_from(self.0.as_millis()).unwrap_or(i64::MAX)

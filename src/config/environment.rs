@@ -1,14 +1,14 @@
-//! The configuration that variables give: `PORCHLIGHT__SECTION__KEY`.
+//! Configuration from environment variables: `PORCHLIGHT__SECTION__KEY`.
 
 use std::ffi::OsString;
 
 use config::builder::DefaultState;
 use config::{ConfigBuilder, ConfigError};
 
-/// What every variable begins with.
+/// The prefix of every variable.
 const PREFIX: &str = "PORCHLIGHT";
 
-/// The keys that hold lists, as the file spells them.
+/// The keys that hold lists.
 const LISTS: [&str; 4] = [
     "webhook.allow_addresses",
     "store.cql.nodes",
@@ -16,8 +16,8 @@ const LISTS: [&str; 4] = [
     "cluster.accepted_secret_files",
 ];
 
-/// Puts what the variables say over what is there. A list is written with commas between its items, or as the file has
-/// it (`["a", "b"]`): people copy the one from the other. Variables that are not Unicode are none of ours.
+/// Overrides settings by variables. A list is written with commas, or as in TOML (`["a", "b"]`),
+/// because people copy from the file. Variables that are not Unicode are ignored.
 pub(super) fn over(
     builder: ConfigBuilder<DefaultState>,
     variables: impl Iterator<Item = (OsString, OsString)>,
@@ -38,14 +38,14 @@ pub(super) fn over(
         })
 }
 
-/// The key of a list that this variable names.
+/// The list key that a variable names.
 fn list_key(variable: &str) -> Option<&'static str> {
     let key = variable.strip_prefix(PREFIX)?.strip_prefix("__")?;
     let key = key.replace("__", ".").to_lowercase();
     LISTS.into_iter().find(|list| *list == key)
 }
 
-/// The items of a list in either writing.
+/// Parses a list in either notation.
 fn items(value: &str) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct AsInTheFile {

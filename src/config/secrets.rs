@@ -1,4 +1,4 @@
-//! The keys that the configuration names.
+//! The secret keys that the configuration names.
 
 use porchlight_keys::keyring::{SecretKeys, SecretsError};
 

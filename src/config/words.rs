@@ -1,4 +1,4 @@
-//! Values of the configuration that are words, read so that an error says what would be right.
+//! Parsers for single settings, with helpful errors.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::StoreKind;
 
-/// The word names no kind of store.
+/// The word is not a kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be \"embedded\" or \"cql\"")]
 pub struct StoreKindError;
@@ -23,7 +23,7 @@ impl TryFrom<String> for StoreKind {
     }
 }
 
-/// An address to listen on. A name is none: it may lead to several.
+/// An address to listen on. Host names are refused, because they may have several addresses.
 pub(super) fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(from)?;
     text.parse()

@@ -1,8 +1,9 @@
-//! Who asks, and what they may do (contract section 1).
+//! Authenticates callers and checks their rights (contract section 1).
 //!
-//! A credential comes as `Service-Key: KEY` or as `Authorization: Bearer KEY`. When both headers are there they must
-//! say the same: which of two different credentials was meant can't be known, so the request is refused with 401. The
-//! same holds for a header that is there twice, and for an `Authorization` of another scheme.
+//! A credential comes as `Service-Key: KEY` or as `Authorization: Bearer KEY`. If both headers are
+//! present they must be equal, because the service cannot know which of two credentials was meant;
+//! otherwise the request is refused with 401. The same holds for a duplicate header and for another
+//! `Authorization` scheme.
 
 mod cache;
 mod rate;
@@ -27,15 +28,15 @@ use rate::RateLimit;
 pub use rate::{Limited, Standing};
 use uses::KeyUses;
 
-/// The header of our own.
+/// The service's own header.
 const SERVICE_KEY: HeaderName = HeaderName::from_static("service-key");
 
-/// Who asks.
+/// The authenticated caller.
 #[derive(Debug, Clone)]
 pub enum Caller {
-    /// Who has this key.
+    /// The holder of this key.
     Key(Arc<KeyRecord>),
-    /// Who has this session's token.
+    /// The holder of this session's token.
     Session(SessionId),
 }
 
@@ -55,7 +56,7 @@ impl Caller {
         }
     }
 
-    /// The tenant of a key, secret or not.
+    /// The tenant of a key of any kind.
     ///
     /// # Errors
     ///
@@ -103,17 +104,18 @@ impl Caller {
         }
     }
 
-    /// Whether the caller sees what belongs to `tenant`. What is not seen answers 404, so that ids can't be probed.
+    /// Whether the caller can see objects of `tenant`. Invisible objects answer 404, so that ids
+    /// cannot be probed.
     #[must_use]
     pub fn sees(&self, tenant: Tenant) -> bool {
         match self {
             Self::Key(record) => record.tenant == tenant,
-            // The token names the session itself, and so its tenant.
+            // The token names the session itself, and therefore its tenant.
             Self::Session(_) => true,
         }
     }
 
-    /// Whether a token is still good at `now`, for a session that ended so.
+    /// Checks that a token is still valid at `now`, for a session with this end.
     ///
     /// # Errors
     ///
@@ -128,7 +130,7 @@ impl Caller {
         }
     }
 
-    /// What a rate is counted by.
+    /// The subject of the rate limit.
     fn subject(&self) -> [u8; 16] {
         match self {
             Self::Key(record) => record.id.to_bytes(),
@@ -137,22 +139,22 @@ impl Caller {
     }
 }
 
-/// What was presented when a connection was opened, to be looked at again while it stays.
+/// The credential with which a connection was opened, for later checks.
 #[derive(Debug)]
 pub struct Presented(SecretString);
 
 impl Presented {
-    /// The credential in these headers.
+    /// Extracts the credential from headers.
     ///
     /// # Errors
     ///
-    /// 401 where there is none, or more than one.
+    /// 401 if there is none, or more than one.
     pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         presented(headers).map(|credential| Self(credential.into()))
     }
 }
 
-/// Finds out who asks.
+/// Authenticates requests.
 pub struct Authenticator {
     keys: Arc<dyn Keys>,
     tokens: SessionTokens,
@@ -168,8 +170,9 @@ impl std::fmt::Debug for Authenticator {
 }
 
 impl Authenticator {
-    /// `rate_per_second`: requests of one key, with a burst of as many; 0: no limit. `remembered`: how long a look-up
-    /// is remembered, which is how long a revocation on another node may take to be known here.
+    /// Creates an authenticator. `rate_per_second` is the number of requests per key, with a burst
+    /// of as many; 0 means no limit. `remembered` is how long a key lookup is cached, which bounds
+    /// how long a revocation on another node goes unnoticed.
     #[must_use]
     pub fn new(
         keys: Arc<dyn Keys>,
@@ -208,8 +211,8 @@ impl Authenticator {
         counted.transpose()
     }
 
-    /// Whether what was presented once is no good any more. It counts as no request; while the store can't tell, it is
-    /// as good as it was.
+    /// Whether an earlier credential is no longer valid. The call does not count against the rate
+    /// limit. While the store is unavailable, the credential stays valid.
     pub async fn is_revoked(&self, presented: &Presented, now: TimestampMs) -> bool {
         let known = self.known(presented.0.expose_secret(), now).await;
         known.is_err_and(|problem| problem.code() == Code::CredentialInvalid)
@@ -252,7 +255,7 @@ impl Authenticator {
         Ok(id)
     }
 
-    /// Forgets every look-up: what was revoked on this node is known on it at once.
+    /// Clears the cache, so that a revocation on this node takes effect immediately.
     pub fn forget(&self) {
         self.cache.clear();
     }
@@ -267,7 +270,7 @@ impl Authenticator {
         }
     }
 
-    /// Lets go of what is remembered of callers that are silent. Called from time to time.
+    /// Removes rate-limit state of idle callers. Called periodically.
     pub fn tidy(&self) {
         self.cache.tidy();
         if let Some(limiter) = &self.limiter {
@@ -275,12 +278,12 @@ impl Authenticator {
         }
     }
 
-    /// The key of this SHA-256, if it is still good: how the console knows again who signed in with it. Counted
-    /// against the key's rate as any other request of it.
+    /// The valid key with this SHA-256, for console sign-ins. It counts against the key's rate
+    /// limit.
     ///
     /// # Errors
     ///
-    /// As [`Authenticator::caller`].
+    /// Like [`Authenticator::caller`].
     pub async fn signed_in(
         &self,
         hash: [u8; 32],
@@ -327,7 +330,7 @@ fn invalid(detail: &str) -> Problem {
     Problem::new(Code::CredentialInvalid, detail)
 }
 
-/// The same words for all that was never good, so that nothing can be learned from them.
+/// One answer for every invalid credential, so that it reveals nothing.
 fn unknown() -> Problem {
     invalid("The credential is not a key or token of this service.")
 }
@@ -353,7 +356,7 @@ fn presented(headers: &HeaderMap) -> Result<&str, Problem> {
     }
 }
 
-/// The value of a header that may be there once.
+/// The value of a header that may occur once.
 fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Problem> {
     let mut values = headers.get_all(name);
     let Some(value) = values.next() else {
@@ -365,7 +368,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h st
     value.to_str().map(Some).map_err(|_| unknown())
 }
 
-/// What follows the scheme, whose letters may be of either case (RFC 9110, section 11.1).
+/// The credential after the scheme, whose case does not matter (RFC 9110, section 11.1).
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, credential) = value.split_once(' ')?;
     scheme

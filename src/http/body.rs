@@ -1,8 +1,9 @@
-//! Reading a body: how large, in what coding, how slowly. Everything is counted while it streams in, so that no more
-//! than the limit is ever held.
+//! Reads request bodies with limits on size, coding and time. Everything is counted while it
+//! streams in, so that no more than the limit is ever held.
 //!
-//! It reads the raw payload: the framework's own readers know neither a limit as sent beside one as unpacked, nor a
-//! deadline (it cuts a slow head off, but a body sent a byte at a time would hold a connection for ever).
+//! The code reads the raw payload: the framework's readers have no separate limits for sent and
+//! unpacked bytes, and no deadline (they time out a slow head, but a body sent byte by byte would
+//! hold a connection forever).
 
 mod coding;
 mod inflate;
@@ -27,43 +28,43 @@ use super::problem::{Code, Problem};
 use super::waking::look_again;
 use coding::Coding;
 
-/// How large a body may be.
+/// Limits on the size of a body.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes as sent.
+    /// Maximum bytes as sent.
     pub sent_bytes: usize,
-    /// Bytes after decompression.
+    /// Maximum bytes after decompression.
     pub unpacked_bytes: usize,
 }
 
 impl Limits {
-    /// Of one batch (contract 3).
+    /// Limits of one batch (contract 3).
     pub const BATCH: Self = Self {
         sent_bytes: BATCH_SENT_BYTES_MAX,
         unpacked_bytes: BATCH_UNPACKED_BYTES_MAX,
     };
-    /// Of a request of many batches (contract 9).
+    /// Limits of an NDJSON request (contract 9).
     pub const NDJSON: Self = Self {
         sent_bytes: NDJSON_SENT_BYTES_MAX,
         unpacked_bytes: NDJSON_UNPACKED_BYTES_MAX,
     };
-    /// Of anything else.
+    /// Limits of other requests.
     pub const REQUEST: Self = Self {
         sent_bytes: REQUEST_BODY_BYTES_MAX,
         unpacked_bytes: REQUEST_BODY_BYTES_MAX,
     };
 }
 
-/// How slow a body may be.
+/// Limits on the duration of a body.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
-    /// How long nothing may come.
+    /// Maximum time without progress.
     pub silence: Duration,
-    /// After how long it must be whole.
+    /// Maximum time until the body is complete.
     pub whole: Duration,
 }
 
-/// What the head says of the body, checked.
+/// The checked description of a body in its request's head.
 #[derive(Debug, Clone, Copy)]
 pub struct Announced {
     coding: Coding,
@@ -71,7 +72,7 @@ pub struct Announced {
     limits: Limits,
 }
 
-/// Checks the head of a request whose body must be JSON: media type, coding, announced length.
+/// Checks the head of a request with a JSON body: media type, coding, announced length.
 ///
 /// # Errors
 ///
@@ -80,7 +81,8 @@ pub fn json(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
     media(headers, "application/json", limits)
 }
 
-/// Checks the head of a request whose body must be of one media type: that type, coding, announced length.
+/// Checks the head of a request whose body must have one media type: type, coding, announced
+/// length.
 ///
 /// # Errors
 ///
@@ -100,7 +102,7 @@ pub fn media(
     announced(headers, limits)
 }
 
-/// Checks what holds for a body of any media type: its coding and its announced length.
+/// Checks the coding and the announced length of a body of any media type.
 ///
 /// # Errors
 ///
@@ -170,7 +172,7 @@ impl Announced {
             return Ok(Bytes::new());
         };
         grow(first.len())?;
-        // The usual case: it is all there, and nothing is copied.
+        // The usual case: the body is complete, and nothing is copied.
         if self.length == Some(first.len()) {
             return Ok(first);
         }
@@ -191,7 +193,7 @@ impl Announced {
     }
 }
 
-/// A payload with its deadlines. A timer is made only when there is something to wait for.
+/// A payload with deadlines. Timers are created only when the code has to wait.
 struct Chunks<S> {
     payload: S,
     deadlines: Deadlines,
@@ -211,7 +213,8 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
 
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         let mut item = self.payload.next().now_or_never();
-        // The framework feeds the body after it has called the handler once: most often there is nothing to wait for.
+        // The framework passes the body after its first call of the handler, so usually there is
+        // nothing to wait for.
         if item.is_none() && !self.has_waited {
             self.has_waited = true;
             look_again().await;
@@ -228,7 +231,7 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
                     .map_err(|_| too_slow(patience == ends_at))?
             }
         };
-        // Even one that never lets us wait has to be whole in time.
+        // A sender that never pauses must also finish in time.
         if self
             .ends_at
             .is_some_and(|ends_at| Instant::now() >= ends_at)
@@ -259,12 +262,12 @@ fn too_large(bytes_max: usize, when: &str) -> Problem {
     )
 }
 
-/// Whether the one `Content-Type` is JSON, in UTF-8 where it says a charset.
+/// Whether there is exactly one `Content-Type` and it is JSON, in UTF-8 if it names a charset.
 pub fn is_json(headers: &HeaderMap) -> bool {
     is_media(headers, "application/json")
 }
 
-/// Whether the one `Content-Type` is `media`, in UTF-8 where it says a charset.
+/// Whether there is exactly one `Content-Type` and it is `media`, in UTF-8 if it names a charset.
 pub fn is_media(headers: &HeaderMap, media: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE);
     let (Some(value), None) = (values.next(), values.next()) else {

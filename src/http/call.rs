@@ -1,5 +1,5 @@
-//! One request on its way through the checks, in the contract's order: credential (401, 429), role (403), the thing
-//! itself (404), `Accept` (406), media type (415), size (413), and then the body.
+//! A request on its way through the checks in the contract's order: credential (401, 429), role
+//! (403), object (404), `Accept` (406), media type (415), size (413), and then the body.
 
 use std::cell::OnceCell;
 use std::future::{Ready, ready};
@@ -23,13 +23,13 @@ use super::problem::{Code, Problem};
 use super::query::Query;
 use super::state::State;
 
-/// A request and what it needs.
+/// A request with its state.
 pub struct Call {
     /// The request's head.
     pub http: HttpRequest,
-    /// Its body, not read.
+    /// Its unread body.
     pub payload: Payload,
-    /// What the API is made of.
+    /// The shared state.
     pub state: Data<State>,
     /// Counts the request among its tenant's, once the tenant is known.
     request: OnceCell<SharePermit>,
@@ -116,7 +116,7 @@ impl Call {
         self.request.take()
     }
 
-    /// The tenant of the secret key that asks.
+    /// The tenant of the caller's secret key.
     ///
     /// # Errors
     ///
@@ -125,13 +125,13 @@ impl Call {
         self.caller().await?.secret()
     }
 
-    /// The session in the path; none where it is no id.
+    /// The session id in the path; none if it is invalid.
     #[must_use]
     pub fn session_id(&self) -> Option<SessionId> {
         SessionId::from_str(self.http.match_info().get("id")?).ok()
     }
 
-    /// The session `session_id`, if the caller sees it and its token is still good.
+    /// The session `session_id`, if the caller can see it and its token is valid.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Call {
         Ok(row)
     }
 
-    /// Whether `Accept` lets us answer with JSON.
+    /// Checks that `Accept` allows JSON.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Call {
         self.accepts("application", "json")
     }
 
-    /// Whether `Accept` lets us answer with this media type.
+    /// Checks that `Accept` allows this media type.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Call {
         no_parameters(&self.http)
     }
 
-    /// The body, unpacked, which must be JSON by its media type.
+    /// Reads and unpacks a JSON body.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Call {
         self.read(announced).await
     }
 
-    /// The body whose head was checked, unpacked.
+    /// Reads and unpacks a body whose head was checked.
     ///
     /// # Errors
     ///
@@ -264,17 +264,17 @@ pub fn no_parameters(http: &HttpRequest) -> Result<(), Problem> {
     }
 }
 
-/// No such session, or none that the caller may know of.
+/// The session does not exist or is invisible to the caller.
 #[must_use]
 pub fn session_not_found() -> Problem {
     Problem::new(Code::SessionNotFound, "There is no such session.")
 }
 
-/// An answer in JSON that is good for this one request only.
+/// A JSON answer that must not be cached.
 ///
 /// # Errors
 ///
-/// 500 where it can't be written, which would be a fault of ours.
+/// 500 if it cannot be serialized, which would be a defect.
 pub fn json(
     mut response: actix_web::HttpResponseBuilder,
     body: &impl Serialize,
@@ -285,8 +285,8 @@ pub fn json(
     Ok(response.body(text))
 }
 
-/// Whether `Accept` allows a media type: the most specific range that matches it decides (RFC 9110, section 12.5.1).
-/// What can't be read there is passed over; no header, or nothing readable in it, allows all.
+/// Whether `Accept` allows a media type: the most specific matching range decides (RFC 9110,
+/// section 12.5.1). Unreadable parts are ignored; without a readable range everything is allowed.
 pub fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
     let mut best: Option<(u8, bool)> = None;
     let mut is_readable = false;

@@ -1,4 +1,5 @@
-//! What every request passes, whatever its route: its id, its metrics, and the rule that every error is a problem.
+//! Middleware for every request: its id, its metrics, and the rule that every error is a problem
+//! document.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
@@ -22,11 +23,11 @@ use super::request_id::{REQUEST_ID, RequestId};
 use super::route;
 use super::state::State;
 
-/// The middleware around the public application: `App::new().wrap(from_fn(edge))`.
+/// The middleware of the public application: `App::new().wrap(from_fn(edge))`.
 ///
 /// # Errors
 ///
-/// Only as a problem that says how it is to be answered.
+/// Only a problem.
 pub async fn edge(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -60,8 +61,8 @@ fn report_rate(response: &mut ServiceResponse<BoxBody>) {
     }
 }
 
-/// While the node drains, each answer is its connection's last: a request that comes over a connection at the moment when
-/// the listener ends would get no answer at all.
+/// While the node drains, each answer closes its connection: a request on a connection that the
+/// listener is about to close would get no answer.
 fn close_if_draining(response: &mut ServiceResponse<BoxBody>) {
     let state = response.request().app_data::<Data<State>>();
     if state.is_some_and(|state| state.service.is_draining())
@@ -72,17 +73,17 @@ fn close_if_draining(response: &mut ServiceResponse<BoxBody>) {
     }
 }
 
-/// The same without metrics, for the operators' listener.
+/// The middleware of the operators' listener, without metrics.
 ///
 /// # Errors
 ///
-/// Only as a problem that says how it is to be answered.
+/// Only a problem.
 pub async fn plain_edge(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let request_id = RequestId::of(request.headers());
-    // A panic ends one request, not the worker. The request itself is gone then, and with it what route it took.
+    // A panic ends one request, not the worker. The request itself is lost, and with it its route.
     let answered = caused_by(request_id.name(), next.call(request));
     let problem = match AssertUnwindSafe(answered).catch_unwind().await {
         Ok(Ok(response)) => return Ok(finish(response, &request_id)),
@@ -93,17 +94,18 @@ pub async fn plain_edge(
     Err(problem.of_request(request_id).into())
 }
 
-/// In an answer's extensions: its status says that something is wrong, and yet it is the report that was asked for.
+/// Marks an answer whose error status belongs to a requested report, so that it is not replaced by
+/// a problem.
 #[derive(Debug, Clone, Copy)]
 pub struct Report;
 
-/// The answer with the request's id; an error as a problem, whoever made it.
+/// Adds the request's id to an answer and turns errors into problems.
 fn finish(
     mut response: ServiceResponse<BoxBody>,
     request_id: &RequestId,
 ) -> ServiceResponse<BoxBody> {
     let Some(problem) = problem_in(&response) else {
-        // A page that tells a person the id has set it itself.
+        // A page that shows the id to a person has set it itself.
         let headers = response.headers_mut();
         if !headers.contains_key(REQUEST_ID) {
             headers.insert(REQUEST_ID, request_id.header());
@@ -116,7 +118,7 @@ fn finish(
     ServiceResponse::new(request, problem.error_response())
 }
 
-/// The problem that an answer is, or has to become; none for one that is as it should be.
+/// The problem that an answer is or must become; none if the answer is fine.
 fn problem_in(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
     let (status, response) = (response.status(), response.response());
     if !status.is_client_error() && !status.is_server_error() {
@@ -143,7 +145,7 @@ fn route_of(response: &ServiceResponse<BoxBody>) -> Route {
         .unwrap_or(Route::Unknown)
 }
 
-/// The problem that an error is, or the one that fits its status.
+/// The problem for an error, from the error itself or from its status.
 fn problem_of(error: &Error) -> Problem {
     error.as_error::<Problem>().cloned().unwrap_or_else(|| {
         let status = error.as_response_error().status_code();
@@ -155,7 +157,7 @@ fn problem_of(error: &Error) -> Problem {
     })
 }
 
-/// A request that is being answered, until this is dropped.
+/// Counts a request as in flight until dropped.
 struct InFlight<'m>(&'m Gauge);
 
 impl<'m> InFlight<'m> {

@@ -1,9 +1,9 @@
-//! Entity tags: what a caller already has (RFC 9110, section 13.1.2).
+//! Entity tags for conditional requests (RFC 9110, section 13.1.2).
 
 use actix_web::http::header::{HeaderMap, IF_NONE_MATCH};
 
-/// Whether `If-None-Match` names `tag` (which is strong, with its quotes), by the weak comparison that RFC 9110
-/// section 13.1.2 asks for.
+/// Whether `If-None-Match` contains `tag` (a strong tag with its quotes), by the weak comparison
+/// that RFC 9110 section 13.1.2 requires.
 #[must_use]
 pub fn names(headers: &HeaderMap, tag: &str) -> bool {
     headers
@@ -11,7 +11,7 @@ pub fn names(headers: &HeaderMap, tag: &str) -> bool {
         .any(|value| value.to_str().is_ok_and(|text| list_names(text, tag)))
 }
 
-/// A tag may hold a comma, so the list is read quote by quote.
+/// A tag may contain a comma, so the list is parsed by quotes.
 fn list_names(text: &str, tag: &str) -> bool {
     let mut rest = text.trim();
     if rest == "*" {

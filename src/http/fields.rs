@@ -1,6 +1,7 @@
-//! Reading a JSON body field by field, so that each fault is told with its pointer, and all of them at once.
+//! Reads a JSON body field by field and reports every error with its pointer.
 //!
-//! An unknown field is ignored; a known one of a wrong type or out of range is a fault; null means absent.
+//! Unknown fields are ignored, a known field with a wrong type or value is an error, and null means
+//! absent.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -14,12 +15,12 @@ use super::problem::{Code, Fault, Problem};
 /// Characters of an unknown name that an error repeats.
 const UNKNOWN_NAME_CHARS_MAX: usize = 64;
 
-/// The faults of one body.
+/// The errors of one body.
 #[derive(Debug, Default)]
 pub struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// Notes one; beyond [`FAULTS_MAX`] they are only known to exist.
+    /// Adds an error; beyond [`FAULTS_MAX`] only their existence is recorded.
     pub fn add(&mut self, pointer: String, detail: impl Into<String>) {
         if self.0.len() < FAULTS_MAX {
             self.0.push(Fault::Field {
@@ -29,11 +30,11 @@ impl Faults {
         }
     }
 
-    /// `read`, if nothing was wrong.
+    /// Returns `read` if there was no error.
     ///
     /// # Errors
     ///
-    /// 422 with all that was. What could not be read left a fault, so a missing value is never without one.
+    /// 422 with all errors. A missing value always has an error.
     pub fn none<T>(self, read: Option<T>) -> Result<T, Problem> {
         match read {
             Some(read) if self.0.is_empty() => Ok(read),
@@ -42,11 +43,11 @@ impl Faults {
     }
 }
 
-/// The JSON in `body`.
+/// Parses a JSON body.
 ///
 /// # Errors
 ///
-/// 400 where it is none.
+/// 400 if it is not JSON.
 pub fn parse(body: &[u8]) -> Result<Value, Problem> {
     porchlight_schema::json::parse(body).map_err(|error| {
         Problem::new(
@@ -56,15 +57,15 @@ pub fn parse(body: &[u8]) -> Result<Value, Problem> {
     })
 }
 
-/// An object, and where it stands in the body.
+/// An object and its position in the body.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'v> {
     object: &'v Map<String, Value>,
-    /// The way to here.
+    /// The parent object and the step to this one.
     parent: Option<(&'v Fields<'v>, Step<'v>)>,
 }
 
-/// One step of a pointer. The names are ours and hold nothing that RFC 6901 would escape.
+/// A step of a pointer. The names are constants without characters that RFC 6901 escapes.
 #[derive(Debug, Clone, Copy)]
 enum Step<'v> {
     Name(&'v str),
@@ -76,7 +77,7 @@ impl<'v> Fields<'v> {
     ///
     /// # Errors
     ///
-    /// 422 where it is no object.
+    /// 422 if it is not an object.
     pub fn root(value: &'v Value) -> Result<Self, Problem> {
         let object = value
             .as_object()
@@ -113,7 +114,7 @@ impl<'v> Fields<'v> {
         }
     }
 
-    /// Whether the field is there and not null.
+    /// Whether the field is present and not null.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.value(name).is_some()
@@ -123,7 +124,7 @@ impl<'v> Fields<'v> {
         self.object.get(name).filter(|value| !value.is_null())
     }
 
-    /// `value`, or the fault that it must be there.
+    /// Returns `value`, or records that the field is required.
     pub fn need<T>(&self, name: &str, value: Option<T>, faults: &mut Faults) -> Option<T> {
         if value.is_none() && !self.has(name) {
             faults.add(self.pointer(name), "is required");
@@ -131,7 +132,7 @@ impl<'v> Fields<'v> {
         value
     }
 
-    /// A value by `read`; a fault with `detail` where it gives none.
+    /// Reads a value with `read`; records `detail` as the error if that returns none.
     pub fn read<T>(
         &self,
         name: &str,
@@ -147,7 +148,7 @@ impl<'v> Fields<'v> {
         read
     }
 
-    /// A string whose length, in characters, lies in `chars`.
+    /// A string whose length in characters lies in `chars`.
     pub fn text(
         &self,
         name: &str,
@@ -179,7 +180,7 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// A whole number in `range`; `3.0` is one (as in JSON Schema).
+    /// An integer in `range`; `3.0` counts, as in JSON Schema.
     pub fn whole<N>(&self, name: &str, range: RangeInclusive<N>, faults: &mut Faults) -> Option<N>
     where
         N: Copy + PartialOrd + Display + TryFrom<i64>,
@@ -201,7 +202,7 @@ impl<'v> Fields<'v> {
         self.read(name, detail, faults, read)
     }
 
-    /// One of a closed list of names.
+    /// A name from a closed list.
     pub fn closed<T: Copy>(
         &self,
         name: &str,
@@ -243,7 +244,7 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// An array of at most `max` elements.
+    /// An array with at most `max` elements.
     pub fn array(&self, name: &str, max: usize, faults: &mut Faults) -> Option<&'v [Value]> {
         let detail = format!("must be an array of at most {max} elements");
         self.read(name, detail, faults, |value| {
@@ -254,12 +255,12 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// A place `{lat, lng}`.
+    /// A position `{lat, lng}`.
     pub fn point(&self, name: &str, faults: &mut Faults) -> Option<Point> {
         self.object(name, faults)?.lat_lng(faults)
     }
 
-    /// Places `[{lat, lng}]`, at most `max`; empty where the field is absent.
+    /// Positions `[{lat, lng}]`, at most `max`; empty if the field is absent.
     pub fn points(&self, name: &str, max: usize, faults: &mut Faults) -> Vec<Point> {
         let values = self.array(name, max, faults).unwrap_or_default();
         let mut point = |(place, value): (usize, &Value)| match value.as_object() {

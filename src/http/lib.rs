@@ -1,8 +1,9 @@
-//! The HTTP toolkit that the API, the console and the operators' listener share: credentials, bodies, parameters, errors,
-//! the middleware around an application, and the listener. It knows no resource.
+//! The HTTP toolkit that the API, the console and the operators' listener share: credentials,
+//! bodies, parameters, errors, middleware, and the listener. It knows no resource.
 //!
-//! **Errors.** A handler gives a [`problem::Problem`]; [`edge::edge`] adds the request's id to it and turns every other
-//! error, a panic too, into one. So no error leaves in another shape.
+//! **Errors.** A handler returns a [`problem::Problem`]; [`edge::edge`] adds the request's id and
+//! turns every other error, including a panic, into one. No error leaves the service in another
+//! form.
 //!
 //! **HEAD** is answered wherever GET is (RFC 9110, section 9.3.2): see [`route::get`].
 

@@ -1,4 +1,4 @@
-//! Signed links to path images, which stand in insights and on the console's pages.
+//! Signed links to path images, for insights and console pages.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
@@ -8,15 +8,15 @@ use porchlight_keys::keyring::SecretKeys;
 use porchlight_schema::ids::SessionId;
 use sha2::Sha256;
 
-/// What the key of the signatures is derived for; another use of the same master key says something else.
+/// Purpose of the derived signing key.
 const PURPOSE: &str = "path image link, version 1";
-/// Bytes of a signature: 128 of the HMAC's 256 bits, which nobody guesses.
+/// Size of a signature in bytes: 128 of the HMAC's 256 bits.
 const SIGNATURE_BYTES: usize = 16;
 type HmacSha256 = Hmac<Sha256>;
 
-/// Makes and checks the links to path images.
+/// Creates and verifies links to path images.
 pub struct PathImages {
-    /// Keyed and ready; the first one makes, all check.
+    /// Prepared HMACs; the first one signs, all verify.
     macs: Vec<HmacSha256>,
     /// What links begin with: the configured public URL, or else where the service listens. Never what a request says of
     /// its host, which anybody can write.
@@ -30,17 +30,17 @@ impl std::fmt::Debug for PathImages {
 }
 
 impl PathImages {
-    /// Links signed with keys derived from the service's secrets: made with the one that writes, checked with any.
+    /// Links signed with keys derived from the service's secrets: the first key signs, all verify.
     #[must_use]
     pub fn of(secrets: &SecretKeys, public_url: &str) -> Self {
         let keys = secrets.reading().map(|secret| secret.derive(PURPOSE));
         Self::new(keys.map(|key| *key.bytes()), public_url)
     }
 
-    /// Links signed with keys that serve nothing else: made with the first, checked with any.
+    /// Links signed with dedicated keys: the first signs, all verify.
     #[must_use]
     pub fn new(keys: impl IntoIterator<Item = [u8; 32]>, public_url: &str) -> Self {
-        // A key of any length is good for HMAC (RFC 2104): none is left out.
+        // HMAC accepts keys of any length (RFC 2104), so none is left out.
         let keyed = |key: [u8; 32]| HmacSha256::new_from_slice(&key).ok();
         let base = match public_url.trim_end_matches('/') {
             "" => OnceLock::new(),
@@ -87,7 +87,7 @@ impl PathImages {
         self.base.get().map(String::as_str)
     }
 
-    /// Whether the signature is the session's, in constant time.
+    /// Verifies the signature of a session in constant time.
     #[must_use]
     pub fn is_signed(&self, session_id: SessionId, signature: &str) -> bool {
         let Some(tag) = from_hex(signature) else {
@@ -100,7 +100,7 @@ impl PathImages {
     }
 }
 
-/// The bytes of a signature in lower-case hex; none for any other text.
+/// Decodes a signature from lower-case hex; none for any other text.
 fn from_hex(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * SIGNATURE_BYTES {

@@ -1,5 +1,5 @@
-//! What is told of requests that are refused: the codes are known here only. The rest of HTTP's metrics stands in
-//! [`porchlight_observe::http`], and the name of this one in the catalogue with all others.
+//! Log lines and metrics of refused requests, whose codes are defined in this crate. Other HTTP
+//! metrics are in [`porchlight_observe::http`]; the names of all metrics are in the catalogue.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ fn problems() -> &'static [Counter] {
     &COUNTERS
 }
 
-/// A request is answered with this problem. What went wrong on our side is logged, too.
+/// Records an answer with this problem, and logs errors on our side.
 pub fn on_problem(problem: &Problem, request_id: &RequestId, route: &'static str) {
     let code = problem.code();
     if let Some(counter) = problems().get(code as usize) {
@@ -35,7 +35,7 @@ pub fn on_problem(problem: &Problem, request_id: &RequestId, route: &'static str
     }
 }
 
-/// Lets each series stand at 0 from the start. Call it once the recorder is installed.
+/// Creates every series at 0. Call it once the recorder is installed.
 pub fn install() {
     problems();
 }

@@ -1,4 +1,4 @@
-//! Every error of the public API is one [`Problem`], written as `application/problem+json` (RFC 9457).
+//! Every error of the public API is a [`Problem`], sent as `application/problem+json` (RFC 9457).
 
 mod code;
 mod webhooks;
@@ -23,22 +23,22 @@ pub use code::Code;
 /// The media type of every error.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Where in a request something is wrong.
+/// The position of an error in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Fault {
-    /// In the body.
+    /// A field of the body.
     Field {
-        /// RFC 6901, from the body's root.
+        /// JSON pointer (RFC 6901) from the body's root.
         pointer: String,
-        /// What it should be.
+        /// The expected value.
         detail: String,
     },
-    /// In the query or a header.
+    /// A parameter of the query, or a header.
     Parameter {
         /// Its name.
         parameter: Cow<'static, str>,
-        /// What it should be.
+        /// The expected value.
         detail: String,
     },
 }
@@ -52,7 +52,7 @@ impl From<FieldError> for Fault {
     }
 }
 
-/// An error as it is answered.
+/// An error answer.
 #[derive(Debug, Clone)]
 pub struct Problem(Box<Inner>);
 
@@ -66,7 +66,7 @@ struct Inner {
     source: Option<String>,
 }
 
-/// The members of RFC 9457, and ours.
+/// The members of RFC 9457 and additional ones.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Body<'a> {
@@ -82,7 +82,7 @@ struct Body<'a> {
 }
 
 impl Problem {
-    /// A problem; `detail` is a safe sentence about this occurrence.
+    /// Creates a problem; `detail` is a safe sentence about this occurrence.
     #[must_use]
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let mut headers = Vec::new();
@@ -106,7 +106,7 @@ impl Problem {
         }))
     }
 
-    /// The body is JSON, but not what is asked for.
+    /// The body is JSON with invalid content.
     #[must_use]
     pub fn invalid_body(faults: Vec<Fault>) -> Self {
         Self::new(
@@ -116,13 +116,13 @@ impl Problem {
         .with_faults(faults)
     }
 
-    /// The body can be read, but is not a batch.
+    /// The body is not a valid batch.
     #[must_use]
     pub fn invalid_batch(faults: Vec<Fault>) -> Self {
         Self::new(Code::InvalidBody, "The body is not a batch; see errors.").with_faults(faults)
     }
 
-    /// One field of the body is wrong.
+    /// One field of the body is invalid.
     #[must_use]
     pub fn invalid_field(pointer: &str, detail: impl Into<String>) -> Self {
         Self::invalid_body(vec![Fault::Field {
@@ -131,7 +131,7 @@ impl Problem {
         }])
     }
 
-    /// Parameters in the query or a header are wrong.
+    /// Parameters of the query, or headers, are invalid.
     #[must_use]
     pub fn invalid_parameters(faults: Vec<Fault>) -> Self {
         Self::new(
@@ -141,7 +141,7 @@ impl Problem {
         .with_faults(faults)
     }
 
-    /// Something went wrong on our side; `source` goes to the log and not to the caller.
+    /// An error on our side; `source` goes to the log and not to the caller.
     #[must_use]
     pub fn internal(source: impl fmt::Display) -> Self {
         let mut problem = Self::new(
@@ -152,13 +152,13 @@ impl Problem {
         problem
     }
 
-    /// No path of this service.
+    /// The path does not exist.
     #[must_use]
     pub fn not_found() -> Self {
         Self::new(Code::NotFound, "There is nothing at this path.")
     }
 
-    /// The path is known, the method is not; `allowed` are those that are (`GET, HEAD`).
+    /// The path does not support the method; `allowed` lists the supported ones (`GET, HEAD`).
     #[must_use]
     pub fn method_not_allowed(allowed: &'static str) -> Self {
         Self::new(
@@ -168,14 +168,14 @@ impl Problem {
         .with_header(ALLOW, HeaderValue::from_static(allowed))
     }
 
-    /// The same with these faults.
+    /// Adds errors.
     #[must_use]
     pub fn with_faults(mut self, faults: Vec<Fault>) -> Self {
         self.0.faults = faults;
         self
     }
 
-    /// The same with one header; a former one of this name is replaced.
+    /// Sets a header, replacing an earlier one with this name.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.headers.retain(|(header, _)| *header != name);
@@ -183,32 +183,32 @@ impl Problem {
         self
     }
 
-    /// The same, asking the client to come again after so many seconds.
+    /// Sets `Retry-After`.
     #[must_use]
     pub fn retry_after_sec(self, seconds: u64) -> Self {
         self.with_header(RETRY_AFTER, seconds.into())
     }
 
-    /// The same, of this request.
+    /// Sets the request.
     #[must_use]
     pub fn of_request(mut self, request_id: RequestId) -> Self {
         self.0.request_id = Some(request_id);
         self
     }
 
-    /// What kind of error it is.
+    /// The code.
     #[must_use]
     pub fn code(&self) -> Code {
         self.0.code
     }
 
-    /// What it says of this occurrence.
+    /// The description of this occurrence.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
 
-    /// What the log should know and the caller should not.
+    /// Details for the log that the caller must not see.
     #[must_use]
     pub fn source(&self) -> Option<&str> {
         self.0.source.as_deref()
@@ -227,7 +227,7 @@ impl Problem {
             request_id: self.0.request_id.as_ref().map(RequestId::as_str),
             errors: &self.0.faults,
         };
-        // Strings and numbers only: there is nothing in it that JSON can't say.
+        // Strings and numbers always serialize.
         serde_json::to_string(&body).unwrap_or_default()
     }
 }
@@ -252,7 +252,8 @@ impl ResponseError for Problem {
         for (name, value) in &self.0.headers {
             response.insert_header((name, value));
         }
-        // Whose it is is known at the edge only, which has it written once more: the first time it needs no text.
+        // The middleware knows the request and serializes the problem again, so the first body may
+        // be empty.
         let Some(request_id) = &self.0.request_id else {
             return response.finish();
         };

@@ -1,4 +1,4 @@
-//! Parameters in the query, and the cursor of a list.
+//! Query parameters, and list cursors.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,7 +20,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Of a query string, as in a form: `+` is a space.
+    /// Parses a query string like a form: `+` is a space.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let pairs = actix_web::web::Query::<Vec<(String, String)>>::from_query(text);
@@ -33,7 +33,8 @@ impl Query {
         }
     }
 
-    /// The parameter by `read`; a fault with `detail` where that gives none, or where it is there twice.
+    /// Reads a parameter with `read`; records `detail` as the error if that returns none or the
+    /// parameter occurs twice.
     pub fn read<T>(
         &mut self,
         parameter: &'static str,
@@ -76,8 +77,8 @@ impl Query {
         })
     }
 
-    /// An RFC 3339 time. Within a form a + is a space; within a time a space can only have been the + of an offset, which
-    /// many clients write as it is.
+    /// An RFC 3339 time. A form decodes + as a space; within a time, a space can only be the
+    /// unescaped + of an offset, which many clients send.
     pub fn time(&mut self, parameter: &'static str) -> Option<TimestampMs> {
         self.read(
             parameter,
@@ -86,7 +87,7 @@ impl Query {
         )
     }
 
-    /// One of a closed list of names.
+    /// A name from a closed list.
     pub fn closed<T: Copy>(&mut self, parameter: &'static str, names: &[(&str, T)]) -> Option<T> {
         let words: Vec<_> = names.iter().map(|(word, _)| *word).collect();
         let detail = format!("must be one of {}", words.join(", "));
@@ -98,7 +99,7 @@ impl Query {
         })
     }
 
-    /// `limit`: how many rows a page may have.
+    /// `limit`: the maximum number of rows of a page.
     pub fn limit(&mut self) -> u32 {
         let detail = format!("must be a whole number from 1 to {PAGE_ROWS_MAX}");
         let plain = |value: &str| value.bytes().all(|byte| byte.is_ascii_digit());
@@ -112,7 +113,7 @@ impl Query {
             .unwrap_or(PAGE_ROWS_DEFAULT)
     }
 
-    /// `cursor`: after which session the page begins.
+    /// `cursor`: the session after which the page begins.
     pub fn cursor(&mut self) -> Option<SessionId> {
         self.read("cursor", "must be a nextCursor of this list", read_cursor)
     }
@@ -147,7 +148,7 @@ impl Query {
     }
 }
 
-/// The cursor after this session: opaque, so that it may become something else.
+/// The cursor after this session, opaque so that its form may change.
 #[must_use]
 pub fn cursor(after: SessionId) -> String {
     let mut bytes = after.to_bytes().to_vec();
@@ -161,7 +162,7 @@ fn read_cursor(text: &str) -> Option<SessionId> {
     }
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let (id, sum) = bytes.split_first_chunk::<16>()?;
-    // It protects nothing; it tells a cursor from a text that happens to decode.
+    // The checksum is no protection; it only distinguishes a cursor from other decodable text.
     (sum == crc32fast::hash(id).to_be_bytes()).then(|| SessionId::from_bytes(*id))
 }
 

@@ -1,4 +1,4 @@
-//! By what a request, its answer and its log lines find each other.
+//! Request ids, which connect a request, its answer and its log lines.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use porchlight_observe::request::RequestName;
 
-/// The header by which an answer and a log line find each other.
+/// The header with the request's id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The id of one request: what the client gave, if it is of letters, digits, `.`, `_` and `-`; else our own.
+/// The id of a request: the client's, if it consists of letters, digits, `.`, `_` and `-`;
+/// otherwise a generated one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(RequestName);
 
 impl RequestId {
-    /// The id of the request with these headers.
+    /// The id for a request with these headers.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
         headers
@@ -23,13 +24,13 @@ impl RequestId {
             .unwrap_or_else(Self::own)
     }
 
-    /// What a client gave; none where it is too long or of other characters, which would make their way into logs.
+    /// An id given by a client; none if it is too long or contains other characters.
     #[must_use]
     pub fn given(value: &HeaderValue) -> Option<Self> {
         RequestName::given(value.as_bytes()).map(Self)
     }
 
-    /// A new one: the process's random number, and a running one.
+    /// Generates an id from the process's random number and a counter.
     #[must_use]
     pub fn own() -> Self {
         static PROCESS: LazyLock<u64> = LazyLock::new(|| {
@@ -44,19 +45,19 @@ impl RequestId {
         ))
     }
 
-    /// The id.
+    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// The id as what log lines say of their request.
+    /// The id for log lines.
     #[must_use]
     pub fn name(&self) -> RequestName {
         self.0.clone()
     }
 
-    /// The id as a header's value.
+    /// The id as a header value.
     #[must_use]
     pub fn header(&self) -> HeaderValue {
         let header = HeaderValue::from_maybe_shared(self.0.bytes());

@@ -1,5 +1,5 @@
-//! Routes: a resource for each pattern, with all its methods in one place, so that another method is answered with 405
-//! and `Allow`, and the route is known to the metrics by its pattern.
+//! Routes. Each pattern is one resource with all its methods, so that other methods are answered
+//! with 405 and `Allow`, and metrics know the route by its pattern.
 
 use actix_web::http::Method;
 use actix_web::{HttpResponse, Resource, Route as Handler, guard, web};
@@ -7,24 +7,25 @@ use porchlight_observe::http::{self, Route};
 
 use super::problem::Problem;
 
-/// An empty resource at the pattern of `route`. `allow` lists the methods that are going to be added, as in `Allow`
+/// Creates a resource at the pattern of `route`. `allow` lists the methods that will be added
 /// (`GET, HEAD`).
 pub fn resource(route: Route, allow: &'static str) -> Resource {
     at(route.as_str(), allow).app_data(route)
 }
 
-/// The same at a pattern that is not measured.
+/// Creates a resource without metrics.
 pub fn at(pattern: &str, allow: &'static str) -> Resource {
     let refuse = move || async move { Err::<HttpResponse, _>(Problem::method_not_allowed(allow)) };
     web::resource(pattern).default_service(web::to(refuse))
 }
 
-/// GET, and HEAD, which is the same without the body (RFC 9110, section 9.3.2); the connection leaves the body out.
+/// Handles GET, and HEAD, which is GET without the body (RFC 9110, section 9.3.2); the connection
+/// leaves the body out.
 pub fn get() -> Handler {
     web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
 }
 
-/// The label of a method. HEAD is counted as the GET that it is.
+/// The label of a method. HEAD counts as GET.
 pub(crate) fn label(method: &Method) -> http::Method {
     match *method {
         Method::GET | Method::HEAD => http::Method::Get,

@@ -1,4 +1,4 @@
-//! How many connections may stay: on the node, and for each of those who open them.
+//! Limits on long-lived connections, per node and per owner.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use porchlight_schema::session::Tenant;
 
 use super::problem::{Code, Problem};
 
-/// Places for every kind of connection that stays.
+/// The limits of all kinds of long-lived connections.
 #[derive(Debug)]
 pub struct StreamSeats {
     /// For event streams. How many one tenant may have is a share of its own.
     pub events: Arc<Seats<Tenant>>,
-    /// For WebSockets.
+    /// WebSockets, by session.
     pub sockets: Arc<Seats<SessionId>>,
 }
 
@@ -34,7 +34,7 @@ impl Default for StreamSeats {
     }
 }
 
-/// Places for connections of one kind; `K` is whose they are.
+/// The limits of one kind of connection; `K` identifies the owner.
 #[derive(Debug)]
 pub struct Seats<K: Hash + Eq> {
     kind: StreamKind,
@@ -44,7 +44,7 @@ pub struct Seats<K: Hash + Eq> {
     each_max: usize,
 }
 
-/// A place, given back when dropped.
+/// A permit for one connection, returned when dropped.
 #[derive(Debug)]
 pub struct Seat<K: Hash + Eq + Copy> {
     seats: Arc<Seats<K>>,
@@ -53,7 +53,7 @@ pub struct Seat<K: Hash + Eq + Copy> {
 }
 
 impl<K: Hash + Eq + Copy> Seats<K> {
-    /// So many places on the node, and so many for each.
+    /// Creates limits per node and per owner.
     #[must_use]
     pub fn new(kind: StreamKind, node_max: usize, each_max: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -65,11 +65,11 @@ impl<K: Hash + Eq + Copy> Seats<K> {
         })
     }
 
-    /// Takes a place.
+    /// Acquires a permit.
     ///
     /// # Errors
     ///
-    /// 429 where this one has all that it may have; 503 where the node has.
+    /// 429 if the owner has reached its limit; 503 if the node has.
     pub fn take(self: &Arc<Self>, key: K) -> Result<Seat<K>, Problem> {
         let free = |taken: usize| (taken < self.node_max).then_some(taken + 1);
         if self

@@ -21,25 +21,26 @@ use super::edge;
 use super::problem::Problem;
 use super::state::State;
 
-/// How long a silent connection is kept: a phone that sends a batch every ten seconds or every minute keeps its own.
+/// How long an idle connection stays open: phones that send a batch every ten seconds or every
+/// minute keep theirs.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// A head that is not whole after this long is given up.
+/// Deadline for a complete request head.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// Connections of one worker.
+/// Maximum number of connections per worker.
 const WORKER_CONNECTIONS_MAX: usize = 20_000;
-/// How long requests that are being answered may go on when the listener stops.
+/// How long requests in flight may take when the listener stops.
 const STOP_WITHIN_SEC: u64 = 10;
-/// How often a listener that is to end looks whether everybody has gone.
+/// How often a stopping listener checks for open connections.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A listener that takes requests.
+/// A running listener.
 #[derive(Debug)]
 pub struct Served {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// By which it is stopped.
+    /// The handle that stops it.
     pub handle: ServerHandle,
-    /// Who is connected.
+    /// Its open connections.
     pub connections: Connections,
 }
 
@@ -47,7 +48,7 @@ pub struct Served {
 #[derive(Debug, Clone, Default)]
 pub struct Connections(Arc<AtomicUsize>);
 
-/// One of them, for as long as it is open.
+/// Counts one connection while it is open.
 struct Open(Arc<AtomicUsize>);
 
 impl Drop for Open {
@@ -62,7 +63,7 @@ impl Connections {
         Open(Arc::clone(&self.0))
     }
 
-    /// Waits until nobody is connected, but no longer than until then.
+    /// Waits until no connection is open, at most until the given time.
     pub async fn gone(&self, until: Instant) {
         while self.0.load(Ordering::Relaxed) > 0 && Instant::now() < until {
             sleep(LOOK_EVERY).await;
@@ -70,11 +71,11 @@ impl Connections {
     }
 }
 
-/// Serves `routes` from `state` at `address`; port 0 is any free one. Every other path is answered with 404.
+/// Serves `routes` with `state` at `address`; port 0 picks a free one. Other paths answer 404.
 ///
 /// # Errors
 ///
-/// The address can't be bound.
+/// The address cannot be bound.
 pub fn listen(
     state: Data<State>,
     address: SocketAddr,
@@ -97,7 +98,7 @@ pub fn listen(
     .keep_alive(KEEP_ALIVE)
     .client_request_timeout(HEAD_WITHIN)
     .max_connections(WORKER_CONNECTIONS_MAX)
-    // A stream's answers are small: one that waits for the other side to confirm the one before is 40 ms late.
+    // Streams send small answers, which Nagle's algorithm would delay by 40 ms.
     .tcp_nodelay(true)
     .shutdown_timeout(STOP_WITHIN_SEC)
     .on_connect(move |connection, data| {
@@ -125,12 +126,12 @@ pub fn listen(
     })
 }
 
-/// Has the system close a connection whose other side takes nothing of what waits for it. The framework waits for room to
-/// write for as long as the connection lasts: whoever never reads could hold its place, and what is written, for ever.
+/// Makes the kernel close a connection whose peer does not read. The framework waits for room to
+/// write as long as the connection lasts, so a peer that never reads could hold it forever.
 fn give_up_unread(connection: &dyn Any) {
     #[cfg(target_os = "linux")]
     if let Some(stream) = connection.downcast_ref::<TcpStream>() {
-        // A connection that has ended already takes no option.
+        // A closed connection rejects the option.
         let _set = rustix::net::sockopt::set_tcp_user_timeout(stream, UNREAD_MS_MAX);
     }
     #[cfg(not(target_os = "linux"))]

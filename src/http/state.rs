@@ -1,4 +1,4 @@
-//! The state from which every handler answers.
+//! The state shared by all handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use super::body::Deadlines;
 use super::links::PathImages;
 use super::seats::StreamSeats;
 
-/// How often what is remembered of silent callers is let go.
+/// Interval at which rate-limit state of idle callers is removed.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
-/// The settings that all requests share.
+/// Settings shared by all requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Requests of one key (or session token), a second; 0: no limit.
+    /// Requests per second of one key or session token; 0: no limit.
     pub rate_limit_per_second: u32,
-    /// How slow a body may be.
+    /// Limits on the duration of a body.
     pub body_deadlines: Deadlines,
-    /// How long a key's look-up is remembered.
+    /// How long a key lookup is cached.
     pub key_remembered: Duration,
 }
 
@@ -42,22 +42,22 @@ impl Default for Settings {
     }
 }
 
-/// What every handler may use. One for all workers, in a [`Data`].
+/// The state of every handler, one for all workers in a [`Data`].
 #[derive(Debug)]
 pub struct State {
     /// The service.
     pub service: Service,
     /// Makes, lists and revokes API keys.
     pub desk: KeyDesk,
-    /// Finds the caller of a request.
+    /// Authenticates requests.
     pub auth: Authenticator,
     /// The settings.
     pub config: Settings,
-    /// The webhooks, if this process sends them.
+    /// The webhooks, if this process sends any.
     pub webhooks: Option<Webhooks>,
-    /// Places for connections that stay.
+    /// Limits on long-lived connections.
     pub seats: StreamSeats,
-    /// The links to path images, if this process signs them.
+    /// The signed links, if this process creates any.
     pub images: Option<PathImages>,
 }
 
@@ -87,14 +87,14 @@ impl State {
         }
     }
 
-    /// The same, with webhooks to configure.
+    /// Adds webhooks.
     #[must_use]
     pub fn with_webhooks(mut self, webhooks: Webhooks) -> Self {
         self.webhooks = Some(webhooks);
         self
     }
 
-    /// The same, with links to path images.
+    /// Adds links to path images.
     #[must_use]
     pub fn with_images(mut self, images: PathImages) -> Self {
         self.images = Some(images);
@@ -102,7 +102,7 @@ impl State {
     }
 }
 
-/// Forgets silent callers, for ever. Spawn it once.
+/// Removes rate-limit state of idle callers forever. Spawn it once.
 pub async fn keep_tidy(state: Data<State>) {
     loop {
         tokio::time::sleep(TIDY_EVERY).await;

@@ -1,23 +1,23 @@
-//! How long what comes to a worker waits for its turn. A worker that has too much to do is late with reading: requests
-//! wait in its queue, and whoever times what is done for them sees nothing of it. So a task is sent through that queue
-//! now and then, while requests come, and what it waited is taken for what they did.
+//! Measures the queue delay of a worker. An overloaded worker reads requests late: they wait in its
+//! queue, and timing the handlers does not show it. A probe task is sent through the queue from
+//! time to time while requests arrive, and its delay stands for theirs.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use actix_web::rt;
 
-/// How often it is measured at most. A task costs a tenth of a microsecond or two.
+/// Minimum time between probes. A probe costs one or two tenths of a microsecond.
 const MEASURE_EVERY: Duration = Duration::from_millis(1);
-/// What was measured longer ago says nothing of now.
+/// Age at which a measurement expires.
 const KEPT: Duration = Duration::from_millis(100);
 
-/// What is known of this worker's queue.
+/// Queue measurements of a worker.
 #[derive(Default)]
 struct Turn {
-    /// When the task that is in the queue was sent.
+    /// When the probe in the queue was sent.
     sent: Cell<Option<Instant>>,
-    /// What the last one waited, and when it was through.
+    /// Delay of the last probe, and when it finished.
     measured: Cell<Option<(Duration, Instant)>>,
 }
 
@@ -26,7 +26,7 @@ thread_local! {
 }
 
 impl Turn {
-    /// What a request has waited that is looked at now, and whether it is time to measure again.
+    /// The estimated queue delay of the present request, and whether a new probe is due.
     fn look(&self, now: Instant) -> (Duration, bool) {
         let measured = self.measured.get();
         let age = measured.map(|(_, at)| now.saturating_duration_since(at));
@@ -34,7 +34,7 @@ impl Turn {
             .filter(|_| age.is_some_and(|age| age < KEPT))
             .map_or(Duration::ZERO, |(waited, _)| waited);
         match self.sent.get() {
-            // It waits already, and not yet for as long as it will.
+            // The probe in the queue has waited this long so far.
             Some(sent) => (known.max(now.saturating_duration_since(sent)), false),
             None => (known, age.is_none_or(|age| age >= MEASURE_EVERY)),
         }
@@ -52,7 +52,7 @@ impl Turn {
     }
 }
 
-/// About how long a request has waited in this worker's queue that is looked at now. Called for each; from a worker.
+/// The estimated queue delay of the present request. Called on a worker for each request.
 pub fn waited() -> Duration {
     let now = Instant::now();
     let (waited, is_time) = TURN.with(|turn| turn.look(now));
@@ -64,12 +64,12 @@ pub fn waited() -> Duration {
     waited
 }
 
-/// In the queue, until it is dropped: also with a worker that ends before it is through.
+/// Marks the probe as queued until dropped, also if the worker ends first.
 struct Arriving;
 
 impl Drop for Arriving {
     fn drop(&mut self) {
-        // At the end of the thread there may be nobody to tell.
+        // The thread-local may be gone at the end of the thread.
         let _told = TURN.try_with(|turn| turn.arrive(Instant::now()));
     }
 }

@@ -1,9 +1,10 @@
-//! Waits for another thread's answer so that many answers cost one wake-up.
+//! Batches the wake-ups of requests that wait for another thread.
 //!
-//! The store's writer answers a whole group at once. Were each waiting request woken on its own, each would be queued
-//! with its worker from afar: a lock, often a system call, and a place in a queue that a busy worker looks at only with
-//! every 31st task, so that under load what is durable would wait behind what is new. Here the first answer wakes one
-//! task of the worker, and that one wakes all whose answers have come by then, in the worker's own queue.
+//! The store's writer completes a whole group at once. Waking each request separately would queue
+//! each with its worker from another thread: a lock, often a system call, and a place in the
+//! injection queue, which a busy worker polls only with every 31st task, so that durable batches
+//! would wait behind new ones. Here the first completion wakes one task of the worker, which then
+//! wakes all completed requests from within the worker.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -17,7 +18,7 @@ thread_local! {
     static DESK: RefCell<Option<(runtime::Id, Arc<Desk>)>> = const { RefCell::new(None) };
 }
 
-/// Where a worker's requests are woken from.
+/// The wake batcher of a worker.
 #[derive(Default)]
 struct Desk {
     state: Mutex<State>,
@@ -25,18 +26,19 @@ struct Desk {
 
 #[derive(Default)]
 struct State {
-    /// Whose answers have come.
+    /// Completed requests.
     answered: Vec<Waker>,
     /// The task that wakes them.
     task: Option<Waker>,
-    /// The task knows that there is somebody to wake.
+    /// Whether the task was already woken.
     is_told: bool,
-    /// The task has ended, with its runtime.
+    /// Whether the task has ended together with its runtime.
     is_gone: bool,
 }
 
 impl Desk {
-    /// The desk of this thread's runtime; none where it has several threads, which wake each other well enough.
+    /// The batcher of this thread's runtime; none for multi-threaded runtimes, which wake each
+    /// other efficiently.
     fn here() -> Option<Arc<Self>> {
         let runtime = Handle::try_current().ok()?;
         if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread {
@@ -54,7 +56,7 @@ impl Desk {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is whole between any two statements that hold it.
+        // The state is consistent between any two statements that hold the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +76,7 @@ impl Desk {
         }
     }
 
-    /// Wakes all whose answers have come.
+    /// Wakes all completed requests.
     fn wake_answered(&self, task: &Waker) {
         let mut state = self.lock();
         if !state
@@ -91,7 +93,7 @@ impl Desk {
     }
 }
 
-/// Wakes who was answered, until its runtime ends.
+/// Wakes completed requests until its runtime ends.
 async fn attend(desk: Arc<Desk>) {
     struct Attending(Arc<Desk>);
     impl Drop for Attending {
@@ -111,7 +113,7 @@ async fn attend(desk: Arc<Desk>) {
     .await;
 }
 
-/// A request that waits.
+/// A waiting request.
 struct Waiting {
     desk: Arc<Desk>,
     waker: Waker,
@@ -127,7 +129,7 @@ impl Wake for Waiting {
     }
 }
 
-/// The output of `future`, which is woken by another thread together with others.
+/// Awaits `future`, which another thread completes, with batched wake-ups.
 pub async fn together<F: Future>(future: F) -> F::Output {
     let Some(desk) = Desk::here() else {
         return future.await;
@@ -149,10 +151,11 @@ pub async fn together<F: Future>(future: F) -> F::Output {
     .await
 }
 
-/// Lets what has come in be read: the framework feeds a body to its request only after it has called the handler once.
+/// Yields so that the framework can read arrived bytes: it passes a body to its request only after
+/// it has called the handler once, and then calls the handler again.
 ///
-/// If it has something to feed, it calls the handler again at once. To be woken besides would cost each request a turn
-/// in the worker's queue for nothing, so that only who was not called again is woken, with all others of the kind.
+/// Waking the task in any case would cost each request a needless turn in the worker's queue, so
+/// only tasks that were not called again are woken, all together.
 pub async fn look_again() {
     let mut place = None;
     poll_fn(|context| match place.take() {
@@ -168,7 +171,7 @@ pub async fn look_again() {
     .await;
 }
 
-/// Who is to be woken after what is in the queue now, unless called before that.
+/// Tasks to wake after the present queue, unless they are polled before.
 #[derive(Default)]
 struct Later {
     waiting: Vec<(u64, Waker)>,
@@ -188,7 +191,7 @@ impl Later {
     }
 
     fn leave(&mut self, place: u64) {
-        // Most often it was the last to come.
+        // Usually it was the last to arrive.
         let at = self.waiting.iter().rposition(|(known, _)| *known == place);
         if let Some(at) = at {
             self.waiting.swap_remove(at);
@@ -196,13 +199,13 @@ impl Later {
     }
 }
 
-/// Has `waker` woken when the queue has come round, and gives the place by which that is called off.
+/// Registers `waker` for the end of the present queue and returns a token that cancels it.
 fn wake_later(waker: &Waker) -> u64 {
     struct InQueue;
     impl Drop for InQueue {
         fn drop(&mut self) {
-            // Also with a runtime that ends: the next one on this thread sends its own. At the end of the thread there
-            // is nobody to wake.
+            // If the runtime ends, the next one on this thread sends its own task. At the end of
+            // the thread nobody is left to wake.
             let waiting = LATER.try_with(|later| {
                 let mut later = later.borrow_mut();
                 later.is_in_queue = false;

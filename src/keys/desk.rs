@@ -1,4 +1,4 @@
-//! Where keys are made, listed and revoked: the same whether a running server is asked or the store is opened.
+//! Creates, lists and revokes keys, for a running server and for commands that open the store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use porchlight_world::SystemEntropy;
 
-/// Makes, lists and revokes keys.
+/// Administers keys.
 #[derive(Clone)]
 pub struct KeyDesk {
     keys: Arc<dyn Keys>,
@@ -26,11 +26,11 @@ impl fmt::Debug for KeyDesk {
     }
 }
 
-/// A key to be made.
+/// A request to create a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyOrder {
-    /// The organization's name; it is made when there is none of this name.
+    /// The organization's name; a new one is created if needed.
     pub organization: String,
     /// `sandbox` or `live`.
     pub env: String,
@@ -39,7 +39,7 @@ pub struct KeyOrder {
     /// A name by which people tell the key from others.
     #[serde(default)]
     pub name: Option<String>,
-    /// How long the key is good; none: until it is revoked.
+    /// Life of the key in milliseconds; none: until revoked.
     #[serde(default)]
     pub expires_ms: Option<i64>,
 }
@@ -58,15 +58,15 @@ impl KeyOrder {
     }
 }
 
-/// A key that was just made: the only time that it is shown.
+/// A new key, shown only once.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreatedKey {
-    /// By which it is listed and revoked.
+    /// The id for listing and revoking.
     pub id: String,
     /// The key.
     pub key: String,
-    /// Whose it is.
+    /// The organization.
     pub organization_id: String,
     /// `sandbox` or `live`.
     pub env: String,
@@ -82,17 +82,17 @@ impl fmt::Debug for CreatedKey {
     }
 }
 
-/// What may be shown of a key.
+/// The public facts about a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedKey {
-    /// By which it is revoked.
+    /// The id for revoking.
     pub id: String,
-    /// What it begins with.
+    /// Its first characters.
     pub prefix: String,
-    /// What it ends with.
+    /// Its last characters.
     pub last4: String,
-    /// Whose it is.
+    /// The organization.
     pub organization_id: String,
     /// The organization's name.
     pub organization: String,
@@ -100,9 +100,9 @@ pub struct ListedKey {
     pub env: String,
     /// `secret` or `client`.
     pub kind: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: TimestampMs,
-    /// From when on it is refused.
+    /// When it expires.
     pub expires_at: Option<TimestampMs>,
     /// When it was revoked.
     pub revoked_at: Option<TimestampMs>,
@@ -114,7 +114,7 @@ pub struct ListedKey {
     pub last_used_at: Option<TimestampMs>,
 }
 
-/// One line.
+/// Formats a key as one line.
 impl fmt::Display for ListedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -139,18 +139,18 @@ impl fmt::Display for ListedKey {
     }
 }
 
-/// Why a key was not made or revoked.
+/// Why a key was not created or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum DeskError {
-    /// What was asked for can't be.
+    /// The request is invalid.
     #[error("{field} {detail}")]
     Invalid {
         /// The field of [`KeyOrder`].
         field: &'static str,
-        /// What it should be.
+        /// The expected value.
         detail: String,
     },
-    /// There is no key of this id.
+    /// There is no key with this id.
     #[error("there is no such key")]
     NotFound,
     /// The store failed.
@@ -159,17 +159,17 @@ pub enum DeskError {
 }
 
 impl KeyDesk {
-    /// Over the keys of a store.
+    /// Administers the keys of a store.
     #[must_use]
     pub fn new(keys: Arc<dyn Keys>) -> Self {
         Self { keys }
     }
 
-    /// Makes a key at `now`.
+    /// Creates a key at `now`.
     ///
     /// # Errors
     ///
-    /// A word that is not known, an organization without a name, or the store.
+    /// An unknown word, an empty organization name, or a store error.
     pub async fn create(
         &self,
         order: &KeyOrder,
@@ -227,11 +227,11 @@ impl KeyDesk {
         self.create_for(tenant, kind, label, expires_at, now).await
     }
 
-    /// Makes a key of an organization that there is, at `now`.
+    /// Creates a key of an existing organization at `now`.
     ///
     /// # Errors
     ///
-    /// The store.
+    /// A store error.
     pub async fn create_for(
         &self,
         tenant: Tenant,
@@ -267,7 +267,7 @@ impl KeyDesk {
     ///
     /// # Errors
     ///
-    /// The store.
+    /// A store error.
     pub async fn list_of(&self, tenant: Tenant) -> Result<Vec<KeyRecord>, DeskError> {
         let mut records = self.keys.list_keys(Some(tenant.organization_id)).await?;
         records.retain(|record| record.tenant == tenant);
@@ -278,7 +278,7 @@ impl KeyDesk {
     ///
     /// # Errors
     ///
-    /// There is no such key there, or the store failed.
+    /// There is no such key, or a store error.
     pub async fn revoke_of(
         &self,
         tenant: Tenant,
@@ -297,7 +297,7 @@ impl KeyDesk {
     ///
     /// # Errors
     ///
-    /// The store.
+    /// A store error.
     pub async fn list(&self) -> Result<Vec<ListedKey>, DeskError> {
         let organizations = self.keys.organizations().await?;
         let records = self.keys.list_keys(None).await?;
@@ -332,7 +332,7 @@ impl KeyDesk {
     ///
     /// # Errors
     ///
-    /// There is no such key, or the store failed.
+    /// There is no such key, or a store error.
     pub async fn revoke(&self, id: &str, now: TimestampMs) -> Result<ListedKey, DeskError> {
         let id: KeyId = id.parse().map_err(|_| DeskError::NotFound)?;
         let record = self

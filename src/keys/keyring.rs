@@ -1,5 +1,5 @@
-//! The keys with which the service seals what it must be able to read again, and from which it derives tokens and
-//! signatures. Without key files one key is made beside the embedded store.
+//! The key ring: keys that seal stored secrets and from which tokens and signatures are derived.
+//! Without key files, one key is created beside the embedded store.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,33 +10,33 @@ use zeroize::Zeroizing;
 
 use porchlight_world::private_file::write_private;
 
-/// The file's name beside the embedded store.
+/// Name of the key file beside the embedded store.
 pub const KEY_FILE: &str = "secret.key";
 
-/// Bytes of a key.
+/// Size of a key in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// Characters that a key file may have: the digits, and white space around them.
+/// Maximum size of a key file: the digits and surrounding white space.
 const FILE_BYTES_MAX: u64 = 256;
 
-/// Why the keys could not be loaded. No error shows what a file holds.
+/// Why keys cannot be loaded. No error reveals the content of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// A file can't be read or made.
+    /// A file cannot be read or created.
     #[error("key file {0} can't be used")]
     Io(PathBuf, #[source] io::Error),
-    /// There is no folder for the store, and none can be made.
+    /// The store's folder does not exist and cannot be created.
     #[error("store.path: the folder {0} can't be made")]
     Folder(PathBuf, #[source] io::Error),
-    /// A file does not hold a key.
+    /// A file does not contain a key.
     #[error("key file {0} does not hold {digits} hexadecimal digits", digits = 2 * KEY_BYTES)]
     Malformed(PathBuf),
-    /// None was named, and there is no folder to make one in.
+    /// No file was named, and there is no folder in which to create one.
     #[error("no key file is given")]
     None,
 }
 
-/// One key. It is wiped from memory when it goes, and shown nowhere.
+/// A key. It is wiped from memory when dropped and never printed.
 #[derive(Clone)]
 pub struct SecretKey(Zeroizing<[u8; KEY_BYTES]>);
 
@@ -47,10 +47,10 @@ impl std::fmt::Debug for SecretKey {
 }
 
 impl SecretKey {
-    /// A key for one purpose, so that no two purposes share one: HMAC-SHA256 of the purpose's name.
+    /// Derives a key for one purpose: HMAC-SHA256 of the purpose's name.
     #[must_use]
     pub fn derive(&self, purpose: &str) -> SecretKey {
-        // A key of any length is good for HMAC (RFC 2104): this can't fail.
+        // HMAC accepts keys of any length (RFC 2104), so this cannot fail.
         let derived = Hmac::<Sha256>::new_from_slice(self.0.as_slice())
             .map(|mac| mac.chain_update(purpose.as_bytes()).finalize().into_bytes())
             .unwrap_or_default();
@@ -66,7 +66,7 @@ impl SecretKey {
     }
 }
 
-/// The keys: the first writes, all read.
+/// The key ring: the first key writes, all read.
 #[derive(Debug, Clone)]
 pub struct SecretKeys {
     first: SecretKey,
@@ -78,7 +78,7 @@ impl SecretKeys {
     ///
     /// # Errors
     ///
-    /// [`SecretsError`]; none of the files: [`SecretsError::None`].
+    /// [`SecretsError`]; [`SecretsError::None`] without files.
     pub fn load(files: &[PathBuf]) -> Result<Self, SecretsError> {
         let mut keys = files.iter().map(|file| load(file));
         let first = keys.next().ok_or(SecretsError::None)??;
@@ -88,8 +88,8 @@ impl SecretKeys {
         })
     }
 
-    /// Loads the key beside the embedded store in `folder`; makes it, from the system's randomness and readable by its
-    /// owner only, when there is none.
+    /// Loads the key beside the embedded store in `folder`, or creates it from the system's
+    /// randomness, readable by its owner only.
     pub fn beside_store(folder: &Path) -> Result<Self, SecretsError> {
         let file = folder.join(KEY_FILE);
         let io = |error| SecretsError::Io(file.clone(), error);
@@ -101,7 +101,7 @@ impl SecretKeys {
         Self::load(&[file])
     }
 
-    /// These keys; the first writes, all read.
+    /// A key ring of these keys; the first writes, all read.
     #[must_use]
     pub fn of_bytes(first: [u8; KEY_BYTES], others: &[[u8; KEY_BYTES]]) -> Self {
         let key = |bytes: [u8; KEY_BYTES]| SecretKey(Zeroizing::new(bytes));
@@ -117,7 +117,7 @@ impl SecretKeys {
         &self.first
     }
 
-    /// The keys that read, the one that writes first.
+    /// The keys that read, the writing one first.
     pub fn reading(&self) -> impl Iterator<Item = &SecretKey> {
         std::iter::once(&self.first).chain(&self.others)
     }

@@ -1,11 +1,13 @@
-//! Keys and session tokens: how they are made, read and checked. Nothing here keeps or logs one.
+//! API keys and session tokens: creation, parsing and verification. Nothing here stores or logs
+//! one.
 //!
-//! A key is `sk_live_` + 30 base62 characters (178 random bits) + 6 base62 characters of a CRC-32 over all before
-//! them, so that a typo is refused without a look-up (the layout that GitHub chose in 2021). It is stored, and found,
-//! by its SHA-256: with that many random bits a slow hash would add nothing but cost.
+//! A key is `sk_live_` plus 30 base62 characters (178 random bits) plus 6 base62 characters of a
+//! CRC-32 over everything before, so that a typo is refused without a lookup (GitHub's layout of
+//! 2021). It is stored and found by its SHA-256: with that many random bits a slow hash would only
+//! add cost.
 //!
-//! A session token is `st_` + the session's id + a tag that only the service can make, so that it is checked without
-//! a look-up and nothing of it is stored.
+//! A session token is `st_` plus the session's id plus a tag that only the service can compute, so
+//! it is verified without a lookup, and nothing is stored.
 
 mod desk;
 pub mod keyring;
@@ -19,33 +21,34 @@ use sha2::{Digest, Sha256};
 pub use desk::{CreatedKey, DeskError, KeyDesk, KeyOrder, ListedKey};
 pub use token::{SessionTokens, TokenError};
 
-/// Digits, then letters: the value of a digit is its place.
+/// Digits, then letters: the position is the value.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Random characters of a key.
+/// Number of random characters in a key.
 const RANDOM_CHARS: usize = 30;
-/// Characters of the checksum: 62^6 is more than 2^32.
+/// Number of checksum characters: 62^6 exceeds 2^32.
 const CHECKSUM_CHARS: usize = 6;
-/// What a key shows of itself in lists: its last characters.
+/// Number of last characters that lists show.
 const SHOWN_CHARS: usize = 4;
 
-/// A key that was just made. The text is shown once and then gone.
+/// A new key. Its text is shown once and then gone.
 pub struct NewKey {
     /// The key itself.
     pub text: secrecy::SecretString,
-    /// By what it is stored and found.
+    /// The hash under which it is stored.
     pub hash: [u8; 32],
     /// Its last four characters.
     pub last4: String,
 }
 
-/// Makes a key; `fill` gives randomness fit for keys ([`porchlight_world::fill`]).
+/// Creates a key; `fill` provides cryptographic randomness ([`porchlight_world::fill`]).
 pub fn make(kind: KeyKind, env: Env, mut fill: impl FnMut(&mut [u8])) -> NewKey {
     let mut text = prefix(kind, env);
     let mut left = RANDOM_CHARS;
     while left > 0 {
         let mut bytes = [0_u8; 64];
         fill(&mut bytes);
-        // 248 is the largest multiple of 62 in a byte: what lies above would make the first digits likelier.
+        // 248 is the largest multiple of 62 in a byte; higher values would make the first digits
+        // more likely.
         for byte in bytes.into_iter().filter(|&byte| byte < 248).take(left) {
             text.push(digit(u32::from(byte)));
             left -= 1;
@@ -60,18 +63,18 @@ pub fn make(kind: KeyKind, env: Env, mut fill: impl FnMut(&mut [u8])) -> NewKey 
     }
 }
 
-/// What can be told of a key without looking it up.
+/// The facts in a key's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadKey {
-    /// What it says it may do.
+    /// The claimed kind.
     pub kind: KeyKind,
-    /// Of which environment it says it is.
+    /// The claimed environment.
     pub env: Env,
-    /// By what it is found.
+    /// The hash by which it is found.
     pub hash: [u8; 32],
 }
 
-/// Reads a key; none where it is none, or has a typo.
+/// Parses a key; none if it is not a key or contains a typo.
 #[must_use]
 pub fn read(text: &str) -> Option<ReadKey> {
     let mut parts = text.splitn(3, '_');
@@ -86,7 +89,7 @@ pub fn read(text: &str) -> Option<ReadKey> {
         return None;
     }
     let (body, sum) = text.split_at_checked(text.len() - CHECKSUM_CHARS)?;
-    // The checksum is no secret: there is nothing to learn from how long this takes.
+    // The checksum is not secret, so its comparison need not take constant time.
     checksum(body).eq(sum.chars()).then(|| ReadKey {
         kind,
         env,
@@ -102,7 +105,7 @@ fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// The value's digits in base 62, the highest first.
+/// The digits of the checksum in base 62, highest first.
 fn checksum(text: &str) -> impl Iterator<Item = char> + use<> {
     let sum = crc32fast::hash(text.as_bytes());
     (0..CHECKSUM_CHARS as u32)
@@ -110,7 +113,7 @@ fn checksum(text: &str) -> impl Iterator<Item = char> + use<> {
         .map(move |place| digit((u64::from(sum) / 62_u64.pow(place) % 62) as u32))
 }
 
-/// The digit of `value`, which is taken modulo 62.
+/// The digit for `value` modulo 62.
 fn digit(value: u32) -> char {
     char::from(BASE62[(value % 62) as usize])
 }

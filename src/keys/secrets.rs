@@ -1,5 +1,6 @@
-//! Endpoints' secrets at rest: XChaCha20-Poly1305 under a key of a file, with a random nonce of 192 bits, bound to
-//! organization, environment, endpoint and number, so that a row put in another's place does not open.
+//! Encrypts endpoints' secrets at rest with XChaCha20-Poly1305 and a random 192-bit nonce. The
+//! ciphertext is bound to organization, environment, endpoint and number, so that a misplaced row
+//! does not decrypt.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
@@ -11,12 +12,12 @@ use zeroize::Zeroizing;
 
 use crate::keyring::{SecretKey, SecretKeys};
 
-/// What a key of a file is used for here, and nowhere else.
+/// Purpose of the derived key.
 const PURPOSE: &str = "webhook secrets at rest";
-/// Bytes of a nonce.
+/// Size of a nonce in bytes.
 const NONCE_BYTES: usize = 24;
 
-/// Seals with the first key, opens with all of them.
+/// Seals with the first key and opens with all of them.
 pub struct SecretVault {
     writing: SecretKey,
     reading: Vec<SecretKey>,
@@ -29,7 +30,7 @@ impl std::fmt::Debug for SecretVault {
 }
 
 impl SecretVault {
-    /// A vault on these keys.
+    /// Creates a vault with these keys.
     #[must_use]
     pub fn new(keys: &SecretKeys) -> Self {
         Self {
@@ -38,7 +39,7 @@ impl SecretVault {
         }
     }
 
-    /// Whether a secret is sealed with the key that writes now.
+    /// Whether a secret is sealed with the present writing key.
     fn is_current(&self, tenant: Tenant, endpoint_id: EndpointId, sealed: &SealedSecret) -> bool {
         let bound = bound(tenant, endpoint_id, sealed.number);
         open_with(&self.writing, &bound, &sealed.sealed).is_some()
@@ -65,32 +66,32 @@ fn open_with(key: &SecretKey, bound: &[u8], sealed: &[u8]) -> Option<Zeroizing<V
     Some(Zeroizing::new(opened))
 }
 
-/// What sealing everything anew came to.
+/// The result of re-encrypting all secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rewrapped {
-    /// Which key writes, by [`SecretVault::fingerprint`].
+    /// Fingerprint of the writing key; see [`SecretVault::fingerprint`].
     pub key: String,
-    /// Secrets that were sealed anew.
+    /// Number of re-encrypted secrets.
     pub rewrapped: u64,
-    /// Secrets that were sealed with that key already.
+    /// Number of secrets that were already sealed with that key.
     pub current: u64,
-    /// Endpoints with a secret that none of the keys opens: the file of the key that sealed it is missing.
+    /// Endpoints with a secret that no key opens, because a key file is missing.
     pub unopened: Vec<String>,
 }
 
-/// How one endpoint stands.
+/// The state of one endpoint.
 enum Standing {
-    /// All its secrets are sealed with the key that writes.
+    /// All its secrets are sealed with the writing key.
     Current,
-    /// So many of its secrets have been sealed anew.
+    /// This many of its secrets were re-encrypted.
     Anew(u64),
-    /// None of the keys opens one of them.
+    /// No key opens one of its secrets.
     Unopened,
 }
 
 impl SecretVault {
-    /// Eight digits by which a person tells which key writes. They say nothing of the key.
+    /// Eight digits by which a person recognises the writing key. They reveal nothing about it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let derived = self.writing.derive("fingerprint");
@@ -98,13 +99,13 @@ impl SecretVault {
         digits.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Seals every secret that another key has sealed with the key that writes now; afterwards the files of the other
-    /// keys can go, unless something was left unopened. What was done stays done, so that it can be broken off and run
-    /// again at any time; an endpoint that its customer changes meanwhile is looked at again.
+    /// Re-encrypts every secret that another key has sealed. Afterwards the files of the other keys
+    /// can be removed, unless a secret could not be opened. The call can be interrupted and
+    /// repeated; an endpoint that changes meanwhile is processed again.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// A store error.
     pub async fn rewrap(&self, outbox: &dyn Outbox) -> Result<Rewrapped, StoreError> {
         let mut report = Rewrapped {
             key: self.fingerprint(),
@@ -125,7 +126,8 @@ impl SecretVault {
                             report.rewrapped += count;
                             report.current += secrets - count;
                         } else {
-                            // It has changed, or is gone. One that was made anew meanwhile is sealed well.
+                            // The endpoint has changed or was deleted. A new one is sealed with the
+                            // writing key.
                             let stored = outbox.endpoint(tenant).await?;
                             next = stored.filter(|stored| stored.id == id);
                         }
@@ -214,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// Keys whose bytes are all the same; the first writes.
+    /// Keys of repeated bytes; the first writes.
     fn keys_of(bytes: &[u8]) -> SecretKeys {
         let keys: Vec<_> = bytes.iter().map(|&byte| [byte; 32]).collect();
         SecretKeys::of_bytes(keys[0], &keys[1..])

@@ -1,4 +1,4 @@
-//! Session tokens: derived, not stored.
+//! Session tokens, which are derived and not stored.
 
 use std::str::FromStr;
 
@@ -10,13 +10,13 @@ use sha2::Sha256;
 
 use crate::keyring::SecretKeys;
 
-/// What every session token begins with.
+/// The prefix of every session token.
 const PREFIX: &str = "st_";
-/// Bytes of the tag: 192 of the HMAC's 256 bits, a whole number of base64 characters.
+/// Size of the tag in bytes: 192 of the HMAC's 256 bits, a whole number of base64 characters.
 const TAG_BYTES: usize = 24;
-/// Characters of the tag.
+/// Number of characters of the tag.
 const TAG_CHARS: usize = TAG_BYTES / 3 * 4;
-/// What the key of the tags is derived for; another use of the same master key says something else.
+/// Purpose of the derived key.
 const PURPOSE: &str = "session token, version 1";
 
 type HmacSha256 = Hmac<Sha256>;
@@ -26,10 +26,10 @@ type HmacSha256 = Hmac<Sha256>;
 #[error("not a session token")]
 pub struct TokenError;
 
-/// Makes and checks session tokens.
+/// Creates and verifies session tokens.
 #[derive(Clone)]
 pub struct SessionTokens {
-    /// Keyed and ready; the first one makes, all check.
+    /// Prepared HMACs; the first one signs, all verify.
     macs: Vec<HmacSha256>,
 }
 
@@ -42,7 +42,7 @@ impl std::fmt::Debug for SessionTokens {
 }
 
 impl SessionTokens {
-    /// From the service's secret keys: tokens are made with the one that writes, and checked with any.
+    /// Tokens from the service's secret keys: the writing key signs, all verify.
     #[must_use]
     pub fn of(secrets: &SecretKeys) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl SessionTokens {
         }
     }
 
-    /// From keys that serve nothing else: tokens are made with the first, and checked with any.
+    /// Tokens from dedicated keys: the first signs, all verify.
     #[must_use]
     pub fn new(first: &[u8; 32], others: &[[u8; 32]]) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl SessionTokens {
         }
     }
 
-    /// The token of a session: the same whenever and wherever it is made.
+    /// The token of a session, which is always the same.
     #[must_use]
     pub fn make(&self, session_id: SessionId) -> String {
         let mut token = String::with_capacity(PREFIX.len() + 26 + TAG_CHARS);
@@ -113,17 +113,17 @@ impl SessionTokens {
         }
     }
 
-    /// Whether `text` looks like a token at all.
+    /// Whether `text` has the form of a token.
     #[must_use]
     pub fn is_token(text: &str) -> bool {
         text.starts_with(PREFIX)
     }
 
-    /// The session that `text` is the token of. Whether it is still good depends on the session's end.
+    /// The session to which a token belongs. Its validity also depends on the session's end.
     ///
     /// # Errors
     ///
-    /// It is no token, or was not made here.
+    /// It is not a token of this service.
     pub fn check(&self, text: &str) -> Result<SessionId, TokenError> {
         let body = text.strip_prefix(PREFIX).ok_or(TokenError)?;
         let split = body.len().checked_sub(TAG_CHARS).ok_or(TokenError)?;
@@ -155,7 +155,7 @@ fn of_recorder(mac: &HmacSha256, id: RecorderId) -> HmacSha256 {
 }
 
 fn keyed(key: &[u8; 32]) -> HmacSha256 {
-    // A key shorter than the hash's block of 64 bytes is filled up with zeros (RFC 2104, section 2).
+    // A key shorter than the hash's 64-byte block is padded with zeros (RFC 2104, section 2).
     let mut block = [0_u8; 64];
     block[..key.len()].copy_from_slice(key);
     HmacSha256::new(&block.into())

@@ -1,12 +1,12 @@
 //! The text of `/metrics`, read back: the operators' page shows the numbers that Prometheus gets, and no others.
 
-/// The series of one page.
+/// The series of one scrape.
 pub(super) struct Scrape {
     series: Vec<(String, String, f64)>,
 }
 
 impl Scrape {
-    /// Reads the text format; what is no series is left out.
+    /// Parses the text format; other lines are ignored.
     pub(super) fn of(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let series = lines.filter_map(|line| {
@@ -19,12 +19,12 @@ impl Scrape {
         }
     }
 
-    /// The sum over all series of a metric; 0 when there is none.
+    /// The sum over all series of a metric; 0 if there is none.
     pub(super) fn of_metric(&self, name: &str) -> f64 {
         self.sum(name, &[])
     }
 
-    /// The sum over those of a metric's series that have these labels.
+    /// The sum over a metric's series with these labels.
     pub(super) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let wanted: Vec<_> = labels
             .iter()

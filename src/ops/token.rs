@@ -1,5 +1,5 @@
-//! The operators' token: made at each start, written beside the store together with the address at which it is good.
-//! Who may read the store's files may read it too, and nobody else.
+//! The operators' token, created at each start and written beside the store together with the
+//! listener's address. Only users who can read the store can read it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -15,16 +15,16 @@ use subtle::ConstantTimeEq;
 /// The file's name beside the store.
 const NAME: &str = "operators.json";
 
-/// What the file says.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// Where the operators' listener is.
+    /// The address of the operators' listener.
     pub(super) address: SocketAddr,
     /// The token.
     pub(super) token: String,
 }
 
-/// The token of a running server. The file goes when this is dropped.
+/// The token of a running server. Dropping it removes the file.
 pub struct TokenFile {
     path: PathBuf,
     hash: [u8; 32],
@@ -39,11 +39,12 @@ impl std::fmt::Debug for TokenFile {
 }
 
 impl TokenFile {
-    /// Makes a token for the listener at `address` and writes it into `folder`, in place of a former one.
+    /// Creates a token for the listener at `address` and writes it into `folder`, replacing an
+    /// earlier one.
     ///
     /// # Errors
     ///
-    /// The file can't be written.
+    /// The file cannot be written.
     pub fn write(folder: &Path, address: SocketAddr) -> anyhow::Result<Self> {
         let path = folder.join(NAME);
         let mut bytes = [0_u8; 32];
@@ -56,7 +57,7 @@ impl TokenFile {
         Ok(Self { path, hash })
     }
 
-    /// Whether this is the token. Digests are compared, in constant time, so that time tells nothing of it.
+    /// Verifies a token. Digests are compared in constant time.
     #[must_use]
     pub fn is(&self, given: &str) -> bool {
         hash(given).ct_eq(&self.hash).into()
@@ -65,7 +66,7 @@ impl TokenFile {
 
 impl Drop for TokenFile {
     fn drop(&mut self) {
-        // Another server may have begun on the same store since; its file stays.
+        // Another server may have started on the same store; its file stays.
         let is_ours = read(self.path.parent().unwrap_or(Path::new(".")))
             .is_ok_and(|entry| entry.is_some_and(|entry| self.is(&entry.token)));
         if is_ours && let Err(error) = fs::remove_file(&self.path) {
@@ -74,11 +75,11 @@ impl Drop for TokenFile {
     }
 }
 
-/// What stands beside the store in `folder`; none where nothing does.
+/// The entry beside the store in `folder`; none if there is no file.
 ///
 /// # Errors
 ///
-/// The file can't be read, or is not ours.
+/// The file cannot be read or parsed.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
     let path = folder.join(NAME);
     match fs::read(&path) {
@@ -92,7 +93,8 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
     }
 }
 
-/// Written aside and renamed, so that no reader sees half of it; readable by the owner from its first moment.
+/// Writes a temporary file and renames it, so that readers never see half of it. Only the owner can
+/// read it from the start.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let aside = path.with_extension("new");
     match fs::remove_file(&aside) {

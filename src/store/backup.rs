@@ -1,4 +1,5 @@
-//! A copy of the embedded store as it stands at one moment, made while it runs, that can be opened like the store.
+//! Copies the embedded store at one point in time, while it runs. The copy can be opened like the
+//! store itself.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,44 +12,45 @@ use super::engine::fjall::acknowledged::{self, Acknowledged};
 use super::engine::{Durability, Engine, EngineError, Space, Write};
 use super::record;
 
-/// Bytes of one batch of the copy.
+/// Maximum size of one write to the copy, in bytes.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// Why no backup was made. What was begun is removed; the store itself is untouched.
+/// Why a backup failed. The partial copy is removed; the store is untouched.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// There is something in the folder already.
+    /// The target folder is not empty.
     #[error("{0} is not empty")]
     NotEmpty(PathBuf),
-    /// The disk.
+    /// A file operation failed.
     #[error("{0} can't be written")]
     Io(PathBuf, #[source] io::Error),
-    /// A row of the store can't be read, or one of the copy not be written.
+    /// A row of the store cannot be read, or a row of the copy cannot be written.
     #[error("the copy failed")]
     Engine(#[from] EngineError),
     /// A row of the store is corrupt.
     #[error("the store holds a corrupt row")]
     Corrupt(#[source] porchlight_ports::StoreError),
-    /// The copy does not open, or lacks something.
+    /// The copy does not open or is incomplete.
     #[error("the copy is not whole")]
     Unusable(#[source] Box<OpenError>),
 }
 
-/// What a backup holds.
+/// The size of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupReport {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
-    /// The group up to which it reaches.
+    /// Number of the last group in the copy.
     pub log: u64,
 }
 
 impl EmbeddedStore {
-    /// Copies the store to `folder`, which must be empty or not exist, together with those of the `private_files` that
-    /// lie beside it; only their owner may read the copies. Checks every row, and opens the copy once. Blocks until the
-    /// copy is complete, while the store continues to serve.
+    /// Copies the store to `folder`, which must be empty or absent, together with the
+    /// `private_files` that lie beside the store. Only the owner may read the copied files. The
+    /// call verifies every row and opens the copy once. It blocks until the copy is complete, while
+    /// the store continues to serve.
     ///
     /// # Errors
     ///
@@ -68,7 +70,7 @@ impl EmbeddedStore {
             Ok(report)
         });
         if report.is_err() {
-            // The first failure is the one to tell of.
+            // The first failure is the one to report.
             drop(std::fs::remove_dir_all(folder));
         }
         report
@@ -77,7 +79,8 @@ impl EmbeddedStore {
     fn copy_to(&self, folder: &Path, private_files: &[&str]) -> Result<BackupReport, BackupError> {
         let io = |error| BackupError::Io(folder.to_path_buf(), error);
         let unusable = |error| BackupError::Unusable(Box::new(error));
-        // Until the copy is whole it claims to lack groups, so that nothing opens what was cut off half-way.
+        // Until the copy is complete it claims to lack groups, so that an interrupted copy never
+        // opens.
         Acknowledged::create(folder, u64::MAX).map_err(io)?;
         let mut copy = Copy {
             to: open_engine(folder).map_err(unusable)?.0,
@@ -104,7 +107,7 @@ impl EmbeddedStore {
         Ok(copy.report)
     }
 
-    /// Those of the files that lie beside the store, with their paths.
+    /// The named files that exist beside the store, with their paths.
     fn beside<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, PathBuf)> {
         let Some(folder) = &self.folder else {
             return Vec::new();
@@ -146,7 +149,7 @@ impl<E: Engine> Copy<E> {
     }
 }
 
-/// Opens the copy as a start would, and lets go of it.
+/// Opens the copy as a server would, and closes it.
 fn verify(folder: &Path, log: u64) -> Result<(), BackupError> {
     let unusable = |error| BackupError::Unusable(Box::new(error));
     let not_whole = |error: NotWhole| unusable(OpenError::NotWhole(folder.to_path_buf(), error));

@@ -1,9 +1,11 @@
-//! The one writer. Operations queue; the writer's thread takes what is there as a group, decides each in turn, writes
-//! one batch, syncs once, and then completes all who wait. The next group is what came during the sync; under a load of
-//! thousands a second it waits for some more ([`pace`]).
+//! The only writer of the store. Operations are queued. The writer's thread takes the queue as one
+//! group, runs every operation, writes one batch, syncs once, and then completes all callers. The
+//! next group is whatever arrived during the sync; under a load of thousands of writes per second
+//! the writer waits for a few more ([`pace`]).
 //!
-//! A write or a sync that fails is fatal: nobody knows what the disk holds. Nothing is acknowledged any more, every
-//! later call is refused, and the binary is told, so that it exits and recovers.
+//! A failed write or sync is fatal, because the content of the disk is then unknown. The writer
+//! acknowledges nothing more, refuses every later call, and notifies the binary, which exits and
+//! recovers.
 
 mod pace;
 
@@ -26,17 +28,18 @@ use super::engine::{Durability, Engine, EngineError};
 use super::tips::Tips;
 use super::txn::{Group, Txn};
 
-/// Called with each batch as soon as it is durable, on the writer's thread: it must never block.
+/// Called with each batch as soon as it is durable. It runs on the writer's thread and must never
+/// block.
 pub type HandOver = Arc<dyn Fn(SessionId, u32, PackedBatch) + Send + Sync>;
 
-/// Called once when the store can't go on, with the reason. The binary exits.
+/// Called once, with the reason, when the store cannot continue. The binary exits.
 pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// After this long without a write the writer writes its marker all the same: a space that gets no writes pins the
-/// engine's journals (fjall-rs/fjall#288).
+/// Without writes for this long, the writer writes its markers anyway: a keyspace without writes
+/// keeps the engine from removing old journals (fjall-rs/fjall#288).
 const IDLE_WRITE: Duration = Duration::from_secs(60);
 
-/// The store does not take any more.
+/// The store accepts no more operations.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 struct Closed(Arc<str>);
@@ -44,9 +47,10 @@ struct Closed(Arc<str>);
 trait Operation: Send {
     fn bytes(&self) -> usize;
     fn durability(&self) -> Durability;
-    /// Decides; true if what was decided may be kept.
+    /// Runs the operation; true if its writes are to be kept.
     fn decide(&mut self, txn: &mut Txn<'_>) -> bool;
-    /// Answers whoever waits: with what was decided, or with why it could not be written.
+    /// Answers the caller: with the operation's result, or with the reason why it could not be
+    /// written.
     fn complete(self: Box<Self>, refused: Option<&Closed>);
 }
 
@@ -82,7 +86,7 @@ where
             (None, Some(decided)) => decided,
             (None, None) => Err(StoreError::unavailable("the operation was not decided")),
         };
-        // Whoever asked may have gone away; what was decided stands.
+        // The caller may be gone; the operation counts anyway.
         drop(self.waiter.send(answer));
     }
 }
@@ -90,9 +94,9 @@ where
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Box<dyn Operation>>,
-    /// The writer sleeps, and must be woken.
+    /// Whether the writer sleeps and must be woken.
     idle: bool,
-    /// No operation is taken any more, for this reason.
+    /// Why no operation is accepted any more.
     closed: Option<Closed>,
 }
 
@@ -104,12 +108,12 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // The queue is whole between any two statements that hold it.
+        // The queue is consistent between any two statements that hold the lock.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The writer's side of the queue, for everybody. Dropping it ends the writer after what is queued.
+/// The callers' side of the queue. Dropping it ends the writer after the queued operations.
 pub struct Committer {
     shared: Arc<Shared>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -151,13 +155,13 @@ impl Committer {
         })
     }
 
-    /// Queues an operation of about `bytes` and waits until what it decided is as durable as asked. Once queued it is
-    /// carried out, whether or not anybody still waits.
+    /// Queues an operation of about `bytes` bytes and waits until its writes are as durable as
+    /// requested. A queued operation runs even if the caller stops waiting.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Overloaded`] when the queue is full, [`StoreError::Unavailable`] when the store is closed or
-    /// failed, and what `decide` answers.
+    /// [`StoreError::Overloaded`] if the queue is full, [`StoreError::Unavailable`] if the store is
+    /// closed or failed, and the errors of `decide`.
     pub async fn run<T, F>(&self, bytes: usize, durability: Durability, decide: F) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -192,7 +196,7 @@ impl Committer {
         }
     }
 
-    /// A write of small rows that its caller waits for.
+    /// Writes small rows durably.
     pub async fn write<T, F>(&self, decide: F) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -201,13 +205,13 @@ impl Committer {
         self.run(1024, Durability::Synced, decide).await
     }
 
-    /// How many operations wait.
+    /// Number of queued operations.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.shared.lock().waiting.len()
     }
 
-    /// Refused when the store is closed or failed.
+    /// Fails if the store is closed or has failed.
     pub fn check_open(&self) -> StoreResult<()> {
         match &self.shared.lock().closed {
             Some(closed) => Err(StoreError::unavailable(closed.clone())),
@@ -215,7 +219,7 @@ impl Committer {
         }
     }
 
-    /// Takes nothing more, carries out what is queued, and waits for the writer to end. Blocks.
+    /// Stops accepting operations, runs the queued ones, and waits for the writer to end. Blocks.
     pub fn close(&self) {
         {
             let mut queue = self.shared.lock();
@@ -230,12 +234,13 @@ impl Committer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        // What is handed batches may hold the store: then the writer itself may be the last to let go of it.
+        // The callback that receives batches may own the store, so the writer's thread may be the
+        // last to drop it.
         let is_writer = |thread: &std::thread::JoinHandle<()>| {
             thread.thread().id() == std::thread::current().id()
         };
         if let Some(thread) = thread.filter(|thread| !is_writer(thread)) {
-            // A panic of the writer has been reported already.
+            // The panic was already reported.
             drop(thread.join());
         }
     }
@@ -254,7 +259,7 @@ struct Writer {
     group: Group,
     /// When the last group began.
     begun: Instant,
-    /// When the next one may begin; none: at once.
+    /// When the next group may begin; none: immediately.
     not_before: Option<Instant>,
     hand_over: HandOver,
     shared: Arc<Shared>,
@@ -277,7 +282,8 @@ impl Writer {
         }
     }
 
-    /// What is queued, up to the limits of a group; nothing after a minute without any; none when the store closes.
+    /// Waits for the next group: the queue up to a group's limits, an empty group after a minute
+    /// without operations, or none when the store closes.
     fn next_group(&self) -> Option<Vec<Box<dyn Operation>>> {
         let mut queue = self.shared.lock();
         while queue.waiting.is_empty() {
@@ -370,7 +376,7 @@ impl Writer {
     }
 }
 
-/// By the clock and not by what comes: nobody who writes has to wake the writer.
+/// The writer waits by the clock, so that no caller has to wake it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the writer's thread is its own, and no arbiter waits on it"

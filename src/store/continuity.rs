@@ -1,14 +1,14 @@
-//! Whether a store is whole: group markers.
+//! Verifies with group markers that a store is complete.
 //!
-//! The writer numbers its groups 1, 2, 3 … and writes, with each, one marker into **both** spaces. Markers lie in a
-//! ring of [`RING`] slots, so that they are overwritten and never deleted. An engine that lost some of its log, at
-//! the end or in the middle, in one space or in both, can't show an unbroken run of markers up to the group that was
-//! acknowledged last, and is refused. (fjall cuts its journal at the first damaged entry and says nothing:
-//! fjall-rs/fjall#311.)
+//! The writer numbers its groups 1, 2, 3 … and writes one marker per group into **both** spaces.
+//! The markers form a ring of [`RING`] slots, so they are overwritten and never deleted. An engine
+//! that lost part of its log, at the end or in the middle, in one space or both, cannot show an
+//! unbroken run of markers up to the last acknowledged group, and the store refuses to open. (fjall
+//! truncates its journal at the first damaged entry without an error: fjall-rs/fjall#311.)
 //!
-//! What has reached the engine's tables is covered by checksums of its own; only groups that may still be in its
-//! journals have to be in the ring. The writer has the engine move its memory out to tables every
-//! [`ROTATE_GROUPS`], and the engine halts writes while four such moves are under way.
+//! Data in the engine's tables is covered by the engine's checksums, so the ring only has to cover
+//! groups that may still be in its journals. The writer makes the engine flush its memtables every
+//! [`ROTATE_GROUPS`] groups, and the engine halts writes while four flushes are pending.
 
 use std::ops::ControlFlow;
 
@@ -17,9 +17,9 @@ use porchlight_ports::StoreError;
 use super::engine::{Engine, EngineError, KeyRange, Order, Space, Write};
 use super::record;
 
-/// Slots of the ring.
+/// Number of slots in the ring.
 pub(crate) const RING: u64 = 65_536;
-/// After this many groups what is in the engine's memory is moved out to tables.
+/// Number of groups after which the engine's memtables are flushed to tables.
 pub(crate) const ROTATE_GROUPS: u64 = RING / 8;
 
 const _: () = assert!(
@@ -27,7 +27,7 @@ const _: () = assert!(
     "four moves under way, one memory being filled and one to spare lie within the ring"
 );
 
-/// How a store is found not to be whole.
+/// Why a store is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum NotWhole {
     /// Groups are missing.
@@ -36,16 +36,16 @@ pub enum NotWhole {
          the store was cut short or damaged. Restore a backup, or the missing files"
     )]
     Missing {
-        /// Where.
+        /// The space.
         space: &'static str,
-        /// The first that is missing.
+        /// The first missing group.
         first: u64,
-        /// The last.
+        /// The last missing group.
         last: u64,
-        /// The highest group known to have been acknowledged.
+        /// The highest group known to be acknowledged.
         acknowledged: u64,
     },
-    /// A marker can't be read.
+    /// A marker cannot be read.
     #[error("a group marker can't be read")]
     Unreadable(#[from] StoreError),
 }
@@ -75,7 +75,7 @@ pub(crate) fn markers(log: u64) -> [Write; 2] {
     })
 }
 
-/// Which group wrote each slot of the ring; 0: none.
+/// The group that wrote each slot of the ring; 0: none.
 fn ring(engine: &dyn Engine, space: Space) -> Result<Vec<u64>, NotWhole> {
     let mut ring = vec![0; RING as usize];
     let mut result = Ok(());
@@ -100,8 +100,8 @@ fn ring(engine: &dyn Engine, space: Space) -> Result<Vec<u64>, NotWhole> {
     Ok(ring)
 }
 
-/// Checks that nothing up to the last group is missing, and that the last group is not below `acknowledged`. Gives
-/// the number of the last group, 0 where there is none.
+/// Verifies that no group up to the last is missing and that the last is not below `acknowledged`.
+/// Returns the number of the last group, 0 if there is none.
 pub(crate) fn check(engine: &dyn Engine, acknowledged: u64) -> Result<u64, NotWhole> {
     let rings = [
         (Space::Journal, ring(engine, Space::Journal)?),

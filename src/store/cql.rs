@@ -1,58 +1,62 @@
-//! The store on ScyllaDB or Apache Cassandra: the same ports as the embedded one, on tables that several nodes share
-//! (`schema/cql/`).
+//! The store on ScyllaDB or Apache Cassandra: the same ports as the embedded store, on tables that
+//! several nodes share (`schema/cql/`).
 //!
 //! ```text
-//! connect.rs       the session, TLS, and what each kind of statement may cost
-//! schema.rs        migrations, applied once however many nodes start at once
+//! connect.rs       the session, TLS, and the limits of each kind of statement
+//! schema.rs        migrations, each applied once however many nodes start at the same time
 //! statements.rs    all statements, prepared once
-//! db.rs            asking: a row, rows, a write, a lightweight transaction; what errors mean
-//! state.rs         a session's state: the one thing of a session that is decided, by one lightweight transaction
-//! relay.rs         what must also appear elsewhere: the message, its place in lists and outboxes
-//! living.rs        what an owner of shards takes up: sessions that live, insights that are behind
+//! db.rs            running statements: one row, many rows, a write, a lightweight transaction; mapping of errors
+//! state.rs         a session's state: everything about a session that needs a lightweight transaction
+//! relay.rs         copies that must follow a change: the message, its entries in lists and outboxes
+//! living.rs        sessions that an owner of shards starts: live ones, and ones that need scoring
 //! journal.rs, sessions.rs, lists.rs, insights.rs, keys.rs, endpoints.rs, outbox.rs, deliveries.rs    the ports
-//! serving.rs       who serves from the keyspace: a process that is alone, or several nodes
-//! nodes.rs         the nodes and the shards' owners
-//! import.rs        taking over what the embedded store has
-//! slots.rs         which slices of time a table has rows in
-//! memory.rs        what this process remembers, all of it bounded
+//! serving.rs       which processes serve from the keyspace: a single process, or several nodes
+//! nodes.rs         members and owners of shards
+//! import.rs        importing the embedded store
+//! slots.rs         the slices of time in which a table has rows
+//! memory.rs        bounded caches of this process
 //! ```
 //!
 //! # Decisions
 //!
-//! **What must happen once is one lightweight transaction, and nothing else is.** A session's end, its official insight
-//! and the number of the message that each causes are decided together, by raising the version of the session's row in
-//! `session_state`. The row carries that message, so that whoever finds it can finish what was begun: every change
-//! first finishes the one before. Everything else is a write that may be repeated. A start without an
-//! `Idempotency-Key` needs no transaction: its id is random, nobody else writes it.
+//! **Only what must happen once is a lightweight transaction.** A session's end, its official
+//! insight and the numbers of the messages that they cause are decided together, by raising the
+//! version of the session's row in `session_state`. The row carries the message, so that any
+//! process that finds it can complete the change; every change completes the one before it first.
+//! Everything else is an idempotent write. A start without an `Idempotency-Key` needs no
+//! transaction, because its random id has no other writer.
 //!
-//! **In doubt means ask.** A transaction that timed out may have been carried out, or may be carried out by the next
-//! serial read. Such a read decides; a change is known by a random tag that it leaves in the row.
+//! **In doubt means read serially.** A transaction that timed out may have been applied, or may be
+//! applied by the next serial read. That read resolves it: a change is recognised by a random tag
+//! that it leaves in the row.
 //!
-//! **Nothing is polled that has been removed.** An outbox is made of immutable rows in slots of ten minutes and of one
-//! cursor for each session; a row holds for as long as the cursor agrees with it, and goes with its slot. A mark says
-//! up to which slot nothing is left, `slots` says which slots there are: sparse lists cost no empty reads. The rows that
-//! are removed one by one are those of `live_sessions` and `behind_sessions`, one and about one for each session, which
-//! stays far below what the databases warn of (a shard's day has some thousands).
+//! **The outbox has no deletes to step over.** It consists of immutable rows in slots of ten
+//! minutes and one cursor per session. A row is valid as long as the cursor agrees with it and
+//! expires with its slot. A mark says up to which slot an outbox is empty, and `slots` says which
+//! slots exist, so sparse lists cost no empty reads. Only `live_sessions` and `behind_sessions`
+//! delete single rows, about one each per session.
 //!
-//! **The cursor is a session's, not an endpoint's**: a session has one endpoint at a time, and a message that is tried
-//! by hand for a later endpoint keeps its count.
+//! **The cursor belongs to a session, not to an endpoint**: a session has one endpoint at a time,
+//! and a message that is retried for a later endpoint keeps its count.
 //!
-//! **A journal row is found by its hash**: two nodes may take two bodies under one number, both are kept, and the
-//! smaller hash counts for every reader. In one process that can't happen: writes of one number follow each other.
+//! **A journal row is identified by its hash**: two nodes may accept two bodies under one number.
+//! Both are kept, and every reader uses the one with the smaller hash. Within one process this
+//! cannot happen, because writes of one number are serialized.
 //!
-//! **Time to live instead of sweeps.** Rows go by themselves after the retention and the longest session, and a day;
-//! what is rewritten lives longer. A session is gone once its first row is.
+//! **Rows expire; there is no sweep.** They live for the retention plus the longest session plus a
+//! day; rewritten rows live longer. A session is gone once its first row is.
 //!
-//! **Whoever has the shard acts, and what an earlier owner still writes does no harm**: it is either a set's (journal,
-//! messages), decided by a transaction, or bears a lower generation and sorts below (cursors, snapshots). It may send a
-//! message twice, under the same id. A process that is alone has all shards, and is the newest of its kind; see
-//! [`serving`].
+//! **The owner of a shard acts, and later writes of an earlier owner do no harm**: they belong to a
+//! set (journal, messages), are decided by a transaction, or carry a lower generation and sort
+//! below (cursors, snapshots). The earlier owner may send a message twice, with the same id. A
+//! single process owns all shards, and the newest one counts; see [`serving`].
 //!
-//! **A cursor is remembered with the generation in which it was read.** In the next one another node may have written in
-//! between; whoever does not act for the tenant reads it each time.
+//! **A cached cursor is valid for the generation in which it was read.** Under another generation
+//! another node may have written in between. A process that does not own the tenant reads the
+//! cursor every time.
 //!
-//! **Waiting is counted by walking**: how full outboxes are is read from their slots, and only up to a limit that keeps
-//! the walk short.
+//! **Queue depths are counted by walking** the slots of the outboxes, up to a limit that bounds the
+//! walk.
 
 mod connect;
 mod db;
@@ -95,20 +99,22 @@ use db::Db;
 use memory::Memory;
 use statements::Statements;
 
-/// What is written so long before a session's end that it would go first lives this much longer.
+/// Additional life of rows that are written long before the session's end, so that they do not
+/// expire first.
 const SLACK: Duration = Duration::from_secs(86_400);
-/// Snapshots may be thrown away at any time; older ones than this are of no use.
+/// Life of snapshots, which may be discarded at any time.
 const SNAPSHOTS: Duration = Duration::from_secs(2 * 86_400);
-/// Rows of an outbox: the last retry is due a day and a tenth after the one before.
+/// Life of outbox rows. The last retry is due at most 26.4 hours after the attempt before it.
 const OUTBOX: Duration = Duration::from_secs(8 * 86_400);
-/// Threads that serve the cluster's connections.
+/// Number of threads that serve the database connections.
 const THREADS: usize = 2;
-/// Phones are answered within five seconds (contract 9); the rest of the way needs some of them.
+/// Deadline for operations of one session or message: phones are answered within five seconds
+/// (contract 9), and the rest of the request needs some of that.
 const ANSWER_WITHIN: Duration = Duration::from_millis(4_500);
-/// A close waits this long for what is under way: as long as a statement may take, and a little.
+/// How long a close waits for operations in flight: slightly longer than the longest statement.
 const CLOSE_WITHIN: Duration = Duration::from_secs(6);
 
-/// How long rows live, in seconds as the statements want it.
+/// Time to live of rows, in seconds as the statements expect it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lives {
     retained: i32,
@@ -135,33 +141,34 @@ impl Lives {
     }
 }
 
-/// As what a process opens the store.
+/// The role in which a process opens the store.
 pub enum Role {
-    /// It serves alone: it runs the sessions and sends the webhooks, and every process that served before ends itself.
+    /// A single serving process: it runs all sessions and sends all webhooks. Processes that served
+    /// before exit.
     Serving {
-        /// Called with each batch as soon as it is durable; it must never block.
+        /// Called with each batch as soon as it is durable; must never block.
         hand_over: HandOver,
         /// Called once when another process has taken over.
         on_fatal: OnFatal,
     },
-    /// It is one of several nodes that share the work.
+    /// One of several nodes that share the work.
     Node {
-        /// Called with each batch as soon as it is durable; it must never block.
+        /// Called with each batch as soon as it is durable; must never block.
         hand_over: HandOver,
-        /// Called once when a process that is alone has taken over.
+        /// Called once when a single serving process has taken over.
         on_fatal: OnFatal,
-        /// Which shards it acts for.
+        /// The shards that this node owns.
         ownership: Arc<dyn Ownership>,
     },
-    /// It reads and writes beside those that serve, as commands do.
+    /// A command that reads and writes while other processes serve.
     Beside,
 }
 
 /// The store on a CQL cluster.
 pub struct CqlStore {
     inner: Arc<Inner>,
-    /// Its own threads: the cluster's connections are served there, and what is begun is carried out there whether or
-    /// not anybody still waits.
+    /// The store's own threads. They serve the database connections and complete operations whose
+    /// caller stopped waiting.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -169,18 +176,18 @@ struct Inner {
     db: Db,
     lives: Lives,
     memory: Memory,
-    /// How often a process has begun to serve alone; see [`serving`].
+    /// Number of starts of single serving processes; see [`serving`].
     epoch: u64,
     ownership: Arc<dyn Ownership>,
     clock: Arc<dyn Clock>,
-    /// Whoever asks for one session or message is answered within this time.
+    /// Deadline for operations of one session or message.
     answer_within: Duration,
     hand_over: HandOver,
     closed: AtomicBool,
     under_way: AtomicUsize,
 }
 
-/// Counts what is carried out.
+/// Counts an operation in flight.
 struct UnderWay(Arc<Inner>);
 
 impl UnderWay {
@@ -205,7 +212,7 @@ impl std::fmt::Debug for CqlStore {
 }
 
 impl CqlStore {
-    /// Connects, brings the tables up to date, and, to serve alone, begins the next epoch.
+    /// Connects, migrates the tables and, for a single serving process, begins the next epoch.
     ///
     /// # Errors
     ///
@@ -220,7 +227,7 @@ impl CqlStore {
             .thread_name("store")
             .enable_all()
             .build()?;
-        // From here on it is dropped with the store, without waiting.
+        // From here on the runtime is dropped with the store, without waiting.
         let mut store = Opening(Some(runtime));
         let Some(runtime) = &store.0 else {
             return Err(CqlOpenError::Thread);
@@ -237,23 +244,21 @@ impl CqlStore {
         }))
     }
 
-    /// The number of the last beginning of a process that is alone, as this one found or made it; see
-    /// [`written_generation`].
+    /// The epoch that this process found or began; see [`written_generation`].
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.inner.epoch
     }
 
-    /// Which shards this process acts for, and in which generation it writes.
+    /// The shards that this process owns, and the generations under which it writes.
     #[must_use]
     pub fn ownership(&self) -> Arc<dyn Ownership> {
         Arc::clone(&self.inner.ownership)
     }
 
-    /// Carries something out to its end, whether or not the caller still waits.
+    /// Runs an operation to completion even if the caller stops waiting.
     ///
-    /// What one session or one message needs is answered in time, or with "come again": phones wait for it. It goes on
-    /// all the same.
+    /// The caller gets an answer before the deadline, possibly "retry"; the operation continues.
     async fn carry_out<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -262,7 +267,7 @@ impl CqlStore {
         self.read(|inner| self.spawn(inner, work)).await
     }
 
-    /// The same without a limit of time: for what looks at many rows.
+    /// Runs an operation to completion, without a deadline. For operations that read many rows.
     async fn carry_out_all<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -272,7 +277,7 @@ impl CqlStore {
         self.spawn(Arc::clone(&self.inner), work).await
     }
 
-    /// Reads what one session or one message needs, in time.
+    /// Reads the data of one session or message, within the deadline.
     async fn read<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
     where
         F: Future<Output = StoreResult<T>>,
@@ -307,7 +312,7 @@ impl CqlStore {
         runtime.spawn(work).await.map_err(StoreError::unavailable)?
     }
 
-    /// Refuses every later call, and waits, a while, for what is under way.
+    /// Refuses later calls and waits a limited time for operations in flight.
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         let ended = async {
@@ -329,7 +334,7 @@ impl Drop for CqlStore {
     }
 }
 
-/// Threads of a store that is not open yet: a runtime must not be dropped where tasks run.
+/// The threads of a store that is still opening: a runtime must not be dropped inside a task.
 struct Opening(Option<tokio::runtime::Runtime>);
 
 impl Drop for Opening {

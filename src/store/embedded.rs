@@ -1,10 +1,10 @@
-//! The store on disk: opening it, with every check, and closing it.
+//! Opening and closing the store on disk, with all checks.
 //!
 //! ```text
 //! porchlight-data/
 //!   engine/        fjall's files
-//!   acknowledged   the highest group that was acknowledged
-//!   secret.key     seals secrets (see `secrets.rs`), unless the configuration names others
+//!   acknowledged   number of the highest acknowledged group
+//!   secret.key     key that seals secrets, unless the configuration names others
 //! ```
 
 use std::io;
@@ -26,54 +26,54 @@ use super::local::LocalStore;
 /// The store on disk.
 pub type EmbeddedStore = LocalStore<FjallEngine>;
 
-/// The engine's folder within the store's.
+/// Name of the engine's folder within the store's folder.
 pub(crate) const ENGINE_FOLDER: &str = "engine";
 
 /// The file in that folder with which the engine completes a new database.
 const ENGINE_VERSION: &str = "version";
 
-/// The first write after a start may take this long (fjall-rs/fjall#257: it may take for ever).
+/// Deadline for the first write after a start, which may hang forever (fjall-rs/fjall#257).
 const PROBE: Duration = Duration::from_secs(10);
 
 /// How to open a store.
 pub struct OpenOptions {
-    /// The folder; made when there is none.
+    /// The folder, which is created if absent.
     pub path: PathBuf,
-    /// Gets each batch that has become durable.
+    /// Called with each batch as soon as it is durable.
     pub hand_over: HandOver,
-    /// Told once, when the store can't go on.
+    /// Called once when the store cannot continue.
     pub on_fatal: OnFatal,
 }
 
-/// Why a store was not opened. Nothing that it holds was changed by us; the engine may have cut off what it could not
-/// read of its journal.
+/// Why a store did not open. This crate changed nothing; the engine may have truncated an
+/// unreadable part of its journal.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process has opened it.
     #[error("the store in {0} is in use by another process")]
     Locked(PathBuf),
-    /// The folder, or a file beside the engine, can't be used.
+    /// The folder, or a file beside the engine, cannot be used.
     #[error("{0} can't be used")]
     Io(PathBuf, #[source] io::Error),
-    /// The file with the highest acknowledged group is gone or damaged, so that nobody can tell whether the engine
-    /// holds all that was acknowledged.
+    /// The file with the highest acknowledged group is missing or damaged, so completeness cannot
+    /// be verified.
     #[error(
         "{0} is missing or damaged: whether the store is whole can't be told. Restore it from a backup"
     )]
     Unknown(PathBuf),
-    /// Something that was acknowledged is missing.
+    /// Acknowledged data is missing.
     #[error("the store in {0} is not whole")]
     NotWhole(PathBuf, #[source] NotWhole),
     /// The engine refuses its files.
     #[error("the store in {0} can't be opened")]
     Engine(PathBuf, #[source] EngineError),
-    /// The first write did not end. The process should be started again, once.
+    /// The first write did not finish. A restart of the process may help.
     #[error("the store in {0} takes no writes: the first did not end within 10 s")]
     WritesHalt(PathBuf),
 }
 
 impl OpenError {
-    /// Whether a new start of the process may help.
+    /// Whether restarting the process may help.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::WritesHalt(_))
@@ -81,11 +81,12 @@ impl OpenError {
 }
 
 impl EmbeddedStore {
-    /// Opens the store, or makes it. Blocks: up to a second, longer when tables have to be repaired.
+    /// Opens or creates the store. Blocks for up to a second, longer if tables need repair.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`]: it refuses to start rather than to go on with less than was acknowledged.
+    /// See [`OpenError`]. The store refuses to open rather than to continue with less than was
+    /// acknowledged.
     pub fn open(options: OpenOptions) -> Result<Arc<Self>, OpenError> {
         let OpenOptions {
             path,
@@ -116,14 +117,14 @@ impl EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Whether a store has been made in this folder.
+    /// Whether the folder contains a store.
     #[must_use]
     pub fn is_in(path: &Path) -> bool {
         path.join(ENGINE_FOLDER).is_dir()
     }
 
-    /// Opens the store where there are no sessions to run: for commands beside a server that is down. A failure of its
-    /// writer is answered to whoever waits.
+    /// Opens the store without running sessions, for commands that run while the server is down.
+    /// Errors of the writer are returned to the callers.
     ///
     /// # Errors
     ///
@@ -136,23 +137,23 @@ impl EmbeddedStore {
         })
     }
 
-    /// Bytes that wait in memory to be moved out to tables, about.
+    /// Approximate number of bytes in memtables.
     #[must_use]
     pub fn memtables_bytes(&self) -> u64 {
         self.engine.memtables_bytes()
     }
 
-    /// Moves what is in memory out to tables and waits for it. Blocks.
+    /// Flushes memory to tables and waits for it. Blocks.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unavailable`] when the engine fails.
+    /// [`StoreError::Unavailable`] if the engine fails.
     pub fn flush_tables(&self) -> StoreResult<()> {
         Ok(self.engine.flush()?)
     }
 }
 
-/// Opens the engine in the store's folder, and the file beside it.
+/// Opens the engine and the file beside it.
 pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>), OpenError> {
     let folder = path.join(ENGINE_FOLDER);
     let file = path.join(acknowledged::NAME);
@@ -162,7 +163,7 @@ pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>
     let has_engine = folder.try_exists().map_err(io)?;
     let has_file = file.try_exists().map_err(io)?;
     let acknowledged = match (has_engine, has_file) {
-        // Made before the engine, so that an engine without it is one that lost it.
+        // The file is created before the engine, so an engine without it has lost it.
         (false, false) => Acknowledged::create(path, 0).map_err(io)?,
         (true, false) => return Err(OpenError::Unknown(file)),
         (_, true) => Acknowledged::open(path)
@@ -170,7 +171,7 @@ pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>
             .ok_or(OpenError::Unknown(file))?,
     };
     let acknowledged = Arc::new(acknowledged);
-    // Some damage makes fjall panic rather than answer with an error.
+    // Some damage makes fjall panic instead of returning an error.
     let opened = catch_unwind(AssertUnwindSafe(|| {
         FjallEngine::open(&folder, Arc::clone(&acknowledged))
     }));
@@ -207,8 +208,8 @@ fn remove_cut_off_start(path: &Path) -> io::Result<()> {
     sync_folder(path)
 }
 
-/// Writes and syncs one group of nothing but markers, and gives its number. It runs on a thread of its own, because
-/// a write that hangs can't be called back.
+/// Writes and syncs a group of markers only and returns its number. It runs on its own thread,
+/// because a hanging write cannot be cancelled.
 fn probe(path: &Path, engine: &Arc<FjallEngine>, log: u64) -> Result<u64, OpenError> {
     let (done, wait) = mpsc::channel();
     let writer = Arc::clone(engine);

@@ -1,25 +1,25 @@
-//! What the tables stand on: an ordered key-value engine with two spaces and atomic batches.
+//! The interface below the tables: an ordered key-value engine with two spaces and atomic batches.
 
 pub mod fjall;
 pub mod memory;
 
 use std::ops::ControlFlow;
 
-/// The two key spaces. More would be more of what pins the engine's journals (see `engine/fjall.rs`); tables are
-/// prefixes of keys.
+/// The two key spaces. Each further space would pin more of the engine's journals (see
+/// `engine/fjall.rs`), so tables are key prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
-    /// The batches of the sessions: written once, read in order.
+    /// The batches of sessions: written once, read in order.
     Journal,
     /// Everything else.
     State,
 }
 
 impl Space {
-    /// Both.
+    /// Both spaces.
     pub const ALL: [Self; 2] = [Self::Journal, Self::State];
 
-    /// The name in the engine's files and in messages.
+    /// The name in the engine's files and in error messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,12 +29,12 @@ impl Space {
     }
 }
 
-/// Keys from `from` on, and before `to`.
+/// Keys from `from` (inclusive) to `to` (exclusive).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRange {
-    /// The first key that belongs.
+    /// The first key in the range.
     pub from: Vec<u8>,
-    /// The first key that no longer does; empty: none, the range has no end.
+    /// The first key after the range; empty: the range has no end.
     pub to: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ impl KeyRange {
         Self { from, to }
     }
 
-    /// The same range without `key` and all before it.
+    /// Removes `key` and all smaller keys from the range.
     #[must_use]
     pub fn after(mut self, key: &[u8]) -> Self {
         if key >= self.from.as_slice() {
@@ -63,7 +63,7 @@ impl KeyRange {
         self
     }
 
-    /// The same range without `key` and all behind it.
+    /// Removes `key` and all greater keys from the range.
     #[must_use]
     pub fn before(mut self, key: &[u8]) -> Self {
         if self.to.is_empty() || key < self.to.as_slice() {
@@ -72,7 +72,7 @@ impl KeyRange {
         self
     }
 
-    /// Whether no key can be in it.
+    /// Whether the range cannot contain a key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.to.is_empty() && self.from >= self.to
@@ -91,7 +91,7 @@ pub enum Order {
 /// One write of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// Where.
+    /// The space.
     pub space: Space,
     /// The key.
     pub key: Vec<u8>,
@@ -99,19 +99,19 @@ pub struct Write {
     pub value: Option<Vec<u8>>,
 }
 
-/// When a batch is done.
+/// When a batch counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// When the operating system has it: it survives the process, not the machine.
+    /// When the operating system has it: it survives a crash of the process but not of the machine.
     Buffered,
-    /// When the disk has it, and all that was applied before it.
+    /// When the disk has it, together with everything applied before.
     Synced,
 }
 
-/// What an engine could not do.
+/// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The disk, or what stands before it.
+    /// The disk or the file system failed.
     #[error("the storage engine failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A block does not match its checksum.
@@ -119,11 +119,11 @@ pub enum EngineError {
     Corrupt(String),
 }
 
-/// Called with each key and value of a scan, until it breaks off.
+/// Called with each key and value of a scan until it breaks.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
-/// An ordered key-value engine. Reads see whole batches; a batch that was applied is seen by every later read.
-/// All calls block.
+/// An ordered key-value engine. Reads see whole batches, and every later read sees an applied
+/// batch. All calls block.
 pub trait Engine: Send + Sync + 'static {
     /// The value under `key`.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError>;
@@ -137,16 +137,16 @@ pub trait Engine: Send + Sync + 'static {
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError>;
 
-    /// Applies a batch, all of it or nothing. After an error the engine may not be used again.
+    /// Applies a batch atomically. After an error the engine must not be used any more.
     fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError>;
 
-    /// Takes note, before anybody is told, that everything up to group `log` has been synced.
+    /// Records that everything up to group `log` is synced, before any caller is answered.
     fn acknowledge(&self, log: u64) -> Result<(), EngineError>;
 
-    /// Begins to move what is in memory out to tables, without waiting for it.
+    /// Starts flushing memory to tables, without waiting.
     fn rotate(&self) -> Result<(), EngineError>;
 
-    /// Syncs what there is. Nothing is applied afterwards.
+    /// Syncs all data. Nothing is applied afterwards.
     fn close(&self) -> Result<(), EngineError>;
 }
 

@@ -1,4 +1,5 @@
-//! The store on one machine: the tables over an engine, with one writer. It implements the actors' ports.
+//! The store on one machine: the tables over an engine, with one writer. It implements the actors'
+//! ports.
 
 mod insights;
 mod journal;
@@ -24,24 +25,25 @@ pub struct LocalStore<E: Engine> {
     pub(crate) committer: Committer,
     /// Dropped after the writer has ended.
     pub(crate) _beside: Option<super::engine::fjall::acknowledged::Syncing>,
-    /// Where it lies, when it lies on disk.
+    /// The store's folder, if it is on disk.
     pub(crate) folder: Option<std::path::PathBuf>,
 }
 
 impl<E: Engine> LocalStore<E> {
-    /// The writer: other tables' operations go through it too.
+    /// The writer, which the operations of other tables use too.
     #[must_use]
     pub fn committer(&self) -> &Committer {
         &self.committer
     }
 
-    /// Reads rows here and now: for single rows, which lie in memory mostly. Blocks while the disk is read.
+    /// Reads single rows on the caller's thread, usually from memory. Blocks while the disk is
+    /// read.
     pub fn read_here<T>(&self, read: impl FnOnce(&dyn Read) -> StoreResult<T>) -> StoreResult<T> {
         self.committer.check_open()?;
         read(&Reader(self.engine.as_ref()))
     }
 
-    /// Reads rows on a thread that may block: for what reads many rows, or old ones.
+    /// Reads many or old rows on a blocking thread.
     pub async fn read_rows<T, F>(&self, read: F) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -95,7 +97,7 @@ impl<E: Engine> LocalStore<E> {
         Ok(removed)
     }
 
-    /// Removes the idempotency keys that are forgotten at `now`. Gives how many.
+    /// Removes the idempotency keys that have expired at `now`. Returns their number.
     pub async fn sweep_idempotency_keys(&self, now: TimestampMs) -> StoreResult<u64> {
         let mut removed = 0;
         loop {
@@ -125,10 +127,11 @@ impl<E: Engine> LocalStore<E> {
         }
     }
 
-    /// Takes nothing more, writes what is queued, syncs, and ends the writer. Every later call is refused.
+    /// Stops accepting operations, writes the queued ones, syncs, and ends the writer. Later calls
+    /// are refused.
     pub async fn close(self: &Arc<Self>) {
         let store = Arc::clone(self);
-        // The task can only fail by a panic of the writer's, which has been told of.
+        // The task fails only if the writer panicked, which was already reported.
         drop(tokio::task::spawn_blocking(move || store.committer.close()).await);
     }
 }

@@ -10,10 +10,10 @@ use super::local::LocalStore;
 /// The store in memory.
 pub type MemoryStore = LocalStore<MemoryEngine>;
 
-/// Why a store could not be opened on an engine in memory.
+/// Why a store on an in-memory engine did not open.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryOpenError {
-    /// The engine lost what was acknowledged.
+    /// The engine lost acknowledged data.
     #[error("the store is not whole")]
     NotWhole(#[from] NotWhole),
     /// No thread could be started.
@@ -22,12 +22,12 @@ pub enum MemoryOpenError {
 }
 
 impl MemoryStore {
-    /// A store on an empty engine.
+    /// Creates a store on an empty engine.
     pub fn new(hand_over: HandOver) -> Result<Arc<Self>, MemoryOpenError> {
         Self::on(MemoryEngine::new(), hand_over, Arc::new(|_| {}))
     }
 
-    /// A store on an engine that may hold something.
+    /// Creates a store on an engine that may hold data.
     pub fn on(
         engine: MemoryEngine,
         hand_over: HandOver,

@@ -1,5 +1,5 @@
-//! From the embedded store to a CQL cluster. What was taken over is left out when it is begun again; everything is read
-//! back and compared, through the ports that the service itself uses.
+//! Migration from the embedded store to a CQL cluster. A repeated migration skips imported
+//! sessions. Everything is read back and compared through the ports that the service uses.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use super::engine::KeyRange;
 use super::tables::{Key, behind, idempotency};
 use super::txn::{Row, Scan};
 
-/// Sessions that are taken over at once.
+/// Number of sessions imported concurrently.
 const AT_ONCE: usize = 8;
-/// Sessions that are listed at once.
+/// Number of sessions listed at once.
 const PAGE_ROWS: usize = 256;
-/// Batches that are read at once.
+/// Number of batches read at once.
 const PAGE_BATCHES: usize = 256;
 
-/// What was taken over.
+/// The result of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Migrated {
     /// Organizations, keys and webhooks.
     pub customers: u64,
-    /// Sessions that were taken over now.
+    /// Sessions imported by this run.
     pub sessions: u64,
-    /// Sessions that an earlier run had taken over.
+    /// Sessions that an earlier run had imported.
     pub were_there: u64,
-    /// Batches of all of them, each compared with its original.
+    /// Batches of all sessions, each compared with its original.
     pub batches: u64,
-    /// Messages of all of them, each compared with its original.
+    /// Messages of all sessions, each compared with its original.
     pub messages: u64,
 }
 
@@ -51,25 +51,25 @@ impl Migrated {
     }
 }
 
-/// Why a migration stopped. It may be begun again.
+/// Why a migration stopped. It can be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// One of the stores failed.
     #[error("one of the stores failed")]
     Store(#[from] StoreError),
-    /// What was read back is not what was written.
+    /// Imported data differs from its original.
     #[error(
         "{what} of session {session_id} is not the same in the cluster: has a server been at work there?"
     )]
     Differs {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// What of it.
+        /// The kind of data.
         what: &'static str,
     },
 }
 
-/// Takes over everything. `progress` is told from time to time.
+/// Imports everything. `progress` is called from time to time.
 ///
 /// # Errors
 ///
@@ -97,13 +97,13 @@ pub async fn migrate(
     Ok(done)
 }
 
-/// Rows of a table of the embedded store.
+/// Reads the rows of a table of the embedded store.
 async fn rows(from: &EmbeddedStore, prefix: Vec<u8>) -> StoreResult<Vec<Row>> {
     from.read_rows(move |read| read.rows(&Scan::state(KeyRange::prefix(prefix), usize::MAX)))
         .await
 }
 
-/// The 32 bytes behind the first of a key.
+/// The 32 bytes after the first byte of a key.
 fn hash_of(row: &Row) -> StoreResult<[u8; 32]> {
     let hash = row.key.get(1..).and_then(|rest| rest.try_into().ok());
     hash.ok_or_else(|| StoreError::Corrupt("a key that is no hash".to_owned()))
@@ -133,7 +133,7 @@ async fn customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrated, Migr
     Ok(done)
 }
 
-/// What leads to sessions: it comes when they are there.
+/// Imports rows that point to sessions, after the sessions.
 async fn requests(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     for endpoint in from.endpoints().await? {
         let of_endpoint = Key::of(b'b').bytes(&endpoint.id.to_bytes()).build();
@@ -144,7 +144,7 @@ async fn requests(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateErro
     }
     for row in rows(from, vec![b'i']).await? {
         let remembered: idempotency::Remembered = row.decode()?;
-        // The tenant comes before the hash.
+        // The tenant precedes the hash.
         let hash = row.key.get(18..).unwrap_or_default();
         to.import_idempotency(hash, remembered.body_hash, remembered.session_id)
             .await?;

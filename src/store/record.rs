@@ -1,5 +1,6 @@
-//! How a row's value is kept: its payload, the number of the group that wrote it, and a checksum over space, key,
-//! payload and number. A value that was cut, flipped or put under another key is an error, never an absence.
+//! Encoding of a row's value: its payload, the number of the group that wrote it, and a checksum
+//! over space, key, payload and number. A truncated, flipped or misplaced value is an error, never
+//! an absence.
 
 use porchlight_ports::{StoreError, StoreResult};
 use serde::Serialize;
@@ -7,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use super::engine::Space;
 
-/// Bytes that follow the payload: the group's number and the CRC-32.
+/// Number of bytes after the payload: the group's number and the CRC-32.
 pub(crate) const SEAL_BYTES: usize = 12;
 
-/// The number of the format in which payloads are written: postcard. Every format ever written stays readable.
+/// The number of the payload format: postcard. Every format ever written stays readable.
 const FORMAT: u8 = 1;
 
 fn checksum(space: Space, key: &[u8], sealed: &[u8]) -> u32 {
@@ -22,7 +23,7 @@ fn checksum(space: Space, key: &[u8], sealed: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Seals a payload as written by group `log`.
+/// Seals a payload written by group `log`.
 pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, log: u64) -> Vec<u8> {
     payload.reserve_exact(SEAL_BYTES);
     payload.extend_from_slice(&log.to_be_bytes());
@@ -31,7 +32,8 @@ pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, log: u64) -> 
     payload
 }
 
-/// A corrupt row, named by its space and key. Keys hold ids, times and hashes only.
+/// The error for a corrupt row, named by its space and key. Keys contain only ids, times and
+/// hashes.
 pub(crate) fn corrupt(space: Space, key: &[u8], what: &str) -> StoreError {
     let mut name = String::with_capacity(2 * key.len());
     for byte in key {
@@ -40,7 +42,7 @@ pub(crate) fn corrupt(space: Space, key: &[u8], what: &str) -> StoreError {
     StoreError::Corrupt(format!("{} row {name}: {what}", space.as_str()))
 }
 
-/// Checks the seal of a value and takes it off; also says which group wrote it.
+/// Verifies a value's checksum and returns its payload and the number of the group that wrote it.
 pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResult<(Vec<u8>, u64)> {
     let (sealed, stored) = value
         .split_last_chunk::<4>()
@@ -56,19 +58,19 @@ pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResul
     Ok((value, log))
 }
 
-/// Encodes a payload: the number of the format, then postcard. There is room left for the seal.
+/// Encodes a payload: the number of the format, then postcard. The buffer has room for the seal.
 pub(crate) fn encode<T: Serialize>(value: &T) -> StoreResult<Vec<u8>> {
     encode_about(value, 0)
 }
 
-/// The same for a value of which about so many bytes are known.
+/// Encodes a payload of which about `bytes` bytes are known.
 pub(crate) fn encode_about<T: Serialize>(value: &T, bytes: usize) -> StoreResult<Vec<u8>> {
     let mut payload = Vec::with_capacity(128 + bytes);
     payload.push(FORMAT);
     postcard::to_extend(value, payload).map_err(StoreError::unavailable)
 }
 
-/// Decodes a payload that [`encode`] made.
+/// Decodes a payload that [`encode`] wrote.
 pub(crate) fn decode<T: DeserializeOwned>(
     space: Space,
     key: &[u8],

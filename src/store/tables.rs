@@ -63,7 +63,7 @@ use sha2::{Digest, Sha256};
 pub struct Key(Vec<u8>);
 
 impl Key {
-    /// A key of the table that this byte names.
+    /// Starts a key of the table that this byte names.
     #[must_use]
     pub fn of(table: u8) -> Self {
         let mut bytes = Vec::with_capacity(64);
@@ -71,32 +71,32 @@ impl Key {
         Self(bytes)
     }
 
-    /// Raw bytes; of variable length only at the end.
+    /// Appends raw bytes; of variable length only at the end of a key.
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
         self
     }
 
-    /// A session.
+    /// Appends a session.
     #[must_use]
     pub fn session(self, session_id: SessionId) -> Self {
         self.bytes(&session_id.to_bytes())
     }
 
-    /// A number that sorts as it counts.
+    /// Appends a number that sorts numerically.
     #[must_use]
     pub fn number(self, number: u32) -> Self {
         self.bytes(&number.to_be_bytes())
     }
 
-    /// A time; those before 1970 sort first.
+    /// Appends a time; times before 1970 sort first.
     #[must_use]
     pub fn time(self, at: TimestampMs) -> Self {
         self.bytes(&((at.0 as u64) ^ (1 << 63)).to_be_bytes())
     }
 
-    /// A tenant.
+    /// Appends a tenant.
     #[must_use]
     pub fn tenant(self, tenant: Tenant) -> Self {
         let env = match tenant.env {
@@ -106,14 +106,14 @@ impl Key {
         self.bytes(&tenant.organization_id.to_bytes()).bytes(&[env])
     }
 
-    /// A text of any length, as the first half of its SHA-256: the row itself tells which text it was.
+    /// Appends the first half of a text's SHA-256. The row itself contains the text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         let hash = Sha256::digest(text.as_bytes());
         self.bytes(hash.get(..16).unwrap_or_default())
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn build(self) -> Vec<u8> {
         self.0
@@ -126,7 +126,7 @@ pub(crate) fn session_at_end(key: &[u8]) -> Option<SessionId> {
         .map(|bytes| SessionId::from_bytes(*bytes))
 }
 
-/// The tenant behind the first byte of a key.
+/// The tenant after the first byte of a key.
 pub fn tenant_in(key: &[u8]) -> Option<Tenant> {
     let (id, rest) = key.get(1..)?.split_first_chunk::<16>()?;
     let env = match rest.first()? {

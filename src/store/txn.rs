@@ -1,4 +1,5 @@
-//! Reading and writing rows: [`Read`] over what is applied, [`Txn`] over that and what the present group has decided.
+//! Reading and writing rows: [`Read`] over applied rows, [`Txn`] over those and the writes of the
+//! present group.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -22,7 +23,7 @@ impl From<EngineError> for StoreError {
     }
 }
 
-/// A row: its key and its payload, checked and without its seal.
+/// A row: its key and its verified payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// The key.
@@ -31,18 +32,18 @@ pub struct Row {
     pub payload: Vec<u8>,
 }
 
-/// Which rows to read.
+/// The rows to read.
 #[derive(Debug, Clone)]
 pub struct Scan {
-    /// Where.
+    /// The space.
     pub space: Space,
-    /// Which keys.
+    /// The range of keys.
     pub range: KeyRange,
-    /// In which order.
+    /// The order.
     pub order: Order,
-    /// How many rows at most.
+    /// Maximum number of rows.
     pub rows_max: usize,
-    /// Ends behind the row with which the payloads reach this many bytes.
+    /// The scan ends after the row with which the payloads reach this many bytes.
     pub bytes_max: usize,
     /// Gives rows without their payloads and without checking them: for rows whose key says everything, and that can be
     /// removed even when they are damaged.
@@ -50,7 +51,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// At most `rows_max` rows of [`Space::State`], smallest key first.
+    /// Up to `rows_max` rows of [`Space::State`], smallest key first.
     #[must_use]
     pub fn state(range: KeyRange, rows_max: usize) -> Self {
         Self {
@@ -72,7 +73,7 @@ impl Scan {
         }
     }
 
-    /// The same in [`Space::Journal`].
+    /// Up to `rows_max` rows of [`Space::Journal`], smallest key first.
     #[must_use]
     pub fn journal(range: KeyRange, rows_max: usize) -> Self {
         Self {
@@ -81,7 +82,7 @@ impl Scan {
         }
     }
 
-    /// Greatest key first.
+    /// Reverses the order: greatest key first.
     #[must_use]
     pub fn descending(mut self) -> Self {
         self.order = Order::Descending;
@@ -89,12 +90,12 @@ impl Scan {
     }
 }
 
-/// Reads rows. Both methods block, and may read the disk.
+/// Reads rows. Both methods block and may read the disk.
 pub trait Read {
     /// The payload under `key`.
     fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Vec<u8>>>;
 
-    /// Rows of a range, in order.
+    /// The rows of a range, in order.
     fn rows(&self, scan: &Scan) -> StoreResult<Vec<Row>>;
 }
 
@@ -106,20 +107,20 @@ impl dyn Read + '_ {
             .transpose()
     }
 
-    /// Whether there is a row under `key` of [`Space::State`].
+    /// Whether [`Space::State`] has a row under `key`.
     pub fn has_state(&self, key: &[u8]) -> StoreResult<bool> {
         Ok(self.get(Space::State, key)?.is_some())
     }
 }
 
 impl Row {
-    /// The decoded payload of a row of [`Space::State`].
+    /// Decodes the payload of a row of [`Space::State`].
     pub fn decode<T: DeserializeOwned>(&self) -> StoreResult<T> {
         record::decode(Space::State, &self.key, &self.payload)
     }
 }
 
-/// Reads what has been applied.
+/// Reads applied rows.
 pub struct Reader<'a>(pub &'a dyn Engine);
 
 impl Read for Reader<'_> {
@@ -171,19 +172,19 @@ fn payload_of(scan: &Scan, key: &[u8], value: &[u8]) -> StoreResult<Vec<u8>> {
     record::unseal(scan.space, key, value.to_vec()).map(|(payload, _)| payload)
 }
 
-/// A payload that is decided on; none: the row is to be removed.
+/// A new payload; none removes the row.
 type Decided = Option<Vec<u8>>;
 
 type Overlay = BTreeMap<Vec<u8>, Decided>;
 
-/// What the operations of one group have decided so far.
+/// The writes of the operations of one group so far.
 #[derive(Default)]
 pub(crate) struct Group {
     journal: Overlay,
     state: Overlay,
-    /// What each key that the present operation wrote held before it.
+    /// The earlier content of each key that the present operation wrote.
     undo: Vec<(Space, Vec<u8>, Option<Decided>)>,
-    /// Batches to be handed over once the group is durable.
+    /// Batches to deliver once the group is durable.
     pub(crate) taken: Vec<(SessionId, u32, PackedBatch)>,
     taken_before: usize,
 }
@@ -196,13 +197,13 @@ impl Group {
         }
     }
 
-    /// Keeps what the present operation wrote.
+    /// Keeps the present operation's writes.
     pub(crate) fn keep(&mut self) {
         self.undo.clear();
         self.taken_before = self.taken.len();
     }
 
-    /// Takes back what the present operation wrote.
+    /// Rolls back the present operation's writes.
     pub(crate) fn take_back(&mut self) {
         for (space, key, before) in std::mem::take(&mut self.undo).into_iter().rev() {
             match before {
@@ -213,12 +214,13 @@ impl Group {
         self.taken.truncate(self.taken_before);
     }
 
-    /// Whether nothing is to be written.
+    /// Whether the group writes nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.journal.is_empty() && self.state.is_empty()
     }
 
-    /// The batch for the engine, each row sealed with the group's number. Empties the group but for `taken`.
+    /// Takes the group's writes for the engine, each row sealed with the group's number. `taken`
+    /// stays.
     pub(crate) fn writes(&mut self, log: u64) -> Vec<Write> {
         let mut writes = Vec::with_capacity(self.journal.len() + self.state.len() + 2);
         for space in Space::ALL {
@@ -233,10 +235,10 @@ impl Group {
     }
 }
 
-/// What an operation on the writer's thread works with: reads see all that was decided before it, writes become
-/// durable with its group. An operation that fails leaves nothing behind.
+/// The view of an operation on the writer's thread: it reads everything decided before it, and its
+/// writes become durable with its group. A failed operation leaves nothing behind.
 ///
-/// Only the writer's thread has one, so that "read, decide, write" needs no lock.
+/// Only the writer's thread has one, so "read, decide, write" needs no lock.
 pub struct Txn<'a> {
     pub(crate) engine: &'a dyn Engine,
     pub(crate) group: &'a mut Group,
@@ -249,7 +251,8 @@ impl Txn<'_> {
         self.group.undo.push((space, key, before));
     }
 
-    /// Writes a payload as it is. Keys are named in errors, so they hold ids, times and hashes, and no secrets.
+    /// Writes a raw payload. Errors quote keys, so keys contain ids, times and hashes, and no
+    /// secrets.
     pub fn put(&mut self, space: Space, key: Vec<u8>, payload: Vec<u8>) {
         self.write(space, key, Some(payload));
     }
@@ -261,17 +264,17 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Removes a row, or what may be there.
+    /// Removes a row if it exists.
     pub fn delete(&mut self, space: Space, key: Vec<u8>) {
         self.write(space, key, None);
     }
 
-    /// Hands a batch over once it is durable.
+    /// Delivers a batch once it is durable.
     pub(crate) fn hand_over(&mut self, session_id: SessionId, seq: u32, batch: PackedBatch) {
         self.group.taken.push((session_id, seq, batch));
     }
 
-    /// This transaction as something to read.
+    /// This transaction as a reader.
     #[must_use]
     pub fn as_read(&self) -> &dyn Read {
         self
@@ -310,7 +313,7 @@ impl Read for Txn<'_> {
         if decided.is_empty() {
             return Reader(self.engine).rows(scan);
         }
-        // Each decided row can hide at most one that was applied.
+        // Each pending row can hide at most one applied row.
         let applied = Reader(self.engine).rows(&Scan {
             rows_max: scan.rows_max.saturating_add(decided.len()),
             bytes_max: usize::MAX,

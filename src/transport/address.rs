@@ -1,4 +1,5 @@
-//! Which addresses a webhook may go to: public ones, and what the operator allows. Pure.
+//! Decides which addresses a webhook may go to: public ones, and those that the operator allows.
+//! Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -10,7 +11,7 @@ pub struct Cidr {
     prefix_bits: u8,
 }
 
-/// The text is not a block of addresses, or has bits set behind its prefix.
+/// The text is not a block of addresses, or has bits set after its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a block of addresses such as 10.0.0.0/8 (no bit set behind the prefix)")]
 pub struct CidrError;
@@ -59,8 +60,8 @@ fn low_bits(count: u32) -> u128 {
 }
 
 impl Cidr {
-    /// Whether the address lies in the block; one of the other family does not, in whatever form it carries one of
-    /// this family.
+    /// Whether the block contains the address. An address of the other family never matches, even
+    /// if it embeds one of this family.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let behind = u32::from(width_bits(self.base) - self.prefix_bits);
@@ -69,9 +70,9 @@ impl Cidr {
     }
 }
 
-/// IPv4 blocks that are not public: IANA's special-purpose registry (RFC 6890 and its updates), multicast (RFC 5771),
-/// the reserved class E with broadcast, the former 6to4 relays (RFC 7526), and the address under which one cloud's
-/// machines reach their host.
+/// IPv4 blocks that are not public: IANA's special-purpose registry (RFC 6890 and updates),
+/// multicast (RFC 5771), reserved class E with broadcast, former 6to4 relays (RFC 7526), and the
+/// address at which one cloud's machines reach their host.
 const REFUSED_V4: [(Ipv4Addr, u32); 18] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
@@ -105,8 +106,8 @@ const REFUSED_V6: [(Ipv6Addr, u32); 6] = [
     (Ipv6Addr::new(0x2620, 0x004f, 0x8000, 0, 0, 0, 0, 0), 48),
 ];
 
-/// Whether the address is one of the public internet. IPv4 inside IPv6 never is, whatever it carries: mapped,
-/// compatible, translated, NAT64, 6to4, Teredo, ISATAP.
+/// Whether the address is public. IPv4 inside IPv6 never is: mapped, compatible, translated, NAT64,
+/// 6to4, Teredo, ISATAP.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -118,7 +119,7 @@ pub fn is_public(address: IpAddr) -> bool {
         }
         IpAddr::V6(address) => {
             let segments = address.segments();
-            // Interface identifiers of ISATAP (RFC 5214) carry an IPv4 address behind this.
+            // Interface identifiers of ISATAP (RFC 5214) embed an IPv4 address after this prefix.
             let isatap = matches!(segments[4], 0 | 0x0200) && segments[5] == 0x5efe;
             let bits = u128::from(address);
             segments[0] & 0xe000 == 0x2000
@@ -130,17 +131,17 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Where an address comes from.
+/// The origin of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// It stands in the URL.
+    /// It is a literal in the URL.
     Literal,
     /// A name resolved to it.
     Resolved,
 }
 
-/// Whether a webhook may go to this address (contract section 6): a literal only if it is allowed expressly, what a
-/// name resolves to also if it is public.
+/// Whether a webhook may go to this address (contract section 6): a literal only if it is allowed
+/// explicitly, a resolved address also if it is public.
 #[must_use]
 pub fn is_permitted(address: IpAddr, origin: Origin, allowed: &[Cidr]) -> bool {
     allowed.iter().any(|block| block.contains(address))

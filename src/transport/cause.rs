@@ -1,4 +1,4 @@
-//! Errors of the HTTP client to the contract's closed list of causes.
+//! Maps errors of the HTTP client to the contract's closed list of causes.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use porchlight_core::webhook::Cause;
 
 use super::guard::NameRefused;
 
-/// Why a request failed that got no head.
+/// The cause of a request that failed without an answer.
 pub(super) fn of_error(error: &reqwest::Error) -> Cause {
     let connecting = error.is_connect();
     let mut from_io = None;
@@ -22,7 +22,7 @@ pub(super) fn of_error(error: &reqwest::Error) -> Cause {
         source = error.source();
         if let Some(error) = error.downcast_ref::<io::Error>() {
             from_io = from_io.or_else(|| of_io(error, connecting));
-            // What an I/O error wraps is not always its source.
+            // The inner error of an I/O error is not always its source.
             if let Some(inner) = error.get_ref() {
                 source = Some(inner);
             }
@@ -38,7 +38,7 @@ pub(super) fn of_error(error: &reqwest::Error) -> Cause {
     })
 }
 
-/// Why a name leads nowhere.
+/// The cause of a failed name resolution.
 pub(super) fn of_name(refused: NameRefused) -> Cause {
     match refused {
         NameRefused::Unresolved => Cause::Dns,
@@ -46,16 +46,16 @@ pub(super) fn of_name(refused: NameRefused) -> Cause {
     }
 }
 
-/// What an I/O error says; none when others may say it better.
+/// The cause of an I/O error; none if another error says more.
 pub(super) fn of_io(error: &io::Error, connecting: bool) -> Option<Cause> {
-    /// Out of file descriptors, of the process and of the system (Linux, macOS).
+    /// Too many open files, in the process and in the system (Linux, macOS).
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;
     if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) {
         return Some(Cause::Internal);
     }
     match error.kind() {
-        // No address or no route of our own, no memory: nothing that the receiver could help.
+        // Local errors (no address, no route, no memory) that are not the receiver's fault.
         io::ErrorKind::AddrNotAvailable
         | io::ErrorKind::NetworkUnreachable
         | io::ErrorKind::NetworkDown
@@ -67,7 +67,7 @@ pub(super) fn of_io(error: &io::Error, connecting: bool) -> Option<Cause> {
         {
             Some(Cause::Connect)
         }
-        // The connection stood and then ended: within the handshake.
+        // The connection was established and then closed during the handshake.
         io::ErrorKind::UnexpectedEof
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::ConnectionAborted
@@ -80,7 +80,7 @@ pub(super) fn of_io(error: &io::Error, connecting: bool) -> Option<Cause> {
     }
 }
 
-/// What a status says.
+/// The cause for a status code.
 pub(super) fn of_status(status: u16) -> Option<Cause> {
     match status {
         200..=299 => None,

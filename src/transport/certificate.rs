@@ -1,4 +1,5 @@
-//! When a certificate ends: the one field of X.509 (RFC 5280, section 4.1) that we read ourselves.
+//! The expiry of a certificate: the only field of X.509 (RFC 5280, section 4.1) that this crate
+//! parses.
 
 use porchlight_schema::time::TimestampMs;
 
@@ -9,7 +10,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// `[0]`, constructed: the version.
 const VERSION: u8 = 0xa0;
 
-/// One DER element: its tag, its content, and what follows it.
+/// One DER element: its tag, its content, and the rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
@@ -35,7 +36,7 @@ fn expect(der: &[u8], expected: u8) -> Option<(&[u8], &[u8])> {
         .map(|(_, content, rest)| (content, rest))
 }
 
-/// The end of a certificate's validity; none when it can't be read.
+/// The end of a certificate's validity; none if it cannot be parsed.
 pub(super) fn ends_at(certificate: &[u8]) -> Option<TimestampMs> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (mut body, _) = expect(certificate, SEQUENCE)?;
@@ -50,7 +51,7 @@ pub(super) fn ends_at(certificate: &[u8]) -> Option<TimestampMs> {
     let (tag, text, _) = element(not_after)?;
     let text = std::str::from_utf8(text).ok()?;
     let text = match tag {
-        // Two digits of the year: from 50 on they are of the last century.
+        // Two-digit years from 50 on belong to the last century.
         UTC_TIME => {
             let century = if text.get(..2)? < "50" { "20" } else { "19" };
             format!("{century}{text}")

@@ -1,4 +1,4 @@
-//! Names to addresses that were checked. Whoever dials gets its addresses from here and from nowhere else.
+//! Resolves names to checked addresses. The HTTP client gets its addresses from here only.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,18 +10,18 @@ use tokio::sync::watch;
 
 use super::address::{Cidr, Origin, is_permitted};
 
-/// Looks names up.
+/// Resolves names.
 #[async_trait]
 pub trait Resolver: Send + Sync {
     /// All addresses of a name.
     ///
     /// # Errors
     ///
-    /// When there is none, or when it can't be said.
+    /// There is none, or the lookup failed.
     async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// What the system's resolver says.
+/// The system's resolver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
@@ -33,7 +33,7 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Why a name leads nowhere.
+/// Why a name cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameRefused {
     /// It does not resolve.
@@ -46,12 +46,12 @@ pub enum NameRefused {
 
 type Verdict = Result<Arc<[IpAddr]>, NameRefused>;
 
-/// Where the verdict of a look-up that is under way appears.
+/// Receives the verdict of a lookup in flight.
 type UnderWay = watch::Receiver<Option<Verdict>>;
 
-/// Resolves and checks. No verdict outlives its look-up: each attempt has the name looked up and checked anew. Those
-/// who ask while a look-up of the same name is under way share it, so that a name whose look-up hangs holds one thread
-/// and no more.
+/// Resolves and checks names. No verdict outlives its lookup: each attempt resolves and checks
+/// again. Concurrent requests for one name share a lookup, so that a hanging lookup holds one
+/// thread only.
 pub struct Guard {
     resolver: Arc<dyn Resolver>,
     allowed: Arc<[Cidr]>,
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// A guard that lets through what is public and what is `allowed`.
+    /// Creates a guard that permits public addresses and those in `allowed`.
     #[must_use]
     pub fn new(resolver: Arc<dyn Resolver>, allowed: Arc<[Cidr]>) -> Self {
         Self {
@@ -75,23 +75,23 @@ impl Guard {
         }
     }
 
-    /// What is permitted beside the public addresses.
+    /// Addresses that are permitted besides public ones.
     #[must_use]
     pub fn allowed(&self) -> &[Cidr] {
         &self.allowed
     }
 
-    /// The addresses of a name, every one of them permitted. Must be called within a tokio runtime.
+    /// The addresses of a name, all permitted. Requires a tokio runtime.
     ///
     /// # Errors
     ///
-    /// When there is none, or when one of them is not permitted.
+    /// There is none, or one of them is not permitted.
     pub async fn addresses(&self, name: &str) -> Verdict {
         let mut ended = self.look_up(name);
         let result = ended.wait_for(Option::is_some).await;
         match result.as_deref() {
             Ok(Some(verdict)) => verdict.clone(),
-            // The task that looks up is gone: the runtime is ending.
+            // The lookup's task is gone because the runtime is ending.
             Ok(None) | Err(_) => Err(NameRefused::Unresolved),
         }
     }
@@ -109,7 +109,8 @@ impl Guard {
         let (known, owned) = (Arc::clone(&self.look_ups), name.to_owned());
         tokio::spawn(async move {
             let verdict = judge(resolver.look_up(&owned).await, &allowed);
-            // Forgotten before it is told: who asks from now on asks anew.
+            // The entry is removed before the verdict is published, so that later requests look up
+            // again.
             lock(&known).remove(&owned);
             end.send_replace(Some(verdict));
         });
@@ -135,7 +136,7 @@ fn judge(addresses: io::Result<Vec<IpAddr>>, allowed: &[Cidr]) -> Verdict {
     Ok(addresses.into())
 }
 
-/// The guard as the HTTP client's resolver: it has no other.
+/// The guard as the HTTP client's only resolver.
 #[derive(Debug, Clone)]
 pub(super) struct GuardedResolve(pub(super) Arc<Guard>);
 
@@ -144,7 +145,7 @@ impl reqwest::dns::Resolve for GuardedResolve {
         let guard = Arc::clone(&self.0);
         Box::pin(async move {
             let addresses = guard.addresses(name.as_str()).await?;
-            // The client puts the URL's port in place of 0.
+            // The client replaces port 0 by the URL's port.
             let addresses: Vec<_> = addresses
                 .iter()
                 .map(|&address| SocketAddr::new(address, 0))

@@ -1,4 +1,4 @@
-//! Trust: the system's certificates and the operator's, and what the receivers' certificates say of their end.
+//! Trusted certificates, and the expiry of receivers' certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,39 +14,39 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use super::certificate;
 
-/// Hosts whose certificate's end is remembered.
+/// Maximum number of hosts whose certificate expiry is cached.
 const HOSTS_MAX: usize = 65_536;
 
-/// The trust could not be set up.
+/// Why the trusted certificates cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// A file of certificates can't be read.
+    /// A certificate file cannot be read.
     #[error("cannot read certificates from {path}")]
     File {
-        /// Which.
+        /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: rustls::pki_types::pem::Error,
     },
-    /// A file of certificates holds none that can be used.
+    /// A certificate file contains no usable certificate.
     #[error("no usable certificate in {0}")]
     Empty(String),
-    /// Neither the system nor the operator names a certificate to trust.
+    /// Neither the system nor the operator trusts any certificate.
     #[error("the system has no trusted certificates, and webhook.extra_ca_file names none")]
     NoRoots,
-    /// The TLS library refuses.
+    /// The TLS library refuses the settings.
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
-    /// The TLS library refuses the roots.
+    /// The TLS library refuses the certificates.
     #[error("the trusted certificates cannot be used")]
     Verifier(#[from] rustls::client::VerifierBuilderError),
 }
 
-/// When the chain of a host ends, as last seen.
+/// Expiry of each host's chain as last seen.
 pub(super) type CertificateEnds = Arc<DashMap<String, TimestampMs>>;
 
-/// Verifies as usual, and keeps when the chain ends.
+/// Verifies as usual and records the chain's expiry.
 #[derive(Debug)]
 struct Watching {
     inner: Arc<WebPkiServerVerifier>,
@@ -105,7 +105,7 @@ impl ServerCertVerifier for Watching {
     }
 }
 
-/// The certificates of a file of the operator's.
+/// The certificates of an operator's file.
 pub(super) fn certificates_of(path: &Path) -> Result<RootCertStore, TrustError> {
     let shown = path.display().to_string();
     let file_error = |source| TrustError::File {
@@ -121,7 +121,8 @@ pub(super) fn certificates_of(path: &Path) -> Result<RootCertStore, TrustError> 
     }
 }
 
-/// The client's side of TLS: the system's trusted certificates and those of `extra_ca_file`, HTTP/2 before HTTP/1.1.
+/// The TLS client configuration: the system's certificates and those of `extra_ca_file`, HTTP/2
+/// before HTTP/1.1.
 pub(super) fn client_config(
     extra_ca_file: Option<&Path>,
     ends: CertificateEnds,
@@ -130,12 +131,12 @@ pub(super) fn client_config(
         Some(path) => certificates_of(path)?,
         None => RootCertStore::empty(),
     };
-    // A certificate of the system's that can't be used is no reason not to start: the others may do.
+    // An unusable system certificate is ignored; the others may suffice.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(TrustError::NoRoots);
     }
-    // The provider that the HTTP client brings; there is no other in the program.
+    // The cryptography provider of the HTTP client; the program has no other.
     let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
     let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
         .build()?;
@@ -144,8 +145,8 @@ pub(super) fn client_config(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Watching { inner, ends }))
         .with_no_client_auth();
-    // A connection that goes on with the keys of one before it is shown no certificate: one that has ended meanwhile, or was
-    // replaced by one that does not verify, would be taken for good for as long as the receiver's tickets hold.
+    // A resumed connection shows no certificate: one that has expired, or was replaced by an
+    // invalid one, would be accepted as long as the receiver's tickets are valid.
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)

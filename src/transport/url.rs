@@ -1,4 +1,4 @@
-//! The URL of an endpoint, read once: what is checked is what is dialled.
+//! The URL of an endpoint, parsed once: the checked URL is the dialled URL.
 
 use std::net::IpAddr;
 
@@ -8,16 +8,16 @@ use reqwest::Url;
 
 use super::address::{Cidr, Origin, is_permitted};
 
-/// A host as the URL names it.
+/// The host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// An address, in whatever spelling it came.
+    /// An address in any spelling.
     Literal(IpAddr),
     /// A name.
     Name(String),
 }
 
-/// A URL that a webhook may be sent to as far as its text tells.
+/// A URL that is acceptable as text.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The URL.
@@ -29,15 +29,15 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads a URL and refuses what the contract refuses. An address literal passes only if it lies in `allowed`;
-    /// names are judged by what they resolve to, elsewhere.
+    /// Parses a URL and refuses everything that the contract refuses. An address literal is
+    /// accepted only if it lies in `allowed`; names are checked when they are resolved.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The reason.
     pub fn parse(text: &str, allowed: &[Cidr]) -> Result<Self, UrlRefused> {
-        // The URL standard drops tabs and line ends, trims spaces and turns backslashes: nothing that needs such
-        // mending is taken, so that no other reader of the same text can see another host.
+        // The URL standard drops tabs and line ends, trims spaces and converts backslashes. Texts
+        // that need such repair are refused, so that no other parser sees another host.
         let odd = |character: char| {
             character.is_whitespace() || character.is_control() || character == '\\'
         };
@@ -53,7 +53,7 @@ impl Target {
         let authority = authority
             .filter(|authority| !authority.is_empty())
             .ok_or(UrlRefused::Syntax)?;
-        // `https://@host` has an empty user name, which the parsed form no longer shows.
+        // `https://@host` has an empty user name, which the parsed form does not show.
         if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
             return Err(UrlRefused::UserInfo);
         }
@@ -80,7 +80,7 @@ impl Target {
             return if !is_permitted(address, Origin::Literal, allowed) {
                 Err(UrlRefused::Address)
             } else if has_dot {
-                // The parsed form no longer shows it.
+                // The parsed form does not show the trailing dot.
                 Err(UrlRefused::TrailingDot)
             } else {
                 Ok(Host::Literal(address))

@@ -1,4 +1,4 @@
-//! Time, chance and private files, for real: the adapters of the machine on which the service runs.
+//! Adapters of the machine: clock, randomness, private files.
 
 pub mod private_file;
 
@@ -35,11 +35,11 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// Fills `bytes` with randomness fit for keys.
+/// Fills `bytes` with cryptographic randomness.
 ///
 /// # Panics
 ///
-/// Where the operating system gives no randomness: nothing that is made then could be trusted.
+/// The operating system provides no randomness: nothing created then could be trusted.
 #[expect(
     clippy::expect_used,
     reason = "without randomness no key or secret may be made"

@@ -9,16 +9,17 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// The folder can't be opened or synced.
+/// The folder cannot be opened or synced.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Writes the file `name` in `folder` so that only its owner may read it: whole, or not at all. A file that exists stays.
+/// Writes the file `name` in `folder` atomically, readable by its owner only. An existing file
+/// stays.
 ///
 /// # Errors
 ///
-/// The file can't be written.
+/// The file cannot be written.
 pub fn write_private(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let half = folder.join(format!("{name}.{}", std::process::id()));
     let written = OpenOptions::new()
@@ -30,7 +31,7 @@ pub fn write_private(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> 
             open.write_all(bytes)?;
             open.sync_all()
         })
-        // Unlike a rename, a link does not replace what another process made meanwhile.
+        // Unlike a rename, a link does not replace a file that another process created meanwhile.
         .and_then(|()| match std::fs::hard_link(&half, folder.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             other => other,

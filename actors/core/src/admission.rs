@@ -1,52 +1,55 @@
-//! How many batches a node may have between their last byte and their acknowledgement, by what it is seen to manage.
+//! Limits the number of batches between their last byte and their acknowledgement by what the node
+//! is measured to handle.
 //!
-//! What is scarce (processors, the disk) differs from machine to machine and from hour to hour, so the limit is not a
-//! number that somebody chose. The node declares how long an admitted batch may wait, and the limit follows by Little's
-//! law: as many batches as it acknowledges in that time. What it declares is itself measured: a multiple of the
-//! shortest delay seen lately while nothing was refused, which is that of a batch that met no queue.
+//! The scarce resource (processors, the disk) differs between machines and over time, so the limit
+//! is not a constant. It follows from a target for the average delay of an admitted batch by
+//! Little's law: as many batches as the node acknowledges in that time. The target itself is
+//! measured: a multiple of the shortest recent delay while nothing was refused, which is the delay
+//! of a batch that met no queue.
 //!
-//! - A mean delay over the target is a standing queue: the limit goes down to what was acknowledged in the target's
-//!   time, at most by half at once.
-//! - A limit that was reached while the delay stayed under the target goes up by its square root.
-//! - A limit that was not reached says nothing, and stays.
+//! - A mean delay above the target is a standing queue: the limit falls to the number acknowledged
+//!   within the target's time, at most by half at once.
+//! - If the limit was reached while the delay stayed below the target, it rises by its square root.
+//! - If the limit was not reached, it stays.
 //!
-//! Sources: the rise by a square root is that of the gradient limiters of Envoy (adaptive concurrency) and of Netflix
-//! (concurrency-limits); that only a queue that stands is one too many is from CoDel (RFC 8289). Their own measures do
-//! not fit here: a gradient of delays takes the batching of group commits for a queue, and the least delay of an
-//! interval is that of the batch that came last into its group.
+//! Sources: the rise by a square root is from the gradient limiters of Envoy (adaptive concurrency)
+//! and Netflix (concurrency-limits); the rule that only a standing queue is too long is from CoDel
+//! (RFC 8289). Their own measures do not fit: a gradient of delays takes the batching of group
+//! commits for a queue, and the minimum delay of an interval is that of the batch that joined its
+//! group last.
 
 use porchlight_schema::limits::{
     INGEST_BATCHES_MAX, INGEST_BATCHES_MIN, INGEST_BATCHES_START, INGEST_DELAY_US_TARGET,
 };
 
-/// The target is this many times the shortest mean delay seen lately, where that is more than
-/// [`INGEST_DELAY_US_TARGET`]: a disk that syncs slowly is not an overloaded one.
+/// The target as a multiple of the shortest recent mean delay, if that exceeds
+/// [`INGEST_DELAY_US_TARGET`]: a slow disk is not an overloaded one.
 const TARGET_OVER_BASE: u32 = 4;
-/// Intervals for which the shortest delay is remembered at least, and twice as many at most: with intervals of 100 ms
-/// half a minute.
+/// Number of intervals for which the shortest delay is remembered at least; at most twice as many.
+/// With intervals of 100 ms this is half a minute.
 const BASE_INTERVALS: u32 = 300;
-/// An interval with fewer acknowledged batches says too little.
+/// Intervals with fewer acknowledged batches are ignored.
 const ACKNOWLEDGED_MIN: u32 = 8;
 
-/// What happened in one interval.
+/// Measurements of one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interval {
-    /// How long it was, microseconds.
+    /// Length in microseconds.
     pub length_us: u32,
-    /// Batches acknowledged in it.
+    /// Number of acknowledged batches.
     pub acknowledged: u32,
-    /// Their delays, together, microseconds: what they waited before they were looked at, and from the last byte to the
+    /// Sum of their delays in microseconds: queue delay, plus the time from the last byte to the
     /// acknowledgement.
     pub delay_sum_us: u64,
-    /// Whether a batch was refused, or as many were under way as may be.
+    /// Whether a batch was refused, or the limit was reached.
     pub was_full: bool,
 }
 
-/// The limit.
+/// The adaptive limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdmissionLimit {
     limit: f64,
-    /// The shortest mean delay of this span of intervals and of the one before.
+    /// Shortest mean delay of the present span of intervals and of the previous one.
     base_us: [Option<u32>; 2],
     intervals: u32,
 }
@@ -62,13 +65,13 @@ impl Default for AdmissionLimit {
 }
 
 impl AdmissionLimit {
-    /// How many batches may be under way, from [`INGEST_BATCHES_MIN`] to [`INGEST_BATCHES_MAX`].
+    /// The limit, from [`INGEST_BATCHES_MIN`] to [`INGEST_BATCHES_MAX`].
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.limit as u32
     }
 
-    /// The mean delay that is aimed at, microseconds.
+    /// The target for the mean delay, microseconds.
     #[must_use]
     pub fn target_us(&self) -> u32 {
         let base_us = self.base_us.into_iter().flatten().min().unwrap_or(0);
@@ -77,14 +80,15 @@ impl AdmissionLimit {
             .max(INGEST_DELAY_US_TARGET)
     }
 
-    /// Learns from an interval.
+    /// Adapts to the measurements of an interval.
     pub fn observe(&mut self, interval: &Interval) {
         if interval.acknowledged < ACKNOWLEDGED_MIN || interval.length_us == 0 {
             return;
         }
         let delay_us = interval.delay_sum_us / u64::from(interval.acknowledged);
-        // While the limit is reached the delay is what the limit makes it: taken for the shortest there is, it would
-        // raise the target, and with it the limit and the next delay, for as long as the load stays.
+        // While the limit is reached, the limit itself determines the delay. Using it as the
+        // shortest delay would raise the target, the limit and the next delay for as long as the
+        // load lasts.
         if !interval.was_full {
             self.remember(u32::try_from(delay_us).unwrap_or(u32::MAX));
         }
@@ -122,7 +126,8 @@ mod tests {
 
     const INTERVAL_US: u32 = 100_000;
 
-    /// A node that acknowledges so many batches a second, none faster than `base_us`, under a load of `offered` at once.
+    /// Simulates a node that acknowledges `per_sec` batches per second, none faster than `base_us`,
+    /// with `offered` at once.
     fn run(limit: &mut AdmissionLimit, per_sec: f64, base_us: f64, offered: u32, intervals: u32) {
         for _ in 0..intervals {
             let under_way = f64::from(offered.min(limit.limit()));

@@ -1,4 +1,4 @@
-//! What is known of a session before its first sample: a function of its start alone.
+//! The facts about a session before its first sample, which depend on its start only.
 
 use porchlight_schema::session::{Address, Device, SessionStart};
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use crate::floors::PlaceKind;
 use crate::gait::Models;
 use crate::geo::{LocalFrame, Place};
 
-/// What the detectors know beforehand. Local metres are around the address, which is the origin.
+/// The detectors' prior knowledge. Local metres have the address as their origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionContext {
     /// The plane around the address.
     pub frame: LocalFrame,
-    /// How exact the address is, metres.
+    /// Accuracy of the address, metres.
     pub accuracy_m: f32,
-    /// The door's floor; ground is 0.
+    /// Floor of the door; ground is 0.
     pub floor: Option<i16>,
     /// Height of a storey, metres.
     pub storey_height_m: Option<f32>,
@@ -24,7 +24,7 @@ pub struct SessionContext {
     pub entrance: Option<Place>,
     /// Gates on the way.
     pub gates: Vec<Place>,
-    /// Kinds of sample that the phone says it can send; empty where it does not say.
+    /// Kinds of sample that the phone can send; empty if unknown.
     pub sensors: Vec<String>,
     /// The learned models that judge the gait: those that ship, except in an evaluation.
     #[serde(skip)]
@@ -32,13 +32,13 @@ pub struct SessionContext {
 }
 
 impl SessionContext {
-    /// Of a session's start.
+    /// The context of a session's start.
     #[must_use]
     pub fn new(start: &SessionStart) -> Self {
         Self::of_address(&start.address, start.device.as_ref())
     }
 
-    /// Of an address, where there is no more: for evaluation on recordings.
+    /// The context of an address alone, for evaluation on recordings.
     #[must_use]
     pub fn of_address(address: &Address, device: Option<&Device>) -> Self {
         let frame = LocalFrame::new(address.point);

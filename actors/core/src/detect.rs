@@ -1,4 +1,5 @@
-//! From windows to events: one family of detectors a file, and the arbiter between those that compete.
+//! Turns windows into events: one family of detectors per file, and the arbiter between those that
+//! compete.
 
 mod backtracking;
 mod confidence;
@@ -31,20 +32,20 @@ use height::HeightTrack;
 use motion::{Gait, MotionState};
 use movement::MovementDetector;
 
-/// A second as all detectors see it: the window, and what was derived from it once for all.
+/// A second as all detectors see it: the window, and values derived from it once.
 #[derive(Debug, Clone, Copy)]
 struct Observation<'a> {
     window: &'a Window,
     gait: Gait,
-    /// Height over the session's reference, metres.
+    /// Height above the session's reference, metres.
     height_m: Option<f32>,
     /// Time since the newest fix; none before the first.
     fix_age_ms: Option<u32>,
 }
 
-/// What a family of detectors does, second by second. Memory is fixed; nothing is allocated for a second.
+/// A family of detectors, fed second by second. Its memory is fixed, and no second allocates.
 trait Detector {
-    /// Looks at the next second.
+    /// Processes the next second.
     fn observe(
         &mut self,
         context: &SessionContext,
@@ -52,7 +53,8 @@ trait Detector {
         log: &mut EventLog,
     );
 
-    /// Nothing follows, or nothing for at least half a minute: what is open ends at `t_ms`, the last sample.
+    /// Ends open events at `t_ms`, the last sample, because the session is over or silent for at
+    /// least half a minute.
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog);
 }
 
@@ -76,7 +78,7 @@ impl Detection {
         self.movement.heap_bytes() + self.backtracking.heap_bytes() + self.gate.heap_bytes()
     }
 
-    /// Looks at the next second.
+    /// Processes the next second.
     pub fn observe(&mut self, context: &SessionContext, window: &Window, log: &mut EventLog) {
         if let Some(t_ms) = window.silent_since_ms {
             self.end_all(context, t_ms, log);
@@ -92,7 +94,7 @@ impl Detection {
                 .last_fix_ms
                 .map(|last_ms| window.end_ms().saturating_sub(last_ms)),
         };
-        // Those of places ask what the movement track has open.
+        // The detectors of places need the movement track's open event.
         self.gps.observe(context, &observation, log);
         self.movement.observe(context, &observation, log);
         self.gate.observe(context, &observation, log);
@@ -102,7 +104,7 @@ impl Detection {
         }
     }
 
-    /// The session is over: what is open ends at the last sample.
+    /// Ends open events at the last sample, because the session is over.
     pub fn finish(&mut self, context: &SessionContext, log: &mut EventLog) {
         if let Some(t_ms) = self.last_sample_ms {
             self.end_all(context, t_ms, log);
@@ -114,7 +116,7 @@ impl Detection {
         self.movement.finish(context, t_ms, log);
         self.gate.finish(context, t_ms, log);
         self.backtracking.finish(context, t_ms, log);
-        // What was before a silence says nothing of height after it.
+        // Pressure before a silence says nothing about height after it.
         self.height = HeightTrack::default();
         self.last_fix_ms = None;
     }

@@ -1,9 +1,10 @@
-//! How right the detectors are: events against labels, one to one.
+//! Measures the detectors: events against labels, one to one.
 //!
-//! A detection matches a label of its type at a temporal intersection over union of 0.5 or more, 0.3 where the label is
-//! shorter than 10 s; instants and gates within 5 s (Ward, Lukowicz & Gellersen, TIST 2011, for the method). Recall is
-//! over all labels that the recording's streams can decide; precision only over types that are labelled exhaustively,
-//! and inside the labelled spans. What no stream of the recording can show is counted apart, as not decidable.
+//! A detection matches a label of its type at a temporal intersection over union of at least 0.5,
+//! or 0.3 if the label is shorter than 10 s; instants and gates match within 5 s (Ward, Lukowicz &
+//! Gellersen, TIST 2011). Recall counts all labels that the recording's streams can show. Precision
+//! counts only types that are labelled exhaustively, inside the labelled spans. Labels that no
+//! stream can show are counted separately, as not decidable.
 
 mod fields;
 mod interval;
@@ -23,38 +24,38 @@ pub use recording::{Recording, RecordingError};
 pub use seconds::{SecondCounts, Seconds, Share};
 pub use table::{fields_text, text};
 
-/// Labels of one recording, as they stand beside it in JSON.
+/// The labels of one recording, as stored beside it in JSON.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Labels {
     /// Name of the recording.
     #[serde(default)]
     pub recording: String,
-    /// What was recorded, by kind.
+    /// The recorded streams, by kind.
     #[serde(default)]
     pub streams: BTreeMap<String, serde_json::Value>,
-    /// Types that are exhaustively labelled inside the spans.
+    /// Types that are labelled exhaustively inside the spans.
     #[serde(default)]
     pub complete: Vec<EventType>,
-    /// Where the labels hold, seconds from and to.
+    /// The labelled spans, seconds from and to.
     #[serde(default)]
     pub labelled_spans: Vec<(f64, f64)>,
-    /// What happened.
+    /// The labelled events.
     #[serde(default)]
     pub segments: Vec<Segment>,
-    /// What is known of the whole.
+    /// The truth about the whole session.
     #[serde(default)]
     pub facts: Facts,
-    /// The body of the session's start, where there was one: its address and its device.
+    /// The body of the session's start, if there was one: address and device.
     #[serde(default)]
     pub start: serde_json::Value,
-    /// When the session ended, seconds; none: with its last sample.
+    /// End of the session, seconds; none: at its last sample.
     #[serde(default)]
     pub end_sec: Option<f64>,
     /// Whether a proof of delivery was attached at the end.
     #[serde(default)]
     pub pod: bool,
-    /// Whether the phone never said stop.
+    /// Whether the phone never stopped the session.
     #[serde(default)]
     pub timed_out: bool,
 }
@@ -63,66 +64,66 @@ pub struct Labels {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Segment {
-    /// What.
+    /// The type.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// From, seconds.
+    /// Start, seconds.
     pub t_start: f64,
-    /// To, seconds; none or the same for an instant.
+    /// End, seconds; none or equal to the start for an instant.
     pub t_end: Option<f64>,
-    /// What else is known.
+    /// Further facts.
     #[serde(default)]
     pub metadata: SegmentMetadata,
 }
 
-/// What a label says beside its time; the rest of the object is not looked at.
+/// Further facts of a label; unknown members are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SegmentMetadata {
-    /// Floors passed; some labels count downwards with a sign.
+    /// Floors passed; some sources use a negative sign for down.
     #[serde(default)]
     pub floors: Option<f64>,
-    /// Which way.
+    /// The direction.
     #[serde(default)]
     pub direction: Option<Direction>,
 }
 
-/// An event, and when it was known.
+/// An event, and when it became known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Detected {
-    /// The event as it stood at the end.
+    /// The event in its final form.
     pub event: Event,
-    /// Newest `t` of the session when it was opened, milliseconds; none where that is not known.
+    /// Newest `t` of the session when the event was opened, milliseconds; none if unknown.
     pub opened_at_ms: Option<u32>,
 }
 
-/// What was counted for one event type.
+/// Counts of one event type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tally {
-    /// Labels that the streams can decide.
+    /// Labels that the streams can show.
     pub labels: u32,
     /// Labels that no stream of their recording can show.
     pub not_decidable: u32,
-    /// Labels that were found.
+    /// Found labels.
     pub found: u32,
-    /// Labels that were found, of those in recordings where the type is complete.
+    /// Found labels in recordings where the type is complete.
     pub found_where_complete: u32,
     /// Detections where the type is complete, inside the spans.
     pub detections: u32,
-    /// Detections beyond the first that a label was broken into.
+    /// Further detections into which a label was split.
     pub fragments: u32,
-    /// Labels beyond the first that one detection ran together.
+    /// Further labels that one detection merged.
     pub merges: u32,
-    /// Absolute error of starts and ends of what was found, seconds.
+    /// Absolute errors of starts and ends of matches, seconds.
     pub boundary_errors_sec: Vec<f64>,
-    /// From a label's start to when its detection was opened, seconds.
+    /// Time from a label's start to the opening of its detection, seconds.
     pub latencies_sec: Vec<f64>,
-    /// Of what was found with a known number of floors: how many floors off.
+    /// Errors in floors, where the number is known.
     pub floors_off: Vec<i32>,
-    /// Of what was found with a known direction: right, all.
+    /// Correct directions, and all known directions.
     pub directions: (u32, u32),
-    /// Confidence of the detections, and whether they were right.
+    /// Confidence of each detection, and whether it was correct.
     pub confidences: Vec<(f64, bool)>,
     /// Of each recording that has any: labels, found, found where complete, detections.
     pub by_recording: Vec<[u32; 4]>,
@@ -181,19 +182,19 @@ impl Tally {
         })
     }
 
-    /// Share of the detections that are right; none without a detection.
+    /// Share of correct detections; none without detections.
     #[must_use]
     pub fn precision(&self) -> Option<f64> {
         share(self.found_where_complete, self.detections)
     }
 
-    /// Share of the labels that were found; none without a label.
+    /// Share of found labels; none without labels.
     #[must_use]
     pub fn recall(&self) -> Option<f64> {
         share(self.found, self.labels)
     }
 
-    /// Harmonic mean of the two.
+    /// Harmonic mean of precision and recall.
     #[must_use]
     pub fn f1(&self) -> Option<f64> {
         let (precision, recall) = (self.precision()?, self.recall()?);
@@ -204,7 +205,8 @@ impl Tally {
         })
     }
 
-    /// Expected calibration error: mean distance of confidence and share of right ones, over tenths of confidence.
+    /// Expected calibration error: mean distance between confidence and share of correct
+    /// detections, by tenths of confidence.
     #[must_use]
     pub fn calibration_error(&self) -> Option<f64> {
         let mut bins = [(0.0_f64, 0.0_f64, 0.0_f64); 10];

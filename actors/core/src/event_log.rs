@@ -1,48 +1,48 @@
-//! The events that a session has emitted, and the changes that opened and closed them.
+//! The emitted events of a session, and the changes that opened and closed them.
 
 use porchlight_schema::event::{Confidence, Event, EventType, Metadata};
 use porchlight_schema::limits::SESSION_EVENTS_MAX;
 use serde::{Deserialize, Serialize};
 
-/// Something that happened to an event. Numbers run from 0 without holes, in the order in which it happened.
+/// A change of an event. Numbers run from 0 without gaps, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// The running number.
+    /// The number of the change.
     pub number: u32,
-    /// The event's place in [`crate::timeline::Timeline::events`].
+    /// The event's index in [`crate::timeline::Timeline::events`].
     pub place: usize,
-    /// Whether it was closed (or is an instant); else it was opened.
+    /// Whether the event was closed (or is an instant); otherwise it was opened.
     pub is_closed: bool,
 }
 
-/// How many events [`EventLog::newest_event`] looks back.
+/// Number of events that [`EventLog::newest_event`] examines.
 const NEWEST_EVENTS: usize = 6;
 
-/// The events that were emitted, with the numbers of the changes that opened and closed them.
+/// The emitted events, with the numbers of the changes that opened and closed them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EventLog {
     pub(crate) events: Vec<Event>,
-    /// Of each event: the change that opened it, and the one that closed it.
+    /// For each event: the change that opened it, and the one that closed it.
     pub(crate) numbers: Vec<(u32, Option<u32>)>,
-    /// What was known of each event when it was opened.
+    /// Confidence and metadata of each event when it was opened.
     pub(crate) as_opened: Vec<(Confidence, Metadata)>,
     pub(crate) next_number: u32,
-    /// Of each type the place of its open event, plus one; 0 where none is open.
+    /// For each type the index of its open event plus one; 0 if none is open.
     open: [u16; EventType::ALL.len()],
-    /// Of each type the place of its newest event, plus one; 0 where there was none.
+    /// For each type the index of its newest event plus one; 0 if there is none.
     newest: [u16; EventType::ALL.len()],
     pub(crate) dropped: u32,
 }
 
 impl EventLog {
-    /// The event of this type that is open.
+    /// The open event of this type.
     #[must_use]
     pub fn open_event(&self, event_type: EventType) -> Option<&Event> {
         let place = usize::from(self.open[event_type as usize]).checked_sub(1)?;
         self.events.get(place)
     }
 
-    /// The newest event of this type, be it open or closed, if it is among the last few.
+    /// The newest event of this type, open or closed, if it is among the last few.
     #[must_use]
     pub fn newest_event(&self, event_type: EventType) -> Option<&Event> {
         let place = usize::from(self.newest[event_type as usize]).checked_sub(1)?;
@@ -50,7 +50,7 @@ impl EventLog {
         self.events.get(place).filter(|_| is_lately)
     }
 
-    /// Emits an event that goes on. At most one of a type is open: a second one is not taken.
+    /// Opens an event. At most one event of a type is open; a second one is ignored.
     pub fn open(
         &mut self,
         event_type: EventType,
@@ -72,7 +72,7 @@ impl EventLog {
         }
     }
 
-    /// Closes the open event of this type, if there is one; never before its start.
+    /// Closes the open event of this type, if any, not before its start.
     pub fn close(
         &mut self,
         event_type: EventType,

@@ -1,12 +1,13 @@
-//! Local metres around a point: an equirectangular plane, exact to 0.1 % within 5 km of its origin.
+//! Local metres around a point: an equirectangular plane, accurate to 0.1 % within 5 km of its
+//! origin.
 
 use porchlight_schema::session::Point;
 use serde::{Deserialize, Serialize};
 
-/// Metres of one degree of latitude: mean meridional degree of WGS 84.
+/// Metres per degree of latitude: the mean meridional degree of WGS 84.
 const METRES_PER_DEGREE: f64 = 111_195.0;
 
-/// A plane of metres, east and north of an origin.
+/// A plane in metres, east and north of an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LocalFrame {
     lat: f64,
@@ -14,7 +15,7 @@ pub struct LocalFrame {
     metres_per_degree_east: f64,
 }
 
-/// A place in a [`LocalFrame`], metres.
+/// A position in a [`LocalFrame`], metres.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Place {
     /// East of the origin.
@@ -35,7 +36,7 @@ impl LocalFrame {
         }
     }
 
-    /// Where `point` lies, the shorter way round the globe.
+    /// The position of `point`, the shorter way round the globe.
     #[must_use]
     pub fn place(&self, point: Point) -> Place {
         let mut degrees_east = point.lng - self.lng;
@@ -50,7 +51,7 @@ impl LocalFrame {
         }
     }
 
-    /// The point that lies at `place`: the inverse of [`LocalFrame::place`], exact to the metre within 5 km.
+    /// The point at `place`: the inverse of [`LocalFrame::place`], accurate to a metre within 5 km.
     /// Near a pole, where a degree of longitude has no length, the origin's longitude is kept.
     #[must_use]
     pub fn point(&self, place: Place) -> Point {
@@ -74,7 +75,7 @@ impl LocalFrame {
 }
 
 impl Place {
-    /// Metres between two places.
+    /// Distance between two positions, metres.
     #[must_use]
     pub fn distance_m(self, other: Self) -> f32 {
         let (east, north) = (self.east_m - other.east_m, self.north_m - other.north_m);

@@ -1,4 +1,4 @@
-//! What the courier's app says of the delivery.
+//! Acts that the courier's app reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ pub enum MarkName {
     HandedOver,
     /// `left_at_door`.
     LeftAtDoor,
-    /// The app's own.
+    /// The app's own name.
     Other,
 }
 
 impl MarkName {
-    /// Of the name on the wire.
+    /// Parses the name on the wire.
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         match name {
@@ -30,7 +30,7 @@ impl MarkName {
         }
     }
 
-    /// Whether it says that the parcel changed hands.
+    /// Whether the mark says that the parcel was given or left.
     #[must_use]
     pub fn is_hand_over(self) -> bool {
         matches!(

@@ -1,5 +1,5 @@
-//! The track of a scored session, as it is drawn: legs by movement, stays, climbs, entrance, door, and the heights on
-//! foot. How it is drawn is decided elsewhere.
+//! The path of a scored session, prepared for drawing: legs by movement, stays, climbs, entrance,
+//! door, and heights on foot.
 
 use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::insight::Score;
@@ -12,35 +12,37 @@ use crate::score::scene::{Scene, end_of};
 use crate::score::{Knowledge, ScoreInput};
 use crate::window::{Fix, Window};
 
-/// Fixes worse than this are drawn only where there are no better ones: they would make a star of a walk indoors.
+/// Fixes worse than this, metres, are drawn only if there are no better ones: indoors they would
+/// form a star.
 const DRAWN_ACCURACY_M: f32 = 45.0;
-/// A foot part belongs to the picture when it comes this near to the address.
+/// A part on foot is in the picture if it comes this close to the address.
 const NEAR_ADDRESS_M: f32 = 250.0;
-/// A walk is smoothed over this much before and after each fix: a phone's error changes slower than a step is made.
+/// Walks are smoothed over this much time before and after each fix: a phone's error changes more
+/// slowly than steps.
 const SMOOTHED_MS: u32 = 3_500;
-/// Where reception is bad for longer than this, what the phone says of its position is not drawn as a path.
+/// If reception is bad for longer than this, positions are not drawn as a path.
 const UNSEEN_MS: u32 = 8_000;
-/// Around an instant, what its position is taken from.
+/// Time around an instant from which its position is computed.
 const INSTANT_MS: u32 = 2_000;
-/// How long the zero of the heights is averaged from the start of the time on foot.
+/// Time from the start on foot over which the zero of heights is averaged.
 const ZERO_MS: u32 = 15_000;
-/// How much of the heights before and after the time on foot is given.
+/// Time before and after the part on foot for which heights are included.
 const AROUND_MS: u32 = 10_000;
 
 /// The input of [`Track::of`].
 #[derive(Debug, Clone, Copy)]
 pub struct PathInput<'a> {
-    /// What was known of the address.
+    /// The address and prior knowledge.
     pub context: &'a SessionContext,
     /// All windows of the session, in order of time.
     pub windows: &'a [Window],
     /// The session's score.
     pub score: &'a Score,
-    /// From the session's start to its end.
+    /// Length of the session.
     pub duration_ms: u32,
 }
 
-/// How a leg was gone.
+/// How a leg was travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// In a vehicle.
@@ -51,13 +53,13 @@ pub enum Way {
     Stairs,
     /// By elevator.
     Elevator,
-    /// The movement is unknown.
+    /// Unknown movement.
     Other,
-    /// There was no position.
+    /// Without positions.
     Unseen,
 }
 
-/// A part of the path that was gone in one way.
+/// A part of the path with one kind of movement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leg {
     /// The movement.
@@ -66,47 +68,47 @@ pub struct Leg {
     pub places: Vec<Place>,
 }
 
-/// Something that took a while in one place.
+/// A stay or climb in one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Halt {
     /// The stay or climb.
     pub event: Event,
-    /// Where it was.
+    /// Its position.
     pub place: Place,
-    /// How long it took.
+    /// Its duration.
     pub duration_ms: u32,
 }
 
-/// A time, and where that was.
+/// A time and its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spot {
-    /// When, from the session's start.
+    /// Time since the session's start.
     pub t_ms: u32,
-    /// Where; none without a position at that time.
+    /// The position; none if unknown at that time.
     pub place: Option<Place>,
 }
 
 /// The height at one moment on foot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeightAt {
-    /// When, from the session's start.
+    /// Time since the session's start.
     pub t_ms: u32,
     /// Metres above the start of the time on foot.
     pub height_m: f32,
 }
 
-/// The heights from the barometer around the time on foot.
+/// Heights from the barometer around the part on foot.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Heights {
-    /// Where they start.
+    /// Start.
     pub from_ms: u32,
-    /// Where they end.
+    /// End.
     pub to_ms: u32,
-    /// In order of time; empty without a barometer.
+    /// Heights in order of time; empty without a barometer.
     pub levels: Vec<HeightAt>,
 }
 
-/// The track.
+/// A prepared path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
     /// The path, leg by leg.
@@ -119,22 +121,22 @@ pub struct Track {
     pub start: Place,
     /// The last position.
     pub end: Place,
-    /// The building's entrance, where the score found one.
+    /// The building's entrance, if found.
     pub entrance: Option<Spot>,
-    /// The recipient's door, where the score found one.
+    /// The recipient's door, if found.
     pub door: Option<Spot>,
-    /// What is to be seen in any case.
+    /// Positions that must be visible.
     pub focus: Vec<Place>,
-    /// The time on foot that the profile shows.
+    /// Start and end of the part on foot that the profile shows.
     pub foot: (u32, u32),
     /// The heights around that time.
     pub heights: Heights,
-    /// How exactly the address is known.
+    /// Accuracy of the address.
     pub address_accuracy_m: f32,
 }
 
 impl Track {
-    /// The track of a scored session; `None` if it has fewer than two fixes.
+    /// Prepares the path of a scored session; `None` with fewer than two fixes.
     #[must_use]
     pub fn of(input: &PathInput<'_>) -> Option<Self> {
         let known = Knowledge::default();
@@ -186,7 +188,8 @@ impl Track {
         Some(track)
     }
 
-    /// Chooses what is to be seen: the parts on foot near the address, or the longest one, or all there is.
+    /// Chooses the visible area: the parts on foot near the address, otherwise the longest one,
+    /// otherwise everything.
     fn look_at(&mut self, scene: &Scene<'_>, fixes: &[Fix]) {
         let of = |(from_ms, to_ms): (u32, u32)| {
             let inside = move |fix: &&Fix| (from_ms..=to_ms).contains(&fix.t_ms);
@@ -220,14 +223,14 @@ impl Track {
         }
     }
 
-    /// Whether a leg was gone in this way.
+    /// Whether a leg has this kind of movement.
     #[must_use]
     pub fn has(&self, way: Way) -> bool {
         self.legs.iter().any(|leg| leg.way == way)
     }
 }
 
-/// The heights around the time on foot.
+/// The heights around the part on foot.
 fn heights(scene: &Scene<'_>, foot: (u32, u32)) -> Heights {
     let from_ms = foot.0.saturating_sub(AROUND_MS);
     let to_ms = foot.1.saturating_add(AROUND_MS).min(scene.end_ms);
@@ -248,7 +251,7 @@ fn heights(scene: &Scene<'_>, foot: (u32, u32)) -> Heights {
     }
 }
 
-/// The fixes that are exact enough, or all where that leaves none.
+/// Fixes that are accurate enough, or all if none is.
 fn drawn(fixes: &[Fix]) -> Vec<Fix> {
     let good = fixes
         .iter()
@@ -257,7 +260,7 @@ fn drawn(fixes: &[Fix]) -> Vec<Fix> {
     if good.len() < 2 { fixes.to_vec() } else { good }
 }
 
-/// When and where something was, by the evidence that the score gives for the time of it.
+/// Time and position of an observation, from the score's evidence.
 fn spot(scene: &Scene<'_>, score: &Score, about: &str) -> Option<Spot> {
     let evidence = score.evidence.iter().find(|one| one.about == about)?;
     let ms = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1_000.0) as u32);
@@ -279,7 +282,7 @@ fn spot(scene: &Scene<'_>, score: &Score, about: &str) -> Option<Spot> {
     })
 }
 
-/// The same time, where the stay is that it falls into.
+/// Moves a spot to the position of the stay that contains its time.
 fn at_halt(spot: Spot, halts: &[Halt]) -> Spot {
     let inside = |halt: &&Halt| {
         let from_ms = halt.event.t_start_ms;
@@ -295,7 +298,7 @@ fn at_halt(spot: Spot, halts: &[Halt]) -> Spot {
     }
 }
 
-/// Whether reception was bad at this time: outside of stays such a fix is no place on a path.
+/// Whether reception was bad at this time; outside of stays such a fix is not drawn.
 fn is_bad_at(scene: &Scene<'_>, t_ms: u32) -> bool {
     let bad = scene
         .events(EventType::GpsDegraded)
@@ -304,13 +307,13 @@ fn is_bad_at(scene: &Scene<'_>, t_ms: u32) -> bool {
         .any(|event| event.t_start_ms <= t_ms && t_ms < end_of(event, scene.end_ms))
 }
 
-/// Whether nothing can be said of the way between two fixes.
+/// Whether the way between two fixes is unknown.
 fn is_unseen(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> bool {
     let apart_ms = to_ms - from_ms;
     apart_ms > GAP_MS || apart_ms > UNSEEN_MS && is_bad_at(scene, from_ms + apart_ms / 2)
 }
 
-/// Where a fix of a walk was, by those around it.
+/// The smoothed position of a fix on a walk.
 fn smoothed(fixes: &[Fix], fix: &Fix) -> Place {
     let first = fixes.partition_point(|one| one.t_ms.saturating_add(SMOOTHED_MS) < fix.t_ms);
     let last = fixes.partition_point(|one| one.t_ms <= fix.t_ms.saturating_add(SMOOTHED_MS));
@@ -318,7 +321,7 @@ fn smoothed(fixes: &[Fix], fix: &Fix) -> Place {
     mean_of(around).map_or(fix.place, |mean| mean.place)
 }
 
-/// What took a while in one place: stays and climbs.
+/// Stays and climbs.
 fn halts(scene: &Scene<'_>) -> Vec<Halt> {
     let types = [EventType::Stopped, EventType::Stairs, EventType::Elevator];
     let events = scene
@@ -352,7 +355,8 @@ fn way_of(scene: &Scene<'_>, t_ms: u32) -> Way {
     }
 }
 
-/// The path, leg by leg; each begins where the one before it ended. What took a while in one place is one point.
+/// The path, leg by leg; each begins where the previous one ended. Stays and climbs are single
+/// points.
 fn legs(scene: &Scene<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
     let mut legs: Vec<Leg> = Vec::new();
     let mut before: Option<(u32, Place)> = None;

@@ -1,6 +1,6 @@
-//! From a finished session to its [`Score`]: every field, every reason code, and the evidence for each.
+//! Turns a finished session into its [`Score`]: every field, every reason code, and their evidence.
 //!
-//! A pure function of what [`ScoreInput`] holds, and of nothing else (contract 4).
+//! The result depends on [`ScoreInput`] only (contract 4).
 
 mod attempts;
 mod climb;
@@ -44,56 +44,57 @@ use parameters::door::learning::FRAUD_MOST;
 use place::Places;
 use scene::Scene;
 
-/// Beyond this no session goes: the greatest `t` of a sample, and its window.
+/// The latest possible end of a session: the greatest `t` of a sample and its window.
 const END_MS_MAX: u32 = SAMPLE_T_MS_MAX + WINDOW_MS;
 
-/// The proof of delivery, as far as scoring reads it.
+/// The part of a proof of delivery that scoring uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodInput {
-    /// What it is.
+    /// Its kind.
     pub pod_type: PodType,
-    /// When it was attached, milliseconds since the session's start, if known and within the session.
+    /// When it was attached, milliseconds since the session's start; none if unknown or outside the
+    /// session.
     pub t_ms: Option<u32>,
 }
 
-/// All that a score depends on.
+/// Everything on which a score depends.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoreInput<'a> {
-    /// What was known of the address and the device.
+    /// Facts about address and device.
     pub context: &'a SessionContext,
-    /// The whole session in order, a window for each second that was alive or lay in a silence under 30 s.
+    /// The whole session in order: a window for each second with data or within a silence under 30
+    /// s.
     pub windows: &'a [Window],
     /// The final timeline.
     pub events: &'a [Event],
-    /// Marks, in time order: milliseconds since the start, and the name.
+    /// Marks in order: milliseconds since the start, and the name.
     pub marks: &'a [(u32, MarkName)],
-    /// Incidents of the phone, in time order.
+    /// Incidents of the phone, in order.
     pub system: &'a [(u32, SystemName)],
     /// The proof of delivery.
     pub pod: Option<PodInput>,
-    /// Start to end.
+    /// Length of the session.
     pub duration_ms: u32,
     /// Whether the service ended the session.
     pub timed_out: bool,
-    /// Batches that never came.
+    /// Number of batches that never arrived.
     pub missing_batches: u32,
-    /// Batches that came and were left out because they could not be processed.
+    /// Number of batches that were left out because they could not be processed.
     pub quarantined_batches: u32,
-    /// What was known beforehand.
+    /// Prior knowledge.
     pub known: &'a Knowledge,
 }
 
-/// A score, and what the service may learn of the place from it.
+/// A score, and facts that the service may learn about the place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
     /// The score.
     pub score: Score,
-    /// What the session says of its place, if it is trusted enough to be learned from; day and rider are for the
-    /// caller to fill in.
+    /// Facts about the place, if the session is trusted enough; the caller fills in day and rider.
     pub learned: Option<PlaceFacts>,
-    /// When the entrance was passed, if it was found, milliseconds since the start.
+    /// When the courier passed the entrance, milliseconds since the start; none if not found.
     pub entrance_ms: Option<u32>,
-    /// How long the courier was at the door, if a stay there was found, milliseconds.
+    /// How long the courier stayed at the door, milliseconds; none if no stay was found.
     pub at_door_ms: Option<u32>,
 }
 
@@ -103,7 +104,7 @@ pub fn score(input: &ScoreInput<'_>) -> Score {
     score_and_learn(input).score
 }
 
-/// Scores a finished session, and says what may be learned from it.
+/// Scores a finished session and extracts facts to learn.
 #[must_use]
 pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     let scene = Scene::new(input);
@@ -238,7 +239,8 @@ fn learned(
     let entrance = entrance
         .and_then(|entrance| scene.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));
     let point = |estimate: position::Estimate| (frame.point(estimate.place), estimate.sigma_m);
-    // The floor is taken from the address, and the height from the air: no storey height goes into this.
+    // The floor comes from the address and the height from the barometer; no storey height is
+    // involved.
     let floor = scene.input.context.floor.filter(|&floor| floor != 0);
     let floor_height_m = floor
         .zip(climb.rise)

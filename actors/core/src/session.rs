@@ -1,9 +1,9 @@
-//! The machine of one live session: batches in, events out. It keeps the order of `seq`, and decides what to do
-//! about holes; the detectors behind [`Timeline`] do the rest.
+//! The machine of one live session: batches in, events out. It orders batches by `seq` and decides
+//! about gaps; the detectors behind [`Timeline`] do the rest.
 //!
-//! The machine holds no batch back. What comes out of order lies in the journal already; the machine remembers only
-//! *that* it is there, and asks for it ([`Step::Read`]) when its turn has come. Each input answers with the one
-//! thing to do next, so that its shell is a loop.
+//! The machine keeps no batch. Batches out of order are already in the journal; the machine
+//! remembers only *that* they exist and asks for them ([`Step::Read`]) when it is their turn. Each
+//! input returns the one next step, so its shell is a loop.
 
 pub mod feed;
 pub mod lifetime;
@@ -22,22 +22,22 @@ use crate::timeline::{Timeline, Told};
 
 pub use snapshot::{RestoreError, SNAPSHOT_FORMAT};
 
-/// What the shell has to do next.
+/// The next step of the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing, until the next batch comes.
+    /// Wait for the next batch.
     Rest,
-    /// Read the journal from this `seq` on, give each batch to [`SessionMachine::arrive`] in order, and then call
-    /// [`SessionMachine::read_through`].
+    /// Read the journal from this `seq` on, pass each batch to [`SessionMachine::arrive`] in order,
+    /// and then call [`SessionMachine::read_through`].
     Read {
-        /// The first `seq` of interest.
+        /// The first `seq` to read.
         from_seq: u32,
     },
-    /// Write down that this hole is given up, and then call [`SessionMachine::give_up`].
+    /// Store a note that this gap is skipped, and then call [`SessionMachine::give_up`].
     GiveUp {
-        /// The first `seq` that is missing.
+        /// The first missing `seq`.
         first: u32,
-        /// The last one.
+        /// The last missing `seq`.
         last: u32,
     },
 }
@@ -46,27 +46,26 @@ pub enum Step {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SessionMachine {
     timeline: Timeline,
-    /// The `seq` that is applied next.
+    /// The next `seq` to apply.
     next_seq: u32,
     /// Bit i: `next_seq + 1 + i` is in the journal.
     beyond: u64,
-    /// The smallest `seq` in the journal that is too far ahead for `beyond`.
+    /// The smallest known `seq` in the journal beyond the range of `beyond`.
     far: Option<u32>,
-    /// The newest `t` of what was applied, and of what lies beyond the hole.
+    /// The newest `t` of applied batches and of batches beyond the gap.
     t_max_ms: u32,
     beyond_t_max_ms: u32,
-    /// The journal was read for the hole at `next_seq`: it is a real one.
+    /// Whether the journal was read for the gap at `next_seq`, so that the gap is real.
     looked: bool,
-    /// Holes that were given up, as (first, last), and batches that are left out; ascending, those behind forgotten.
+    /// Skipped gaps (first, last) and quarantined batches, ascending; past ones are forgotten.
     skipped: Vec<(u32, u32)>,
     quarantined: Vec<u32>,
-    /// Batches applied since the last snapshot.
+    /// Number of batches applied since the last snapshot.
     unsnapshotted: u32,
 }
 
 impl SessionMachine {
-    /// A session that has heard nothing yet. `skipped` and `quarantined` are what was decided about it before, if it
-    /// is built anew from its journal.
+    /// A machine without batches.
     #[must_use]
     pub fn new(context: &SessionContext) -> Self {
         Self {
@@ -83,7 +82,7 @@ impl SessionMachine {
         }
     }
 
-    /// Tells what was decided before about holes (first, last) and about batches that are left out. After it, read
+    /// Restores earlier decisions about gaps (first, last) and quarantined batches. Afterwards read
     /// the journal from [`SessionMachine::next_seq`] on.
     pub fn recall(
         &mut self,
@@ -98,8 +97,8 @@ impl SessionMachine {
         self.jump_over_given_up();
     }
 
-    /// A batch is durable. Batches that were applied already, or come for a hole that was given up, change nothing:
-    /// the latter count when the session is computed anew at its end.
+    /// Processes a durable batch. Batches that were already applied, or that belong to a skipped
+    /// gap, change nothing; the latter count when the session is recomputed at its end.
     pub fn arrive(&mut self, context: &SessionContext, seq: u32, batch: &PackedBatch) -> Step {
         if seq < self.next_seq {
             return Step::Rest;
@@ -111,8 +110,8 @@ impl SessionMachine {
         if self.quarantined.first() == Some(&seq) {
             self.quarantined.remove(0);
         } else {
-            // What can't be read ends the batch, not the session: the journal's checksum has passed, so it was
-            // packed so, and replays alike.
+            // Unreadable data ends the batch but not the session: the journal's checksum matched,
+            // so the batch was packed this way and replays the same way.
             let _unreadable_rest = self.timeline.push_batch(context, batch);
             self.t_max_ms = self.t_max_ms.max(batch.t_max_ms());
         }
@@ -128,13 +127,14 @@ impl SessionMachine {
         }
     }
 
-    /// The journal was read to its end, and every batch given to [`SessionMachine::arrive`].
+    /// The journal was read to its end, and every batch was passed to [`SessionMachine::arrive`].
     pub fn read_through(&mut self) -> Step {
         self.looked = true;
         self.next_step()
     }
 
-    /// The note that this hole is given up is durable. Then read the journal from [`SessionMachine::next_seq`] on.
+    /// The note about this gap is durable. Afterwards read the journal from
+    /// [`SessionMachine::next_seq`] on.
     pub fn give_up(&mut self, first: u32, last: u32) -> Step {
         if first <= self.next_seq && self.next_seq <= last {
             self.advance(last + 1 - self.next_seq);
@@ -145,7 +145,7 @@ impl SessionMachine {
         }
     }
 
-    /// The `seq` that is applied next.
+    /// The next `seq` to apply.
     #[must_use]
     pub fn next_seq(&self) -> u32 {
         self.next_seq
@@ -157,25 +157,25 @@ impl SessionMachine {
         self.timeline.events()
     }
 
-    /// How often events have opened or closed so far.
+    /// Number of changes (events opened or closed) so far.
     #[must_use]
     pub fn change_count(&self) -> u32 {
         self.timeline.change_count()
     }
 
-    /// The changes numbered `number` and up, at most `limit` of them.
+    /// Up to `limit` changes, numbered `number` and up.
     #[must_use]
     pub fn told_since(&self, number: u32, limit: usize) -> Vec<Told> {
         self.timeline.told_since(number, limit)
     }
 
-    /// Whether enough was applied since the last snapshot for a new one.
+    /// Whether enough batches were applied since the last snapshot.
     #[must_use]
     pub fn snapshot_is_due(&self) -> bool {
         self.unsnapshotted >= SNAPSHOT_BATCHES
     }
 
-    /// Whether anything was applied since the last snapshot.
+    /// Whether any batch was applied since the last snapshot.
     #[must_use]
     pub fn has_unsnapshotted(&self) -> bool {
         self.unsnapshotted > 0
@@ -190,7 +190,7 @@ impl SessionMachine {
         self.beyond_t_max_ms = self.beyond_t_max_ms.max(t_max_ms);
     }
 
-    /// Moves `next_seq` on by `by`; whether the batch that is now next is known to be in the journal.
+    /// Advances `next_seq` by `by`; returns whether the next batch is known to be in the journal.
     fn advance(&mut self, by: u32) -> bool {
         let next_is_there = 1_u64
             .checked_shl(by - 1)
@@ -220,7 +220,7 @@ impl SessionMachine {
         }
     }
 
-    /// What to do about the hole at `next_seq`, if there is one.
+    /// The decision about the gap at `next_seq`, if there is one.
     fn next_step(&self) -> Step {
         let first_beyond = match (self.beyond, self.far) {
             (0, None) => return Step::Rest,

@@ -1,4 +1,4 @@
-//! From the samples of a session to its events.
+//! Turns the samples of a session into its events.
 
 use porchlight_schema::event::Event;
 use porchlight_schema::sample::Sample;
@@ -11,22 +11,21 @@ use crate::event_log::{Change, EventLog};
 use crate::intake::{Intake, IntakeCounts};
 use crate::window::Window;
 
-/// A change as it is told to whoever watches: numbers run from 0 without holes.
+/// A change as sent to watchers: numbers run from 0 without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
-    /// The running number.
+    /// The number of the change.
     pub number: u32,
-    /// The event's place among all: by it the opening and the closing of one event find each other.
+    /// The event's index, which connects its opening and its closing.
     pub place: u32,
-    /// The event as it was then.
+    /// The event at that time.
     pub event: Event,
 }
 
-/// A session's way from samples to events, one sample at a time.
+/// Computes a session's events, one sample at a time.
 ///
-/// It is a function of the context and of the sequence of samples: neither their cut into batches, nor a snapshot and
-/// restore between any two, changes a bit of the events. See [`crate::intake`] for what holds when kinds are
-/// interleaved differently.
+/// The events depend only on the context and the sequence of samples: neither batch boundaries nor
+/// a snapshot and restore change a bit. See [`crate::intake`] for different interleavings of kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     intake: Intake,
@@ -35,7 +34,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Of a session that begins.
+    /// The timeline of a new session.
     #[must_use]
     pub fn new(_context: &SessionContext) -> Self {
         Self {
@@ -45,12 +44,12 @@ impl Timeline {
         }
     }
 
-    /// Takes the next sample, in the order of `seq` and of its place in its batch.
+    /// Processes the next sample, in order of `seq` and position in its batch.
     pub fn push(&mut self, context: &SessionContext, sample: Sample<'_>) {
         self.push_seen(context, sample, &mut |_| {});
     }
 
-    /// The same; `see` gets each window that the detectors get, before them.
+    /// Processes the next sample; `see` receives each window before the detectors do.
     #[inline(always)]
     pub fn push_seen(
         &mut self,
@@ -69,11 +68,11 @@ impl Timeline {
         });
     }
 
-    /// Takes the next batch.
+    /// Processes the next batch.
     ///
     /// # Errors
     ///
-    /// A batch whose rest is corrupt; what stood before the damage has been taken.
+    /// The rest of the batch is corrupt; earlier samples were processed.
     pub fn push_batch(
         &mut self,
         context: &SessionContext,
@@ -86,12 +85,12 @@ impl Timeline {
         )
     }
 
-    /// The session is over: what is held back is looked at, and what is open ends at the last sample.
+    /// Ends the session: pending windows are processed, and open events end at the last sample.
     pub fn finish(&mut self, context: &SessionContext) {
         self.finish_seen(context, &mut |_| {});
     }
 
-    /// The same; `see` gets each window that the detectors get, before them.
+    /// Ends the session; `see` receives each window before the detectors do.
     pub fn finish_seen(&mut self, context: &SessionContext, see: &mut impl FnMut(&Window)) {
         let Self {
             intake,
@@ -105,21 +104,21 @@ impl Timeline {
         detection.finish(context, log);
     }
 
-    /// The events emitted so far, in the order in which they were opened. What stands here is never withdrawn; what is
-    /// closed never changes; of what is open, type and start never change.
+    /// The events emitted so far, in the order in which they were opened. Emitted events are never
+    /// withdrawn, closed ones never change, and type and start of open ones never change.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.log.events
     }
 
-    /// How many changes there were: the number that the next one gets.
+    /// Number of changes, which is the number of the next one.
     #[must_use]
     pub fn change_count(&self) -> u32 {
         self.log.next_number
     }
 
-    /// The changes numbered `number` and up, in order. To learn what a batch changed, take [`Timeline::change_count`]
-    /// before it.
+    /// Changes numbered `number` and up, in order. To learn what a batch changed, call
+    /// [`Timeline::change_count`] before it.
     #[must_use]
     pub fn changes_since(&self, number: u32) -> Vec<Change> {
         let mut changes = Vec::new();
@@ -143,8 +142,8 @@ impl Timeline {
         changes
     }
 
-    /// The changes numbered `number` and up, at most `limit` of them, each with its event as it was told then: what
-    /// has closed since is open in the change that opened it.
+    /// Up to `limit` changes, numbered `number` and up, each with its event at that time: an event
+    /// that closed later is open in the change that opened it.
     #[must_use]
     pub fn told_since(&self, number: u32, limit: usize) -> Vec<Told> {
         let changes = self.changes_since(number).into_iter().take(limit);
@@ -164,19 +163,20 @@ impl Timeline {
         })
     }
 
-    /// What the intake took and dropped.
+    /// Counts of accepted and dropped samples.
     #[must_use]
     pub fn counts(&self) -> IntakeCounts {
         self.intake.counts()
     }
 
-    /// Bytes of what is remembered for detection, the events themselves apart.
+    /// Size of the detection state in bytes, without the events.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
         size_of::<Self>() + self.intake.heap_bytes() + self.detection.heap_bytes()
     }
 
-    /// Events beyond [`porchlight_schema::limits::SESSION_EVENTS_MAX`], which were detected and not kept.
+    /// Number of detected events beyond [`porchlight_schema::limits::SESSION_EVENTS_MAX`], which
+    /// were not kept.
     #[must_use]
     pub fn dropped_events(&self) -> u32 {
         self.log.dropped

@@ -1,14 +1,14 @@
-//! One second of a session, as detectors and scoring see it: whatever the phone sent, reduced to one form.
+//! One second of a session, as detectors and scoring see it: all sensors reduced to one form.
 
 use porchlight_schema::sample::{ActivityType, Provider};
 use serde::{Deserialize, Serialize};
 
 use crate::geo::Place;
 
-/// The length of a window.
+/// Length of a window.
 pub const WINDOW_MS: u32 = 1_000;
 
-/// Fixes kept of one window; of more, the first and the last.
+/// Maximum number of fixes kept per window: the first and the last.
 pub const FIXES_PER_WINDOW: usize = 2;
 
 /// A position fix in local metres.
@@ -16,11 +16,11 @@ pub const FIXES_PER_WINDOW: usize = 2;
 pub struct Fix {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// Where.
+    /// The position.
     pub place: Place,
-    /// 68 % radius, metres; 20 where the phone does not say (contract 3).
+    /// 68 % radius, metres; 20 if the phone does not report it (contract 3).
     pub accuracy_m: f32,
-    /// Whether the phone said how exact the fix is.
+    /// Whether the phone reported the accuracy.
     pub accuracy_known: bool,
     /// Speed over ground.
     pub speed_mps: Option<f32>,
@@ -28,97 +28,102 @@ pub struct Fix {
     pub bearing_deg: Option<f32>,
     /// Altitude, metres.
     pub altitude_m: Option<f32>,
-    /// The platform says that it is simulated.
+    /// Whether the platform says that the fix is simulated.
     pub mock: bool,
-    /// Where it came from.
+    /// The source of the fix.
     pub provider: Option<Provider>,
 }
 
 impl Fix {
-    /// Taken where the phone does not say how exact a fix is (contract 3).
+    /// Accuracy of fixes that have none (contract 3).
     pub const ACCURACY_M_UNKNOWN: f32 = 20.0;
 }
 
-/// Motion of the body within a window, from `imu` or from `motion`.
+/// Motion of the body within a window, from `imu` or `motion` samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BodyMotion {
     /// Mean of the acceleration's norm, m/s².
     pub accel_mean: f32,
     /// Standard deviation of the acceleration's norm, m/s².
     pub accel_std: f32,
-    /// Mean acceleration along gravity with gravity taken off, m/s², upwards positive.
+    /// Mean acceleration along gravity without gravity, m/s², upwards positive.
     pub vertical_mean: Option<f32>,
-    /// Steps a second; 0 where there is no gait.
+    /// Steps per second; 0 without a gait.
     pub cadence_hz: Option<f32>,
-    /// Turned about gravity, radians.
+    /// Rotation about gravity, radians.
     pub yaw_rad: Option<f32>,
-    /// How the phone moves with a stride, over the last 4 s; only from `imu`, and only of a gait.
+    /// How the phone moves with a stride, over the last 4 s; only from `imu`, and only during a
+    /// gait.
     pub stride: Option<Stride>,
     /// Log-odds of a gait by the learned model, of the second before this one and of this one, of which what follows is
     /// not known yet; only from `imu`.
     pub gait: Option<[f32; 2]>,
 }
 
-/// How a phone moves with a stride, two steps, over the last 4 s.
+/// How a phone moves with a stride, which is two steps, over the last 4 s.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stride {
-    /// Effective value of the acceleration along gravity at 0.5 to 1.25 Hz, m/s². A phone on a thigh swings with it.
+    /// RMS of the acceleration along gravity at 0.5 to 1.25 Hz, m/s². A phone on a thigh swings at
+    /// these frequencies.
     pub swing_mps2: f32,
     /// Standard deviation of the acceleration's norm, m/s².
     pub spread_mps2: f32,
-    /// Share of that variance that is quicker than 100 ms, 0 to 1: the impacts of steps, which hands and bags soften.
+    /// Share of that variance faster than 100 ms, 0 to 1: the impacts of steps, which hands and
+    /// bags dampen.
     pub impact_share: f32,
 }
 
 /// One second of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Window {
-    /// When it begins: a multiple of [`WINDOW_MS`] since the session's start.
+    /// Start: a multiple of [`WINDOW_MS`] since the session's start.
     pub t_ms: u32,
-    /// The fixes, in time order; what is none comes last.
+    /// The fixes in order of time; empty entries come last.
     pub fixes: [Option<Fix>; FIXES_PER_WINDOW],
     /// Mean pressure, hPa.
     pub pressure_hpa: Option<f32>,
-    /// Increase of the step counter; 0 where it spoke and did not rise, none where it was silent.
+    /// Increase of the step counter; 0 if it reported no increase, none if it was silent.
     pub steps: Option<u16>,
     /// Motion of the body.
     pub motion: Option<BodyMotion>,
     /// Mean norm of the magnetic field, µT.
     pub magnetic_ut: Option<f32>,
-    /// What the phone's own recogniser said last, and how sure it was.
+    /// The phone's last recognised activity and its confidence.
     pub activity: Option<(ActivityType, f32)>,
-    /// When `arrived` was tapped last, as far as it has taken effect, milliseconds since the session's start.
+    /// Time of the last effective `arrived` mark, milliseconds since the session's start.
     pub arrived_ms: Option<u32>,
-    /// The same of the last mark that says that the parcel changed hands.
+    /// Time of the last effective mark that says that the parcel was given or left.
     pub handed_over_ms: Option<u32>,
-    /// Whether any sample of a kind that measures (all but `activity`, `mark` and `system`) fell into it.
+    /// Whether the window contains a sample of a measuring kind (all but `activity`, `mark` and
+    /// `system`).
     pub alive: bool,
-    /// The newest such sample in it, or its end where an `imu` array runs through it; its begin where there is none.
+    /// The newest such sample, or the window's end if an `imu` array runs through it; the window's
+    /// start without one.
     pub last_sample_ms: u32,
-    /// Set on the first window after a silence of at least [`porchlight_schema::limits::GAP_MS`]: when the last sample
-    /// before it was. The silent seconds themselves are not handed on.
+    /// Set on the first window after a silence of at least [`porchlight_schema::limits::GAP_MS`]:
+    /// the time of the last sample before it. Silent seconds have no windows.
     pub silent_since_ms: Option<u32>,
 }
 
 impl Window {
-    /// When it ends.
+    /// The end of the window.
     #[must_use]
     pub fn end_ms(&self) -> u32 {
         self.t_ms + WINDOW_MS
     }
 
-    /// The fixes in it, in time order.
+    /// The fixes in order of time.
     pub fn fixes(&self) -> impl Iterator<Item = &Fix> {
         self.fixes.iter().map_while(Option::as_ref)
     }
 
-    /// Whether anything in it tells of the body.
+    /// Whether the window has data about the body.
     #[must_use]
     pub fn hears_body(&self) -> bool {
         self.motion.is_some() || self.steps.is_some()
     }
 
-    /// The newest fix in it.
+    /// The newest fix.
     #[must_use]
     pub fn last_fix(&self) -> Option<&Fix> {
         self.fixes().last()

@@ -1,5 +1,6 @@
-//! The metric catalogue: every name, what it measures, its unit and its labels. What moves a metric takes its name from
-//! [`name`]; the page `docs/metrics.md` and the tests of the dashboards are made from [`CATALOGUE`].
+//! The metric catalogue: every name with its meaning, unit and labels. The code takes names from
+//! [`name`]; the page `docs/metrics.md` and the tests of the dashboards are generated from
+//! [`CATALOGUE`].
 
 use metrics::Unit;
 
@@ -15,19 +16,19 @@ use super::{
     StopReason,
 };
 
-/// What kind of metric it is.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instrument {
-    /// Only rises.
+    /// A value that only rises.
     Counter,
-    /// Rises and falls.
+    /// A value that rises and falls.
     Gauge,
-    /// A distribution, in classic buckets.
+    /// A distribution with classic buckets.
     Histogram,
 }
 
 impl Instrument {
-    /// The word in `# TYPE` and on the page.
+    /// The word in `# TYPE` and in the docs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,34 +44,34 @@ impl Instrument {
 pub struct Label {
     /// Its name.
     pub name: &'static str,
-    /// All that it can say; empty where the root package has the list.
+    /// All of its values; empty if another crate has the list.
     pub values: &'static [&'static str],
 }
 
 /// One metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
-    /// What it belongs to, as a heading.
+    /// The section of the docs.
     pub section: &'static str,
-    /// The full name, as it is exposed.
+    /// The full name as exposed.
     pub name: &'static str,
-    /// What kind.
+    /// The type.
     pub instrument: Instrument,
-    /// In what it is counted.
+    /// The unit.
     pub unit: Unit,
     /// Its labels.
     pub labels: &'static [Label],
-    /// What it measures.
+    /// Its meaning.
     pub help: &'static str,
 }
 
-/// Writes down each metric once: as a constant of its name, and as a line of the catalogue.
+/// Declares each metric once: as a constant with its name, and as an entry of the catalogue.
 macro_rules! catalogue {
     ($($section:literal {$(
         $id:ident = $instrument:ident, $unit:ident, $name:literal
             [$($label:literal: $values:expr),*], $help:literal;
     )+})+) => {
-        /// The metrics' names.
+        /// The names of the metrics.
         pub mod name {
             $($(#[doc = $help] pub const $id: &str = $name;)+)+
         }
@@ -258,7 +259,7 @@ catalogue! {
     }
 }
 
-/// Tells the recorder what each metric is.
+/// Describes every metric to the recorder.
 pub fn describe() {
     for definition in CATALOGUE {
         let (name, unit, help) = (definition.name, definition.unit, definition.help);

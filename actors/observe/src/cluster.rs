@@ -1,4 +1,4 @@
-//! Several nodes: which shards this one acts for, how they move, and what keeps two from acting at once.
+//! Metrics of the cluster: owned shards, their moves, and refused actions.
 
 use std::sync::LazyLock;
 
@@ -7,25 +7,25 @@ use metrics::{Counter, Gauge, Histogram};
 use super::name;
 
 label! {
-    /// How a shard came or went.
+    /// Why a shard came or went.
     ShardMove {
-        /// Claimed: this node acts for it.
+        /// Claimed: this node now owns it.
         Taken = "taken",
-        /// Written down and released, by plan.
+        /// Drained and released, by plan.
         Given = "given",
-        /// Dropped: the lease ended, or another claimed it.
+        /// Dropped: the lease expired, or another node claimed it.
         Lost = "lost",
     }
 }
 
 label! {
-    /// A conditional write to the tables of nodes and owners.
+    /// A conditional write to the tables of members and owners.
     NodesChange {
-        /// A node comes.
+        /// A node joins.
         Join = "join",
         /// A heartbeat.
         Beat = "beat",
-        /// A node is called gone.
+        /// A member is declared dead.
         Gone = "gone",
         /// A node leaves.
         Leave = "leave",
@@ -37,57 +37,57 @@ label! {
 }
 
 label! {
-    /// How a conditional write went.
+    /// The outcome of a conditional write.
     ChangeOutcome {
-        /// It was done.
+        /// It was applied.
         Applied = "applied",
         /// Its condition did not hold.
         Refused = "refused",
-        /// In doubt: a serial read settles it.
+        /// In doubt: a serial read resolves it.
         Unknown = "unknown",
     }
 }
 
 label! {
-    /// What a node that does not act for a shard any more did not write, or does not do.
+    /// An action that a node skipped because it no longer owns the shard.
     Stale {
-        /// A snapshot.
+        /// Writing a snapshot.
         Snapshot = "snapshot",
-        /// A cursor of a webhook's lane.
+        /// Writing the cursor of a webhook's lane.
         Cursor = "cursor",
-        /// A try of a webhook.
+        /// An attempt to send a webhook.
         Send = "send",
         /// A session's deadline.
         Deadline = "deadline",
-        /// A session's scoring.
+        /// Scoring a session.
         Scoring = "scoring",
     }
 }
 
 label! {
-    /// What an owner found in the store that nobody had told it.
+    /// Data that an owner found in the store without being notified.
     Found {
         /// Batches.
         Batches = "batches",
         /// The end of a session.
         End = "end",
-        /// A session that records.
+        /// A live session.
         Session = "session",
     }
 }
 
-/// The handles of ownership.
+/// The metric handles of the cluster.
 #[derive(Debug)]
 pub struct ClusterMetrics {
-    /// Shards for which this node acts.
+    /// Shards that this node owns.
     pub shards_owned: Gauge,
-    /// Members that are not gone, as this node sees it.
+    /// Members that are not dead, as this node sees them.
     pub members: Gauge,
-    /// Seconds since the start of the last good heartbeat.
+    /// Seconds since the start of the last successful heartbeat.
     pub heartbeat_age: Gauge,
-    /// From the claim of shards until what lives in them runs.
+    /// Time from the claim of shards until their work runs.
     pub take_over: Histogram,
-    /// Sessions that were taken up with their shards.
+    /// Sessions that were started with claimed shards.
     pub sessions_taken: Counter,
     moves: Vec<Counter>,
     changes: Vec<Vec<Counter>>,
@@ -96,7 +96,7 @@ pub struct ClusterMetrics {
 }
 
 impl ClusterMetrics {
-    /// The handles, resolved at the first call.
+    /// The handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<ClusterMetrics> = LazyLock::new(ClusterMetrics::new);
@@ -127,29 +127,29 @@ impl ClusterMetrics {
         }
     }
 
-    /// What a gauge says while there are no nodes.
+    /// Sets the gauges of a single process.
     pub(super) fn reset(&self) {
         self.shards_owned.set(0.0);
         self.members.set(0.0);
         self.heartbeat_age.set(0.0);
     }
 
-    /// So many shards came or went so.
+    /// Counts shards that came or went.
     pub fn on_moved(&self, kind: ShardMove, shards: u64) {
         self.moves[kind as usize].increment(shards);
     }
 
-    /// A conditional write went so.
+    /// Counts a conditional write.
     pub fn on_changed(&self, change: NodesChange, outcome: ChangeOutcome) {
         self.changes[change as usize][outcome as usize].increment(1);
     }
 
-    /// Something was not done, for want of ownership.
+    /// Counts an action that was skipped for lack of ownership.
     pub fn on_stale(&self, what: Stale) {
         self.stale[what as usize].increment(1);
     }
 
-    /// Something was found in the store that should have been told.
+    /// Counts data that was found without a notification.
     pub fn on_found(&self, what: Found) {
         self.found[what as usize].increment(1);
     }

@@ -1,4 +1,4 @@
-//! Notable facts: each writes its log line and moves its metrics.
+//! Notable facts: each writes its log line and updates its metrics.
 
 use std::error::Error;
 
@@ -10,19 +10,19 @@ use super::request::{self, RequestName};
 use super::store::StoreMetrics;
 use super::{ActorKind, InsightOutcome, Metrics, SessionEnded};
 
-/// Something that an operator may want to know.
+/// A fact that an operator may want to know.
 #[derive(Debug)]
 pub enum Fact<'a> {
     /// A session was started.
     SessionStarted {
-        /// Which.
+        /// The session.
         session_id: SessionId,
     },
     /// A session ended.
     SessionEnded {
-        /// Which.
+        /// The session.
         session_id: SessionId,
-        /// Why.
+        /// The reason.
         reason: EndReason,
     },
     /// The app stopped a session that the service had ended.
@@ -30,74 +30,74 @@ pub enum Fact<'a> {
         /// Which.
         session_id: SessionId,
     },
-    /// A live session gave up a hole in `seq`.
+    /// A live session skipped a gap in `seq`.
     HoleGivenUp {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// First missing `seq`.
+        /// The first missing `seq`.
         first: u32,
-        /// Last missing `seq`.
+        /// The last missing `seq`.
         last: u32,
     },
     /// An actor's handler panicked.
     ActorPanicked {
-        /// What kind of actor.
+        /// The kind of actor.
         actor: ActorKind,
-        /// Whose session.
+        /// The session.
         session_id: SessionId,
-        /// At which batch, if at one.
+        /// The batch during which it happened, if any.
         seq: Option<u32>,
-        /// How often within the window of supervision.
+        /// Number of restarts within the supervision window.
         restarts: u32,
     },
-    /// A batch is left out of its session for good.
+    /// A batch is left out of its session permanently.
     BatchQuarantined {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Which batch.
+        /// The batch.
         seq: u32,
     },
     /// An insight was committed.
     InsightCommitted {
-        /// Of which session.
+        /// The session.
         session_id: SessionId,
-        /// Which revision.
+        /// The revision.
         revision: u32,
-        /// Whether it could be scored.
+        /// Whether scoring succeeded.
         outcome: InsightOutcome,
     },
-    /// The store failed an actor, which will try again.
+    /// A store operation of an actor failed; the actor will retry.
     StoreFailed {
-        /// What kind of actor.
+        /// The kind of actor.
         actor: ActorKind,
-        /// Whose session.
+        /// The session.
         session_id: SessionId,
-        /// What it was doing.
+        /// The operation.
         doing: &'static str,
-        /// Why.
+        /// The error.
         error: &'a (dyn Error + 'static),
     },
-    /// Something is stored that can't be read; what it is of goes on without it.
+    /// Stored data cannot be read, and processing continues without it.
     Unreadable {
-        /// Whose session.
+        /// The session.
         session_id: SessionId,
-        /// What.
+        /// The kind of data.
         what: &'static str,
-        /// Why.
+        /// The error.
         error: &'a (dyn Error + 'static),
     },
-    /// The service has begun to drain.
+    /// The service has started to drain.
     Draining,
     /// The service has drained.
     Drained {
-        /// Sessions whose state was written.
+        /// Number of sessions whose state was saved.
         snapshots: usize,
-        /// Whether all was done within the deadline.
+        /// Whether everything finished before the deadline.
         in_time: bool,
     },
 }
 
-/// An error and what caused it, in one line: for the log, never for a client.
+/// An error and its causes in one line, for the log and never for clients.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -120,7 +120,8 @@ fn ended_as(reason: EndReason) -> SessionEnded {
 }
 
 impl Fact<'_> {
-    /// Writes the log line, with the request by which it was caused where it was one, and moves the metrics.
+    /// Writes the log line, with the request that caused it if there is one, and updates the
+    /// metrics.
     pub fn tell(self) {
         let metrics = Metrics::get();
         let request = request::current();

@@ -1,4 +1,4 @@
-//! HTTP by route.
+//! Metrics of HTTP, by route.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,8 @@ use metrics::{Counter, Gauge, Histogram};
 use super::name;
 
 label! {
-    /// A route of the public API; what matches none is one value, so that no caller can make series.
+    /// A route of the public API. All unmatched paths share one value, so that callers cannot
+    /// create series.
     Route {
         /// `POST /v1/sessions/start`
         SessionStart = "/v1/sessions/start",
@@ -31,7 +32,7 @@ label! {
         SessionEvidence = "/v1/sessions/{id}/evidence",
         /// `GET /v1/sessions/{id}/events`
         SessionEvents = "/v1/sessions/{id}/events",
-        /// The path image, in both of its forms.
+        /// The path image in both formats.
         PathImage = "/v1/sessions/{id}/path.png",
         /// `POST /v1/recorders`
         Recorders = "/v1/recorders",
@@ -95,7 +96,7 @@ label! {
 }
 
 label! {
-    /// The class of an answer's status.
+    /// The class of a status code.
     StatusClass {
         /// 1xx
         Informational = "1xx",
@@ -111,7 +112,7 @@ label! {
 }
 
 impl StatusClass {
-    /// Of a status.
+    /// The class of a status code.
     #[must_use]
     pub fn of(status: u16) -> Self {
         match status {
@@ -124,17 +125,17 @@ impl StatusClass {
     }
 }
 
-/// The handles of the public listener.
+/// The metric handles of the public listener.
 #[derive(Debug)]
 pub struct HttpMetrics {
     requests: Vec<Counter>,
     seconds: Vec<Histogram>,
-    /// Requests that are being answered.
+    /// Requests in flight.
     pub in_flight: Gauge,
 }
 
 impl HttpMetrics {
-    /// The handles, resolved at the first call.
+    /// The handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<HttpMetrics> = LazyLock::new(HttpMetrics::new);
@@ -162,7 +163,7 @@ impl HttpMetrics {
         }
     }
 
-    /// A request was answered after `seconds`.
+    /// Records a request that was answered after `seconds`.
     pub fn on_answered(&self, route: Route, method: Method, status: u16, seconds: f64) {
         let status = StatusClass::of(status) as usize;
         let place = (route as usize * Method::ALL.len() + method as usize) * StatusClass::ALL.len()

@@ -1,10 +1,10 @@
-//! What the service tells of itself: each notable fact is one value of [`Fact`], which writes its log line and moves
-//! its metrics; the numbers of the hot paths have their handles in [`Metrics`], resolved once.
+//! Log lines and metrics. Each notable fact is one value of [`Fact`], which writes its log line and
+//! updates its metrics. Hot paths use the handles in [`Metrics`], which are created once.
 //!
-//! Labels are closed enums. Identity (session, customer, URL) goes to the log, never to a label; keys, secrets and
-//! coordinates go nowhere.
+//! Labels are closed enums. Identities (session, customer, URL) go to the log and never to a label;
+//! keys, secrets and coordinates go nowhere.
 
-/// An enum that is used as a label.
+/// Defines an enum that is used as a label.
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -12,9 +12,9 @@ macro_rules! label {
         pub enum $name { $($(#[$variant_doc])* $variant),+ }
 
         impl $name {
-            /// All values.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// What each of them is called, in the same order.
+            /// The label values of all variants, in the same order.
             pub const VALUES: &'static [&'static str] = &[$($text),+];
 
             /// The label's value.
@@ -59,11 +59,11 @@ label! {
 }
 
 label! {
-    /// What a thread with a tick of its own does.
+    /// The work of a thread with a lag monitor.
     RuntimeKind {
-        /// It runs actors.
+        /// The thread runs actors.
         Actors = "actors",
-        /// It accepts connections and does what is done from time to time.
+        /// The thread accepts connections and runs periodic work.
         Main = "main",
     }
 }
@@ -71,9 +71,9 @@ label! {
 label! {
     /// Why an actor stopped.
     StopReason {
-        /// Nothing to do for a while.
+        /// It had no work for a while.
         Idle = "idle",
-        /// Its work is done.
+        /// Its work is finished.
         Finished = "finished",
         /// The service stops.
         Shutdown = "shutdown",
@@ -85,29 +85,29 @@ label! {
 }
 
 label! {
-    /// What an actor was told.
+    /// The kind of message that an actor handles.
     MessageKind {
         /// A batch is durable.
         Batch = "batch",
-        /// Somebody asks for the events so far.
+        /// A request for the events so far.
         Events = "events",
-        /// Write a snapshot and stop.
+        /// A request to write a snapshot and stop.
         Drain = "drain",
-        /// Score a session.
+        /// A request to score a session.
         Score = "score",
-        /// There is something to send, or to look at.
+        /// A wake: there may be new work in the store.
         Poke = "poke",
-        /// What was asked of the store or of a receiver is there.
+        /// A result from the store or from a receiver.
         Step = "step",
     }
 }
 
 label! {
-    /// How a message went.
+    /// The outcome of handling a message.
     Outcome {
-        /// As it should.
+        /// Success.
         Ok = "ok",
-        /// With an error; it is tried again.
+        /// An error; the actor retries.
         Error = "error",
         /// The handler panicked.
         Panic = "panic",
@@ -115,27 +115,27 @@ label! {
 }
 
 label! {
-    /// How a batch went.
+    /// The outcome of a batch.
     BatchOutcome {
-        /// New, and durable.
+        /// New and durable.
         New = "new",
-        /// The same was there already.
+        /// Repeated: the same batch was stored before.
         Repeated = "repeated",
-        /// Another body was there under its `seq`.
+        /// Refused: another body was stored under its `seq`.
         Conflict = "conflict",
         /// New, but after the session's end.
         Late = "late",
-        /// Refused: longer than ten minutes after the end.
+        /// Refused: after the late window.
         Closed = "closed",
-        /// Refused: not readable, or not valid.
+        /// Refused: malformed or invalid.
         Invalid = "invalid",
-        /// Refused: too much in flight in this session.
+        /// Refused: too many batches of this session are in flight.
         SessionFull = "session_full",
-        /// Refused: too much in flight on this node.
+        /// Refused: the node is full.
         NodeFull = "node_full",
         /// Refused: the tenant's share of this node is used up.
         TenantFull = "tenant_full",
-        /// Refused: the store was away.
+        /// Refused: the store is unavailable.
         StoreUnavailable = "store_unavailable",
     }
 }
@@ -145,15 +145,15 @@ label! {
     SessionEnded {
         /// Stopped by request.
         Stopped = "stopped",
-        /// Silent for too long.
+        /// No data for too long.
         Idle = "idle",
-        /// Too old.
+        /// Maximum duration exceeded.
         TooLong = "too_long",
     }
 }
 
 label! {
-    /// What came of scoring.
+    /// The outcome of a scoring.
     InsightOutcome {
         /// Scored.
         Ready = "ready",
@@ -162,20 +162,20 @@ label! {
     }
 }
 
-/// The handles of one kind of actor.
+/// The metric handles of one kind of actor.
 #[derive(Debug, Clone)]
 pub struct ActorMetrics {
-    /// How many live.
+    /// Live actors.
     pub live: Gauge,
-    /// How many were started.
+    /// Started actors.
     pub started: Counter,
-    /// How many were rebuilt after a panic.
+    /// Actors that were rebuilt after a panic.
     pub restarts: Counter,
-    /// Messages that wait.
+    /// Messages waiting in mailboxes.
     pub mailbox: Gauge,
-    /// How long messages wait.
+    /// Time that messages wait in mailboxes.
     pub wait: Histogram,
-    /// Messages that were not accepted, for want of room.
+    /// Messages that were rejected because a mailbox was full.
     pub rejected: Counter,
     stopped: Vec<Counter>,
     handled: Vec<Vec<Counter>>,
@@ -208,51 +208,51 @@ impl ActorMetrics {
         }
     }
 
-    /// One more lives.
+    /// Counts a started actor.
     pub fn on_started(&self) {
         self.live.increment(1.0);
         self.started.increment(1);
     }
 
-    /// One less lives.
+    /// Counts a stopped actor.
     pub fn on_stopped(&self, reason: StopReason) {
         self.live.decrement(1.0);
         self.stopped[reason as usize].increment(1);
     }
 
-    /// A message was handled in `seconds`.
+    /// Records a message that was handled in `seconds`.
     pub fn on_handled(&self, message: MessageKind, outcome: Outcome, seconds: f64) {
         self.handled[message as usize][outcome as usize].increment(1);
         self.handling[message as usize].record(seconds);
     }
 }
 
-/// The handles of the hot paths.
+/// The metric handles of hot paths.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     actors: Vec<ActorMetrics>,
     batches: Vec<Counter>,
     sessions_ended: Vec<Counter>,
     insights: Vec<Counter>,
-    /// Samples that were taken.
+    /// Accepted samples.
     pub samples: Counter,
-    /// Samples of unknown kinds that were skipped.
+    /// Skipped samples of unknown kinds.
     pub samples_unknown: Counter,
-    /// Bytes of packed batches that were taken.
+    /// Bytes of accepted packed batches.
     pub bytes: Counter,
-    /// Bytes of bodies in flight.
+    /// Bytes of request bodies in flight.
     pub in_flight_bytes: Gauge,
-    /// Batches that may be between their last byte and their acknowledgement.
+    /// Limit on batches between last byte and acknowledgement.
     pub ingest_limit: Gauge,
-    /// Sessions that record.
+    /// Live sessions.
     pub sessions_live: Gauge,
-    /// Sessions that were started.
+    /// Started sessions.
     pub sessions_started: Counter,
-    /// Holes in `seq` that were given up.
+    /// Skipped gaps in `seq`.
     pub holes_given_up: Counter,
-    /// Hand-overs that an actor had no room for; it reads the journal instead.
+    /// Batches that did not fit into a mailbox; the session reads them from the journal.
     pub hand_overs_lost: Counter,
-    /// Batches that were quarantined.
+    /// Quarantined batches.
     pub quarantined: Counter,
     /// Sessions waiting to be scored.
     pub scoring_waiting: Gauge,
@@ -285,7 +285,7 @@ impl Metrics {
         }
     }
 
-    /// The handles; resolved at the first call, which must come after the recorder was installed.
+    /// The handles, created at the first call, which must follow the installation of the recorder.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
@@ -298,7 +298,7 @@ impl Metrics {
         &self.actors[actor as usize]
     }
 
-    /// A batch went so.
+    /// Counts a batch.
     pub fn on_batch(&self, outcome: BatchOutcome) {
         self.batches[outcome as usize].increment(1);
     }
@@ -312,8 +312,8 @@ impl Metrics {
     }
 }
 
-/// Describes every metric and resolves every handle, so that each series stands at 0 from the start. Call it once
-/// the recorder is installed.
+/// Describes every metric and creates every handle, so that each series exists from the start. Call
+/// it once the recorder is installed.
 pub fn install() {
     describe();
     cluster::ClusterMetrics::get().reset();

@@ -1,4 +1,4 @@
-//! What passes between nodes. Labels are closed enums; a node's name stands in the log.
+//! Metrics of traffic between nodes. Labels are closed enums; the names of nodes are in the log.
 
 use std::sync::LazyLock;
 
@@ -7,70 +7,70 @@ use metrics::{Counter, Gauge, Histogram};
 use super::name;
 
 label! {
-    /// How a hand-over of a batch to the node that acts for its session went.
+    /// The outcome of forwarding a batch to its session's owner.
     HandOver {
-        /// It took it.
+        /// The owner accepted it.
         Taken = "taken",
-        /// It does not act for the session (any more).
+        /// The node does not own the session.
         Refused = "refused",
-        /// There was no room in the queue, or the batch is too large for it.
+        /// The queue was full, or the batch is too large for it.
         Full = "full",
-        /// Nobody is known to act for the session.
+        /// The owner is unknown.
         NoOwner = "no_owner",
-        /// The node did not answer, or answered something else.
+        /// The node did not answer, or answered with an error.
         Failed = "failed",
     }
 }
 
 label! {
-    /// How a nudge went.
+    /// The outcome of a nudge.
     Nudged {
-        /// The node was told.
+        /// The node received it.
         Told = "told",
-        /// Nobody is known who would have to be told, or there was no room, or the node did not answer.
+        /// The owner is unknown, the queue was full, or the node did not answer.
         Lost = "lost",
     }
 }
 
 label! {
-    /// How a question about a live session to the node that acts for it went.
+    /// The outcome of a question about a live session.
     LiveOutcome {
         /// It answered.
         Answered = "answered",
         /// It does not act for the session (any more).
         NotOwner = "not_owner",
-        /// It did not answer, or nobody is known to act for the session: the last snapshot had to do.
+        /// The owner is unknown or did not answer; the last snapshot was used.
         Unreachable = "unreachable",
     }
 }
 
 label! {
-    /// What one node wants of another.
+    /// The purpose of a request between nodes.
     PeerRoute {
-        /// To hand over batches.
+        /// Forwarding batches.
         HandOver = "hand_over",
-        /// To have it look at the store.
+        /// Asking for a reconciliation.
         Nudge = "nudge",
-        /// To know the events of a live session.
+        /// Asking for the events of a live session.
         Live = "live",
-        /// To know what has changed in a live session.
+        /// Asking for the changes of a live session.
         Told = "told",
     }
 }
 
 label! {
-    /// How a request of another node was answered.
+    /// The answer to another node's request.
     PeerAnswer {
-        /// As asked.
+        /// Success.
         Ok = "ok",
-        /// It does not know the secret, or speaks to another node.
+        /// The sender does not know the secret, or addressed another node.
         Unauthorized = "unauthorized",
-        /// It is not understood, or too large.
+        /// The request is malformed or too large.
         Invalid = "invalid",
     }
 }
 
-/// The handles.
+/// The metric handles.
 #[derive(Debug)]
 pub struct PeerMetrics {
     hand_overs: Vec<Counter>,
@@ -78,11 +78,11 @@ pub struct PeerMetrics {
     live: Vec<Counter>,
     requests: Vec<Histogram>,
     answers: Vec<Counter>,
-    /// Batches that wait to be handed over.
+    /// Batches waiting to be forwarded.
     pub waiting: Gauge,
-    /// Batches that were found in the journal and that nobody had handed over.
+    /// Batches that the owner found in the journal instead of receiving them.
     pub repaired: Counter,
-    /// Sessions that were to be looked at, for which there was no room.
+    /// Sessions that could not be queued for reconciliation.
     pub looks_lost: Counter,
 }
 
@@ -105,39 +105,39 @@ impl PeerMetrics {
         }
     }
 
-    /// The handles; resolved at the first call, which must come after the recorder was installed.
+    /// The handles, created at the first call, which must follow the installation of the recorder.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<PeerMetrics> = LazyLock::new(PeerMetrics::new);
         &METRICS
     }
 
-    /// All gauges at 0.
+    /// Sets all gauges to 0.
     pub(crate) fn reset(&self) {
         self.waiting.set(0.0);
     }
 
-    /// So many batches were, or were not, handed over.
+    /// Counts forwarded batches.
     pub fn on_hand_over(&self, outcome: HandOver, batches: usize) {
         self.hand_overs[outcome as usize].increment(batches as u64);
     }
 
-    /// So many nudges went, or did not go.
+    /// Counts nudges.
     pub fn on_nudge(&self, outcome: Nudged, nudges: usize) {
         self.nudges[outcome as usize].increment(nudges as u64);
     }
 
-    /// A question about a live session.
+    /// Counts a question about a live session.
     pub fn on_live(&self, outcome: LiveOutcome) {
         self.live[outcome as usize].increment(1);
     }
 
-    /// A request to another node took so long, whatever came of it.
+    /// Records the duration of a request to another node.
     pub fn on_request(&self, route: PeerRoute, seconds: f64) {
         self.requests[route as usize].record(seconds);
     }
 
-    /// A request of another node was answered.
+    /// Counts an answer to another node's request.
     pub fn on_answer(&self, answer: PeerAnswer) {
         self.answers[answer as usize].increment(1);
     }

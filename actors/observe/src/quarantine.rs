@@ -1,22 +1,22 @@
-//! The batches that were put aside lately, for the operators' page. The journal has them for good; this is only to show.
+//! Recently quarantined batches, for the operators' page. The journal keeps the permanent record.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use porchlight_schema::ids::SessionId;
 
-/// How many are kept to be shown.
+/// Maximum number of entries.
 const KEPT_MAX: usize = 100;
 
 static RECENT: Mutex<VecDeque<Quarantined>> = Mutex::new(VecDeque::new());
 static UNREADABLE: Mutex<VecDeque<Unreadable>> = Mutex::new(VecDeque::new());
 
-/// A batch that its session goes on without.
+/// A batch that was left out of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Which session.
+    /// The session.
     pub session_id: SessionId,
-    /// Which batch.
+    /// The batch.
     pub seq: u32,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn keep(quarantined: Quarantined) {
     recent.push_front(quarantined);
 }
 
-/// What this process has put aside, the last first, at most a hundred.
+/// The batches that this process has quarantined, newest first, at most a hundred.
 #[must_use]
 pub fn recent() -> Vec<Quarantined> {
     let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,23 +1,23 @@
-//! Which request a log line was caused by: the edge says it once, around all that it does for a request, and every
-//! [`Fact`](super::Fact) that is told within says it too. What a request leaves to others (an actor, the scoring pool)
-//! goes by its session.
+//! The request that caused a log line. The HTTP layer sets it once around a request, and every
+//! [`Fact`](super::Fact) written in between includes it. Work that a request leaves to actors is
+//! identified by its session.
 
 use bytes::Bytes;
 
-/// Characters of a name that a client gives.
+/// Maximum length of an id given by a client, in characters.
 const CHARS_MAX: usize = 128;
 
 tokio::task_local! {
     static REQUEST: RequestName;
 }
 
-/// By what a request, its answer and its log lines find each other: letters, digits, `.`, `_` and `-`, at most 128 of
-/// them, so that it can stand in a header and in a log as it is. Cloning shares the text.
+/// The id that connects a request, its answer and its log lines: letters, digits, `.`, `_` and `-`,
+/// at most 128 of them, so that it is safe in headers and logs. Clones share the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestName(Bytes);
 
 impl RequestName {
-    /// What a client gave; none where it is too long or of other characters, which would make their way into logs.
+    /// An id given by a client; none if it is too long or contains other characters.
     #[must_use]
     pub fn given(name: &[u8]) -> Option<Self> {
         let narrow = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
@@ -25,11 +25,13 @@ impl RequestName {
         is_good.then(|| Self(Bytes::copy_from_slice(name)))
     }
 
-    /// One of our own: the process's random number, and a running one. It names, it does not protect.
+    /// A generated id: the process's random number and a counter. It identifies requests and
+    /// protects nothing.
     #[must_use]
     pub fn own(process: u64, number: u64) -> Self {
         const PREFIX: &[u8] = b"req-";
-        // By hand: every request has one, and the library's formatting took longer than finding out who asks.
+        // Formatted without the library, because every request needs one and formatting took longer
+        // than authentication.
         let mut text = [b'-'; PREFIX.len() + 16 + 1 + 16];
         let digits = 1 + number.checked_ilog2().unwrap_or(0) as usize / 4;
         let end = text.len() - 16 + digits;
@@ -46,20 +48,20 @@ impl RequestName {
         ))
     }
 
-    /// The name.
+    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// The same, shared.
+    /// The id as shared bytes.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         self.0.clone()
     }
 }
 
-/// Fills `text` with the last hexadecimal digits of a number.
+/// Writes the lowest hexadecimal digits of a number into `text`.
 fn hex(mut number: u64, text: &mut [u8]) {
     for digit in text.iter_mut().rev() {
         *digit = b"0123456789abcdef"[(number & 15) as usize];
@@ -67,7 +69,7 @@ fn hex(mut number: u64, text: &mut [u8]) {
     }
 }
 
-/// Does something for a request: what is told meanwhile, in the same task, is of it.
+/// Runs a future on behalf of a request.
 pub fn caused_by<F: Future>(
     request: RequestName,
     future: F,
@@ -75,7 +77,7 @@ pub fn caused_by<F: Future>(
     REQUEST.scope(request, future)
 }
 
-/// The request for which something is being done here and now, if it is for one.
+/// The request on whose behalf the present task runs, if any.
 #[must_use]
 pub fn current() -> Option<RequestName> {
     REQUEST.try_with(Clone::clone).ok()

@@ -1,4 +1,4 @@
-//! The process itself: which version runs, and how late its threads are.
+//! Metrics of the process: its version, and the lag of its threads.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{RuntimeKind, name};
 
-/// How often a thread's lateness is looked at. Two ticks fit between two scrapes a second apart, and a hundred threads
-/// that tick cost nothing that could be measured.
+/// Interval of the lag measurement. Two ticks fit between two scrapes a second apart, and the cost
+/// of a hundred ticking threads is not measurable.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The handles of the process.
+/// The metric handles of the process.
 #[derive(Debug)]
 pub struct RuntimeMetrics {
     lag: Vec<Histogram>,
 }
 
 impl RuntimeMetrics {
-    /// The handles, resolved at the first call.
+    /// The handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<RuntimeMetrics> = LazyLock::new(RuntimeMetrics::new);
@@ -33,14 +33,14 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Tells which version runs.
+    /// Reports the running version.
     pub(super) fn tell(&self) {
         metrics::gauge!(name::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     }
 }
 
-/// Ticks on the thread that runs it, for ever, and tells how late each tick is. What keeps the thread (a handler that
-/// takes long, a call that blocks) shows here whoever it was. `on_tick` is called at each.
+/// Measures the lag of its thread forever: a handler that takes long, or a call that blocks, delays
+/// the ticks. `on_tick` runs at each tick.
 pub async fn watch_lag(kind: RuntimeKind, on_tick: impl Fn()) {
     let lag = &RuntimeMetrics::get().lag[kind as usize];
     let mut ticks = interval(TICK);

@@ -1,4 +1,4 @@
-//! The store's writer.
+//! Metrics of the store's writer.
 
 use std::sync::LazyLock;
 
@@ -7,11 +7,11 @@ use metrics::{Counter, Gauge, Histogram};
 use super::name;
 
 label! {
-    /// How a write operation went.
+    /// The outcome of a write operation.
     StoreOutcome {
-        /// Committed, or found done already.
+        /// Committed, or already done.
         Ok = "ok",
-        /// Refused: too much waits.
+        /// Refused: the queue is full.
         Overloaded = "overloaded",
         /// Failed.
         Failed = "failed",
@@ -19,13 +19,13 @@ label! {
 }
 
 label! {
-    /// How a lightweight transaction went.
+    /// The outcome of a lightweight transaction.
     LightweightOutcome {
-        /// It was carried out.
+        /// It was applied.
         Applied = "applied",
         /// Its condition did not hold.
         Refused = "refused",
-        /// Nobody knows; a serial read tells.
+        /// The outcome is unknown; a serial read resolves it.
         InDoubt = "in_doubt",
     }
 }
@@ -42,18 +42,18 @@ label! {
     }
 }
 
-/// The handles of the store's writer.
+/// The metric handles of the store.
 #[derive(Debug)]
 pub struct StoreMetrics {
-    /// Time that writing and syncing one group takes.
+    /// Time to write and sync one group.
     pub commit: Histogram,
-    /// Groups that were committed.
+    /// Committed groups.
     pub groups: Counter,
-    /// Write operations that wait.
+    /// Queued write operations.
     pub queue: Gauge,
-    /// Bytes that the embedded store takes on its disk.
+    /// Bytes of the embedded store on disk.
     pub disk: Gauge,
-    /// Bytes that are free there.
+    /// Free bytes on that disk.
     pub disk_free: Gauge,
     /// Rows that were met and could not be read.
     pub unreadable: Counter,
@@ -63,7 +63,7 @@ pub struct StoreMetrics {
 }
 
 impl StoreMetrics {
-    /// The handles, resolved at the first call.
+    /// The handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<StoreMetrics> = LazyLock::new(StoreMetrics::new);
@@ -101,12 +101,12 @@ impl StoreMetrics {
         }
     }
 
-    /// A lightweight transaction went so.
+    /// Counts a lightweight transaction.
     pub fn on_lightweight(&self, outcome: LightweightOutcome) {
         self.lightweight[outcome as usize].increment(1);
     }
 
-    /// So many operations went so.
+    /// Counts write operations.
     pub fn on_operations(&self, outcome: StoreOutcome, count: u64) {
         self.operations[outcome as usize].increment(count);
     }

@@ -1,4 +1,4 @@
-//! Connections that stay: what is open, and what goes over them.
+//! Metrics of long-lived connections.
 
 use std::sync::LazyLock;
 
@@ -7,9 +7,9 @@ use metrics::{Counter, Gauge};
 use super::name;
 
 label! {
-    /// A kind of stream.
+    /// The kind of a stream.
     StreamKind {
-        /// `POST /v1/telemetry`, while its lines are answered.
+        /// `POST /v1/telemetry` while its lines are answered.
         Ndjson = "ndjson",
         /// The WebSocket for telemetry.
         Websocket = "websocket",
@@ -19,9 +19,9 @@ label! {
 }
 
 label! {
-    /// How one of a stream's messages went.
+    /// The outcome of a message on a stream.
     MessageOutcome {
-        /// A batch was taken.
+        /// A batch was accepted.
         Accepted = "accepted",
         /// A batch was refused.
         Refused = "refused",
@@ -31,24 +31,25 @@ label! {
 }
 
 label! {
-    /// Why a stream was closed or not opened.
+    /// Why a stream was closed or refused.
     StreamEnd {
-        /// It is over: all is answered, the session has ended.
+        /// Everything was answered, or the session has ended.
         Finished = "finished",
-        /// The other side went away.
+        /// The peer disconnected.
         Gone = "gone",
-        /// The other side was silent, or did not read.
+        /// The peer was silent or did not read.
         Silent = "silent",
-        /// The other side broke a rule: a message too large, a credential that is revoked.
+        /// The peer broke a rule, for example with a message that is too large or a revoked
+        /// credential.
         Policy = "policy",
-        /// The node stops.
+        /// The node is stopping.
         Draining = "draining",
-        /// Not opened: as many are open as may be.
+        /// Refused: the maximum number of streams is open.
         Full = "full",
     }
 }
 
-/// The handles of streams.
+/// The metric handles of streams.
 #[derive(Debug)]
 pub struct StreamMetrics {
     open: Vec<Gauge>,
@@ -57,7 +58,7 @@ pub struct StreamMetrics {
 }
 
 impl StreamMetrics {
-    /// The handles, resolved at the first call.
+    /// The handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<StreamMetrics> = LazyLock::new(StreamMetrics::new);
@@ -88,28 +89,28 @@ impl StreamMetrics {
         }
     }
 
-    /// A message went so.
+    /// Counts a message.
     pub fn on_message(&self, kind: StreamKind, outcome: MessageOutcome) {
         self.messages[kind as usize][outcome as usize].increment(1);
     }
 
-    /// A stream ended, or was not opened.
+    /// Counts a stream that ended or was refused.
     pub fn on_ended(&self, kind: StreamKind, reason: StreamEnd) {
         self.ended[kind as usize][reason as usize].increment(1);
     }
 
-    /// Lets each series stand at 0.
+    /// Creates every series at 0.
     pub(super) fn reset(&self) {
         self.open.iter().for_each(|open| open.set(0.0));
     }
 }
 
-/// A stream that is open, until this is dropped.
+/// Counts a stream as open until dropped.
 #[derive(Debug)]
 pub struct Open(StreamKind);
 
 impl Open {
-    /// Counts one more.
+    /// Counts an opened stream.
     #[must_use]
     pub fn begin(kind: StreamKind) -> Self {
         StreamMetrics::get().open[kind as usize].increment(1.0);

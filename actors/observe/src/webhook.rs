@@ -1,4 +1,4 @@
-//! What webhooks tell of themselves. Labels are closed enums; who it was stands in the log.
+//! Metrics of webhooks. Labels are closed enums; customers are in the log.
 
 use std::sync::LazyLock;
 
@@ -11,9 +11,9 @@ use porchlight_schema::time::TimestampMs;
 use super::name;
 
 label! {
-    /// How a try ended: delivered, or its cause.
+    /// The outcome of an attempt: delivered, or the cause of its failure.
     AttemptOutcome {
-        /// With a 2xx.
+        /// The receiver answered 2xx.
         Delivered = "delivered",
         /// See [`Cause::Dns`].
         Dns = "dns",
@@ -37,7 +37,7 @@ label! {
 }
 
 impl AttemptOutcome {
-    /// Of a try that ended with this cause; none: it was delivered.
+    /// The outcome for a cause; none: delivered.
     #[must_use]
     pub const fn of(cause: Option<Cause>) -> Self {
         match cause {
@@ -56,13 +56,13 @@ impl AttemptOutcome {
 }
 
 label! {
-    /// How a message came to an end.
+    /// How a message was finished.
     Finished {
-        /// A try succeeded.
+        /// An attempt succeeded.
         Delivered = "delivered",
-        /// The schedule is used up.
+        /// All attempts failed.
         Failed = "failed",
-        /// A newer one took its place.
+        /// A newer insight replaced it.
         Superseded = "superseded",
         /// Its endpoint was paused for too long.
         Cancelled = "cancelled",
@@ -70,18 +70,18 @@ label! {
 }
 
 label! {
-    /// A message that is kept and not delivered.
+    /// A stored message that is not delivered.
     Kept {
-        /// It waits for its first try.
+        /// It waits for its first attempt.
         Pending = "pending",
         /// It waits for a retry.
         Retrying = "retrying",
-        /// It failed for good.
+        /// All attempts failed.
         Failed = "failed",
     }
 }
 
-/// The handles.
+/// The metric handles of webhooks.
 #[derive(Debug)]
 pub struct WebhookMetrics {
     attempts: Vec<Counter>,
@@ -89,13 +89,13 @@ pub struct WebhookMetrics {
     first_attempt: Histogram,
     delivery: Histogram,
     finished: Vec<Counter>,
-    /// Tries under way.
+    /// Attempts in flight.
     pub in_flight: Gauge,
     /// Lanes in memory.
     pub window: Gauge,
     /// Lanes in memory that wait for a retry.
     pub blocked: Gauge,
-    /// Since when the oldest message waits that could be sent.
+    /// Age of the oldest message that is due.
     pub oldest_due: Gauge,
     overlaps: Gauge,
     messages: Vec<Gauge>,
@@ -128,14 +128,14 @@ impl WebhookMetrics {
         }
     }
 
-    /// The handles; resolved at the first call, which must come after the recorder was installed.
+    /// The handles, created at the first call, which must follow the installation of the recorder.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<WebhookMetrics> = LazyLock::new(WebhookMetrics::new);
         &METRICS
     }
 
-    /// All gauges at 0.
+    /// Sets all gauges to 0.
     pub(crate) fn reset(&self) {
         for gauge in [
             &self.in_flight,
@@ -148,7 +148,7 @@ impl WebhookMetrics {
         self.set_depth(&Depth::default());
     }
 
-    /// The outboxes were counted.
+    /// Records the fill levels of the outboxes.
     pub fn set_depth(&self, depth: &Depth) {
         for (kept, gauge) in Kept::ALL.iter().zip(&self.messages) {
             gauge.set(match kept {
@@ -160,7 +160,7 @@ impl WebhookMetrics {
         self.overlaps.set(depth.overlaps as f64);
     }
 
-    /// A try ended.
+    /// Records a finished attempt.
     pub fn on_attempt(&self, report: &Report, attempt: u32, created_at: TimestampMs) {
         self.attempts[AttemptOutcome::of(report.cause) as usize].increment(1);
         self.attempt.record(seconds(i64::from(report.duration_ms)));
@@ -170,7 +170,7 @@ impl WebhookMetrics {
         }
     }
 
-    /// A message was changed.
+    /// Records a change of a message.
     pub fn on_update(&self, tenant: Tenant, update: &Update) {
         let (before, after) = (&update.before, &update.after);
         if before.state == after.state {
@@ -198,7 +198,7 @@ impl WebhookMetrics {
         }
     }
 
-    /// The store failed a tenant's webhooks, which will try again.
+    /// Records that a store operation of a tenant's webhooks failed; they will retry.
     pub fn on_store_failure(&self, tenant: Tenant, doing: &'static str, error: &StoreError) {
         self.store_failures.increment(1);
         tracing::warn!(organization = %tenant.organization_id, env = tenant.env.as_str(), doing, %error,

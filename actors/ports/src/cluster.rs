@@ -1,4 +1,4 @@
-//! The other nodes: which shards this process acts for, and how it tells those that act for the rest.
+//! The other nodes: which shards this process owns, and how it reaches the owners of the others.
 
 use async_trait::async_trait;
 use porchlight_core::ownership::{Change, MemberRow, Outcome, OwnerRow};
@@ -11,19 +11,20 @@ use porchlight_schema::time::TimestampMs;
 
 use super::StoreResult;
 
-/// Which shards this process acts for.
+/// The shards that this process owns.
 pub trait Ownership: Send + Sync {
-    /// The generation in which this process acts for `shard` at this moment; none: another does, or nobody. What is
-    /// written under it sorts above what every earlier owner wrote, or still writes.
+    /// The generation in which this process may act for `shard` at this moment; none if it does not
+    /// own it. Rows written under it sort above everything that earlier owners wrote or still
+    /// write.
     fn generation(&self, shard: Shard) -> Option<u64>;
 
-    /// Whether there may be others, which write to the same store and to whom shards may go.
+    /// Whether other processes may write to the same store and own shards.
     fn is_shared(&self) -> bool {
         true
     }
 }
 
-/// A process that is alone acts for everything.
+/// A single process, which owns every shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alone {
     /// Rises with each start of the process.
@@ -40,43 +41,44 @@ impl Ownership for Alone {
     }
 }
 
-/// What an owner is told to look at in the store. Carries no data, so that it may be lost, doubled, and overtaken.
+/// A request to reconcile something with the store. It carries no data, so it may be lost,
+/// duplicated and reordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nudge {
-    /// A session was made, has ended, or got a proof of delivery.
+    /// A session was created, has ended, or received a proof of delivery.
     Session(SessionId),
-    /// A tenant's outbox or configuration has changed.
+    /// A tenant's outbox or webhook configuration has changed.
     Tenant(Tenant),
 }
 
-/// What a session's owner says of it while it records, or waits for its insight.
+/// The owner's answer about a session that is live or waits for scoring.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveAnswer {
     /// The events so far, in the order in which they were emitted.
     pub events: Vec<Event>,
-    /// When they last changed; none: not since its actor was built.
+    /// When they last changed; none: not since the actor was built.
     pub changed_at: Option<TimestampMs>,
 }
 
-/// Why the owner said nothing.
+/// Why the owner did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// Nobody acts for the session, as far as is known here, or it does not answer: the last snapshot must do.
+    /// The owner is unknown or does not answer; callers use the last snapshot.
     #[error("the node that acts for the session can't be reached")]
     Unreachable,
-    /// It answered that it does not act for the session.
+    /// The node answered that it does not own the session.
     #[error("the node that was asked does not act for the session")]
     NotOwner,
 }
 
-/// How the owners of other shards are told and asked.
+/// Notifications and questions to the owners of other shards.
 #[async_trait]
 pub trait Peers: Send + Sync {
-    /// Hands a batch that is durable to its session's owner. Never waits; what is lost is counted, and found by the owner
-    /// in the journal.
+    /// Forwards a durable batch to its session's owner. Never blocks. Lost batches are counted, and
+    /// the owner finds them in the journal.
     fn hand_over(&self, session_id: SessionId, seq: u32, batch: PackedBatch);
 
-    /// Tells an owner to look at the store. Never waits.
+    /// Asks an owner to reconcile with the store. Never blocks.
     fn nudge(&self, nudge: Nudge);
 
     /// Asks for the events of a live session. Answers within two seconds.
@@ -86,7 +88,7 @@ pub trait Peers: Send + Sync {
     /// See [`PeerError`].
     async fn live(&self, session_id: SessionId) -> Result<LiveAnswer, PeerError>;
 
-    /// Asks for the changes numbered `number` and up of a session that records, at most `limit` of them. Answers within
+    /// Asks for up to `limit` changes of a live session, numbered `number` and up. Answers within
     /// two seconds.
     ///
     /// # Errors
@@ -100,7 +102,7 @@ pub trait Peers: Send + Sync {
     ) -> Result<Vec<Told>, PeerError>;
 }
 
-/// A process that is alone has nobody to tell.
+/// A single process has no peers.
 #[async_trait]
 impl Peers for Alone {
     fn hand_over(&self, _session_id: SessionId, _seq: u32, _batch: PackedBatch) {}
@@ -124,18 +126,20 @@ impl Peers for Alone {
 /// The table of the nodes and of the shards' owners, which several nodes share. Each change is one conditional write.
 #[async_trait]
 pub trait NodesTable: Send + Sync {
-    /// The number under which this process writes in that generation of a shard; it is higher than all earlier ones.
+    /// The generation under which this process writes in that generation of a shard; it exceeds all
+    /// earlier ones.
     fn written_generation(&self, generation: u64) -> u64;
 
-    /// Carries out a conditional write of the machine of ownership.
+    /// Performs a conditional write of the ownership machine.
     async fn change_nodes(&self, change: &Change) -> Outcome;
 
-    /// The rows of all nodes. With `serially`, finishes first what is under way.
+    /// The rows of all members; `serially` completes transactions in flight first.
     async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>>;
 
     /// The rows of all shards that were ever claimed.
     async fn owners(&self) -> StoreResult<Vec<OwnerRow>>;
 
-    /// A shard's row, after what is under way was finished; `None` if the shard was never claimed.
+    /// A shard's row, after completing transactions in flight; `None` if the shard was never
+    /// claimed.
     async fn owner(&self, shard: Shard) -> StoreResult<Option<OwnerRow>>;
 }

@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreResult;
 
-/// How an append went.
+/// The outcome of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
-    /// It is new, and durable.
+    /// The batch is new and now durable.
     New,
-    /// The same body was there already; nothing changed.
+    /// The same body was stored before; nothing changed.
     Repeated,
-    /// Another body is there under this `seq`; it stays.
+    /// Another body is stored under this `seq` and stays.
     Conflict,
 }
 
 /// One batch of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEntry {
-    /// Its number within the session.
+    /// Number of the batch within the session.
     pub seq: u32,
-    /// When the service took it: by it an idle session's end is told.
+    /// When the service received it, which determines the end of an idle session.
     pub received_at: TimestampMs,
     /// The batch.
     pub batch: PackedBatch,
 }
 
-/// What was decided about a session's batches while it lived; written before it is acted on, so that a replay
+/// A decision about a session's batches. It is stored before it takes effect, so that a replay
 /// decides the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Note {
-    /// The hole from `first` to `last` was given up: what comes for it later is late.
+    /// The gap from `first` to `last` was skipped: batches that arrive for it later are late.
     Skipped {
-        /// The first `seq` that was missing.
+        /// The first missing `seq`.
         first: u32,
-        /// The last one.
+        /// The last missing `seq`.
         last: u32,
     },
-    /// The batch made a detector panic: it is left out, for good.
+    /// The batch made a detector panic and is left out permanently.
     Quarantined {
-        /// The batch.
+        /// The `seq` of the batch.
         seq: u32,
     },
 }
@@ -86,11 +86,11 @@ impl Acknowledged {
     }
 }
 
-/// The journal.
+/// Stores batches and notes of sessions.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Adds a batch. When it answers [`Appended::New`] the batch is durable. `received_at` is no part of what makes a
-    /// batch the same.
+    /// Adds a batch. It is durable when the answer is [`Appended::New`]. `received_at` does not
+    /// matter for equality.
     async fn append(
         &self,
         session_id: SessionId,
@@ -99,11 +99,12 @@ pub trait Journal: Send + Sync {
         received_at: TimestampMs,
     ) -> StoreResult<Appended>;
 
-    /// The highest `seq` of a session and when that batch was taken; none while it has no batch.
+    /// The highest `seq` of a session and the time at which that batch was received; none without
+    /// batches.
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>>;
 
-    /// Reads batches in order of `seq`, from `from_seq` on, at most `limit` of them and about 1 MiB; fewer only at the
-    /// end or at the size limit (then at least one).
+    /// Reads batches in order of `seq` from `from_seq` on: at most `limit` of them and about 1 MiB.
+    /// It returns fewer only at the end or at the size limit, and then at least one.
     async fn read(
         &self,
         session_id: SessionId,
@@ -119,13 +120,13 @@ pub trait Journal: Send + Sync {
         ranges_max: usize,
     ) -> StoreResult<Acknowledged>;
 
-    /// How many batches a session has.
+    /// The number of a session's batches.
     async fn count(&self, session_id: SessionId) -> StoreResult<u32>;
 
-    /// Adds a note; the same note again changes nothing.
+    /// Adds a note; adding it twice changes nothing.
     async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()>;
 
-    /// A session's notes, in their order.
+    /// A session's notes, in order.
     async fn notes(&self, session_id: SessionId) -> StoreResult<Vec<Note>>;
 }
 

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreResult;
 
-/// A customer. One id in both environments.
+/// An organization, which has one id in both environments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
     /// The id.
     pub id: OrganizationId,
     /// The name by which `keys create` finds it.
     pub name: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: TimestampMs,
 }
 
-/// Organizations and keys.
+/// Stores organizations and keys.
 #[async_trait]
 pub trait Keys: Send + Sync {
-    /// The organization of this name; `candidate` becomes it when there is none.
+    /// Returns the organization of this name; `candidate` is stored if there is none.
     async fn organization(&self, candidate: Organization) -> StoreResult<Organization>;
 
     /// All organizations, by name.
@@ -31,7 +31,7 @@ pub trait Keys: Send + Sync {
     /// Stores a key under its SHA-256.
     async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()>;
 
-    /// The key of this SHA-256, live or not.
+    /// The key with this SHA-256, valid or not.
     async fn find_key(&self, hash: [u8; 32]) -> StoreResult<Option<KeyRecord>>;
 
     /// All keys, or one organization's, oldest first.

@@ -1,9 +1,9 @@
-//! What the actors need of the world, in their terms. Adapters in the root package implement it: the store on
-//! memory, on the embedded engine and on CQL; the clock for real and for tests.
+//! The ports: traits through which the actors reach the world. Other crates implement them: the
+//! store in memory, on the embedded engine and on CQL; real and simulated clocks.
 //!
-//! **Rules for a store.** A write is durable when its future is ready. Every write is idempotent: its key is derived
-//! from what it stands for, and doing it again changes nothing. Nothing that was acknowledged is ever reported as
-//! absent: what can't be read is an error.
+//! **Rules for a store.** A write is durable when its future completes. Every write is idempotent:
+//! its key is derived from its content, and repeating it changes nothing. Acknowledged data is
+//! never reported as absent: unreadable data is an error.
 
 mod cluster;
 mod journal;
@@ -31,32 +31,32 @@ pub use transport::{Answer, OutboundRequest, Transport, UrlRefused, ends_soon};
 
 use porchlight_schema::time::TimestampMs;
 
-/// Why the store did not do what it was asked. Nothing was half done; a write may or may not have happened, and
-/// may be asked for again.
+/// Why a store operation failed. Nothing was half done; a write may or may not have happened and
+/// can be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Too much is waiting; try again soon.
+    /// Too many operations are waiting; retry soon.
     #[error("the store is overloaded")]
     Overloaded,
-    /// The store is away, or going down; try again later.
+    /// The store is unavailable or closing; retry later.
     #[error("the store is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What is stored can't be what was written.
+    /// Stored data is damaged.
     #[error("stored data is corrupt: {0}")]
     Corrupt(String),
 }
 
 impl StoreError {
-    /// Unavailable because of `source`.
+    /// An unavailability caused by `source`.
     pub fn unavailable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Unavailable(source.into())
     }
 }
 
-/// What every method of a store answers.
+/// The result of a store operation.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// The whole store.
+/// A complete store.
 pub trait Store: Journal + Sessions + Snapshots + Insights + Keys + Recorders {}
 
 impl<S: Journal + Sessions + Snapshots + Insights + Keys + Recorders> Store for S {}
@@ -71,11 +71,11 @@ pub trait Clock: Send + Sync {
     fn uptime_ms(&self) -> i64;
 }
 
-/// Randomness, for ids.
+/// A source of randomness, for ids.
 pub trait Entropy: Send + Sync {
-    /// 128 random bits.
+    /// Returns 128 random bits.
     fn random(&self) -> u128;
 }
 
-/// Tells a tenant's webhooks that there may be something new. Carries no data: who is poked reads the store.
+/// Wakes a tenant's webhooks because the store may have new work. A wake carries no data.
 pub type Poke = std::sync::Arc<dyn Fn(porchlight_schema::session::Tenant) + Send + Sync>;

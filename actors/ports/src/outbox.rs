@@ -1,4 +1,4 @@
-//! Endpoints and their outboxes: what a store must offer to webhooks.
+//! Endpoints and their outboxes: the store interface of webhooks.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use zeroize::Zeroizing;
 
 use super::{Page, StoreResult};
 
-/// A secret as it is stored: encrypted, bound to its tenant, its endpoint and its number.
+/// An encrypted secret, bound to its tenant, endpoint and number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedSecret {
-    /// Which secret of its endpoint, from 1.
+    /// Number of the secret within its endpoint, from 1.
     pub number: u32,
-    /// The encrypted text, with what is needed to decrypt it.
+    /// The encrypted text and the parameters for decrypting it.
     pub sealed: Vec<u8>,
 }
 
-/// A secret that another has replaced.
+/// A secret that was replaced by a newer one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousSecret {
     /// The secret.
     pub secret: SealedSecret,
-    /// Until when it signs too.
+    /// When it stops being valid.
     pub expires_at: TimestampMs,
 }
 
@@ -40,21 +40,21 @@ pub struct PreviousSecret {
 pub struct Endpoint {
     /// Whether messages are sent; while it is false they are held. The first field: the store reads it without the rest.
     pub enabled: bool,
-    /// The id; a configuration that is made anew has another one.
+    /// The id; a deleted and recreated configuration gets a new one.
     pub id: EndpointId,
-    /// Whose.
+    /// The tenant.
     pub tenant: Tenant,
-    /// Where to, as the customer wrote it.
+    /// The URL as the customer wrote it.
     pub url: Arc<str>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: TimestampMs,
     /// Rises with each change.
     pub version: u64,
-    /// What signs.
+    /// The signing secret.
     pub secret: SealedSecret,
-    /// When that secret was made.
+    /// When that secret was created.
     pub secret_made_at: TimestampMs,
-    /// What signs too, while an overlap runs.
+    /// The previous secret, while an overlap runs.
     pub previous: Option<PreviousSecret>,
     /// When the customer paused it; none while it is enabled, and in rows of the first release.
     #[serde(deserialize_with = "later::or_default")]
@@ -102,7 +102,7 @@ impl Endpoint {
         (!self.enabled).then(|| self.paused_at.unwrap_or(self.created_at))
     }
 
-    /// The previous secret, if it still signs at `now`.
+    /// The previous secret if it is still valid at `now`.
     #[must_use]
     pub fn overlap(&self, now: TimestampMs) -> Option<&PreviousSecret> {
         self.previous
@@ -111,26 +111,26 @@ impl Endpoint {
     }
 }
 
-/// Where a message stands, as the deliveries API tells it.
+/// Status of a message, as the deliveries API reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryStatus {
-    /// It waits for its first try.
+    /// It waits for its first attempt.
     Pending,
     /// It waits for a retry.
     Retrying,
-    /// A try succeeded.
+    /// An attempt succeeded.
     Delivered,
-    /// The schedule is used up.
+    /// All attempts failed.
     Failed,
-    /// A newer one took its place.
+    /// A newer insight replaced it.
     Superseded,
     /// The endpoint was deleted while it waited, or was paused for too long.
     Cancelled,
 }
 
 impl DeliveryStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 6] = [
         Self::Pending,
         Self::Retrying,
@@ -140,7 +140,7 @@ impl DeliveryStatus {
         Self::Cancelled,
     ];
 
-    /// The word in answers and labels.
+    /// The name in answers and labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -157,20 +157,20 @@ impl DeliveryStatus {
 /// A message's row in the list of deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryRow {
-    /// The message and how far it is.
+    /// The message and its state.
     pub queued: Queued,
-    /// The endpoint that it was queued for.
+    /// The endpoint for which it was queued.
     pub endpoint_id: EndpointId,
-    /// Why the last try failed.
+    /// Why the last attempt failed.
     pub cause: Option<Cause>,
-    /// What the receiver answered to the last try.
+    /// The receiver's status code for the last attempt.
     pub status_code: Option<u16>,
-    /// When it was delivered first.
+    /// When it was first delivered.
     pub delivered_at: Option<TimestampMs>,
 }
 
 impl DeliveryRow {
-    /// A message as it enters the outbox of `endpoint_id`.
+    /// The row of a message that enters the outbox of `endpoint_id`.
     #[must_use]
     pub fn new(queued: Queued, endpoint_id: EndpointId) -> Self {
         Self {
@@ -182,13 +182,13 @@ impl DeliveryRow {
         }
     }
 
-    /// When the message was committed: its id says so.
+    /// When the message was committed, according to its id.
     #[must_use]
     pub fn created_at(&self) -> TimestampMs {
         self.queued.id.made_at()
     }
 
-    /// Where it stands, for a tenant whose endpoint is `current`.
+    /// The status for a tenant whose endpoint is `current`.
     #[must_use]
     pub fn status(&self, current: Option<EndpointId>) -> DeliveryStatus {
         match self.queued.state {
@@ -215,7 +215,7 @@ impl DeliveryRow {
         }
     }
 
-    /// The row after the change that `report` led to.
+    /// The row after the change that `report` caused.
     #[must_use]
     pub fn changed(mut self, after: Queued, report: Option<&Report>) -> Self {
         self.queued = after;
@@ -230,23 +230,23 @@ impl DeliveryRow {
     }
 }
 
-/// Which deliveries to list.
+/// A filter of deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryFilter {
-    /// Only those that stand so.
+    /// The status.
     pub status: Option<DeliveryStatus>,
-    /// Only of this event.
+    /// The event.
     pub event: Option<MessageEvent>,
-    /// Only of this session.
+    /// The session.
     pub session_id: Option<SessionId>,
-    /// Only those made at this time or later.
+    /// The earliest creation time.
     pub from: Option<TimestampMs>,
-    /// Only those made before this time.
+    /// The time before which they were created.
     pub to: Option<TimestampMs>,
 }
 
 impl DeliveryFilter {
-    /// Whether a row passes, for a tenant whose endpoint is `current`.
+    /// Whether a row matches, for a tenant whose endpoint is `current`.
     #[must_use]
     pub fn takes(&self, row: &DeliveryRow, current: Option<EndpointId>) -> bool {
         self.status
@@ -258,81 +258,82 @@ impl DeliveryFilter {
     }
 }
 
-/// One delivery with all that is known of it.
+/// One delivery in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryDetail {
     /// The row.
     pub row: DeliveryRow,
-    /// Where it stands.
+    /// Its status.
     pub status: DeliveryStatus,
     /// The exact body.
     pub body: Arc<str>,
-    /// The tries that ended, by number.
+    /// The finished attempts, by number.
     pub attempts: Vec<(u32, Report)>,
 }
 
-/// How a request for a try by hand went.
+/// The outcome of a requested retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskOutcome {
-    /// It will be tried.
+    /// The message will be retried.
     Asked,
     /// There is no such delivery.
     Unknown,
-    /// It is superseded or cancelled, or there is no endpoint to send it to.
+    /// It is superseded or cancelled, or there is no endpoint.
     Refused,
 }
 
-/// How a request for tries by hand, by filter, went.
+/// The outcome of a requested bulk retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AskedMany {
-    /// How many will be tried, or would be.
+    /// The number of messages that will be retried, or would be.
     pub count: usize,
-    /// Whether more would pass the filter than may be asked for at once.
+    /// Whether more messages match than one request may select.
     pub truncated: bool,
 }
 
-/// A tenant that has something to send.
+/// A tenant with messages to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Work {
-    /// Whose.
+    /// The tenant.
     pub tenant: Tenant,
-    /// When the first of it is due; in the past for what can go at once.
+    /// When the first message is due; in the past if it can be sent immediately.
     pub due_at: TimestampMs,
 }
 
-/// How full all outboxes are together.
+/// Fill levels of all outboxes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Depth {
-    /// Messages that wait for their first try.
+    /// Messages that wait for their first attempt.
     pub pending: u64,
     /// Messages that wait for a retry.
     pub retrying: u64,
-    /// Messages that failed for good and are still kept.
+    /// Failed messages that are still stored.
     pub failed: u64,
-    /// Endpoints whose previous secret still signs.
+    /// Endpoints whose previous secret is still valid.
     pub overlaps: u64,
 }
 
-/// Endpoints and their outboxes. Messages enter an outbox in the commit of what causes them.
+/// Stores endpoints and their outboxes. Messages enter an outbox in the commit of their cause.
 #[async_trait]
 pub trait Outbox: Send + Sync {
     /// A tenant's endpoint.
     async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>>;
 
-    /// Stores the tenant's first endpoint. False: there is one.
+    /// Stores the tenant's first endpoint. False: one exists.
     async fn create_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool>;
 
-    /// Replaces the endpoint of the same id whose version is the one before. False: it has changed meanwhile, or is
-    /// gone.
+    /// Replaces the previous version of the endpoint with the same id. False: it has changed or was
+    /// deleted.
     async fn replace_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool>;
 
-    /// Removes a tenant's endpoint; what waits for it is cancelled thereby. False: there was none.
+    /// Deletes a tenant's endpoint, which cancels its waiting messages. False: there was none.
     async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool>;
 
     /// All endpoints.
     async fn endpoints(&self) -> StoreResult<Vec<Endpoint>>;
 
-    /// Lists parts of the outbox of a tenant's endpoint; see [`porchlight_core::webhook::Effect::Load`].
+    /// Lists parts of the outbox of a tenant's endpoint; see
+    /// [`porchlight_core::webhook::Effect::Load`].
     async fn listing(
         &self,
         tenant: Tenant,
@@ -343,7 +344,7 @@ pub trait Outbox: Send + Sync {
         by_hand: usize,
     ) -> StoreResult<Listing>;
 
-    /// Reads a lane and, where given, the message of a request for a try by hand, if the request still stands.
+    /// Reads a lane and, if given, the message of a requested retry, if the request is still open.
     async fn lane(
         &self,
         tenant: Tenant,
@@ -355,7 +356,8 @@ pub trait Outbox: Send + Sync {
     /// The body of a message. None: its session was removed.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 
-    /// Commits a change of a lane and gives the lane as it is then. What is no more as it was read stays as it is.
+    /// Commits a change of a lane and returns the new lane. Messages that changed since they were
+    /// read stay as they are.
     async fn commit(
         &self,
         tenant: Tenant,
@@ -364,8 +366,9 @@ pub trait Outbox: Send + Sync {
         change: Change,
     ) -> StoreResult<Vec<Queued>>;
 
-    /// A tenant's deliveries, newest first, at most `limit`, after `after` (in the order of the list). A page may
-    /// hold fewer, and still not be the last: so many rows are looked at and no more.
+    /// A tenant's deliveries, newest first, at most `limit`, after `after` in the order of the
+    /// list. A page may contain fewer and not be the last, because the number of examined rows is
+    /// bounded.
     async fn deliveries(
         &self,
         tenant: Tenant,
@@ -377,7 +380,7 @@ pub trait Outbox: Send + Sync {
     /// One of a tenant's deliveries.
     async fn delivery(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>>;
 
-    /// Asks for one try by hand.
+    /// Requests a retry of one message.
     async fn ask_by_hand(
         &self,
         tenant: Tenant,
@@ -385,8 +388,8 @@ pub trait Outbox: Send + Sync {
         at: TimestampMs,
     ) -> StoreResult<AskOutcome>;
 
-    /// Asks for a try by hand of all that pass the filter and may be tried, oldest first, at most
-    /// [`porchlight_schema::limits::RETRY_BY_FILTER_MAX`]; with `dry_run` only counts them.
+    /// Requests retries of all messages that match the filter and may be retried, oldest first, at
+    /// most [`porchlight_schema::limits::RETRY_BY_FILTER_MAX`]; `dry_run` only counts them.
     async fn ask_many_by_hand(
         &self,
         tenant: Tenant,
@@ -395,8 +398,8 @@ pub trait Outbox: Send + Sync {
         dry_run: bool,
     ) -> StoreResult<AskedMany>;
 
-    /// How full all outboxes are. Each number is exact up to
-    /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], and that where it is more.
+    /// The fill levels of all outboxes. Each number is exact up to
+    /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], which also stands for more.
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth>;
 
     /// Tenants of these shards whose endpoint has something to do before `until`: to send, or, while it is paused, to
@@ -404,10 +407,10 @@ pub trait Outbox: Send + Sync {
     async fn work(&self, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>>;
 }
 
-/// Encrypts endpoints' secrets for the store, and decrypts them.
+/// Encrypts endpoints' secrets for the store and decrypts them.
 pub trait SecretSeal: Send + Sync {
-    /// Encrypts `secret`, the endpoint's secret number `number`, so that it can be read only as that. None: the
-    /// cipher refuses, which it does for texts of gigabytes only.
+    /// Encrypts `secret` as the endpoint's secret number `number`; it can be decrypted only as
+    /// that. None: the cipher refuses, which happens only for gigabytes of text.
     fn seal(
         &self,
         tenant: Tenant,
@@ -416,7 +419,7 @@ pub trait SecretSeal: Send + Sync {
         secret: &str,
     ) -> Option<SealedSecret>;
 
-    /// Decrypts. None: no key fits, or it is not what was sealed for this endpoint.
+    /// Decrypts a secret. None: no key fits, or it was not sealed for this endpoint.
     fn open(
         &self,
         tenant: Tenant,

@@ -1,4 +1,4 @@
-//! Sessions, their snapshots, and what they come to.
+//! Sessions, their snapshots and their insights.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::StoreResult;
 
-/// A message to be committed with what causes it. The store queues it if the tenant has an endpoint that is enabled,
-/// under the session's next number, and drops it otherwise.
+/// A message to be committed together with its cause. The store queues it under the session's next
+/// number if the tenant has a webhook, and drops it otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageBody {
-    /// What it tells.
+    /// The event.
     pub event: MessageEvent,
     /// When it happened.
     pub created_at: TimestampMs,
@@ -26,43 +26,43 @@ pub struct MessageBody {
     pub body: Arc<str>,
 }
 
-/// An `Idempotency-Key` and what came with it.
+/// An `Idempotency-Key` and its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The key, per tenant.
+    /// The key, unique per tenant.
     pub key: String,
     /// SHA-256 of the request's body.
     pub body_hash: [u8; 32],
 }
 
-/// A session to be made.
+/// A new session.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// Its start.
+    /// The start.
     pub start: SessionStart,
     /// Remembered for [`porchlight_schema::limits::IDEMPOTENCY_MS`] from `start.created_at`.
     pub idempotency: Option<Idempotency>,
-    /// `session.started`.
+    /// The `session.started` message.
     pub message: MessageBody,
 }
 
-/// How a start went.
+/// The outcome of a start.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StartOutcome {
-    /// The session was made.
+    /// The session was created.
     Created,
-    /// The same key and body made this one before.
+    /// The same key and body created this session before.
     Repeated(Box<SessionStart>),
-    /// The same key came with another body.
+    /// The same key was used with another body.
     KeyReused,
 }
 
-/// A session as it stands.
+/// A session's start and end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
-    /// How it began.
+    /// The start.
     pub start: SessionStart,
-    /// How it ended; none while it records.
+    /// The end; none while the session is live.
     pub end: Option<SessionEnd>,
 }
 
@@ -78,21 +78,21 @@ impl SessionRow {
     }
 }
 
-/// How an end went.
+/// The outcome of ending a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndOutcome {
-    /// The end that counts: this one, or the one that came first.
+    /// The end that counts: this one, or an earlier one.
     pub end: SessionEnd,
-    /// Whether it is this one.
+    /// Whether this end counts.
     pub first: bool,
 }
 
-/// A PoD and when it came.
+/// A PoD and its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodRow {
     /// The PoD.
     pub pod: Pod,
-    /// When the service took it.
+    /// When the service received it.
     pub received_at: TimestampMs,
 }
 
@@ -111,37 +111,38 @@ impl PodRow {
     }
 }
 
-/// Which sessions to list.
+/// A filter of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionFilter {
-    /// Only in this state.
+    /// The status.
     pub status: Option<SessionStatus>,
-    /// Only of this delivery.
+    /// The delivery.
     pub delivery_id: Option<String>,
-    /// Only of this courier.
+    /// The courier.
     pub external_rider_id: Option<String>,
-    /// Only made at this time or later.
+    /// The earliest creation time.
     pub from: Option<TimestampMs>,
-    /// Only made before this time.
+    /// The time before which they were created.
     pub to: Option<TimestampMs>,
 }
 
-/// A part of a list, newest first.
+/// A page of a list, newest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T, C> {
     /// The rows.
     pub rows: Vec<T>,
-    /// Where the next page begins: after this; none at the end.
+    /// The cursor after which the next page begins; none at the end.
     pub next: Option<C>,
 }
 
-/// What of a session an insight was made from; by it a start-up finds insights that are behind.
+/// The data that an insight covers. A start compares it with the stored data to find insights that
+/// are out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(from = "StoredCovered")]
 pub struct Covered {
-    /// Batches in the journal.
+    /// Number of batches in the journal.
     pub batches: u32,
-    /// When the PoD came.
+    /// When the PoD was received.
     pub pod_received_at: Option<TimestampMs>,
     /// When the app stopped the session that the service had ended.
     pub late_stop_at: Option<TimestampMs>,
@@ -208,14 +209,15 @@ impl From<Covered> for StoredCovered {
     }
 }
 
-/// An insight as it is stored.
+/// A stored insight.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StoredInsight {
     /// The insight.
     pub record: InsightRecord,
-    /// What it was made from.
+    /// The data that it covers.
     pub covered: Covered,
-    /// What was known beforehand when the session was first scored, as the scorer wrote it; used again ever after.
+    /// Knowledge of the place and of earlier traces when the session was first scored, as the
+    /// scorer wrote it; later scorings use it again.
     pub known: Vec<u8>,
     /// Samples that no detector saw. Rows of version 1.0 do not have it, and are read as having none.
     pub dropped: DroppedSamples,
@@ -250,10 +252,10 @@ impl<'de> Visitor<'de> for StoredInsightFields {
     }
 }
 
-/// A machine's state at a point of its session. May be thrown away at any time.
+/// A machine's state at one point of its session. Snapshots may be discarded at any time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Which owner wrote it; higher counts.
+    /// The owner's generation; the highest counts.
     pub generation: u64,
     /// The `seq` that the machine expects next.
     pub next_seq: u32,
@@ -261,13 +263,14 @@ pub struct Snapshot {
     pub state: Vec<u8>,
 }
 
-/// Sessions.
+/// Stores sessions.
 #[async_trait]
 pub trait Sessions: Send + Sync {
-    /// Makes a session, remembers its idempotency key and queues its message, in one step.
+    /// Creates a session, remembers its idempotency key and queues its message, in one step.
     async fn start(&self, new: NewSession) -> StoreResult<StartOutcome>;
 
-    /// What a start with this key has come to before, at `now`: never [`StartOutcome::Created`]. None: nothing is known of it.
+    /// The earlier outcome of a start with this key, at `now`; never [`StartOutcome::Created`].
+    /// None: the key is unknown.
     async fn started_before(
         &self,
         tenant: Tenant,
@@ -278,8 +281,9 @@ pub trait Sessions: Send + Sync {
     /// A session, whoever's it is: the caller checks the tenant.
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>>;
 
-    /// Ends a session and queues its message, in one step; the first end counts, a later one changes nothing and
-    /// queues nothing. `pod`, when given, is attached in the same step. None: there is no such session.
+    /// Ends a session and queues its message, in one step. The first end counts; a later one
+    /// changes and queues nothing. `pod`, if given, is attached in the same step. None: there is no
+    /// such session.
     async fn end(
         &self,
         session_id: SessionId,
@@ -296,13 +300,14 @@ pub trait Sessions: Send + Sync {
         end: SessionEnd,
     ) -> StoreResult<Option<EndOutcome>>;
 
-    /// Attaches a PoD; a later one replaces it. False: the same one was there, nothing changed.
+    /// Attaches a PoD; a later one replaces it. False: the same one was stored, nothing changed.
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool>;
 
     /// A session's PoD.
     async fn pod(&self, session_id: SessionId) -> StoreResult<Option<PodRow>>;
 
-    /// A tenant's sessions, newest first, `limit` at most, made before the session `after` (in the order of the list).
+    /// A tenant's sessions, newest first, at most `limit`, after the session `after` in the order
+    /// of the list.
     async fn list(
         &self,
         tenant: Tenant,
@@ -311,7 +316,7 @@ pub trait Sessions: Send + Sync {
         after: Option<SessionId>,
     ) -> StoreResult<Page<SessionRow, SessionId>>;
 
-    /// Sessions of these shards that record, in order of id, after `after`, at most `limit`.
+    /// Live sessions of these shards in order of id, after `after`, at most `limit`.
     async fn live(
         &self,
         shards: ShardSet,
@@ -336,7 +341,7 @@ pub trait Sessions: Send + Sync {
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>>;
 }
 
-/// Snapshots.
+/// Stores snapshots.
 #[async_trait]
 pub trait Snapshots: Send + Sync {
     /// Writes a snapshot; it need not be durable.
@@ -346,11 +351,12 @@ pub trait Snapshots: Send + Sync {
     async fn newest_snapshot(&self, session_id: SessionId) -> StoreResult<Option<Snapshot>>;
 }
 
-/// Insights, and what is learned from them.
+/// Stores insights and learned data.
 #[async_trait]
 pub trait Insights: Send + Sync {
-    /// Commits an insight and queues its message, in one step, if its revision is the one after what is stored
-    /// (1 where nothing is). False: another one came first; nothing changed. `learned` is written in the same step.
+    /// Commits an insight and queues its message, in one step, if its revision follows the stored
+    /// one (1 if there is none). False: another one was faster; nothing changed. `learned` is
+    /// written in the same step.
     async fn commit_insight(
         &self,
         session_id: SessionId,
@@ -362,7 +368,7 @@ pub trait Insights: Send + Sync {
     /// A session's newest insight.
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>>;
 
-    /// What was learned under this key.
+    /// The data learned under this key.
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>>;
 }
 

@@ -1,4 +1,4 @@
-//! What sends a webhook request, behind its guards.
+//! Sends webhook requests, behind guards against forbidden addresses.
 
 use std::sync::Arc;
 
@@ -7,40 +7,41 @@ use porchlight_core::webhook::{AttemptDetails, Cause};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-/// One request, ready to be sent.
+/// A request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboundRequest {
     /// Whose request it is: what all tenants use is shared out by tenant.
     pub tenant: Tenant,
-    /// Where to; it is checked again.
+    /// The URL, which is checked again.
     pub url: Arc<str>,
-    /// Headers beside those that the transport sets itself (`host`, `content-type`, `content-length`, `user-agent`).
+    /// Headers besides those that the transport sets (`host`, `content-type`, `content-length`,
+    /// `user-agent`).
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Arc<str>,
 }
 
-/// How it went.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Until the head came, or the failure.
+    /// Time until the answer's head or the failure, in milliseconds.
     pub duration_ms: u32,
-    /// The receiver's status, if it answered.
+    /// The receiver's status code, if it answered.
     pub status_code: Option<u16>,
-    /// None: it succeeded.
+    /// Why it failed; none: it succeeded.
     pub cause: Option<Cause>,
-    /// The beginning of the answer's body, with what is not UTF-8 replaced.
+    /// The beginning of the answer's body; invalid UTF-8 is replaced.
     pub response: Option<String>,
-    /// When the first certificate of the receiver's chain ends, if that is known.
+    /// When the first certificate of the receiver's chain expires, if known.
     pub certificate_ends_at: Option<TimestampMs>,
     /// What else is known of the attempt.
     pub details: AttemptDetails,
 }
 
-/// Why a URL is not taken.
+/// Why a URL is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefused {
-    /// It can't be read, or is too long.
+    /// It cannot be parsed or is too long.
     #[error("not an absolute URL of at most 2048 characters without spaces or control characters")]
     Syntax,
     /// It is not `https`.
@@ -55,7 +56,7 @@ pub enum UrlRefused {
     /// Its host ends with a dot.
     #[error("the host must not end with a dot")]
     TrailingDot,
-    /// Its host is an address, or leads to one, that is not public.
+    /// Its host is, or resolves to, an address that is not public.
     #[error("the host is, or leads to, an address that is not allowed")]
     Address,
     /// Its host does not resolve.
@@ -64,27 +65,27 @@ pub enum UrlRefused {
     /// Its host's certificate does not verify.
     #[error("the host's certificate does not verify")]
     Certificate,
-    /// It could not be checked: our own fault.
+    /// It could not be checked because of an error on our side.
     #[error("the URL cannot be checked at the moment")]
     Unavailable,
 }
 
-/// What sends.
+/// Sends requests to webhooks.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Sends once, and answers within [`porchlight_schema::limits::ATTEMPT_MS_MAX`] of beginning.
+    /// Sends once and answers within [`porchlight_schema::limits::ATTEMPT_MS_MAX`].
     async fn send(&self, request: OutboundRequest) -> Answer;
 
-    /// Whether this URL may be registered: its form, its addresses, and the certificate if the host answers within
-    /// [`porchlight_schema::limits::PROBE_MS_MAX`]. Sends no request.
+    /// Checks whether a URL may be registered: its form, its addresses, and its certificate if the
+    /// host answers within [`porchlight_schema::limits::PROBE_MS_MAX`]. It sends no request.
     ///
     /// # Errors
     ///
-    /// What is wrong with it. A host that resolves and does not answer is not wrong.
+    /// The reason. A host that resolves and does not answer is acceptable.
     async fn probe(&self, tenant: Tenant, url: &str) -> Result<(), UrlRefused>;
 }
 
-/// Used by what shows when a certificate ends soon.
+/// Whether a certificate expires soon.
 #[must_use]
 pub fn ends_soon(ends_at: TimestampMs, now: TimestampMs) -> bool {
     /// Fourteen days.

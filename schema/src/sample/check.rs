@@ -1,9 +1,9 @@
-//! The ranges of contract section 9, and how finely each field is kept.
+//! The ranges of contract section 9, and the resolution of each field.
 
 use super::FieldError;
 use crate::limits::{IMU_DURATION_MS_MAX, IMU_VALUES_MAX, MARK_NAME_CHARS_MAX, SAMPLE_T_MS_MAX};
 
-/// A number field: its name, its range, and how many parts of a unit are told apart in the packed form.
+/// A numeric field: its name, its range, and its resolution in parts per unit in the packed form.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field {
     pub(super) name: &'static str,
@@ -22,14 +22,14 @@ const fn field(name: &'static str, min: f64, max: f64, parts: f64) -> Field {
 }
 
 pub(super) const T: Field = field("t", 0.0, SAMPLE_T_MS_MAX as f64 / 1000.0, 1e3);
-// A part is 1.1 cm on the ground, a thousandth of what a phone resolves.
+// One part is 1.1 cm on the ground, a thousandth of a phone's resolution.
 pub(super) const LAT: Field = field("lat", -90.0, 90.0, 1e7);
 pub(super) const LNG: Field = field("lng", -180.0, 180.0, 1e7);
 pub(super) const ACCURACY_M: Field = field("accuracyM", 0.0, 100_000.0, 1e2);
 pub(super) const ALTITUDE_M: Field = field("altitudeM", -1_000.0, 20_000.0, 1e2);
 pub(super) const SPEED_MPS: Field = field("speedMps", 0.0, 400.0, 1e3);
 pub(super) const BEARING_DEG: Field = field("bearingDeg", 0.0, 360.0, 1e2);
-// A part is 0.1 Pa, 8 mm of height; a phone's barometer resolves 1 Pa.
+// One part is 0.1 Pa, 8 mm of height; a phone's barometer resolves 1 Pa.
 pub(super) const HPA: Field = field("hPa", 300.0, 1_150.0, 1e3);
 pub(super) const COUNT: Field = field("count", 0.0, 1e8, 1.0);
 pub(super) const HZ: Field = field("hz", 1.0, 400.0, 1e2);
@@ -56,7 +56,7 @@ pub(super) const FIELD_UT: [Field; 3] = [
 pub(super) const CONFIDENCE: Field = field("confidence", 0.0, 1.0, 1e3);
 
 impl Field {
-    /// Whether the value lies in the range; a value that is no number does not.
+    /// Checks that a value is within the range; NaN is not.
     pub(super) fn check(&self, value: f64) -> Result<(), FieldError> {
         if value >= self.min && value <= self.max {
             Ok(())
@@ -65,7 +65,7 @@ impl Field {
         }
     }
 
-    /// Whether each of the values does; its pointer says which does not.
+    /// Checks every value; the error's pointer names the first invalid one.
     pub(super) fn check_values(&self, values: &[f32]) -> Result<(), FieldError> {
         for (place, &value) in values.iter().enumerate() {
             self.check(f64::from(value)).map_err(|error| FieldError {
@@ -76,19 +76,20 @@ impl Field {
         Ok(())
     }
 
-    /// The value in whole parts, if it lies in the range.
+    /// Converts a value to whole parts, if it is within the range.
     pub(super) fn parts_of(&self, value: f64) -> Result<i64, FieldError> {
         self.check(value)?;
         Ok(rounded(value * self.parts))
     }
 
-    /// The value of whole parts.
+    /// Converts whole parts to a value.
     pub(super) fn value_of(&self, parts: i64) -> f64 {
         parts as f64 / self.parts
     }
 
-    /// The same in single precision. A product does what a quotient does: within a field's range no count of parts comes
-    /// as near to the middle between two neighbours of single precision as a product in double precision may be off.
+    /// Converts whole parts to single precision. Multiplying gives the same result as dividing:
+    /// within a field's range no count of parts comes close enough to the midpoint of two
+    /// neighbouring floats for the rounding of the product to matter.
     #[inline]
     pub(super) fn single_of(&self, parts: i64) -> f32 {
         (parts as f64 * (1.0 / self.parts)) as f32
@@ -107,16 +108,18 @@ impl Field {
     }
 }
 
-/// The nearest whole number, halves away from zero: what `f64::round` gives, for values within the range of i64.
-/// Without SSE 4.1 that is a call into the C library, and a batch of sixty samples rounds a thousand times.
+/// Rounds to the nearest integer, halves away from zero, like `f64::round` for values within i64.
+/// Without SSE 4.1 that would be a call into the C library, and a batch of sixty samples rounds a
+/// thousand times.
 pub(super) fn rounded(value: f64) -> i64 {
     let whole = value as i64;
-    // Exact: both are of the same magnitude, or the rest is all there is.
+    // The difference is exact: both numbers have the same magnitude, or the rest is the whole
+    // value.
     let rest = value - whole as f64;
     whole + i64::from(rest >= 0.5) - i64::from(rest <= -0.5)
 }
 
-/// Checks the lengths of an `imu` sample's arrays: equal, within bounds, no longer than ten seconds.
+/// Checks the lengths of an `imu` sample's arrays: equal, within bounds, at most ten seconds.
 pub(super) fn imu_lengths(
     hz: f64,
     accel: [usize; 3],
@@ -141,7 +144,7 @@ pub(super) fn imu_lengths(
     Ok(())
 }
 
-/// Checks an array of an `imu` sample that is not kept: as long as `ax`, and in its range.
+/// Checks an array of an `imu` sample that is not stored: as long as `ax`, and within its range.
 pub(super) fn imu_axis(field: &Field, axis: &[f32], values: usize) -> Result<(), FieldError> {
     if axis.len() != values {
         return Err(field.error("must be as long as ax"));
@@ -195,7 +198,8 @@ mod tests {
                 (field.min * field.parts) as i64,
                 (field.max * field.parts) as i64,
             );
-            // All of the finer ones; a prime, so that no remainder is left out of the others.
+            // All parts of fine fields; a prime step for coarse ones, so that every remainder
+            // occurs.
             let step = if to - from < 1_000_000 { 1 } else { 7 };
             for parts in (from..=to).step_by(step) {
                 let quotient = field.value_of(parts) as f32;

@@ -1,9 +1,10 @@
-//! Whatever bytes come: no decoder panics, what comes out is bounded by what went in, and where two decoders can read the
-//! same they read the same.
+//! Fuzzes the decoders: no decoder panics, output is bounded by input, and decoders of the same
+//! data agree.
 //!
-//! Inputs are mutations of a corpus, by a generator with a fixed seed: a failure is found again. `PORCHLIGHT_FUZZ_INPUTS`
-//! says how many (20,000 where it is not set); `PORCHLIGHT_FUZZ_SEED` begins elsewhere. With millions of inputs build it
-//! with optimisation, and with a limit on its memory:
+//! Inputs are mutations of a corpus by a generator with a fixed seed, so failures can be
+//! reproduced. `PORCHLIGHT_FUZZ_INPUTS` sets their number (default 20,000) and
+//! `PORCHLIGHT_FUZZ_SEED` the seed. For millions of inputs build with optimisation and limit the
+//! memory:
 //!
 //! ```sh
 //! ulimit -v 400000; PORCHLIGHT_FUZZ_INPUTS=10000000 cargo test --release -p porchlight-schema --lib fuzz
@@ -18,11 +19,11 @@ use super::packed::PackedBatch;
 use super::{Sample, proto};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 
-/// Bytes of an input at most: beyond what the corpus has, only repetition.
+/// Maximum size of an input: longer ones only repeat.
 const INPUT_BYTES_MAX: usize = 4_096;
-/// Inputs that are kept beside the corpus to go on from.
+/// Maximum number of inputs kept besides the corpus as starting points.
 const GROWN_MAX: usize = 512;
-/// A packed sample takes no more than this beside what its own bytes on the wire account for.
+/// Maximum size of a packed sample beyond its bytes on the wire.
 const PACKED_BYTES_MAX: usize = 64;
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
@@ -37,13 +38,13 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `end`; 0 where that is 0.
+    /// A random number below `end`; 0 if `end` is 0.
     fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
 }
 
-/// Bytes that decoders are particular about.
+/// Bytes with a meaning for the decoders.
 const TELLING: [u8; 24] = [
     0, 1, 2, 0x7f, 0x80, 0xff, b'"', b'\\', b'{', b'}', b'[', b']', b',', b':', b'-', b'.', b'e',
     b'0', b'9', b' ', b'\n', b'n', b't', 0xc3,
@@ -51,7 +52,7 @@ const TELLING: [u8; 24] = [
 
 fn mutated(chance: &mut Chance, corpus: &[Vec<u8>]) -> Vec<u8> {
     let mut input = corpus[chance.below(corpus.len())].clone();
-    // Mostly one step: inputs that are broken all over get no further than the first check.
+    // Usually one step: heavily broken inputs fail at the first check.
     for _ in 0..=chance.next().trailing_zeros().min(8) {
         let at = chance.below(input.len() + 1);
         let to = (at + 1 + chance.below(32)).min(input.len());
@@ -87,7 +88,7 @@ fn mutated(chance: &mut Chance, corpus: &[Vec<u8>]) -> Vec<u8> {
     input
 }
 
-/// What a decoder gave holds together, and is no larger than what it was given allows.
+/// Checks that a decoder's output is consistent and bounded by its input.
 fn sound(decoded: &DecodedBatch, input: &[u8]) {
     assert!(decoded.seq <= BATCH_SEQ_MAX);
     assert!(decoded.batch.samples() as usize <= BATCH_SAMPLES_MAX.min(input.len()));
@@ -97,8 +98,8 @@ fn sound(decoded: &DecodedBatch, input: &[u8]) {
     assert_eq!(read(&again), Ok(decoded.batch.samples()));
 }
 
-/// How many samples a packed batch gives, if all can be read. Read in runs it gives the same ones, up to where it is
-/// damaged.
+/// Counts the samples of a packed batch if all can be read. Reading in runs must give the same ones
+/// up to the damage.
 fn read(packed: &PackedBatch) -> Result<u32, ()> {
     let mut reader = packed.reader().map_err(drop)?;
     let mut samples = Vec::new();
@@ -124,7 +125,7 @@ fn read(packed: &PackedBatch) -> Result<u32, ()> {
     Ok(samples.len() as u32)
 }
 
-/// Feeds one input to every decoder; how many of them could read it.
+/// Feeds one input to every decoder and returns how many could read it.
 fn feed(input: &[u8]) -> usize {
     let of_json = json::decode_batch(input);
     let of_line = json::decode_line(input);
@@ -133,7 +134,7 @@ fn feed(input: &[u8]) -> usize {
         sound(decoded, input);
     }
     if let Ok(line) = &of_line {
-        // A line is a batch with a session beside it.
+        // A line is a batch with a session id.
         let batch = line.batch.as_ref().map(|decoded| &decoded.batch);
         assert_eq!(batch, of_json.as_ref().map(|decoded| &decoded.batch));
         assert!(batch.is_err() || line.seq == of_json.as_ref().ok().map(|decoded| decoded.seq));
@@ -161,7 +162,7 @@ fn whatever_comes_is_read_or_refused() {
         bytes += input.len();
         if feed(&input) > 0 {
             readable += 1;
-            // What can be read is a place to go on from.
+            // A readable input is a new starting point.
             if corpus.len() < own + GROWN_MAX {
                 corpus.push(input);
             } else {
@@ -170,6 +171,6 @@ fn whatever_comes_is_read_or_refused() {
         }
     }
     eprintln!("{inputs} inputs, {bytes} bytes, {readable} of them readable");
-    // Inputs that are all broken at once would test nothing but the first check.
+    // If all inputs were broken, only the first check would be tested.
     assert!(readable as u64 > inputs / 20, "{readable}");
 }

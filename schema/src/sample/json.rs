@@ -1,7 +1,7 @@
 //! Batches and samples as JSON (contract section 3).
 //!
-//! One pass straight into columns when all is well. When it is not, the text is read again into a tree, slowly,
-//! to say what is wrong and where.
+//! A valid text is decoded in one pass straight into columns. An invalid text is parsed again into
+//! a tree, slowly, to report what is wrong and where.
 
 mod fast;
 mod slow;
@@ -16,35 +16,36 @@ use super::{
     Sample, Steps, System, SystemName, check,
 };
 
-/// A batch that was read and checked.
+/// A decoded and checked batch.
 #[derive(Debug, Clone)]
 pub struct DecodedBatch {
-    /// Its number within the session.
+    /// Number of the batch within the session.
     pub seq: u32,
-    /// Its samples.
+    /// The samples.
     pub batch: PackedBatch,
-    /// Samples of a kind that is not known; they were skipped.
+    /// Number of samples of unknown kinds, which were skipped.
     pub unknown_kinds: u32,
 }
 
 /// Why a batch was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Not JSON; where it went wrong.
+    /// The text is not JSON; the position of the error.
     #[error("not JSON: {0}")]
     Syntax(String),
-    /// JSON, but not a batch: what is wrong, at most [`FIELD_ERRORS_MAX`], never empty.
+    /// The text is JSON but not a valid batch: the errors, at most [`FIELD_ERRORS_MAX`], never
+    /// empty.
     #[error("not a batch")]
     Invalid(Vec<FieldError>),
-    /// More samples than a batch may have.
+    /// The batch has too many samples.
     #[error("more samples than a batch may have")]
     TooManySamples,
 }
 
-/// Errors that are listed for one batch.
+/// Maximum number of errors listed for one batch.
 pub const FIELD_ERRORS_MAX: usize = 20;
 
-/// Reads a batch: `{"seq": 17, "samples": [...]}`.
+/// Decodes a batch: `{"seq": 17, "samples": [...]}`.
 pub fn decode_batch(text: &[u8]) -> Result<DecodedBatch, DecodeError> {
     match fast::decode_batch(text) {
         Some(decoded) => Ok(decoded),
@@ -52,22 +53,22 @@ pub fn decode_batch(text: &[u8]) -> Result<DecodedBatch, DecodeError> {
     }
 }
 
-/// A line of an NDJSON body: a batch with the session that it is of, as far as they can be read.
+/// A decoded line of an NDJSON body: a batch and its session, as far as they are readable.
 #[derive(Debug, Clone)]
 pub struct DecodedLine {
-    /// What `sessionId` says; none where it is no text.
+    /// The `sessionId`; none if it is not a string.
     pub session_id: Option<String>,
-    /// What `seq` says; none where it is no number that a batch may have.
+    /// The `seq`; none if it is not a valid number.
     pub seq: Option<u32>,
-    /// The batch, or why it is none.
+    /// The batch, or why it is invalid.
     pub batch: Result<DecodedBatch, DecodeError>,
 }
 
-/// Reads a line: `{"sessionId": "ses_…", "seq": 17, "samples": [...]}`.
+/// Decodes a line: `{"sessionId": "ses_…", "seq": 17, "samples": [...]}`.
 ///
 /// # Errors
 ///
-/// [`DecodeError::Syntax`] where it is no JSON object.
+/// [`DecodeError::Syntax`] if it is not a JSON object.
 pub fn decode_line(text: &[u8]) -> Result<DecodedLine, DecodeError> {
     if let Some((session_id, decoded)) = fast::decode_line(text) {
         return Ok(DecodedLine {
@@ -88,8 +89,8 @@ pub fn decode_line(text: &[u8]) -> Result<DecodedLine, DecodeError> {
     })
 }
 
-/// Reads one sample, as a line of a recording holds it, into `builder`. False: its kind is not known, it was
-/// skipped.
+/// Decodes one sample, as a line of a recording holds it, into `builder`. False: its kind is
+/// unknown and it was skipped.
 pub fn decode_sample(text: &[u8], builder: &mut BatchBuilder) -> Result<bool, DecodeError> {
     let value = parse(text)?;
     slow::push_sample(&value, builder).map_err(|error| DecodeError::Invalid(vec![error]))
@@ -99,20 +100,20 @@ fn parse(text: &[u8]) -> Result<Value, DecodeError> {
     crate::json::parse(text).map_err(|error| DecodeError::Syntax(error.to_string()))
 }
 
-/// A sample's fields as they came, before it is known which of them its kind needs.
+/// A sample's fields before its kind decides which of them it needs.
 pub(super) trait Fields {
-    /// The number in `name`; none where it is absent or null.
+    /// The number under `name`; none if absent or null.
     fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError>;
-    /// The text in `name`.
+    /// The string under `name`.
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError>;
-    /// The truth value in `name`.
+    /// The boolean under `name`.
     fn flag(&self, name: &'static str) -> Result<Option<bool>, FieldError>;
-    /// What `kind` says: none where it is absent or null; within it none where it is not known.
+    /// The `kind`: the outer none if absent or null, the inner none if unknown.
     #[inline(always)]
     fn kind(&self) -> Result<Option<Option<Kind>>, FieldError> {
         Ok(self.text("kind")?.map(|name| Kind::from_name(&name)))
     }
-    /// The numbers in `name`, appended to `values`; false where it is absent.
+    /// Appends the numbers under `name` to `values`; false if absent.
     fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError>;
 }
 
@@ -145,7 +146,7 @@ fn may<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, Field
     Ok(Some(value as f32))
 }
 
-/// Like [`may`], but a negative value means "none" (contract 9).
+/// Like [`may`], but a negative value means "absent" (contract 9).
 #[inline(always)]
 fn may_be_negative<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, FieldError> {
     match fields.number(field.name)? {
@@ -168,7 +169,7 @@ fn closed<F: Fields, T>(
         .ok_or_else(|| wrong(name, "is not one of the names that are known"))
 }
 
-/// Checks the fields and appends the sample that they make. False: its kind is not known.
+/// Checks the fields and appends their sample. False: its kind is unknown.
 pub(super) fn push<F: Fields>(
     fields: &F,
     buffer: &mut Vec<f32>,
@@ -235,7 +236,8 @@ pub(super) fn push<F: Fields>(
     Ok(true)
 }
 
-/// Appends a fix. Nearly all samples are one: its values are looked at once, and go straight into their columns.
+/// Appends a fix. Almost all samples are fixes, so their values are checked once and go straight
+/// into their columns.
 #[inline(always)]
 fn push_fix<F: Fields>(
     fields: &F,
@@ -292,7 +294,8 @@ fn imu<'b, F: Fields>(
     let axis = |at: usize| &buffer[ends[at] - lengths(at)..ends[at]];
     let gyro = gyro_lengths.map(|_| [axis(3), axis(4), axis(5)]);
     if gyro.is_none() {
-        // Each axis may be left out. Fewer than three do not make a turn rate, but what is there is held to its form.
+        // Each axis is optional. Fewer than three do not form a turn rate, but present ones are
+        // checked.
         for (at, field) in (3..).zip(&check::GYRO).filter(|(at, _)| present[*at]) {
             check::imu_axis(field, axis(at), lengths(0))?;
         }

@@ -29,13 +29,13 @@ pub const FORMAT: u8 = 1;
 /// The number of the format that also counts samples of an unknown kind.
 pub const FORMAT_WITH_SKIPPED: u8 = 2;
 
-/// The bytes are not a packed batch, or one of a newer format.
+/// The bytes are not a packed batch, or have a newer format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PackedError {
-    /// Written by a later version.
+    /// A later version wrote the batch.
     #[error("packed batch of unknown format {0}")]
     Format(u8),
-    /// Cut short, or its columns do not fit together.
+    /// The batch is truncated or inconsistent.
     #[error("packed batch is corrupt at {0}")]
     Corrupt(&'static str),
 }
@@ -75,7 +75,7 @@ impl Head {
 
 impl fmt::Debug for PackedBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the content: it holds coordinates.
+        // The content holds coordinates and is never printed.
         f.debug_struct("PackedBatch")
             .field("samples", &self.samples)
             .field("bytes", &self.bytes.len())
@@ -84,7 +84,7 @@ impl fmt::Debug for PackedBatch {
 }
 
 impl PackedBatch {
-    /// Takes bytes that were packed earlier. The head is checked here, the columns as they are read.
+    /// Wraps packed bytes. The head is checked here, the columns while they are read.
     pub fn from_bytes(bytes: Arc<[u8]>) -> Result<Self, PackedError> {
         let Head {
             samples,
@@ -105,13 +105,13 @@ impl PackedBatch {
         &self.bytes
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// The largest `t` of a sample, 0 where there is none: milliseconds since the session's start.
+    /// The largest `t` of a sample in milliseconds since the session's start, 0 without samples.
     #[must_use]
     pub fn t_max_ms(&self) -> u32 {
         self.t_max_ms
@@ -123,13 +123,13 @@ impl PackedBatch {
         self.skipped
     }
 
-    /// SHA-256 of the packed bytes: two batches of equal content have the same.
+    /// SHA-256 of the packed bytes: equal for batches with equal content.
     #[must_use]
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(&self.bytes).into()
     }
 
-    /// Reads the samples in the order in which they stood.
+    /// Reads the samples in their order.
     pub fn reader(&self) -> Result<BatchReader<'_>, PackedError> {
         BatchReader::new(&self.bytes)
     }

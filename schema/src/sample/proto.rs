@@ -1,8 +1,8 @@
-//! Batches as protobuf: `schema/porchlight.proto`, read by hand straight into columns.
+//! Batches as protobuf (`schema/porchlight.proto`), decoded straight into columns.
 //!
-//! A generated decoder would make a struct for every sample, with a vector for every array in it. Here a sample is read
-//! into slots that stay where they are, one for each field number, and goes through the checks that JSON goes through
-//! ([`super::json`]): so a batch is the same, bit for bit, whichever way it came.
+//! A generated decoder would allocate a struct for every sample and a vector for every array. This
+//! one reads a sample into fixed slots, one per field number, and applies the same checks as JSON
+//! ([`super::json`]), so a batch is the same, bit for bit, in both formats.
 
 mod wire;
 
@@ -15,14 +15,14 @@ use crate::ids::SessionId;
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 use wire::{Malformed, Value, Wire};
 
-/// The schema, as it is published.
+/// The published schema.
 pub const SCHEMA: &str = include_str!("../../porchlight.proto");
 
-/// Reads a `Batch`.
+/// Decodes a `Batch`.
 ///
 /// # Errors
 ///
-/// What is wrong, with the pointers that the same batch would get as JSON.
+/// The errors that the same batch would have as JSON, with the same pointers.
 pub fn decode_batch(bytes: &[u8]) -> Result<DecodedBatch, DecodeError> {
     with_builder(bytes.len(), |builder| decode_into(bytes, builder))
 }
@@ -41,7 +41,7 @@ fn decode_into(bytes: &[u8], builder: &mut BatchBuilder) -> Result<DecodedBatch,
     reading.finish()
 }
 
-/// Writes an `AckSeq`; `session_id` is left out where the connection belongs to one session.
+/// Encodes an `AckSeq`; `session_id` is left out if the connection belongs to one session.
 #[must_use]
 pub fn encode_ack(session_id: Option<SessionId>, seq: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(40);
@@ -57,7 +57,7 @@ fn not_protobuf(_: Malformed) -> DecodeError {
     DecodeError::Syntax("not a Batch of porchlight.proto".into())
 }
 
-/// What was read of a batch so far.
+/// State of decoding a batch.
 struct Reading<'a, 'b> {
     seq: Option<u32>,
     builder: &'b mut BatchBuilder,
@@ -83,7 +83,7 @@ impl<'a, 'b> Reading<'a, 'b> {
 
     fn sample(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
         self.count += 1;
-        // The rest is still read, for what is malformed is told first.
+        // Decoding continues, because malformed bytes are reported first.
         self.sample.read(bytes)?;
         if self.count > BATCH_SAMPLES_MAX || self.errors.len() == FIELD_ERRORS_MAX {
             return Ok(());
@@ -99,7 +99,7 @@ impl<'a, 'b> Reading<'a, 'b> {
     }
 
     fn finish(self) -> Result<DecodedBatch, DecodeError> {
-        // How large it is comes before what is in it (contract 9).
+        // The number of samples is checked before their content (contract 9).
         if self.count > BATCH_SAMPLES_MAX {
             return Err(DecodeError::TooManySamples);
         }
@@ -125,16 +125,16 @@ impl<'a, 'b> Reading<'a, 'b> {
     }
 }
 
-/// Field numbers are slots; 0 is none.
+/// Field numbers are slots; 0 is unused.
 const SLOTS: usize = 31;
 const AXES: usize = 6;
 const FIRST_AXIS: usize = 14;
 const NAME: usize = 30;
-/// The numbers of the fields that are doubles, floats, and whole numbers, as sets.
+/// Sets of field numbers: doubles, floats, and integers.
 const DOUBLES: u32 = set_of(&[2, 3, 4]);
 const FLOATS: u32 = set_of(&[5, 6, 7, 8, 11, 13, 20, 21, 22, 23, 24, 25, 26, 27, 29]);
 const WHOLES: u32 = set_of(&[1, 9, 10, 12, 28]);
-/// A name that no enum has: of a number that is not known.
+/// A name that no enum has, for unknown numbers.
 const UNKNOWN: &str = "?";
 
 const fn set_of(numbers: &[u32]) -> u32 {
@@ -146,7 +146,7 @@ const fn set_of(numbers: &[u32]) -> u32 {
     set
 }
 
-/// Every field of every kind, as it came: by field number, of which a set says what is there.
+/// The raw fields of a sample, by field number; a set records the present ones.
 #[derive(Default)]
 struct WireSample<'a> {
     present: u32,
@@ -171,7 +171,7 @@ impl<'a> WireSample<'a> {
                 Value::Fixed64(bits) if DOUBLES & (1 << number) != 0 => {
                     self.keep(number, f64::from_bits(bits))?;
                 }
-                // Enums are 32 bits wide, sign-extended; so is a count.
+                // Enums and counts are 32 bits wide and sign-extended.
                 Value::Varint(value) if WHOLES & (1 << number) != 0 => {
                     self.keep(number, f64::from(value as u32))?;
                 }
@@ -194,7 +194,8 @@ impl<'a> WireSample<'a> {
         Ok(())
     }
 
-    /// The values of an array, packed or one by one; what came before of this sample stays (both are allowed).
+    /// Appends the values of an array, packed or one by one, to earlier values of the sample;
+    /// protobuf allows both.
     fn read_axis(&mut self, number: usize, value: Value<'a>) -> Result<(), Malformed> {
         let is_first = self.present & (1 << number) == 0;
         let axis = self.axes.get_mut(number - FIRST_AXIS).ok_or(Malformed)?;
@@ -223,7 +224,7 @@ impl<'a> WireSample<'a> {
         self.numbers.get(number).copied()
     }
 
-    /// The name of an enum's number; none where it is absent or unspecified.
+    /// The name of an enum's number; none if absent or unspecified.
     #[inline(always)]
     fn name_of<T: Copy>(
         &self,
@@ -300,7 +301,7 @@ impl Fields for WireSample<'_> {
                 b"gz" => 5,
                 _ => return Ok(false),
             };
-        // An array without a value can't be told from one that is absent.
+        // An empty array cannot be distinguished from an absent one.
         let present = self.present & (1 << number) != 0;
         if let Some(axis) = self.axes.get(number - FIRST_AXIS).filter(|_| present) {
             values.extend_from_slice(axis);

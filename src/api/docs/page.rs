@@ -1,4 +1,4 @@
-//! The pages, from the document.
+//! Generates the pages from the document.
 
 use maud::{DOCTYPE, Markup, html};
 use serde_json::{Map, Value};
@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 use crate::openapi::SOURCE;
 use porchlight_http::problem::Code;
 
-/// How deep a schema is unfolded: an insight's events' metadata, and no further.
+/// Maximum depth to which a schema is expanded: the metadata of an insight's events.
 const DEPTH_MAX: usize = 5;
 
-/// What stands at `pointer`, as text.
+/// The string under `name`.
 fn words<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// What a reference leads to; anything else is itself.
+/// The target of a reference; any other value is returned as is.
 fn resolved<'v>(document: &'v Value, value: &'v Value) -> &'v Value {
     let target = value["$ref"]
         .as_str()
@@ -28,7 +28,7 @@ fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-/// Backticks become code, blank lines paragraphs, two stars bold.
+/// Converts backticks to code, blank lines to paragraphs, and double asterisks to bold.
 fn prose(text: &str) -> Markup {
     html! {
         @for paragraph in text.split("\n\n") {
@@ -63,7 +63,7 @@ fn frame(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// The reference.
+/// The reference page.
 pub(super) fn reference(document: &Value) -> Markup {
     let info = &document["info"];
     let tags = document["tags"].as_array().into_iter().flatten();
@@ -195,7 +195,7 @@ fn parameters(document: &Value, operation: &Value) -> Markup {
     }
 }
 
-/// A body: what it holds, and examples.
+/// A body: its schema and examples.
 fn body(document: &Value, body: &Value) -> Markup {
     html! {
         @if body.is_object() {
@@ -234,7 +234,7 @@ fn folded(document: &Value, value: &Value) -> Markup {
     }
 }
 
-/// An example as it is sent: text as it is, anything else as JSON.
+/// An example as sent: text as it is, anything else as JSON.
 fn shown(value: &Value) -> String {
     value
         .as_str()
@@ -256,7 +256,7 @@ fn answer(document: &Value, status: &str, answer: &Value) -> Markup {
     }
 }
 
-/// What kind of value a schema is of, in a few words.
+/// A short description of a schema's type.
 fn kind(document: &Value, schema: &Value) -> String {
     let schema = resolved(document, schema);
     if let Some(word) = schema.get("const") {
@@ -299,7 +299,7 @@ fn kind(document: &Value, schema: &Value) -> String {
     text
 }
 
-/// The fields of an object, unfolded.
+/// The fields of an object, expanded.
 fn schema(document: &Value, value: &Value, depth: usize) -> Markup {
     let value = resolved(document, value);
     let inner = value.get("items").unwrap_or(value);
@@ -384,7 +384,7 @@ fn try_it(document: &Value, path: &str, method: &str, operation: &Value) -> Mark
     }
 }
 
-/// A webhook's event.
+/// A webhook event.
 fn received(document: &Value, event: &str, operation: &Value) -> Markup {
     html! {
         article #(words(operation, "operationId")) {
@@ -397,7 +397,7 @@ fn received(document: &Value, event: &str, operation: &Value) -> Markup {
     }
 }
 
-/// The page of errors.
+/// The page of problem codes.
 pub(super) fn errors() -> Markup {
     let body = html! {
         a.skip href="#content" { "To the content" }

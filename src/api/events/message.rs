@@ -11,7 +11,7 @@ use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 
-/// An Event, and by what its opening and its closing find each other.
+/// An event, and the id that connects its opening and its closing.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EventView<'a> {
@@ -20,7 +20,7 @@ struct EventView<'a> {
     event: WireEvent<'a>,
 }
 
-/// What is told last.
+/// The last message.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EndView {
@@ -30,13 +30,15 @@ struct EndView {
 }
 
 fn put(out: &mut Vec<u8>, id: u32, name: &str, data: &impl Serialize) {
-    // Writing to a vector can't fail, nor can plain data fail to become JSON, which has no line breaks.
+    // Writing to a vector cannot fail, and plain data always becomes JSON, which has no line
+    // breaks.
     let _written = write!(out, "id: {id}\nevent: {name}\ndata: ");
     let _written = serde_json::to_writer(&mut *out, data);
     out.extend_from_slice(b"\n\n");
 }
 
-/// Appends that an event opened or closed. Its id is that of its session and its place in it.
+/// Appends the opening or closing of an event. Its id consists of the session and the event's
+/// position.
 pub(super) fn event(out: &mut Vec<u8>, id: u32, session_id: SessionId, change: &Told) {
     let session = session_id.to_string();
     let session = session.strip_prefix(SessionId::PREFIX).unwrap_or_default();
@@ -47,7 +49,7 @@ pub(super) fn event(out: &mut Vec<u8>, id: u32, session_id: SessionId, change: &
     put(out, id, "event", &view);
 }
 
-/// Appends the insight, as it is read over REST.
+/// Appends the insight, as REST returns it.
 pub(super) fn insight(
     out: &mut Vec<u8>,
     id: u32,

@@ -6,7 +6,7 @@ use porchlight_observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
 
 use porchlight_http::problem::Problem;
 
-/// What a line is called in its answer.
+/// The identification of a line in its answer.
 #[derive(Debug)]
 pub(super) struct LineAnswer {
     session: Option<String>,
@@ -18,36 +18,36 @@ impl LineAnswer {
         Self { session, seq }
     }
 
-    /// Of a line that can't be told by a session.
+    /// A line without a readable session.
     pub(super) fn of_none() -> Self {
         Self::new(None, None)
     }
 
-    /// The session as the line had it.
+    /// The session as written in the line.
     pub(super) fn session(&self) -> Option<&str> {
         self.session.as_deref()
     }
 
-    /// Appends that the batch is durable.
+    /// Appends an acknowledgement.
     pub(super) fn accept(&self, out: &mut Vec<u8>) {
         StreamMetrics::get().on_message(StreamKind::Ndjson, MessageOutcome::Accepted);
         self.begin(out);
         out.extend_from_slice(b"202}\n");
     }
 
-    /// Appends that the batch was refused.
+    /// Appends a refusal.
     pub(super) fn refuse(&self, problem: &Problem, out: &mut Vec<u8>) {
         StreamMetrics::get().on_message(StreamKind::Ndjson, MessageOutcome::Refused);
         self.begin(out);
         let code = problem.code();
         let (status, code) = (code.status().as_u16(), code.as_str());
-        // Writing to a vector can't fail.
+        // Writing to a vector cannot fail.
         let _written = writeln!(out, r#"{status},"code":"{code}"}}"#);
     }
 
     fn begin(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"sessionId":"#);
-        // Neither can text, as JSON.
+        // Text always becomes JSON.
         let _written = serde_json::to_writer(&mut *out, &self.session);
         let _written = match self.seq {
             Some(seq) => write!(out, r#","seq":{seq},"status":"#),

@@ -1,20 +1,21 @@
-//! Cuts a stream of bytes into lines, holding no more than one of them and what came with it.
+//! Splits a stream of bytes into lines, holding at most one of them and the bytes that arrived with
+//! it.
 
 use memchr::memchr;
 
-/// What of a finished line's room is kept for the next.
+/// Size of the buffer that is kept for the next line.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Bytes on their way to lines. Fill it ([`Lines::room`]), then take lines until there is none.
+/// A line splitter. Fill it ([`Lines::room`]), then take lines until there is none.
 #[derive(Debug)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// What stands before this was taken.
+    /// End of the consumed bytes.
     from: usize,
-    /// Up to here there is no end of a line.
+    /// No line ends before this position.
     seen: usize,
     line_bytes_max: usize,
-    /// The rest of a line that is too long is passed over.
+    /// Whether the rest of a long line is being skipped.
     is_skipping: bool,
 }
 
@@ -23,7 +24,7 @@ pub(super) struct Lines {
 pub(super) enum Line<'a> {
     /// Its bytes, without its end.
     Whole(&'a [u8]),
-    /// It is longer than a line may be; what there was of it is gone.
+    /// It is too long and was dropped.
     TooLong,
 }
 
@@ -38,7 +39,7 @@ impl Lines {
         }
     }
 
-    /// Where to append what comes.
+    /// The buffer to append to.
     pub(super) fn room(&mut self) -> &mut Vec<u8> {
         if self.from > 0 {
             self.buffer.drain(..self.from);
@@ -49,17 +50,18 @@ impl Lines {
         &mut self.buffer
     }
 
-    /// Whether nothing is held.
+    /// Whether the buffer is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.from == self.buffer.len()
     }
 
-    /// Bytes that are held.
+    /// Number of buffered bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// The next line; none: there is no whole one. `is_end`: nothing follows, the last line needs no end.
+    /// The next line; none if there is no complete one. `is_end`: the input has ended, so the last
+    /// line needs no end.
     pub(super) fn next_line(&mut self, is_end: bool) -> Option<Line<'_>> {
         loop {
             let rest = self.buffer.get(self.seen..).unwrap_or_default();
@@ -88,7 +90,7 @@ impl Lines {
         }
     }
 
-    /// Gives up the line that is on its way: what comes of it is passed over. Whether there was anything of it.
+    /// Drops the incomplete line and skips its rest; returns whether there was one.
     pub(super) fn give_up(&mut self) -> bool {
         let is_begun = !self.is_skipping && self.from < self.buffer.len();
         self.is_skipping |= is_begun;
@@ -108,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of pieces; none for one that is too long.
+    /// The lines of pieces; none for a line that is too long.
     fn lines(pieces: &[&[u8]], line_bytes_max: usize) -> Vec<Option<Vec<u8>>> {
         let mut lines = Lines::new(line_bytes_max);
         let mut found = Vec::new();

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use super::super::start::idempotency_key;
 use super::{EVENTS, webhooks};
 
-/// A configuration as it is answered.
+/// A configuration as returned.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConfigurationView<'a> {
@@ -28,13 +28,13 @@ struct ConfigurationView<'a> {
     url: &'a str,
     enabled: bool,
     created_at: TimestampMs,
-    /// Only where it was made just now.
+    /// Present only right after the secret was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
-    /// Only in the answer to a rotation; null where the secret before has ended.
+    /// Present only in the answer to a rotation; null if the previous secret is no longer valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     previous_secret_expires_at: Option<Option<TimestampMs>>,
-    /// Only where the receiver's certificate ends soon.
+    /// Present only if the receiver's certificate expires soon.
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate_expires_at: Option<TimestampMs>,
 }
@@ -54,7 +54,7 @@ impl<'a> ConfigurationView<'a> {
     }
 }
 
-/// How a test event went.
+/// The result of a test event.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TestView {
@@ -122,7 +122,7 @@ pub(super) async fn register(mut call: Call) -> Result<HttpResponse, Problem> {
     call::json(HttpResponse::Created(), &view)
 }
 
-/// Shows the configuration. 200: without its secret.
+/// Returns the configuration without its secret. 200.
 ///
 /// # Errors
 ///
@@ -139,7 +139,7 @@ pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
     )
 }
 
-/// Changes URL and pause. 200: the configuration.
+/// Changes URL and pause. 200 with the configuration.
 ///
 /// # Errors
 ///
@@ -170,7 +170,7 @@ pub(super) async fn change(mut call: Call) -> Result<HttpResponse, Problem> {
     )
 }
 
-/// Removes the configuration. 204.
+/// Deletes the configuration. 204.
 ///
 /// # Errors
 ///
@@ -228,7 +228,7 @@ pub(super) async fn end_overlap(call: Call) -> Result<HttpResponse, Problem> {
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Sends a test event. 200: how it went.
+/// Sends a test event. 200 with its result.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! `/v1/webhooks/deliveries`: the list, one of them, and trying again.
+//! `/v1/webhooks/deliveries`: the list, single deliveries, and retries.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::configuration::optional_body;
 use super::{EVENTS, webhooks};
 
-/// The names of where a delivery stands.
+/// The names of the statuses.
 const STATUSES: [(&str, DeliveryStatus); 6] = [
     ("pending", DeliveryStatus::Pending),
     ("retrying", DeliveryStatus::Retrying),
@@ -107,7 +107,7 @@ struct PageView {
     next_cursor: Option<String>,
 }
 
-/// One try.
+/// One attempt.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AttemptView<'a> {
@@ -146,7 +146,7 @@ impl<'a> AttemptView<'a> {
     }
 }
 
-/// One delivery with all that is known of it.
+/// One delivery in full.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DetailView<'a> {
@@ -157,7 +157,7 @@ struct DetailView<'a> {
     attempt_log: Vec<AttemptView<'a>>,
 }
 
-/// How many will be tried.
+/// The number of messages that will be retried.
 #[derive(Serialize)]
 struct AskedView {
     count: usize,
@@ -186,7 +186,7 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
     };
     let (limit, after) = (query.limit(), query.cursor());
     query.done()?;
-    // A cursor is 16 bytes, of whatever id they are.
+    // A cursor is the 16 bytes of any kind of id.
     let after = after.map(|id| MessageId::from_bytes(id.to_bytes()));
     let _share = call.begin_list(tenant)?;
     let webhooks = webhooks.of(tenant);
@@ -216,7 +216,7 @@ fn id_in_path(call: &Call) -> Result<MessageId, Problem> {
         .ok_or_else(not_found)
 }
 
-/// One delivery. 200: the row, the payload, every try.
+/// One delivery. 200 with row, payload and attempts.
 ///
 /// # Errors
 ///
@@ -249,7 +249,7 @@ pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
     call::json(HttpResponse::Ok(), &view)
 }
 
-/// Tries one again, now. 202 `{count}`.
+/// Retries one delivery now. 202 `{count}`.
 ///
 /// # Errors
 ///
@@ -281,7 +281,7 @@ pub(super) async fn retry(call: Call) -> Result<HttpResponse, Problem> {
     call::json(HttpResponse::Accepted(), &view)
 }
 
-/// Tries all that pass a filter again, now. 202 `{count, truncated}`.
+/// Retries all deliveries that match a filter now. 202 `{count, truncated}`.
 ///
 /// # Errors
 ///

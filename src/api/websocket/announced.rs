@@ -1,10 +1,10 @@
-//! How long the frame will be whose first bytes have come.
+//! The length of an arriving frame.
 //!
-//! The codec compares a frame with its limit when the whole of it is there: until then a message that is too large would
-//! be held, as much of it as the node has room for.
+//! The codec compares a frame with its limit only when the frame is complete; until then it would
+//! buffer a message that is too large.
 
-/// Bytes of the payload of the frame that begins `received`, as its head says (RFC 6455, section 5.2); none while that is
-/// not known.
+/// Payload size of the frame at the start of `received` according to its head (RFC 6455, section
+/// 5.2); none while unknown.
 pub(super) fn payload_bytes(received: &[u8]) -> Option<u64> {
     let (&[_, second], rest) = received.split_first_chunk()?;
     match second & 0x7f {

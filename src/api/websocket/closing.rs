@@ -1,4 +1,4 @@
-//! Why a WebSocket is closed, and what is said of it.
+//! Reasons for closing a WebSocket, and their close codes.
 
 use actix_http::ws::{CloseCode, CloseReason, ProtocolError};
 use porchlight_observe::streams::StreamEnd;
@@ -8,26 +8,26 @@ use porchlight_observe::streams::StreamEnd;
 pub(super) enum Closing {
     /// The session has ended.
     Ended,
-    /// The node stops.
+    /// The node is stopping.
     Draining,
-    /// What came is no WebSocket message.
+    /// The input is not a WebSocket message.
     Broken,
     /// The credential was revoked.
     Revoked,
-    /// Nothing came for too long.
+    /// Nothing arrived for too long.
     Silent,
     /// A message is too large.
     TooLarge,
-    /// The node has no room for a long message.
+    /// The node has no capacity for a long message.
     Again,
-    /// The other side closes it.
+    /// The peer closes the connection.
     Asked(Option<CloseReason>),
-    /// The other side is gone, or does not read.
+    /// The peer is gone or does not read.
     Gone,
 }
 
 impl Closing {
-    /// Why, after what came could not be read.
+    /// The reason after a protocol error.
     pub(super) fn of(error: &ProtocolError) -> Self {
         match error {
             ProtocolError::Overflow => Self::TooLarge,
@@ -35,12 +35,12 @@ impl Closing {
         }
     }
 
-    /// Whether the other side still has to answer.
+    /// Whether the peer still has to answer.
     pub(super) fn is_ours(&self) -> bool {
         !matches!(self, Self::Asked(_) | Self::Gone)
     }
 
-    /// What is sent; none: nobody would hear it.
+    /// The close frame to send; none if nobody would receive it.
     pub(super) fn reason(&self) -> Option<CloseReason> {
         let (code, text) = match self {
             Self::Ended => (CloseCode::Normal, "the session has ended"),
@@ -50,7 +50,7 @@ impl Closing {
             Self::Silent => (CloseCode::Policy, "nothing came for too long"),
             Self::TooLarge => (CloseCode::Size, "the message is too large"),
             Self::Again => (CloseCode::Again, "too much is in flight; come again"),
-            // The same code back (RFC 6455, section 5.5.1); 1000 where there was none.
+            // Echoes the peer's code (RFC 6455, section 5.5.1); 1000 without one.
             Self::Asked(reason) => (
                 reason
                     .as_ref()
@@ -65,7 +65,7 @@ impl Closing {
         })
     }
 
-    /// The label.
+    /// The label for metrics.
     pub(super) fn end(&self) -> StreamEnd {
         match self {
             Self::Ended | Self::Asked(_) => StreamEnd::Finished,

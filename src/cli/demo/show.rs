@@ -1,18 +1,18 @@
-//! Events and insights as lines for a person.
+//! Prints events and insights for a person.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What was shown of one session so far.
+/// The events of a session that were printed.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// By type and start: whether its end was shown.
+    /// By type and start: whether the end was printed.
     events: BTreeMap<(String, u64), bool>,
 }
 
 impl Shown {
-    /// Shows what has opened or closed since the last time.
+    /// Prints newly opened or closed events.
     pub(super) fn events(&mut self, insight: &Value) -> anyhow::Result<()> {
         for event in insight["events"].as_array().into_iter().flatten() {
             let name = event["type"].as_str().unwrap_or_default();
@@ -74,7 +74,7 @@ fn or_unknown(value: &Value) -> String {
     }
 }
 
-/// Shows a scored insight.
+/// Prints a scored insight.
 pub(super) fn insight(insight: &Value) -> anyhow::Result<()> {
     let summary = &insight["summary"];
     let codes = insight["reasonCodes"]
@@ -104,7 +104,7 @@ pub(super) fn insight(insight: &Value) -> anyhow::Result<()> {
     )
 }
 
-/// Shows a message that waits for its retry, as the API lists it.
+/// Prints a message that waits for its retry, as the API lists it.
 pub(super) fn retrying(message: &Value) -> anyhow::Result<()> {
     let text = |name: &str| message[name].as_str().unwrap_or("unknown");
     say!(

@@ -1,5 +1,5 @@
-//! One page that shows each recording: what was true and what was detected, above the signals. It needs nothing from
-//! elsewhere, and no script: what is shown is chosen by anchors.
+//! Writes a page that shows labels and detections of each recording above its signals. It loads
+//! nothing else and needs no script: anchors choose what is visible.
 
 mod drawing;
 
@@ -11,11 +11,11 @@ use porchlight_core::window::Window;
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::Score;
 
-/// One recording as it is drawn.
+/// One recording as drawn.
 pub(super) struct Shown {
     pub(super) name: String,
     pub(super) judged: Vec<Judged>,
-    /// Where the labels hold, seconds.
+    /// The labelled spans, seconds.
     pub(super) spans: Vec<(f64, f64)>,
     pub(super) windows: Vec<Window>,
     pub(super) score: Score,
@@ -23,7 +23,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// What comes before the first `_`: recordings of one source.
+    /// The part of the name before the first `_`, which names the source.
     fn family(&self) -> &str {
         self.name.split('_').next().unwrap_or(&self.name)
     }
@@ -37,7 +37,7 @@ impl Shown {
     }
 }
 
-/// The page in the making.
+/// The page under construction.
 #[derive(Default)]
 pub(super) struct Page {
     tables: String,
@@ -50,7 +50,7 @@ pub(super) struct Page {
 impl Page {
     /// Adds a table of figures.
     pub(super) fn table(&mut self, title: &str, text: &str) {
-        // Writing to a string can't fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = write!(
             self.tables,
             "<details open><summary>{}</summary><pre>{}</pre></details>",
@@ -86,7 +86,7 @@ impl Page {
         );
     }
 
-    /// The whole page.
+    /// The complete page.
     pub(super) fn html(&self) -> String {
         let mut choices = Choices::default();
         for (family, count) in &self.families {
@@ -121,7 +121,7 @@ impl Page {
     }
 }
 
-/// Anchors that choose what is shown: a target, and a rule that hides the rest while it is the page's.
+/// Anchors that choose visible parts: a target, and a rule that hides the others.
 #[derive(Default)]
 struct Choices {
     targets: String,
@@ -144,7 +144,7 @@ impl Choices {
     }
 }
 
-/// What the insight says of the whole, and in brackets what is known to be true.
+/// The insight, with the truth in brackets.
 fn insight_line(shown: &Shown) -> String {
     let summary = &shown.score.summary;
     let (facts, codes) = (&shown.facts, &shown.score.reason_codes);
@@ -172,7 +172,7 @@ fn insight_line(shown: &Shown) -> String {
     line
 }
 
-/// Text as it may stand in HTML, in an attribute too.
+/// Escapes text for HTML, including attributes.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -1,4 +1,4 @@
-//! Simulated deliveries, whose truth is known, as recordings with labels.
+//! Simulated deliveries with known truth, as labelled recordings.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,16 +18,16 @@ use super::page::Page;
 
 /// Seconds of telemetry in one batch.
 const BATCH_SEC: f64 = 10.0;
-/// Of each kind, so many are drawn on the page.
+/// Number of deliveries of each kind that the page shows.
 const DRAWN: u32 = 3;
-/// Shares of the samples that are taken away, for `visibilityScore`.
+/// Shares of samples to remove, for `visibilityScore`.
 const SHARES: [f64; 5] = [0.0, 0.2, 0.4, 0.6, 0.8];
-/// Seconds in which nothing is heard, around the drop-off or from the start of the session on.
+/// Lengths of silences in seconds, around the drop-off or from the start.
 const SILENCES_SEC: [f64; 6] = [0.0, 10.0, 30.0, 60.0, 120.0, 240.0];
-/// Kinds that are taken away wholly.
+/// Kinds of sample to remove completely.
 const KINDS: [&[&str]; 3] = [&["location"], &["pressure"], &["imu", "motion", "steps"]];
 
-/// What came of all.
+/// The results.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Simulated {
@@ -38,24 +38,24 @@ pub(super) struct Simulated {
     visibility: Visibility,
 }
 
-/// What `visibilityScore` makes of what was taken away.
+/// The effect of lost telemetry on `visibilityScore`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Visibility {
     by_chance: Losses,
     at_drop_off: Losses,
     at_start: Losses,
-    /// By the name of the first kind that was taken away: how much lower the score was.
+    /// By the first removed kind: the decrease of the score.
     by_kind: BTreeMap<&'static str, Vec<f64>>,
 }
 
-/// One way of losing telemetry: for each session how much was taken away, and the score.
+/// One way of losing telemetry: for each session the lost shares and the scores.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 struct Losses(Vec<Vec<(f64, f64)>>);
 
 impl Losses {
-    /// Rank correlation of loss and score over all sessions together, and its mean within each.
+    /// Rank correlation of loss and score over all sessions, and its mean within sessions.
     fn correlations(&self) -> Option<(f64, f64)> {
         let pooled: Vec<(f64, f64)> = self.0.iter().flatten().copied().collect();
         let each: Vec<f64> = self
@@ -68,7 +68,7 @@ impl Losses {
     }
 }
 
-/// Runs so many deliveries of each kind.
+/// Runs deliveries of each kind.
 pub(super) fn run(
     per_kind: u32,
     set: ParameterSet,
@@ -88,7 +88,7 @@ pub(super) fn run(
             if let Some(page) = page.as_deref_mut().filter(|_| seed <= DRAWN) {
                 page.add(&shown);
             }
-            // Where hardly anything is seen without a loss, nothing can be lost.
+            // Sessions with hardly any data have nothing to lose.
             if seed <= DRAWN && is_seen_well(&delivery) {
                 visibility.add(&name, &delivery)?;
             }
@@ -104,7 +104,7 @@ pub(super) fn run(
     })
 }
 
-/// A phone that went along, and was heard to the end.
+/// Whether the phone was carried and sent data to the end.
 fn is_seen_well(delivery: &Delivery) -> bool {
     let outcome = delivery.truth.outcome;
     delivery.truth.phone_carried
@@ -112,7 +112,7 @@ fn is_seen_well(delivery: &Delivery) -> bool {
 }
 
 impl Visibility {
-    /// One delivery, with everything that may be lost of it.
+    /// Adds one delivery, with all kinds of loss.
     fn add(&mut self, name: &str, delivery: &Delivery) -> anyhow::Result<()> {
         let seen = |loss: &Loss| visibility(name, &delivery.with_loss(loss));
         let whole = seen(&Loss::default())?;
@@ -154,7 +154,7 @@ impl Visibility {
         Ok(())
     }
 
-    /// A line for each way of losing.
+    /// One line per way of losing telemetry.
     fn text(&self) -> String {
         let mut out = String::new();
         let ways = [
@@ -164,7 +164,7 @@ impl Visibility {
         ];
         for (way, losses) in ways {
             if let Some((pooled, within)) = losses.correlations() {
-                // Writing to a string can't fail.
+                // Writing to a string cannot fail.
                 let _ = writeln!(
                     out,
                     "{:<28} loss {way}: rank correlation over all sessions {pooled:.2}, within each {within:.2}",
@@ -190,7 +190,7 @@ fn visibility(name: &str, delivery: &Delivery) -> anyhow::Result<f64> {
     Ok(scored.score.summary.visibility_score)
 }
 
-/// A delivery as a recording with labels.
+/// Converts a delivery to a labelled recording.
 fn recording(name: &str, delivery: &Delivery) -> anyhow::Result<Recording> {
     let mut labels: Labels = serde_json::from_value(delivery.truth.labels(delivery.end_t))?;
     for sample in &delivery.samples {
@@ -209,7 +209,7 @@ fn recording(name: &str, delivery: &Delivery) -> anyhow::Result<Recording> {
     Ok(Recording::new(name, labels, batches)?)
 }
 
-/// Spearman's rank correlation, equal values at their mean rank; none where there is nothing to correlate.
+/// Spearman's rank correlation with mean ranks for ties; none if undefined.
 fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let ranks = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
         let rank = |one: &(f64, f64)| {
@@ -232,7 +232,7 @@ fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 }
 
 impl Simulated {
-    /// All of it, then a line for each kind.
+    /// The totals, and one line per kind.
     pub(super) fn text(&self) -> String {
         let mut out = format!(
             "{}\n{}\n{}",

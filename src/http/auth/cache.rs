@@ -1,4 +1,4 @@
-//! Key look-ups, remembered for a while: those that found one, and those that did not.
+//! Cache of key lookups, successful and failed ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use porchlight_schema::limits::{
     UNKNOWN_KEY_LOOKUPS_PER_SEC, UNKNOWN_KEYS_REMEMBERED_MAX,
 };
 
-/// What a look-up gave, and when.
+/// The result of a lookup and its time.
 struct Remembered<T> {
     found: T,
     at: Instant,
-    /// Somebody is looking it up again.
+    /// Whether a caller is refreshing it.
     refreshing: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl<T> Remembered<T> {
 
 type Map<T> = DashMap<[u8; 32], Remembered<T>>;
 
-/// What was looked up. The unknown are kept apart, so that guesses can't push out what is in use.
+/// The cached lookups. Failed ones are kept separately, so that guesses cannot evict keys in use.
 pub(super) struct KeyCache {
     known: Map<Arc<KeyRecord>>,
     unknown: Map<()>,
@@ -59,9 +59,9 @@ impl KeyCache {
         }
     }
 
-    /// What the last look-up gave; none where the caller has to look it up. Of the callers with one busy key only the
-    /// first is told so when two thirds of the time are over, and the others go on with what is remembered: otherwise
-    /// all of them would ask the store at once, each time it is forgotten.
+    /// The cached result of a lookup; none if the caller must look it up. After two thirds of the
+    /// lifetime, the first caller is told to refresh while the others use the cached result;
+    /// otherwise all callers with a busy key would query the store at once when it expires.
     pub(super) fn get(&self, hash: &[u8; 32]) -> Option<Option<Arc<KeyRecord>>> {
         if let Some(entry) = self.known.get(hash) {
             let age = entry.at.elapsed();
@@ -118,7 +118,7 @@ impl KeyCache {
         self.unknown.clear();
     }
 
-    /// Lets go of what is no longer good.
+    /// Removes expired entries.
     pub(super) fn tidy(&self) {
         self.forget_old(&self.known);
         self.forget_old(&self.unknown);
@@ -128,11 +128,11 @@ impl KeyCache {
         map.retain(|_, entry| entry.at.elapsed() < self.remembered);
     }
 
-    /// Called on a look-up that the store answered, so its cost is small beside that one's.
+    /// Called after a lookup in the store, which costs much more.
     fn make_room<T>(&self, map: &Map<T>, max: usize) {
         if map.len() >= max {
             self.forget_old(map);
-            // All of it is in use, or somebody guesses: both are served by beginning anew.
+            // All entries are in use, or somebody is guessing: either way the cache is cleared.
             if map.len() >= max {
                 map.clear();
             }

@@ -1,16 +1,16 @@
-//! The content codings that are taken.
+//! Supported content codings.
 
 use std::io;
 
 use crate::problem::{Code, Problem};
 
-/// Logarithm of the largest window that a zstd frame may ask for: the limit of an unpacked batch.
+/// Logarithm of the largest window of a zstd frame: the limit of an unpacked batch.
 pub(super) const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
-/// A content coding that is taken.
+/// A supported content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// As it is.
+    /// No coding.
     Identity,
     /// RFC 1952.
     Gzip,
@@ -19,7 +19,7 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// The coding of this name; letters may be of either case (RFC 9110, section 8.4.1).
+    /// The coding with this name; case does not matter (RFC 9110, section 8.4.1).
     pub(super) fn named(name: &str) -> Option<Self> {
         let names = [
             ("", Self::Identity),
@@ -35,7 +35,7 @@ impl Coding {
     }
 }
 
-/// The problem of a body that is not in its coding.
+/// The problem for a body that does not match its coding.
 pub(super) fn malformed(_: io::Error) -> Problem {
     Problem::new(
         Code::MalformedBody,

@@ -1,4 +1,4 @@
-//! Content codings, unpacked piece by piece: what a step gives is bounded, whatever it is fed.
+//! Incremental decompression: the output of one step is bounded, whatever the input.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -10,32 +10,32 @@ use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 use super::coding::{Coding, ZSTD_WINDOW_LOG_MAX, malformed};
 use crate::problem::Problem;
 
-/// Bytes that one step of zstd gives at most. A step of gzip gives as many by its library's own bound.
+/// Maximum output of one zstd step in bytes. The gzip library has a similar bound of its own.
 const STEP_BYTES: usize = 32 * 1024;
 
-/// A decompressor at work.
+/// A decompressor.
 pub(super) enum Inflate {
-    /// Nothing to do.
+    /// No coding.
     Identity,
     /// RFC 1952.
     Gzip {
         /// Writes into a buffer that is emptied after every step.
         decoder: Box<MultiGzDecoder<Vec<u8>>>,
-        /// Anything was fed.
+        /// Whether any input was consumed.
         is_begun: bool,
     },
     /// RFC 8878.
     Zstd {
         decoder: Lent,
-        /// A frame is begun and not whole.
+        /// Whether a frame is incomplete.
         is_open: bool,
-        /// The last step filled its room: there may be more without more input.
+        /// Whether the last step filled its output, so that there may be more without input.
         is_full: bool,
     },
 }
 
-/// A decompressor of the thread's, given back at the end: making one costs more than unpacking a batch. The library
-/// itself lets go of a window that was larger than what is needed afterwards.
+/// A thread-local decompressor, returned when dropped: creating one costs more than unpacking a
+/// batch. The library itself releases a window that is larger than needed.
 pub(super) struct Lent(Option<Box<Decoder<'static>>>);
 
 thread_local! {
@@ -69,7 +69,7 @@ impl Drop for Lent {
         if let Some(mut decoder) = self.0.take()
             && decoder.reinit().is_ok()
         {
-            // At the end of the thread there is nobody to keep it for.
+            // At the end of the thread the decompressor is simply dropped.
             let _kept = AT_REST.try_with(|at_rest| at_rest.set(Some(decoder)));
         }
     }
@@ -91,16 +91,16 @@ impl Inflate {
         })
     }
 
-    /// Whether the next step gives something without more input.
+    /// Whether the next step produces output without more input.
     pub(super) fn has_more(&self) -> bool {
         matches!(self, Self::Zstd { is_full: true, .. })
     }
 
-    /// Unpacks some of `input` and appends it.
+    /// Unpacks some of `input` and appends the output.
     ///
     /// # Errors
     ///
-    /// 400 where it is not in this coding.
+    /// 400 if the input does not match the coding.
     pub(super) fn step(&mut self, input: &mut Bytes, out: &mut Vec<u8>) -> Result<(), Problem> {
         match self {
             Self::Identity => {
@@ -113,7 +113,7 @@ impl Inflate {
                 }
                 *is_begun = true;
                 let read = decoder.write(input).map_err(malformed)?;
-                // What follows a member and begins no other is no gzip.
+                // Bytes after a member that do not begin another one are not gzip.
                 if read == 0 && decoder.get_ref().is_empty() {
                     return Err(malformed(std::io::ErrorKind::InvalidData.into()));
                 }
@@ -140,18 +140,18 @@ impl Inflate {
                 out.truncate(from + written);
                 input.advance(read);
                 *is_open = hint != 0;
-                // Of a frame that is whole nothing is kept back: what is asked for after it would begin another one.
+                // A complete frame has no pending output; another step would begin a new frame.
                 *is_full = *is_open && written == STEP_BYTES;
             }
         }
         Ok(())
     }
 
-    /// No more input comes: appends what is left.
+    /// Ends the input and appends the remaining output.
     ///
     /// # Errors
     ///
-    /// 400 where it ends too early.
+    /// 400 if the input ends too early.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Problem> {
         match self {
             Self::Gzip { decoder, is_begun } if *is_begun => {
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// What comes out of pieces of this length, and the longest step.
+    /// The output for pieces of this length, and the largest step.
     fn unpacked(coding: Coding, bytes: &[u8], piece: usize) -> Result<(Vec<u8>, usize), Problem> {
         let (mut inflate, mut out, mut longest) = (Inflate::new(coding)?, Vec::new(), 0);
         for chunk in bytes.chunks(piece) {

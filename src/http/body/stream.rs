@@ -1,4 +1,4 @@
-//! A body read piece by piece, unpacked as it arrives: for one that is too large to be held.
+//! Reads and unpacks a body piece by piece, for bodies that are too large to hold.
 
 use actix_web::error::PayloadError;
 use actix_web::web::Bytes;
@@ -9,12 +9,12 @@ use super::inflate::Inflate;
 use super::{Announced, Chunks, Deadlines, Limits, too_large};
 use crate::problem::Problem;
 
-/// A body on its way in.
+/// A streaming body.
 pub struct BodyStream<S> {
     chunks: Chunks<S>,
     inflate: Inflate,
     limits: Limits,
-    /// What has come and is not unpacked.
+    /// Arrived and not yet unpacked bytes.
     pending: Bytes,
     sent: usize,
     unpacked: usize,
@@ -22,11 +22,11 @@ pub struct BodyStream<S> {
 }
 
 impl Announced {
-    /// The body, to be read piece by piece.
+    /// Starts reading a body piece by piece.
     ///
     /// # Errors
     ///
-    /// 500 where the decompressor can't be made.
+    /// 500 if the decompressor cannot be created.
     pub fn stream<S>(self, payload: S, deadlines: Deadlines) -> Result<BodyStream<S>, Problem>
     where
         S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
@@ -42,7 +42,7 @@ impl Announced {
         })
     }
 
-    /// Whether the body comes as it is, without a coding.
+    /// Whether the body has no content coding.
     pub fn is_plain(&self) -> bool {
         self.coding == super::coding::Coding::Identity
     }
@@ -57,12 +57,12 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> BodyStream<S> {
         }
     }
 
-    /// Appends what comes next, at most some ten kilobytes; false: that was all. It may be given up while it waits, and
-    /// called again.
+    /// Appends the next piece, at most some ten kilobytes; false at the end. The call is
+    /// cancellation-safe.
     ///
     /// # Errors
     ///
-    /// 408, 413, 400: nothing can be read after that.
+    /// 408, 413, 400: nothing can be read afterwards.
     pub async fn read(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let before = out.len();
         while out.len() == before && !self.has_ended {

@@ -1,4 +1,4 @@
-//! Content codings. A body is unpacked in steps, each counted before the next, and other requests get their turn in
+//! Unpacks bodies in steps. Each step is counted before the next, and other requests run in
 //! between: a megabyte that unpacks to a gigabyte costs one step more than the limit.
 
 use std::io::Read;
@@ -11,16 +11,16 @@ use super::inflate::Inflate;
 use super::too_large;
 use crate::problem::Problem;
 
-/// Bytes unpacked before they are counted, and before other requests get their turn.
+/// Bytes to unpack before they are counted and other requests run.
 const STEP_BYTES: usize = 64 * 1024;
-/// How much larger a batch of JSON is than packed, at most as a rule: room is made for so much at once.
+/// Usual ratio of a JSON batch to its compressed form, for the initial buffer.
 const USUAL_FACTOR: usize = 8;
 
-/// What `sent` unpacks to, at most `bytes_max`.
+/// Unpacks `sent` to at most `bytes_max` bytes.
 ///
 /// # Errors
 ///
-/// 413; 400 where it is not in that coding; or what `grow` says.
+/// 413; 400 if it does not match the coding; or the error of `grow`.
 pub(super) async fn unpack(
     coding: Coding,
     sent: Bytes,
@@ -67,7 +67,7 @@ async fn drain(
 ) -> Result<Bytes, Problem> {
     let mut unpacked = Vec::with_capacity(room);
     loop {
-        // One byte more than is allowed tells that there is more.
+        // One byte beyond the limit shows that there is more.
         let step = STEP_BYTES.min(bytes_max + 1 - unpacked.len());
         let before = unpacked.len();
         decoder

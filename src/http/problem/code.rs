@@ -4,7 +4,8 @@ use actix_web::http::StatusCode;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $status:ident, $text:literal, $title:literal;)+) => {
-        /// What kind of error it is: the stable word in `code`. A code never changes its meaning or its status.
+        /// The kind of an error: the stable word in `code`. A code never changes its meaning or its
+        /// status.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code { $($(#[doc = $doc])+ $variant),+ }
 
@@ -18,25 +19,25 @@ macro_rules! codes {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// Where it is explained: a path on the same host.
+            /// The path of its documentation on the same host.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!("/docs/errors#", $text)),+ }
             }
 
-            /// The same few words for every occurrence.
+            /// The title, the same for every occurrence.
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),+ }
             }
 
-            /// What it means, in a sentence or two.
+            /// The meaning, in a sentence or two.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+).trim_ascii()),+ }
             }
 
-            /// The status that it is answered with.
+            /// The HTTP status.
             #[must_use]
             pub const fn status(self) -> StatusCode {
                 match self { $(Self::$variant => StatusCode::$status),+ }
@@ -74,7 +75,7 @@ codes! {
     NotScored = NOT_FOUND, "not_scored", "Not scored";
     /// No such recorder in the credential's organization and environment.
     RecorderNotFound = NOT_FOUND, "recorder_not_found", "Recorder not found";
-    /// No webhook is configured in the credential's organization and environment.
+    /// The credential's organization and environment has no webhook.
     WebhookNotFound = NOT_FOUND, "webhook_not_found", "Webhook not found";
     /// No overlap of two webhook secrets is running.
     PreviousSecretNotFound = NOT_FOUND, "previous_secret_not_found", "Previous secret not found";
@@ -147,7 +148,7 @@ codes! {
 }
 
 impl Code {
-    /// The code for an error that came with nothing but its status.
+    /// The code for an error that has only a status.
     #[must_use]
     pub fn of_status(status: StatusCode) -> Self {
         let bare = [

@@ -1,4 +1,4 @@
-//! How errors of webhooks are answered.
+//! Problems for errors of webhooks.
 
 use porchlight_actors::webhook::{ConfigureError, TestError};
 use porchlight_ports::UrlRefused;

@@ -1,20 +1,23 @@
-//! When the next group begins. A group has a price of its own: the sync, and waking all who wait and the actors that are
-//! handed something, as much as two of its batches cost on their whole way. With few writes that is nobody's loss, and
-//! each is written at once. With many, the processors are what is scarce, and a group that lets some more come shares
-//! its price among them.
+//! Decides when the next group begins.
+//!
+//! A group has a fixed cost: the sync, and waking all callers and actors, about as much as two of
+//! its batches cost in total. With few writes this does not matter, and each one is written
+//! immediately. With many writes processor time is scarce, and a group that waits for a few more
+//! shares its cost among them.
 
 use std::time::Duration;
 
-/// A group of fewer writes came from few who wait for each of theirs before they send another: nothing is gained by
-/// keeping them.
+/// A group with fewer writes came from few callers who wait for each write before the next one:
+/// waiting gains nothing.
 const SHARED_FROM: usize = 4;
-/// From so many writes a second on, groups are spaced.
+/// Groups are spaced from this many writes per second on.
 const SPACED_FROM_PER_SEC: u32 = 8_000;
-/// Then they begin so far apart at least: half of what a batch takes on its way under such a load.
+/// Minimum distance between the starts of spaced groups: half of a batch's latency under such a
+/// load.
 const SPACE: Duration = Duration::from_millis(1);
 
-/// How long after the begin of a group of `writes` writes the next one may begin; the one before it had begun `since`
-/// earlier.
+/// How long after the start of a group of `writes` writes the next one may start, if the previous
+/// group started `since` earlier.
 pub(super) fn space(writes: usize, since: Duration) -> Duration {
     let in_that_time = u32::try_from(writes).unwrap_or(u32::MAX);
     let would_be = since.saturating_mul(SPACED_FROM_PER_SEC);

@@ -1,4 +1,4 @@
-//! The connection: how the cluster is reached, and what each kind of statement may cost.
+//! The connection to the cluster, and the limits of each kind of statement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,35 +16,35 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::tls::{self, CqlTls, TlsError};
 
-/// A lightweight transaction and a read of single rows may take this long.
+/// Deadline for a lightweight transaction and for a read of single rows.
 const CONTROL_WITHIN: Duration = Duration::from_secs(5);
-/// A read of many rows may take this long for each page.
+/// Deadline for each page of a read of many rows.
 const SCAN_WITHIN: Duration = Duration::from_secs(30);
-/// Rows of one page.
+/// Rows per page.
 const PAGE_ROWS: i32 = 500;
-/// Rows of one page of the journal: a batch has about 1 KB, and 300 KB at worst.
+/// Rows per page of the journal: a batch has about 1 KB, and 300 KB at worst.
 const JOURNAL_PAGE_ROWS: i32 = 64;
 
-/// Where the cluster is, and as whom.
+/// Where the cluster is, and how to authenticate.
 #[derive(Clone)]
 pub struct CqlOptions {
-    /// Where to begin: `host:port`. The other nodes are found by these.
+    /// Contact points, `host:port`. The driver discovers the other nodes.
     pub nodes: Vec<String>,
-    /// The keyspace; made when it is missing.
+    /// The keyspace, which is created if absent.
     pub keyspace: String,
-    /// Of the keyspace, when it is made.
+    /// Replication factor of a keyspace that this process creates.
     pub replication_factor: u32,
-    /// The data centre whose nodes are asked; none: the one of the node that answers first.
+    /// The data centre that this service uses; none: the one of the first node that answers.
     pub datacenter: Option<String>,
-    /// As whom; none: without authentication.
+    /// User and password; none: no authentication.
     pub user: Option<(String, SecretString)>,
-    /// With which certificates; none: without TLS.
+    /// TLS settings; none: no TLS.
     pub tls: Option<CqlTls>,
-    /// A write to the journal that takes longer is given up; it may have happened.
+    /// Deadline for a journal write. A write that misses it may still have happened.
     pub ingest_within: Duration,
     /// How long a session is kept after its end.
     pub retention: Duration,
-    /// How long a session lasts at most.
+    /// Maximum duration of a session.
     pub session_max: Duration,
 }
 
@@ -57,37 +57,37 @@ impl std::fmt::Debug for CqlOptions {
     }
 }
 
-/// Why the cluster can't be used.
+/// Why the cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CqlOpenError {
-    /// No node answers, or none lets us in.
+    /// No node answers, or none accepts the credentials.
     #[error("the CQL cluster can't be reached: {0}")]
     Connect(String),
-    /// The certificates can't be used.
+    /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A statement does not fit the tables.
+    /// A statement does not match the tables.
     #[error("a statement can't be prepared: {1}")]
     Prepare(#[source] PrepareError, &'static str),
-    /// The tables can't be brought up to date.
+    /// The tables cannot be migrated.
     #[error("the tables can't be brought up to date: {0}")]
     Schema(String),
-    /// The store can't be read or written.
+    /// The store cannot be read or written.
     #[error("the CQL cluster does not answer as it should")]
     Store(#[from] porchlight_ports::StoreError),
-    /// No thread can be started, or one panicked.
+    /// A thread cannot be started, or panicked.
     #[error("the store's threads can't be started")]
     Thread,
-    /// The same, and why.
+    /// A thread cannot be started.
     #[error("the store's threads can't be started")]
     Io(#[from] std::io::Error),
-    /// The name of the keyspace is not one.
+    /// The name of the keyspace is invalid.
     #[error("the keyspace's name must be letters, digits and underscores, at most 48")]
     Keyspace,
 }
 
 impl From<NewSessionError> for CqlOpenError {
-    /// The driver's errors each repeat the one below: the lowest says all.
+    /// Each of the driver's errors repeats the one below it, so the innermost says everything.
     fn from(error: NewSessionError) -> Self {
         let mut lowest: &dyn std::error::Error = &error;
         while let Some(below) = lowest.source() {
@@ -97,26 +97,27 @@ impl From<NewSessionError> for CqlOpenError {
     }
 }
 
-/// What a statement is, which says how long it may take and whether it may be sent twice.
+/// The kind of a statement, which determines its deadline and whether it may be sent twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A write to the journal: quick, or given up; sent to a second node when the first is slow.
+    /// A journal write: it has a short deadline and is sent to a second node if the first is slow.
     Ingest,
-    /// A plain write: writing it twice changes nothing.
+    /// A plain write, which is idempotent.
     Write,
     /// A read of few rows.
     Read,
-    /// The same, of what lightweight transactions decide: finishes one that is under way.
+    /// A read of few rows at serial consistency, which completes a lightweight transaction in
+    /// flight.
     Serial,
-    /// A lightweight transaction: sent once.
+    /// A lightweight transaction, which is sent once.
     Lwt,
     /// A read of many rows, page by page.
     Scan,
-    /// The same, of batches.
+    /// A read of many batches, page by page.
     Journal,
 }
 
-/// The profiles of the kinds.
+/// The execution profiles of the kinds.
 pub(super) struct Profiles {
     ingest: ExecutionProfileHandle,
     control: ExecutionProfileHandle,
@@ -183,14 +184,15 @@ impl Profiles {
     }
 }
 
-/// Connects, without a keyspace yet.
+/// Connects without selecting a keyspace.
 pub(super) async fn connect(options: &CqlOptions) -> Result<Session, CqlOpenError> {
     let mut builder = SessionBuilder::new()
         .known_nodes(&options.nodes)
         .connection_timeout(CONTROL_WITHIN)
         .default_execution_profile_handle(Profiles::new(options.ingest_within).scan)
         .fetch_schema_metadata(true)
-        // Tables are made one after the other; that all nodes have them is waited for once, at the end.
+        // Tables are created one after the other; the code waits for schema agreement once, at the
+        // end.
         .auto_await_schema_agreement(false);
     if let Some(datacenter) = &options.datacenter {
         builder = builder.prefer_datacenter(datacenter.clone());

@@ -1,4 +1,5 @@
-//! Asking the database: few rows, many rows, a write, a lightweight transaction; and what its errors mean to us.
+//! Runs statements: few rows, many rows, a write, a lightweight transaction. Maps the database's
+//! errors.
 
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
@@ -16,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::statements::Statements;
 
-/// The number of the format in which blobs are written: postcard. Every format ever written stays readable.
+/// The number of the blob format: postcard. Every format ever written stays readable.
 const FORMAT: u8 = 1;
 
 /// The session and all statements.
@@ -25,14 +26,14 @@ pub(super) struct Db {
     pub(super) statements: Statements,
 }
 
-/// How a lightweight transaction went.
+/// The outcome of a lightweight transaction.
 #[derive(Debug)]
 pub(super) enum Lwt {
-    /// It was carried out.
+    /// It was applied.
     Applied,
     /// Its condition did not hold.
     Refused,
-    /// Nobody knows; a serial read tells.
+    /// The outcome is unknown; a serial read resolves it.
     InDoubt(StoreError),
 }
 
@@ -43,7 +44,7 @@ pub(super) fn encode<T: Serialize>(value: &T) -> StoreResult<Vec<u8>> {
     postcard::to_extend(value, bytes).map_err(StoreError::unavailable)
 }
 
-/// Decodes what [`encode`] made; `table` is for the error.
+/// Decodes a blob that [`encode`] wrote; `table` appears in errors.
 pub(super) fn decode<T: DeserializeOwned>(table: &'static str, bytes: &[u8]) -> StoreResult<T> {
     match bytes.split_first() {
         Some((&FORMAT, body)) => postcard::from_bytes(body)
@@ -62,8 +63,8 @@ pub(super) fn id_bytes(table: &'static str, bytes: &[u8]) -> StoreResult<[u8; 16
         .map_err(|_| StoreError::Corrupt(format!("{table}: an id of {} bytes", bytes.len())))
 }
 
-/// Whether a lightweight transaction's answer says that it was carried out. The databases differ in what follows the
-/// first column.
+/// Whether a lightweight transaction was applied, according to its answer. The databases differ in
+/// the columns after the first.
 pub(super) fn is_applied(rows: &QueryRowsResult) -> StoreResult<bool> {
     let row: Row = rows.first_row().map_err(StoreError::unavailable)?;
     match row.columns.first() {
@@ -74,7 +75,7 @@ pub(super) fn is_applied(rows: &QueryRowsResult) -> StoreResult<bool> {
     }
 }
 
-/// What an error means: too much at once, or away.
+/// Maps an error to overloaded or unavailable.
 fn from_execution(error: ExecutionError) -> StoreError {
     match &error {
         ExecutionError::LastAttemptError(
@@ -86,7 +87,7 @@ fn from_execution(error: ExecutionError) -> StoreError {
 }
 
 impl Db {
-    /// The answer to a read of few rows, whole.
+    /// Reads few rows, as a whole.
     async fn answer(
         &self,
         statement: &PreparedStatement,
@@ -112,7 +113,7 @@ impl Db {
         rows.maybe_first_row().map_err(StoreError::unavailable)
     }
 
-    /// Reads all rows at once, where there are few.
+    /// Reads all rows at once. For statements with few rows.
     pub(super) async fn few<R>(
         &self,
         statement: &PreparedStatement,
@@ -127,7 +128,7 @@ impl Db {
             .collect()
     }
 
-    /// Reads rows, page by page, as they are asked for.
+    /// Reads rows page by page, on demand.
     pub(super) async fn stream<R>(
         &self,
         statement: &PreparedStatement,
@@ -144,7 +145,7 @@ impl Db {
         Ok(rows.map_err(StoreError::unavailable).boxed())
     }
 
-    /// Reads rows, at most `limit`.
+    /// Reads up to `limit` rows.
     pub(super) async fn rows<R>(
         &self,
         statement: &PreparedStatement,
@@ -158,7 +159,7 @@ impl Db {
         stream.take(limit).try_collect().await
     }
 
-    /// A plain write.
+    /// Runs a plain write.
     pub(super) async fn write(
         &self,
         statement: &PreparedStatement,
@@ -168,7 +169,7 @@ impl Db {
         answer.map(drop).map_err(from_execution)
     }
 
-    /// A lightweight transaction.
+    /// Runs a lightweight transaction.
     pub(super) async fn lightweight(
         &self,
         statement: &PreparedStatement,
@@ -178,7 +179,7 @@ impl Db {
         let answer = self.session.execute_unpaged(statement, values).await;
         let rows = match answer {
             Ok(answer) => answer.into_rows_result().map_err(StoreError::unavailable)?,
-            // Refused before it was begun: there is no doubt.
+            // The driver refused it before sending it, so there is no doubt.
             Err(error @ (ExecutionError::BadQuery(_) | ExecutionError::EmptyPlan)) => {
                 return Err(StoreError::unavailable(error));
             }

@@ -1,4 +1,4 @@
-//! The list of deliveries, and requests for tries by hand.
+//! The list of deliveries, and requested retries.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use super::relay::Head;
 use super::slots::OutboxKind;
 use super::slots::{AT_ONCE, Owner, SLOT_MS, Way, slot_of, tenant_key};
 
-/// Rows that one page looks at.
+/// Maximum number of rows that one page examines.
 const LOOKED_AT_MAX: usize = 5_000;
 /// Rows read in one step.
 const STEP_ROWS: usize = 256;
-/// Tries of one message that are read: those by schedule, and those by hand.
+/// Maximum number of a message's attempts that are read, scheduled and requested ones.
 const ATTEMPTS_MAX: usize = 10_000;
 
-/// Ids from the first to before the second.
+/// Ids from the first (inclusive) to the second (exclusive).
 type Ids = (MessageId, MessageId);
 
 fn first() -> MessageId {
@@ -45,7 +45,7 @@ fn ids_of(filter: &DeliveryFilter) -> Ids {
     )
 }
 
-/// What walks along a list.
+/// A walk along a list.
 struct Walk<'f> {
     tenant: Tenant,
     filter: &'f DeliveryFilter,
@@ -56,7 +56,7 @@ struct Walk<'f> {
 }
 
 impl Inner {
-    /// One of a tenant's messages, as it is now.
+    /// One of a tenant's messages in its present state.
     pub(super) async fn delivery_row(
         &self,
         tenant: Tenant,
@@ -85,8 +85,8 @@ impl Inner {
         Ok(self.endpoint(tenant).await?.map(|endpoint| endpoint.id))
     }
 
-    /// Calls `take` with the rows that pass the filter, until it says stop or so many were looked at. Gives the last
-    /// id that was looked at when there may be more.
+    /// Calls `take` with the rows that pass the filter until it breaks or the maximum number of
+    /// rows was examined. Returns the last examined id if there may be more rows.
     async fn walk(
         &self,
         walk: &Walk<'_>,
@@ -212,7 +212,7 @@ impl Inner {
             looked_at_max: LOOKED_AT_MAX,
         };
         let mut rows = Vec::new();
-        // One more than asked for says whether there is a next page.
+        // One row more than requested shows whether there is a next page.
         let mut take = |row| {
             rows.push(row);
             rows.len() <= limit
@@ -236,7 +236,7 @@ impl Inner {
             return Ok(None);
         };
         let (session_id, number) = (row.queued.session_id, row.queued.number);
-        // One that was put down for a start that came to nothing is no message.
+        // A message that was written for a failed start does not count.
         if self.record(session_id).await?.is_none() {
             return Ok(None);
         }
@@ -342,7 +342,7 @@ impl Inner {
         })
     }
 
-    // --- Those that failed for good --------------------------------------------------------------------------------
+    // --- Failed messages -----------------------------------------------------------------------
 
     pub(super) async fn list_failed(&self, tenant: Tenant, id: MessageId) -> StoreResult<()> {
         let Some(head) = self.head(tenant, id).await? else {
@@ -371,7 +371,7 @@ impl Inner {
             .await
     }
 
-    /// How many failed for good, up to `limit`.
+    /// The number of failed messages, up to `limit`.
     pub(super) async fn failed_count(&self, tenant: Tenant, limit: usize) -> StoreResult<u64> {
         let (filter, mut count) = (DeliveryFilter::default(), 0);
         let owner = Owner::Failed(tenant);
@@ -404,7 +404,7 @@ impl Inner {
     }
 }
 
-/// The id behind this one.
+/// The id after this one.
 fn after(id: MessageId) -> MessageId {
     MessageId::from_bytes(
         u128::from_be_bytes(id.to_bytes())

@@ -1,4 +1,4 @@
-//! Endpoints: one for each tenant, changed by lightweight transactions.
+//! Endpoints: one per tenant, changed by lightweight transactions.
 
 use porchlight_ports::{Endpoint, StoreResult};
 use porchlight_schema::ids::EndpointId;
@@ -36,7 +36,7 @@ impl Inner {
             .collect()
     }
 
-    /// Stores a tenant's first endpoint. False: there is one.
+    /// Stores a tenant's first endpoint. False: one exists.
     pub(super) async fn create_endpoint(&self, endpoint: &Endpoint) -> StoreResult<bool> {
         let (tenant, id, data) = (
             tenant_key(endpoint.tenant),
@@ -51,7 +51,7 @@ impl Inner {
             .await
     }
 
-    /// Replaces the version before. False: it is not there.
+    /// Replaces the previous version. False: that version does not exist.
     pub(super) async fn replace_endpoint(&self, endpoint: &Endpoint) -> StoreResult<bool> {
         let (tenant, id, data) = (
             tenant_key(endpoint.tenant),
@@ -72,7 +72,7 @@ impl Inner {
             .await
     }
 
-    /// Removes a tenant's endpoint. False: there was none.
+    /// Deletes a tenant's endpoint. False: there was none.
     pub(super) async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool> {
         let Some(stored) = self.endpoint(tenant).await? else {
             return Ok(false);
@@ -85,7 +85,7 @@ impl Inner {
         self.resolve(deleted, tenant, is_gone).await
     }
 
-    /// What a transaction came to; one in doubt is decided by what a serial read finds.
+    /// Determines a transaction's outcome; a serial read resolves a doubt.
     async fn resolve(
         &self,
         outcome: Lwt,
@@ -106,7 +106,7 @@ impl Inner {
                 if is_done(stored.as_ref()) {
                     Ok(true)
                 } else {
-                    // It was not carried out, and now never is: whoever asked may ask again.
+                    // It was not applied and never will be: the caller may retry.
                     Err(error)
                 }
             }

@@ -1,5 +1,5 @@
-//! Taking over what another store has: everything under its own numbers and times. The session's row comes last, so
-//! that an import that was cut off begins the session again; every write may be repeated.
+//! Imports another store's data with its numbers and times. The session's row comes last, so an
+//! interrupted import of a session starts over; every write is idempotent.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::{HandRequest, Index, Report, State as MessageState};
@@ -23,43 +23,43 @@ use super::slots::{AT_ONCE, Owner};
 use super::state::{Official, SessionRecord, State};
 use super::{CqlStore, Inner};
 
-/// A message, how far it is, and its tries that ended, by number.
+/// A message, its state, and its finished attempts by number.
 pub type ImportedMessage = (Message, DeliveryRow, Vec<(u32, Report)>);
 
-/// A session as another store has it, without its batches.
+/// A session of another store, without its batches.
 #[derive(Debug, Clone)]
 pub struct ImportedSession {
-    /// How it began.
+    /// Its start.
     pub start: SessionStart,
-    /// How it ended.
+    /// Its end.
     pub end: Option<SessionEnd>,
     /// Its newest insight.
     pub insight: Option<StoredInsight>,
-    /// Whether that may not cover all there is.
+    /// Whether the insight may not cover all data.
     pub is_behind: bool,
     /// Its PoD.
     pub pod: Option<PodRow>,
-    /// What was decided about its batches.
+    /// Decisions about its batches.
     pub notes: Vec<Note>,
     /// Its messages, in order.
     pub messages: Vec<ImportedMessage>,
 }
 
 impl CqlStore {
-    /// Whether a session is here already, all of it.
+    /// Whether a session was imported completely.
     ///
     /// # Errors
     ///
-    /// The store can't be read.
+    /// The store cannot be read.
     pub async fn has_session(&self, session_id: SessionId) -> StoreResult<bool> {
         Ok(self.inner.record(session_id).await?.is_some())
     }
 
-    /// Takes over batches of a session.
+    /// Imports batches of a session.
     ///
     /// # Errors
     ///
-    /// The store can't be written.
+    /// The store cannot be written.
     pub async fn import_batches(
         &self,
         session_id: SessionId,
@@ -73,21 +73,21 @@ impl CqlStore {
         writing.try_collect::<Vec<()>>().await.map(drop)
     }
 
-    /// Takes over a session whose batches are here.
+    /// Imports a session whose batches were imported.
     ///
     /// # Errors
     ///
-    /// The store can't be written.
+    /// The store cannot be written.
     pub async fn import_session(&self, session: ImportedSession) -> StoreResult<()> {
         self.carry_out_all(|inner| async move { inner.import(&session).await })
             .await
     }
 
-    /// Takes over an endpoint. One that is here already must be the same.
+    /// Imports an endpoint. An existing one must be equal.
     ///
     /// # Errors
     ///
-    /// The store can't be written, or the tenant has another one here.
+    /// The store cannot be written, or the tenant has another endpoint.
     pub async fn import_endpoint(&self, endpoint: Endpoint) -> StoreResult<()> {
         let tenant = endpoint.tenant;
         if self.create_endpoint(endpoint.clone()).await? {
@@ -102,11 +102,11 @@ impl CqlStore {
         ))
     }
 
-    /// Takes over a request for a try by hand, of a message that is here.
+    /// Imports a requested retry of an imported message.
     ///
     /// # Errors
     ///
-    /// The store can't be written.
+    /// The store cannot be written.
     pub async fn import_request(
         &self,
         endpoint: &Endpoint,
@@ -123,11 +123,11 @@ impl CqlStore {
             .await
     }
 
-    /// Takes over an idempotency key, by its hash, whose session is here.
+    /// Imports an idempotency key, by its hash, whose session was imported.
     ///
     /// # Errors
     ///
-    /// The store can't be written.
+    /// The store cannot be written.
     pub async fn import_idempotency(
         &self,
         hash: &[u8],
@@ -147,11 +147,11 @@ impl CqlStore {
         self.inner.remember(hash, remembered).await.map(drop)
     }
 
-    /// Takes over something that was learned.
+    /// Imports learned data.
     ///
     /// # Errors
     ///
-    /// The store can't be written.
+    /// The store cannot be written.
     pub async fn import_learned(&self, key: [u8; 32], value: &[u8]) -> StoreResult<()> {
         let db = &self.inner.db;
         let values = (key.as_slice(), value);
@@ -187,7 +187,7 @@ impl Inner {
         };
         let count = u32::try_from(session.messages.len()).unwrap_or(u32::MAX);
         let state = State::imported(session.end, official, count);
-        // One that is there already is that of an earlier import, or has gone on since.
+        // An existing row belongs to an earlier import or has changed since.
         let data = encode(&state)?;
         let values = (key.as_slice(), 1_i64, data.as_slice(), life);
         self.db.lightweight(&statements.state_make, values).await?;
@@ -216,7 +216,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Messages and how far they are. Gives those that must be looked at.
+    /// Imports messages and their states. Returns those that must be examined.
     async fn import_messages<'s>(
         &self,
         session: &'s ImportedSession,
@@ -257,7 +257,7 @@ impl Inner {
         session_id: SessionId,
         insight: &StoredInsight,
     ) -> StoreResult<Official> {
-        // The same each time, so that an import that is repeated writes the same row.
+        // The tag is constant, so a repeated import writes the same row.
         let (tag, key) = ([0; 16], session_id.to_bytes());
         let (revision, data) = (insight.record.revision, encode(insight)?);
         let values = (

@@ -1,4 +1,4 @@
-//! Insights, what is learned from them, and messages as they are read.
+//! Insights, learned data, and reads of messages.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl Inner {
     }
 
     pub(super) async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {
-        // One that was put down for a start that came to nothing is no message.
+        // A message that was written for a failed start does not count.
         if self.record(session_id).await?.is_none() {
             return Ok(Vec::new());
         }

@@ -18,22 +18,22 @@ use super::living::shard_and_day;
 use super::slots::{Owner, Way};
 use super::{CqlStore, Inner};
 
-/// Batches of one partition: some 4 MB.
+/// Batches per partition: about 4 MB.
 const BUCKET_SEQS: u32 = 4_096;
-/// Notes of one session that are read.
+/// Maximum number of a session's notes that are read.
 const NOTES_MAX: usize = 65_536;
-/// The number of the format of a journal row: format, time taken (8 bytes, big-endian), packed batch.
+/// The number of the journal row format: format, time received (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
 
-/// What this process knows of a session's journal.
+/// This process's knowledge of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tip {
     /// The highest number; none while there is no batch.
     highest: Option<u32>,
-    /// The session has ended: what comes now is late.
+    /// Whether the session has ended, so that further batches are late.
     pub(super) ended: bool,
-    /// When it was looked up; none: not yet.
+    /// When the journal was last read; none: not yet.
     read_at: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ fn bucket_of(seq: u32) -> i32 {
     cell(seq / BUCKET_SEQS)
 }
 
-/// A number as a cell. Numbers of batches are small.
+/// A number as a cell. Batch numbers are small.
 fn cell(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
@@ -130,7 +130,7 @@ impl Inner {
                     .iter()
                     .any(|(there,)| there.as_slice() == hash.as_slice());
                 return Ok(if same {
-                    // Whoever wrote it may not have come as far as the mark.
+                    // The process that wrote the batch may have stopped before it set the mark.
                     self.mark_late(session_id, tip, &hash).await?;
                     Appended::Repeated
                 } else {
@@ -147,14 +147,14 @@ impl Inner {
         self.memory.tips.change(&session_id, |tip| {
             tip.highest = Some(tip.highest.map_or(seq, |highest| highest.max(seq)));
         });
-        // It may have ended meanwhile.
+        // The session may have ended in the meantime.
         let tip = self.memory.tips.get(&session_id).unwrap_or(tip);
         self.mark_late(session_id, tip, &hash).await?;
         (self.hand_over)(session_id, seq, entry.batch);
         Ok(Appended::New)
     }
 
-    /// Puts a batch where it belongs, whatever is there.
+    /// Writes a batch unconditionally.
     pub(super) async fn put_batch(
         &self,
         session_id: SessionId,
@@ -178,14 +178,14 @@ impl Inner {
         self.db.write(&self.db.statements.batch_put, row).await
     }
 
-    /// Whether other nodes may have taken batches of the session of which this one does not know: then a number that is
-    /// new here may be another batch's.
+    /// Whether other nodes may have accepted batches that this process does not know. Then a number
+    /// that is new here may belong to another batch.
     fn may_be_behind(&self, tip: Tip) -> bool {
         let believed = Duration::from_millis(EDGE_BELIEF_MS);
         self.ownership.is_shared() && tip.read_at.is_none_or(|at| at.elapsed() >= believed)
     }
 
-    /// Marks a session that has ended: a batch has come late.
+    /// Marks a completed session because a batch arrived late.
     async fn mark_late(&self, session_id: SessionId, tip: Tip, hash: &[u8]) -> StoreResult<()> {
         if tip.ended {
             self.mark_behind(session_id, hash).await?;
@@ -193,7 +193,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What is known of a session's journal; read, when this process has not met it lately.
+    /// The known state of a session's journal, read if it is not cached.
     async fn tip(&self, session_id: SessionId) -> StoreResult<Tip> {
         if let Some(tip) = self.memory.tips.get(&session_id) {
             return Ok(tip);
@@ -209,7 +209,8 @@ impl Inner {
             read_at,
         };
         self.memory.tips.put(session_id, tip);
-        // Read when the tip is in place: an end that comes after this finds it there and notes itself.
+        // The state is read after the tip is cached, so that a later end finds the tip and updates
+        // it.
         let state = self.state(session_id).await?;
         let ended = state.is_some_and(|state| state.end.is_some());
         self.memory
@@ -218,7 +219,8 @@ impl Inner {
         Ok(Tip { ended, ..tip })
     }
 
-    /// The partitions of a session's journal from this one on: the first always, the others as they are listed.
+    /// The partitions of a session's journal from this one on: the first always exists, the others
+    /// are listed.
     async fn buckets(&self, session_id: SessionId, from: i32) -> StoreResult<Vec<i32>> {
         let mut buckets = Vec::new();
         if from == 0 {
@@ -275,7 +277,7 @@ impl Inner {
             let mut rows = self.db.stream::<(i32, Vec<u8>)>(statement, values).await?;
             while let Some((seq, data)) = rows.try_next().await? {
                 let seq = number(seq)?;
-                // Of two under one number the first counts.
+                // Of two batches under one number the first counts.
                 if entries.last().is_some_and(|last| last.seq == seq) {
                     continue;
                 }
@@ -324,7 +326,7 @@ impl Inner {
         Ok(acknowledged)
     }
 
-    /// A session's insight may be behind; the tag says what for.
+    /// Marks that a session's insight may be out of date; the tag names the cause.
     pub(super) async fn mark_behind(&self, session_id: SessionId, tag: &[u8]) -> StoreResult<()> {
         let (shard, day) = shard_and_day(session_id);
         self.list_slots(&[
@@ -337,8 +339,8 @@ impl Inner {
         self.db.write(&self.db.statements.behind_put, values).await
     }
 
-    /// Takes the marks away that an insight covers: those that were there before what there is was counted. Whether it
-    /// covers all.
+    /// Removes the marks that an insight covers, which are those set before its data was counted.
+    /// Returns whether it covers everything.
     pub(super) async fn clear_behind(
         &self,
         session_id: SessionId,

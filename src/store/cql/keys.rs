@@ -1,4 +1,4 @@
-//! Organizations and their keys. Both are few; what is listed is read whole.
+//! Organizations and their keys. Both are few, so lists read everything.
 
 use async_trait::async_trait;
 use porchlight_ports::{Keys, Organization, StoreError, StoreResult};
@@ -35,7 +35,7 @@ impl Inner {
     async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()> {
         let (hash, data) = (hash.as_slice(), encode(&record)?);
         let statements = &self.db.statements;
-        // First what it is revoked by: a key that can't be revoked must not be.
+        // The row for revocation comes first: a key that cannot be revoked must not exist.
         let id = record.id.to_bytes();
         let values = (id.as_slice(), hash);
         self.db.write(&statements.key_id_put, values).await?;

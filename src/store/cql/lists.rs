@@ -1,4 +1,4 @@
-//! Lists of a tenant's sessions, newest first: all by hours, of a delivery, of a courier.
+//! Lists of a tenant's sessions, newest first: all by hour, by delivery, by courier.
 
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -13,10 +13,10 @@ use super::Inner;
 use super::db::id_bytes;
 use super::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of, tenant_key};
 
-/// Rows of an index read at once.
+/// Index rows read at once.
 const CHUNK_ROWS: usize = 256;
 
-/// A place in a list; those before it are newer.
+/// A position in a list; smaller positions are newer.
 type Place = (TimestampMs, SessionId);
 
 /// One partition of a list.
@@ -67,7 +67,8 @@ impl Inner {
         try_join_all(writing).await.map(drop)
     }
 
-    /// One page. A page may be shorter than `limit` and yet have a next one, when many rows had to be passed over.
+    /// Reads one page. A page may be shorter than `limit` and still have a successor if many rows
+    /// did not match.
     pub(super) async fn list(
         &self,
         tenant: Tenant,
@@ -76,7 +77,7 @@ impl Inner {
         after: Option<SessionId>,
     ) -> StoreResult<Page<SessionRow, SessionId>> {
         let mut before = match after {
-            // A session that is gone is looked for at the time that its id names.
+            // A session that is gone is located by the time in its id.
             Some(after) => {
                 let record = self.record(after).await?;
                 let at = record.map_or_else(|| after.made_at(), |record| record.start.created_at);
@@ -122,7 +123,7 @@ impl Inner {
         })
     }
 
-    /// The partitions that a filter's sessions lie in, newest first.
+    /// The partitions that contain a filter's sessions, newest first.
     async fn parts(
         &self,
         tenant: Tenant,
@@ -171,14 +172,14 @@ impl Inner {
             .collect()
     }
 
-    /// Takes those that match into the page. Some: the page is done, and this is its cursor.
+    /// Adds matching sessions to the page. Some: the page is full, and this is its cursor.
     async fn collect(
         &self,
         page: &mut Collecting,
         places: &[Place],
         filter: &SessionFilter,
     ) -> StoreResult<Option<Option<SessionId>>> {
-        // Not many more than there is room for are looked up in vain.
+        // Small chunks avoid looking up many more sessions than fit.
         for some in places.chunks(AT_ONCE) {
             let finding = some.iter().map(|&(_, id)| self.find(id));
             let finding: Vec<_> = finding.collect();
@@ -204,14 +205,14 @@ impl Inner {
     }
 }
 
-/// A page that is being filled.
+/// A page being filled.
 struct Collecting {
     rows: Vec<SessionRow>,
     limit: usize,
     scanned: usize,
 }
 
-/// Those made at `from` or later, and whether there were others behind them.
+/// The positions at or after `from`, and whether there were others.
 fn split(places: &[Place], from: TimestampMs) -> (Vec<Place>, bool) {
     let within: Vec<_> = places
         .iter()

@@ -1,4 +1,4 @@
-//! Which sessions live, and which have an insight that may be behind: what an owner of shards takes up.
+//! Live sessions, and sessions that need scoring: the work that an owner of shards starts.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::Inner;
 use super::db::id_bytes;
 use super::slots::{AT_ONCE, DAY_MS, Owner, Way, slot_of};
 
-/// Where a session lies among those that live, or are behind.
+/// The partition of a session in the tables of live and of marked sessions.
 pub(super) fn shard_and_day(session_id: SessionId) -> (i16, i64) {
     let day = slot_of(session_id.made_at(), DAY_MS);
     (i16::from(session_id.shard().0), day)
 }
 
 impl Inner {
-    /// Sessions of these shards, in order of id, after `after`, at most `limit`, that one of the two tables by day and
-    /// shard has.
+    /// Up to `limit` sessions of these shards after `after`, in order of id, from one of the two
+    /// tables.
     pub(super) async fn by_day_and_shard(
         &self,
         lives: bool,
@@ -74,7 +74,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// The first `limit` sessions of one of the two tables, after `after`, that `look` finds worth telling of.
+    /// The first `limit` sessions of one of the two tables, after `after`, that pass `look`.
     async fn found_by<'i, T, F>(
         &'i self,
         lives: bool,
@@ -105,8 +105,8 @@ impl Inner {
         Ok(told)
     }
 
-    /// Sessions that record. What a former process left half done is finished here: an end that was decided, and a
-    /// first message that nobody was told of.
+    /// Live sessions. This also completes work that an earlier process left: an end that was
+    /// decided, and a first message that was not queued.
     pub(super) async fn live(
         self: Arc<Self>,
         shards: ShardSet,
@@ -137,7 +137,7 @@ impl Inner {
         }))
     }
 
-    /// The marked sessions; a mark whose insight covers all there is, is taken away.
+    /// Marked sessions. A mark that the insight covers is removed.
     pub(super) async fn behind(
         self: Arc<Self>,
         shards: ShardSet,
@@ -148,8 +148,8 @@ impl Inner {
             .await
     }
 
-    /// Whether another node may take a batch without knowing that the session has ended, and so without marking it. Then
-    /// the marks stay: what made the session end leads to one more look when that is over.
+    /// Whether another node may still accept a batch without knowing that the session has ended,
+    /// and so without a mark. Then the marks stay, so that the session is examined once more later.
     pub(super) fn may_be_joined_by_late(&self, end: Option<SessionEnd>) -> bool {
         self.ownership.is_shared()
             && end.is_some_and(|end| {

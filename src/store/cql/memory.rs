@@ -1,4 +1,4 @@
-//! What a process remembers so that it need not ask. All of it is bounded, and all of it may be forgotten.
+//! Caches of this process. All are bounded, and all may be dropped.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -10,17 +10,17 @@ use porchlight_schema::limits::JOURNAL_TIPS_MAX;
 use super::journal::Tip;
 use super::outbox::Cursor;
 
-/// Locks that writers of one thing share. More than there are ever writers at once.
+/// Number of lock stripes: more than there are ever concurrent writers.
 const STRIPES: usize = 1_024;
-/// Cursors that are remembered.
+/// Maximum number of cached cursors.
 const CURSORS_MAX: usize = 65_536;
-/// Slots that are known to be listed.
+/// Maximum number of slots known to be listed.
 const SLOTS_MAX: usize = 65_536;
-/// Endpoints whose mark is remembered.
+/// Maximum number of endpoints with a cached mark.
 const MARKS_MAX: usize = 16_384;
 
-/// A map of bounded size, in two generations: when the younger is full the elder is dropped, so that what is used
-/// stays.
+/// A map of bounded size in two generations: when the newer is full, the older is dropped, so that
+/// used entries stay.
 pub(super) struct Recent<K, V> {
     half: usize,
     maps: Mutex<(HashMap<K, V>, HashMap<K, V>)>,
@@ -59,7 +59,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
         maps.0.insert(key, value);
     }
 
-    /// Changes what is there; does nothing where nothing is.
+    /// Changes an existing entry; does nothing without one.
     pub(super) fn change(&self, key: &K, change: impl FnOnce(&mut V)) {
         let mut maps = self.lock();
         let (young, old) = &mut *maps;
@@ -69,7 +69,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
     }
 }
 
-/// Locks by hash: whoever writes one thing in this process waits for the others who do.
+/// Locks by hash, which serialize writers of one thing within this process.
 pub(super) struct Stripes {
     hasher: RandomState,
     locks: Vec<tokio::sync::Mutex<()>>,
@@ -83,7 +83,7 @@ impl Stripes {
         }
     }
 
-    /// Waits for the turn. None only where there are no locks at all, which is never.
+    /// Waits for the lock. None only if there are no stripes, which never happens.
     pub(super) async fn lock(&self, of: &impl Hash) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let place = self.hasher.hash_one(of) as usize % STRIPES;
         match self.locks.get(place) {
@@ -93,23 +93,24 @@ impl Stripes {
     }
 }
 
-/// What is remembered.
+/// All caches.
 pub(super) struct Memory {
-    /// What is known of sessions' journals.
+    /// Known states of sessions' journals.
     pub(super) tips: Recent<SessionId, Tip>,
-    /// Sessions' cursors, and the generation in which each was read or written: only the owner writes them.
+    /// Sessions' cursors with the generation in which each was read or written: only the owner
+    /// writes them.
     pub(super) cursors: Recent<SessionId, (u64, Arc<Cursor>)>,
-    /// Slots that are listed.
+    /// Slots known to be listed.
     pub(super) slots: Recent<(Vec<u8>, i64), ()>,
-    /// Up to which slot outboxes have nothing left.
+    /// The slots up to which outboxes are empty.
     pub(super) marks: Recent<EndpointId, i64>,
-    /// Readers of one session's tip.
+    /// Serializes readers of one session's tip.
     pub(super) loading: Stripes,
-    /// Writers of one batch.
+    /// Serializes writers of one batch.
     pub(super) batches: Stripes,
-    /// Writers of one session's state.
+    /// Serializes writers of one session's state.
     pub(super) states: Stripes,
-    /// Readers and writers of one session's cursor.
+    /// Serializes readers and writers of one session's cursor.
     pub(super) lanes: Stripes,
 }
 

@@ -1,5 +1,5 @@
-//! The tables of nodes and of shards' owners: what the machine of ownership asks for, as lightweight transactions, and
-//! how the rows read.
+//! The tables of members and shard owners: the ownership machine's lightweight transactions and
+//! reads.
 
 use async_trait::async_trait;
 use porchlight_core::ownership::{
@@ -13,7 +13,7 @@ use scylla::statement::prepared::PreparedStatement;
 use super::db::Lwt;
 use super::{CqlStore, Inner, written_generation};
 
-/// The partition of the nodes.
+/// The partition of the members.
 const CLUSTER: &str = "porchlight";
 
 fn cell(number: u64) -> i64 {
@@ -66,7 +66,7 @@ impl Inner {
         match self.db.lightweight(statement, values).await {
             Ok(Lwt::Applied) => Outcome::Applied,
             Ok(Lwt::Refused) => Outcome::Refused,
-            // Whatever the reason, a serial read is on the safe side.
+            // Whatever the reason, a serial read is safe.
             Ok(Lwt::InDoubt(error)) | Err(error) => {
                 tracing::warn!(%error, "a change of the nodes' tables is in doubt");
                 Outcome::Unknown
@@ -144,7 +144,7 @@ impl Inner {
         }
     }
 
-    /// The rows of all nodes. `serially`: what is under way is finished first.
+    /// The rows of all members; `serially` completes transactions in flight first.
     pub(super) async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>> {
         let statement = if serially {
             &self.db.statements.members_serial

@@ -1,7 +1,7 @@
-//! Outboxes: which messages wait, since when or until when, and what became of them.
+//! Outboxes: waiting messages, their due times, and their results.
 //!
-//! A row of an outbox is a hint: "look at this lane". What is true stands in the session's cursor, of which the owner
-//! is the only writer. A hint that the cursor does not bear out any more is passed over; hints go by themselves.
+//! An outbox row is a hint: "examine this lane". The truth is in the session's cursor, which only
+//! the owner writes. A hint that the cursor no longer confirms is ignored; hints expire.
 
 mod cursor;
 mod port;
@@ -22,14 +22,14 @@ use super::db::{decode, id_bytes};
 use super::slots::{AT_ONCE, OutboxKind, Owner, SLOT_MS, Way, slot_of};
 pub(super) use cursor::Cursor;
 
-/// A slot that ended this long ago gets no more rows: nodes' clocks differ by less.
+/// Age in milliseconds at which a slot gets no more rows: nodes' clocks differ by less.
 const SETTLED_MS: i64 = 2 * SLOT_MS;
-/// Hints that are looked at together.
+/// Hints examined concurrently.
 const HINTS_AT_ONCE: usize = 64;
-/// Hints, and messages that failed, that are counted of one endpoint: all of them together show no more than this.
+/// Maximum number of hints, and of failed messages, that are counted per endpoint.
 const DEPTH_WALKED_MAX: usize = DEPTH_COUNTED_MAX as usize;
 
-/// Whose outbox.
+/// The owner of an outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutboxOf {
     /// The tenant's shard.
@@ -46,14 +46,14 @@ impl OutboxOf {
     }
 }
 
-/// A row of an outbox.
+/// An outbox row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Hint {
     at: TimestampMs,
     id: MessageId,
     session_id: SessionId,
     number: u32,
-    /// Of a try by hand: whether the message was delivered already.
+    /// For a requested retry: whether the message was already delivered.
     again: bool,
 }
 
@@ -82,7 +82,7 @@ impl Hint {
         })
     }
 
-    /// Whether the cursor bears it out.
+    /// Whether the cursor confirms the hint.
     fn holds(&self, kind: OutboxKind, cursor: &Cursor) -> bool {
         match kind {
             OutboxKind::ByHand => !cursor.is_done_by_hand(self.id, self.at),
@@ -102,19 +102,19 @@ impl Hint {
     }
 }
 
-/// Which hints.
+/// A selection of hints.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     kind: OutboxKind,
-    /// Slots before this one are left out.
+    /// The first slot to read.
     from_slot: i64,
-    /// Slots after this one are left out.
+    /// The last slot to read.
     to_slot: i64,
     limit: usize,
 }
 
 impl Inner {
-    /// The hints of a slot that hold, at most `limit`, of which `takes` is true.
+    /// Up to `limit` confirmed hints of a slot that pass `takes`.
     async fn hints_in(
         &self,
         outbox: OutboxOf,
@@ -154,7 +154,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// Hints that hold, from the first slot on, at most so many.
+    /// Confirmed hints, from the first slot on, up to a limit.
     async fn hints(
         &self,
         outbox: OutboxOf,
@@ -180,7 +180,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// The first slot of an outbox that may have something left.
+    /// The first slot of an outbox that may contain valid hints.
     async fn mark(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
         if let Some(mark) = self.memory.marks.get(&endpoint_id) {
             return Ok(mark);
@@ -193,7 +193,7 @@ impl Inner {
         Ok(mark)
     }
 
-    /// Moves the mark behind slots that are over and have nothing left.
+    /// Advances the mark past settled slots that are empty.
     async fn advance(&self, outbox: OutboxOf) -> StoreResult<i64> {
         let endpoint_id = outbox.endpoint_id;
         let mark = self.mark(endpoint_id).await?;
@@ -238,7 +238,7 @@ impl Inner {
         held: Option<(TimestampMs, usize)>,
         by_hand: usize,
     ) -> StoreResult<Listing> {
-        // A complete listing is read rarely.
+        // Complete listings are rare.
         let mark = match due {
             Some(_) => self.advance(outbox).await?,
             None => self.mark(outbox.endpoint_id).await?,
@@ -251,7 +251,7 @@ impl Inner {
         };
         let mut listing = Listing::default();
         if let Some((from, limit)) = ready {
-            // A message lies in the slot of its making or a later one.
+            // A message's hint is in the slot of its creation or a later one.
             let wanted = Wanted {
                 from_slot: mark.max(slot_of(from, SLOT_MS) - 1),
                 ..wanted(OutboxKind::Ready, limit)
@@ -264,7 +264,8 @@ impl Inner {
             listing.ready = Some(ready);
         }
         if let Some((until, limit)) = due {
-            // One that was due already when it was written lies in the slot of then.
+            // The hint of a message that was already due when it was written is in the slot of that
+            // moment.
             let last = slot_of(until.max(self.clock.now()), SLOT_MS);
             let wanted = Wanted {
                 to_slot: last + 1,
@@ -334,7 +335,7 @@ impl Inner {
         let mut depth = Depth::default();
         for endpoint in self.endpoints().await? {
             let outbox = OutboxOf::new(&endpoint);
-            // Another node counts those of its own.
+            // Another node counts its own outboxes.
             if self.ownership.generation(outbox.shard).is_none() {
                 continue;
             }
@@ -377,9 +378,10 @@ impl Inner {
         Ok(depth)
     }
 
-    /// Messages of a lane that wait: those before their first try, and those after it. `hinted`: the numbers of those
-    /// that hints of this endpoint lead to. The cursor alone tells, unless more waits than is hinted: what is parked
-    /// behind a retry is listed nowhere, and what waited for an endpoint that is gone does not count.
+    /// Waiting messages of a lane, before and after their first attempt. `hinted` has the numbers
+    /// to which hints of this endpoint lead. The cursor alone answers unless more messages wait
+    /// than are hinted: messages parked behind a retry have no hint, and messages of a deleted
+    /// endpoint do not count.
     async fn waiting_in(
         &self,
         OutboxOf { shard, endpoint_id }: OutboxOf,

@@ -1,5 +1,5 @@
-//! What must also appear elsewhere: a message and its places. Every write may be repeated; what is there already stays
-//! as it is, for the rows are immutable.
+//! Copies that must follow a change: a message and its entries. Every write is idempotent, because
+//! the rows are immutable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::slots::OutboxKind;
 use super::slots::{Owner, SLOT_MS, slot_of, tenant_key};
 use super::state::Pending;
 
-/// Pauses between tries of what could not be written at once.
+/// Pauses between attempts to write what could not be written immediately.
 const AGAIN_AFTER: [Duration; 5] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
@@ -36,7 +36,7 @@ pub(super) struct Head {
     pub(super) number: u32,
     pub(super) event: MessageEvent,
     pub(super) created_at: TimestampMs,
-    /// Whom it was queued for.
+    /// The endpoint for which it was queued.
     pub(super) endpoint_id: EndpointId,
 }
 
@@ -67,7 +67,7 @@ impl Head {
 }
 
 impl Inner {
-    /// Writes what a change of a state left to be written.
+    /// Writes the copies that a state change requires.
     pub(super) async fn relay(&self, pending: &Pending) -> StoreResult<()> {
         let learned = pending.learned.iter().map(|(key, value)| {
             let values = (key.as_slice(), value.as_slice());
@@ -86,7 +86,7 @@ impl Inner {
         try_join(learning, placing).await.map(drop)
     }
 
-    /// Stores a message and lists it among its tenant's; nobody sends it yet.
+    /// Stores a message and lists it among its tenant's; it is not queued yet.
     pub(super) async fn put_message(
         &self,
         message: &Message,
@@ -113,7 +113,7 @@ impl Inner {
             .map(drop)
     }
 
-    /// Puts a message where its endpoint's owner looks.
+    /// Queues a message where its endpoint's owner looks.
     pub(super) async fn queue(&self, head: &Head) -> StoreResult<()> {
         let place = (head.session_id, head.number);
         let at = head.id.made_at();
@@ -121,7 +121,7 @@ impl Inner {
             .await
     }
 
-    /// Puts a row into an outbox's slot of `at`, or of now when that is over.
+    /// Writes a row into an outbox's slot of `at`, or into the present slot if that one has ended.
     pub(super) async fn put_outbox<T: Serialize + Sync>(
         &self,
         endpoint_id: EndpointId,
@@ -148,8 +148,8 @@ impl Inner {
         self.db.write(&self.db.statements.outbox_put, values).await
     }
 
-    /// Does what is decided already, now or, when the database is away, as soon as it can. A process that ends before
-    /// leaves it to the next one, which finds it by its mark.
+    /// Performs a decided action now or, while the database is unavailable, as soon as possible. If
+    /// the process ends first, the next one finds the action by its mark.
     pub(super) async fn see_to<F>(
         self: &Arc<Self>,
         what: &'static str,

@@ -1,9 +1,9 @@
-//! The tables: made, and brought up to date, by forward-only migrations, each applied once however many nodes start
-//! at once.
+//! Creates and migrates the tables with forward-only migrations. Each is applied once, however many
+//! nodes start at the same time.
 //!
-//! Whoever takes the lock applies what is missing; the others wait until it is there. The lock is one row, taken by a
-//! lightweight transaction; it goes by itself when its holder dies. Each migration consists of statements that may be
-//! repeated, so that one that was cut off is applied again from its start.
+//! The process that takes the lock applies the missing migrations; the others wait. The lock is one
+//! row, taken by a lightweight transaction, and expires when its holder dies. Migrations consist of
+//! repeatable statements, so an interrupted one is applied again from its start.
 
 use std::time::Duration;
 
@@ -17,39 +17,39 @@ use sha2::{Digest, Sha256};
 use super::connect::{CqlOpenError, CqlOptions};
 use super::state::pause;
 
-/// The migrations, in order. What has been released is never changed.
+/// The migrations, in order. A released migration never changes.
 const MIGRATIONS: [(i32, &str); 3] = [
     (1, include_str!("../../../schema/cql/0001_tables.cql")),
     (2, include_str!("../../../schema/cql/0002_nodes.cql")),
     (3, include_str!("../../../schema/cql/0003_recorders.cql")),
 ];
 
-/// The two tables that migrations themselves need. Nodes that start at once make them at once: each has an id that
-/// follows from its name, so that all make the same table, where the database would otherwise make two of one name and
-/// lose one.
+/// The two tables that migrations need. Nodes that start at the same time create them concurrently.
+/// Each table's id follows from its name, so that all nodes create the same table; otherwise the
+/// database would create two and lose one.
 const BOOTSTRAP: [&str; 2] = [
     "schema_lock (name text PRIMARY KEY, holder blob)",
     "schema_migrations (number int PRIMARY KEY, hash blob)",
 ];
 
-/// The lock goes by itself after this long, in seconds; its holder renews it before each statement.
+/// Life of the lock in seconds; its holder renews it before each statement.
 const LOCK_SEC: i32 = 120;
-/// How often somebody who waits for the lock looks.
+/// How often a waiting process checks the lock.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long somebody waits for the lock. Longer than the lock lives.
+/// How long a process waits for the lock, which exceeds the life of the lock.
 const WAIT: Duration = Duration::from_secs(300);
-/// A cluster that has no quorum for this long is not only being started.
+/// A cluster without a quorum for this long is not just starting.
 pub(super) const QUORUM_WITHIN: Duration = Duration::from_secs(60);
-/// How often a change of the tables is tried.
+/// How often a schema change is attempted.
 const RUN_TRIES_MAX: usize = 20;
-/// The largest keyspace name that both databases take.
+/// Maximum length of a keyspace name in both databases.
 const KEYSPACE_CHARS_MAX: usize = 48;
 
 fn failed(error: impl std::fmt::Display) -> CqlOpenError {
     CqlOpenError::Schema(error.to_string())
 }
 
-/// Whether a text can be a keyspace's name, which can't be bound as a value.
+/// Whether a text is a valid keyspace name, which cannot be bound as a value.
 #[must_use]
 pub fn is_keyspace(text: &str) -> bool {
     let mut letters = text.chars();
@@ -61,12 +61,12 @@ pub fn is_keyspace(text: &str) -> bool {
             .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
 }
 
-/// Makes the keyspace when it is missing, uses it, and brings its tables up to date.
+/// Creates the keyspace if absent, selects it, and migrates its tables.
 pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenError> {
     if !is_keyspace(&options.keyspace) {
         return Err(CqlOpenError::Keyspace);
     }
-    // Nodes that make a keyspace at once see it, and see it go, and see it again.
+    // While nodes create a keyspace concurrently, it may appear, vanish and appear again.
     let began = tokio::time::Instant::now();
     while let Err(error) = begin(session, options).await {
         if began.elapsed() > QUORUM_WITHIN {
@@ -77,7 +77,7 @@ pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(
     migrate(session).await
 }
 
-/// Makes the keyspace and the tables that migrations need.
+/// Creates the keyspace and the tables that migrations need.
 async fn begin(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenError> {
     let (keyspace, factor) = (&options.keyspace, options.replication_factor);
     let known = session.get_cluster_state().get_keyspace(keyspace).is_some();
@@ -104,7 +104,7 @@ async fn begin(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenErr
     agree(session).await
 }
 
-/// The id of a table of this keyspace: ids are unique in a cluster.
+/// The id of a table of this keyspace, unique within a cluster.
 fn table_id(keyspace: &str, table: &str) -> uuid::Uuid {
     let hash = Sha256::digest(format!("{keyspace}.{table}"));
     let mut bytes = [0; 16];
@@ -123,7 +123,7 @@ async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
                 return Err(failed("another node holds the lock and does not finish"));
             }
             Ok(false) => {}
-            // A cluster that has just been started takes a while until a quorum is there.
+            // A cluster that is just starting needs a while to reach a quorum.
             Err(Refused::Passing(error)) if began.elapsed() > QUORUM_WITHIN => return Err(error),
             Err(Refused::Passing(_)) => {}
             Err(Refused::Final(error)) => return Err(error),
@@ -132,15 +132,15 @@ async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
     }
 }
 
-/// Why the tables were not brought up to date.
+/// Why the tables were not migrated.
 enum Refused {
-    /// It may be otherwise in a moment.
+    /// A later attempt may succeed.
     Passing(CqlOpenError),
-    /// It will not.
+    /// A later attempt will fail too.
     Final(CqlOpenError),
 }
 
-/// Whether everything is applied; if not, somebody else is at it.
+/// Applies missing migrations; false if another process holds the lock.
 async fn migrate_once(session: &Session, me: &[u8]) -> Result<bool, Refused> {
     let applied = applied(session).await.map_err(Refused::Passing)?;
     let missing = missing(&applied).map_err(|error| Refused::Final(failed(error)))?;
@@ -151,12 +151,12 @@ async fn migrate_once(session: &Session, me: &[u8]) -> Result<bool, Refused> {
         return Ok(false);
     }
     let done = apply(session, me).await;
-    // It goes by itself if it can't be given back.
+    // The lock expires if it cannot be released.
     let _released = release_lock(session, me).await;
     done.map(|()| true).map_err(Refused::Passing)
 }
 
-/// The migrations that are recorded as applied: number and hash.
+/// The migrations recorded as applied: number and hash.
 async fn applied(session: &Session) -> Result<Vec<(i32, Vec<u8>)>, CqlOpenError> {
     let mut read = Statement::new("SELECT number, hash FROM schema_migrations");
     read.set_consistency(Consistency::LocalQuorum);
@@ -166,7 +166,7 @@ async fn applied(session: &Session) -> Result<Vec<(i32, Vec<u8>)>, CqlOpenError>
     applied.map_err(failed)
 }
 
-/// The migrations that are not applied. One that was applied as something else than it is here is an error: this
+/// The migrations that are not applied. A different hash of an applied one is an error: this
 /// program does not know these tables.
 fn missing(applied: &[(i32, Vec<u8>)]) -> Result<Vec<(i32, &'static str)>, String> {
     for (number, hash) in applied {
@@ -185,7 +185,7 @@ fn missing(applied: &[(i32, Vec<u8>)]) -> Result<Vec<(i32, &'static str)>, Strin
     Ok(MIGRATIONS.into_iter().filter(is_missing).collect())
 }
 
-/// The hash of a migration's statements: comments may be corrected.
+/// The hash of a migration's statements, without comments, which may be corrected.
 fn hash_of(text: &str) -> [u8; 32] {
     Sha256::digest(statements(text).join(";")).into()
 }
@@ -224,9 +224,9 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
     Ok(())
 }
 
-/// Whether the lock is ours now. One in doubt is asked for.
+/// Takes the lock; a serial read resolves a doubt.
 async fn take_lock(session: &Session, me: &[u8]) -> Result<bool, CqlOpenError> {
-    // Unlike an update, an insertion leaves a marker, which goes with the rest.
+    // Unlike an update, an insert leaves a row marker, which expires with the rest.
     let taken = lightweight(
         session,
         "INSERT INTO schema_lock (name, holder) VALUES ('schema', ?) IF NOT EXISTS USING TTL ?",
@@ -265,7 +265,7 @@ async fn release_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> 
     lightweight(session, text, (me,)).await.map(drop)
 }
 
-/// A lightweight transaction on the lock. An error leaves it in doubt.
+/// Runs a lightweight transaction on the lock. An error leaves it in doubt.
 async fn lightweight(
     session: &Session,
     text: &str,
@@ -279,7 +279,8 @@ async fn lightweight(
     super::db::is_applied(&rows).map_err(failed)
 }
 
-/// A statement that may be repeated. Nodes that change tables at once keep each other from agreeing for a while.
+/// Runs a repeatable statement. Nodes that change tables concurrently delay each other's schema
+/// agreement.
 async fn run(session: &Session, text: &str) -> Result<(), CqlOpenError> {
     let mut tries = 0;
     loop {
@@ -301,7 +302,7 @@ async fn run(session: &Session, text: &str) -> Result<(), CqlOpenError> {
     }
 }
 
-/// Waits until all nodes have the same tables.
+/// Waits until all nodes agree on the schema.
 async fn agree(session: &Session) -> Result<(), CqlOpenError> {
     let mut tries = 0;
     loop {

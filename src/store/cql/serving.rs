@@ -1,11 +1,13 @@
-//! Which processes serve from a keyspace: one that is alone, or nodes that share the work.
+//! Determines which processes serve from a keyspace: a single process, or nodes that share the
+//! work.
 //!
-//! One row counts how often a process that is alone has begun: the **epoch**. What is written under a generation (lane
-//! cursors, snapshots) bears `epoch << 32 | generation of the shard`; a process that is alone has generation 0 in all.
-//! So what is newer sorts above what is older, whichever way a keyspace went from one process to several and back.
+//! One row counts the starts of single processes: the **epoch**. Rows written under a generation
+//! (lane cursors, snapshots) carry `epoch << 32 | generation of the shard`; a single process has
+//! generation 0 everywhere. Newer rows therefore sort above older ones, whichever way a keyspace
+//! moved between one process and several.
 //!
-//! A process that is alone ends itself when the epoch has risen (another one has begun), or when it sees a node at work;
-//! a node ends itself when the epoch has risen.
+//! A single process exits when the epoch rises, which means that another one started, or when it
+//! sees an active node. A node exits when the epoch rises.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -21,23 +23,24 @@ use super::db::{Db, Lwt};
 use super::{Inner, schema, state};
 use crate::committer::OnFatal;
 
-/// How often a process that serves asks whether it still does.
+/// How often a serving process verifies that it still serves.
 const WATCH_EVERY: Duration = Duration::from_millis(HEARTBEAT_MS);
-/// The nodes that served when a process began alone need this long to find that out.
+/// How long active nodes need to notice that a single process has started.
 const NODES_END_WITHIN: Duration = Duration::from_millis(FENCE_MS);
-/// The row that counts the beginnings of processes that are alone.
+/// The row that counts the starts of single processes.
 const ALONE: &str = "alone";
 
-/// The number under which a process writes that acts in this generation of a shard.
+/// The generation under which a process writes that acts in this generation of a shard.
 #[must_use]
 pub fn written_generation(epoch: u64, generation: u64) -> u64 {
     (epoch << 32) | generation.min(u64::from(u32::MAX))
 }
 
-/// Nodes as a process that is alone saw them when they could have been gone.
+/// Heartbeats of nodes as a single process first saw them.
 type Seen = BTreeMap<NodeName, (Incarnation, u64)>;
 
-/// Asks from time to time whether others serve now. One that can't ask can't write either.
+/// Verifies from time to time that no other process serves. A process that cannot read cannot write
+/// either.
 pub(super) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, alone: bool) {
     let began = tokio::time::Instant::now();
     let mut seen: Option<Seen> = None;
@@ -65,7 +68,7 @@ pub(super) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, alone: bool) {
     }
 }
 
-/// Whether a node's heartbeat has risen since they were first looked at.
+/// Whether a node's heartbeat has advanced since it was first seen.
 async fn works(inner: &Arc<Inner>, seen: &mut Option<Seen>) -> StoreResult<Option<&'static str>> {
     let rows = inner.members(false).await?.into_iter();
     let now: Seen = rows
@@ -81,7 +84,7 @@ async fn works(inner: &Arc<Inner>, seen: &mut Option<Seen>) -> StoreResult<Optio
     Ok(one_works.then_some("several nodes serve from this keyspace now"))
 }
 
-/// The epoch as it is stored; 0 where no process was ever alone.
+/// The stored epoch; 0 if no single process ever ran.
 pub(super) async fn newest(db: &Db) -> StoreResult<u64> {
     stored(db, &db.statements.generation_get).await
 }
@@ -91,18 +94,18 @@ async fn stored(db: &Db, statement: &PreparedStatement) -> StoreResult<u64> {
     Ok(row.map_or(0, |(epoch,)| epoch.unsigned_abs()))
 }
 
-/// The same for a node that begins: after what is under way was finished.
+/// The stored epoch, read serially for a node that starts.
 pub(super) async fn current(db: &Db) -> StoreResult<u64> {
     until_a_quorum(|| stored(db, &db.statements.generation_serial).map_ok(Some)).await
 }
 
-/// Raises the epoch by one, and gives what it is then.
+/// Raises the epoch by one and returns it.
 pub(super) async fn next(db: &Db) -> StoreResult<u64> {
     until_a_quorum(|| raise(db)).await
 }
 
-/// Tries until there is an answer. A cluster that has just been started, or many that ask at once, may leave one without
-/// for a while.
+/// Retries until there is an answer. A cluster that is starting, or many concurrent requests, may
+/// cause failures for a while.
 async fn until_a_quorum<F>(mut once: impl FnMut() -> F) -> StoreResult<u64>
 where
     F: Future<Output = StoreResult<Option<u64>>>,
@@ -121,7 +124,8 @@ where
     }
 }
 
-/// One try; none where another was quicker, or nobody knows. A number that nobody uses harms nobody.
+/// Attempts to raise the epoch once; none if another process was faster or the outcome is unknown.
+/// An unused number is harmless.
 async fn raise(db: &Db) -> StoreResult<Option<u64>> {
     let statements = &db.statements;
     let found: Option<(i64,)> = db.row(&statements.generation_serial, (ALONE,)).await?;

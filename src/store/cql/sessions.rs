@@ -1,4 +1,4 @@
-//! Sessions: their start, their end, their PoD.
+//! Sessions: their start, end and PoD.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ use super::{CqlStore, Inner};
 /// The mark of a session that the app stopped after the service had ended it.
 const LATE_STOP: &[u8] = b"late stop";
 
-/// What came with an idempotency key, and all that is needed to finish the start that it began.
+/// The stored result of an idempotency key, with everything needed to finish the start that it
+/// began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Remembered {
     pub(super) body_hash: [u8; 32],
@@ -46,7 +47,7 @@ impl Remembered {
     }
 }
 
-/// By what a key is stored: the first half of its hash, as the embedded store has it, of which nothing else is known.
+/// The key of an idempotency key's row: the first half of its hash, as in the embedded store.
 fn key_hash(idempotency: &Idempotency) -> Vec<u8> {
     let hash = Sha256::digest(idempotency.key.as_bytes());
     hash.get(..16).unwrap_or_default().to_vec()
@@ -88,7 +89,7 @@ impl Inner {
         })
     }
 
-    /// Makes a session; its row comes last and makes it count. Without its row nothing leads to the rest.
+    /// Creates a session. Its own row comes last; without it nothing leads to the other rows.
     async fn make(&self, record: &SessionRecord, body: MessageBody) -> StoreResult<()> {
         let session_id = record.start.session_id;
         let (shard, day) = shard_and_day(session_id);
@@ -120,7 +121,7 @@ impl Inner {
         }
     }
 
-    /// Makes the session that a key stands for: whoever began it may not have come to its end.
+    /// Creates the session of an idempotency key, whose first process may have stopped half-way.
     async fn finish(&self, remembered: &Remembered) -> StoreResult<()> {
         let session_id = remembered.record.start.session_id;
         if self.record(session_id).await?.is_none() {
@@ -154,14 +155,14 @@ impl Inner {
         Ok(Some(StartOutcome::Repeated(start)))
     }
 
-    /// What counts under an idempotency key: `ours`, or what came within the day before.
+    /// Stores `ours` under an idempotency key, or returns what was stored within the last day.
     pub(super) async fn remember(&self, hash: &[u8], ours: Remembered) -> StoreResult<Remembered> {
         let (tenant, data) = (tenant_key(ours.record.start.tenant), encode(&ours)?);
         let (tenant, data, life) = (tenant.as_slice(), data.as_slice(), self.lives.idempotency);
         let statements = &self.db.statements;
         let now = ours.record.start.created_at;
         let _turn = self.memory.states.lock(&(tenant, hash)).await;
-        // What was refused or carried out is seen by a plain read; what is in doubt, by one that settles it.
+        // A plain read shows a refused or applied transaction; a serial read resolves a doubt.
         let mut read = &statements.idempotency_get;
         for _ in 0..TRIES_MAX {
             let stored: Option<(Vec<u8>,)> = self.db.row(read, (tenant, hash)).await?;
@@ -208,8 +209,8 @@ impl Inner {
         if let Some(pod) = pod
             && stored.as_ref().and_then(ended).is_none()
         {
-            // Before the end, so that the first insight has it; of two that end it at once the PoD of the other may
-            // stay as one that came earlier.
+            // The PoD comes before the end, so that the first insight includes it. If two processes
+            // end the session, the other's PoD stays as an earlier one.
             let before = self.pod(session_id).await?;
             if let Some(pod) = pod.replacing(before.as_ref()) {
                 self.put_pod(session_id, &pod).await?;
@@ -271,7 +272,8 @@ impl Inner {
         Ok(outcome)
     }
 
-    /// What follows from an end: the message, the mark that an insight is due, and that it lives no more, in this order.
+    /// Completes an end: the message, the mark for scoring, and the removal from the live sessions,
+    /// in this order.
     pub(super) async fn finish_end(&self, session_id: SessionId, state: &State) -> StoreResult<()> {
         self.relay(&state.pending).await?;
         if state.insight.is_none() {
@@ -331,7 +333,7 @@ impl Inner {
         let (record, state) = try_join(self.record(session_id), self.state(session_id)).await?;
         let end = state.and_then(|state| state.end);
         if end.is_some() {
-            // Perhaps another node ended it: what comes from here on is late.
+            // Another node may have ended it, so further batches are late.
             self.memory.tips.change(&session_id, |tip| tip.ended = true);
         }
         Ok(record.map(|record| SessionRow {

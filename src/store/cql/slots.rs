@@ -1,4 +1,4 @@
-//! Slices of time, and which of them a table has rows in.
+//! Slices of time, and the slices in which a table has rows.
 
 use futures_util::future::try_join_all;
 use porchlight_ports::StoreResult;
@@ -8,15 +8,15 @@ use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
 
-/// A slot of an outbox or a list of deliveries: ten minutes.
+/// A slot of an outbox or of a list of deliveries: ten minutes.
 pub(super) const SLOT_MS: i64 = 600_000;
 /// An hour of a list of sessions.
 pub(super) const HOUR_MS: i64 = 3_600_000;
-/// A day of what lives.
+/// A day of live sessions.
 pub(super) const DAY_MS: i64 = 86_400_000;
-/// Slots of one owner that are read at most: ten-minute slots of more than a year.
+/// Maximum number of an owner's slots that are read: ten-minute slots of more than a year.
 const SLOTS_READ_MAX: usize = 65_536;
-/// Partitions that are read at once.
+/// Partitions read concurrently.
 pub(super) const AT_ONCE: usize = 32;
 
 /// What a row of an outbox asks for.
@@ -33,26 +33,26 @@ pub(super) enum OutboxKind {
     Held = 3,
 }
 
-/// Whose slots.
+/// The owner of slots.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Owner {
-    /// An endpoint's outbox, and of which kind.
+    /// An endpoint's outbox, by kind.
     Outbox(EndpointId, OutboxKind),
     /// A tenant's deliveries.
     Deliveries(Tenant),
-    /// A tenant's deliveries that failed.
+    /// A tenant's failed deliveries.
     Failed(Tenant),
-    /// A tenant's sessions, in hours.
+    /// A tenant's sessions, by hour.
     Sessions(Tenant),
-    /// The partitions of a session's journal behind the first.
+    /// The partitions of a session's journal after the first.
     Journal(SessionId),
-    /// Days that have live sessions.
+    /// Days with live sessions.
     LiveDays,
-    /// Shards that have live sessions of this day.
+    /// Shards with live sessions of this day.
     LiveShards(i64),
-    /// Days that have sessions whose insight may be behind.
+    /// Days with marked sessions.
     BehindDays,
-    /// Shards that have such sessions of this day.
+    /// Shards with marked sessions of this day.
     BehindShards(i64),
 }
 
@@ -89,7 +89,7 @@ pub(super) fn tenant_key(tenant: Tenant) -> Vec<u8> {
     key
 }
 
-/// The number of the slice of `length_ms` that a time falls into.
+/// The number of the slice of `length_ms` that contains a time.
 pub(super) fn slot_of(at: TimestampMs, length_ms: i64) -> i64 {
     at.0.div_euclid(length_ms)
 }
@@ -97,14 +97,14 @@ pub(super) fn slot_of(at: TimestampMs, length_ms: i64) -> i64 {
 /// The order in which slots are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// From the first.
+    /// First to last.
     Up,
-    /// From the last.
+    /// Last to first.
     Down,
 }
 
 impl Inner {
-    /// Lists slots, before the rows that lie in them are written.
+    /// Lists slots before rows are written into them.
     pub(super) async fn list_slots(&self, slots: &[(Owner, i64)]) -> StoreResult<()> {
         let writing = slots.iter().map(|&(owner, slot)| async move {
             let place = (owner.key(), slot);
@@ -119,7 +119,7 @@ impl Inner {
         try_join_all(writing).await.map(drop)
     }
 
-    /// The slots of an owner from `from` to `to`, both included.
+    /// The slots of an owner from `from` to `to`, both inclusive.
     pub(super) async fn slots(
         &self,
         owner: Owner,

@@ -1,5 +1,5 @@
-//! A session's state: how it ended, which insight is official, how many messages it has. It changes by raising its
-//! version in one lightweight transaction, and it carries what the last change still has to write elsewhere.
+//! A session's state: its end, its official insight, its number of messages. A change raises the
+//! state's version in one lightweight transaction and carries the copies that remain to be written.
 
 use std::time::Duration;
 
@@ -13,33 +13,33 @@ use serde::{Deserialize, Serialize};
 use super::Inner;
 use super::db::{Lwt, decode, encode};
 
-/// How often a transaction is tried that others outrun.
+/// How often a transaction is attempted that competing writers make fail.
 pub(super) const TRIES_MAX: usize = 24;
 
-/// How a session began, as it is stored.
+/// A session's start, as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SessionRecord {
-    /// Its start.
+    /// The start.
     pub(super) start: SessionStart,
     /// The endpoint for which `session.started` was queued, as message 0.
     pub(super) first: Option<EndpointId>,
 }
 
-/// Which insight is official.
+/// The official insight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Official {
     pub(super) revision: u32,
-    /// Whose: several may have been written under one revision.
+    /// Distinguishes several insights written under one revision.
     pub(super) tag: [u8; 16],
     pub(super) covered: Covered,
 }
 
-/// What a change has to write elsewhere; writing it again changes nothing.
+/// Copies that a change must still write; writing them twice is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Pending {
-    /// The message and whom it is for.
+    /// The message and its endpoint.
     pub(super) message: Option<(Message, EndpointId)>,
-    /// What was learned, by key.
+    /// Learned data, by key.
     pub(super) learned: Vec<([u8; 32], Vec<u8>)>,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct State {
     pub(super) insight: Option<Official>,
     /// The number of the session's next message.
     next_number: u32,
-    /// What the last change has to write elsewhere.
+    /// Copies that the last change must still write.
     pub(super) pending: Pending,
-    /// By this the last change is known again.
+    /// The tag of the last change, by which it is recognised.
     change: [u8; 16],
 }
 
-/// What a change makes of a state.
+/// A change of a state.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
     pub(super) end: Option<SessionEnd>,
@@ -65,11 +65,11 @@ pub(super) struct Change {
     pub(super) learned: Vec<([u8; 32], Vec<u8>)>,
 }
 
-/// What is to be done with a state.
+/// The decision about a state.
 pub(super) enum Verdict<T> {
-    /// Nothing.
+    /// No change.
     Stays(T),
-    /// This, and then the answer.
+    /// This change, and then the answer.
     Changes(Box<Change>, T),
 }
 
@@ -80,7 +80,7 @@ pub(super) fn tag() -> [u8; 16] {
     tag
 }
 
-/// Lets whoever was quicker finish. A random time, so that two don't meet again.
+/// Waits for a competing writer, for a random time so that two writers do not collide again.
 pub(super) async fn pause() {
     let mut random = [0; 1];
     fill(&mut random);
@@ -88,7 +88,7 @@ pub(super) async fn pause() {
 }
 
 impl State {
-    /// The state of a session that has none yet.
+    /// The initial state of a session.
     fn beginning(record: &SessionRecord) -> Self {
         Self {
             end: None,
@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    /// The state of a session that another store has brought this far.
+    /// The state of an imported session.
     pub(super) fn imported(
         end: Option<SessionEnd>,
         insight: Option<Official>,
@@ -134,7 +134,7 @@ impl State {
     }
 }
 
-/// A session's message of this number.
+/// A session's message with this number.
 pub(super) fn message(start: &SessionStart, number: u32, body: MessageBody) -> Message {
     Message {
         id: MessageId::derived(body.created_at, start.session_id, number),
@@ -148,7 +148,7 @@ pub(super) fn message(start: &SessionStart, number: u32, body: MessageBody) -> M
 }
 
 impl Inner {
-    /// How a session began.
+    /// A session's stored start.
     pub(super) async fn record(&self, session_id: SessionId) -> StoreResult<Option<SessionRecord>> {
         let key = session_id.to_bytes();
         let row: Option<(Vec<u8>,)> = self
@@ -158,8 +158,8 @@ impl Inner {
         row.map(|(data,)| decode("sessions", &data)).transpose()
     }
 
-    /// A session's state and its version; none while nothing was decided. `serially`: what is under way is finished
-    /// first.
+    /// A session's state and its version; none before the first decision. `serially` completes a
+    /// transaction in flight first.
     async fn versioned_state(
         &self,
         session_id: SessionId,
@@ -171,7 +171,7 @@ impl Inner {
             &self.db.statements.state_get
         };
         let key = session_id.to_bytes();
-        // A transaction may leave a row without cells when they have gone.
+        // A transaction may leave a row without cells after they have expired.
         let row: Option<(Option<i64>, Option<Vec<u8>>)> =
             self.db.row(statement, (key.as_slice(),)).await?;
         match row {
@@ -182,14 +182,14 @@ impl Inner {
         }
     }
 
-    /// A session's state; none while nothing was decided.
+    /// A session's state; none before the first decision.
     pub(super) async fn state(&self, session_id: SessionId) -> StoreResult<Option<State>> {
         let stored = self.versioned_state(session_id, false).await?;
         Ok(stored.map(|(_, state)| state))
     }
 
-    /// Changes a session's state as `decide` says, once; gives the answer and the state as it is then. `decide` may be
-    /// asked again, when another was quicker.
+    /// Changes a session's state as `decide` says, once, and returns the answer and the new state.
+    /// `decide` runs again if a competing writer was faster.
     pub(super) async fn change_state<T: Send>(
         &self,
         record: &SessionRecord,
@@ -205,7 +205,7 @@ impl Inner {
                 Verdict::Stays(answer) => return Ok((answer, state)),
                 Verdict::Changes(change, answer) => (change, answer),
             };
-            // It would be lost under the next one.
+            // The next change would overwrite it.
             self.relay(&state.pending).await?;
             let wanting = self.wanting(start.tenant).await?;
             let next = state.after(start, *change, wanting);

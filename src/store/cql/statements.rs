@@ -1,4 +1,4 @@
-//! All statements, prepared once. Every one is token-aware: it goes to a node that has the row.
+//! All statements, prepared once. Each is token-aware: the driver sends it to a replica of its row.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
@@ -13,7 +13,7 @@ macro_rules! statements {
         }
 
         impl Statements {
-            /// Prepares them all.
+            /// Prepares all statements.
             pub(super) async fn prepare(session: &Session, profiles: &Profiles) -> Result<Self, CqlOpenError> {
                 Ok(Self {
                     $($name: profiles.prepare(session, Kind::$kind, $text).await?,)*
@@ -81,7 +81,7 @@ statements! {
     rider_list_put: Write = "INSERT INTO sessions_by_rider (tenant, hash, created_at, session) VALUES (?, ?, ?, ?) USING TTL ?";
     rider_list: Scan = "SELECT created_at, session FROM sessions_by_rider WHERE tenant = ? AND hash = ? AND (created_at, session) < (?, ?)";
 
-    // Messages and their way.
+    // Messages and their states.
     message_put: Write = "INSERT INTO messages (session, number, head, body) VALUES (?, ?, ?, ?) USING TTL ?";
     message_heads: Scan = "SELECT head FROM messages WHERE session = ?";
     messages_get: Scan = "SELECT head, body FROM messages WHERE session = ?";
@@ -128,7 +128,7 @@ statements! {
     generation_get: Read = "SELECT generation FROM generations WHERE name = ?";
     generation_serial: Serial = "SELECT generation FROM generations WHERE name = ?";
 
-    // Several nodes.
+    // Members and owners.
     member_make: Lwt = "INSERT INTO members (cluster, node, incarnation, beat, standing) VALUES (?, ?, ?, 0, 0) IF NOT EXISTS";
     member_rejoin: Lwt = "UPDATE members SET incarnation = ?, beat = 0, standing = 0 WHERE cluster = ? AND node = ? IF incarnation = ?";
     member_beat: Lwt = "UPDATE members SET beat = ?, standing = ? WHERE cluster = ? AND node = ? IF incarnation = ? AND standing != 2";

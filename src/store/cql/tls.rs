@@ -1,4 +1,4 @@
-//! TLS to the cluster: whom we trust, and who we are.
+//! TLS to the cluster: trusted authorities and the client certificate.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,16 +17,16 @@ pub struct CqlTls {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Why TLS can't be set up.
+/// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file can't be read, or holds nothing of its kind.
+    /// A file cannot be read or contains nothing of its kind.
     #[error("{0} can't be used for TLS to the CQL cluster")]
     File(String, #[source] rustls::pki_types::pem::Error),
-    /// There is nobody to trust.
+    /// There is no trusted certificate authority.
     #[error("there is no certificate to trust for TLS to the CQL cluster")]
     NoRoots,
-    /// The library refuses.
+    /// The TLS library refuses the settings.
     #[error("TLS to the CQL cluster cannot be set up")]
     Tls(#[from] rustls::Error),
 }
@@ -39,7 +39,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         .map_err(failed)
 }
 
-/// The client's side. With a file of roots nobody else is trusted: a database is no public service.
+/// The client's TLS configuration. With a file of authorities, no others are trusted: a database is
+/// not a public service.
 pub(super) fn context(tls: &CqlTls) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     match &tls.ca_file {

@@ -1,14 +1,19 @@
-//! The engine on disk: fjall, pinned to one version, with guards around its open faults.
+//! The engine on disk: fjall, pinned to one version, with guards against its open faults.
 //!
-//! - Two keyspaces only. Each group of the writer goes to both (its markers, see `continuity.rs`), and there is one
-//!   each minute at least, so that none pins the journals (fjall-rs/fjall#288).
-//! - No `clear()`, no FIFO compaction, no key-value separation: each has lost data or poisoned a store for others.
-//! - Memtables are moved out to tables when we say so, not when fjall does: fjall asks for it again with each write,
-//!   fills the queue of its workers with that, and when all of them wait for room in their own queue nothing is moved
-//!   out any more (seen here with one worker: memory grew by all that was written; most likely fjall-rs/fjall#257).
-//! - Memory is bounded: one block cache, small memtables, of which fjall lets four wait before it halts writes.
-//! - Durable means `fdatasync` of fjall's journal, once for each group.
-//! - What it acknowledged is noted in a file beside it ([`acknowledged`]); [`super::super::continuity`] compares.
+//! - Two keyspaces only. Each group of the writer goes to both (its markers, see `continuity.rs`),
+//!   and there is at least one group per minute, so that no keyspace pins the journals
+//!   (fjall-rs/fjall#288).
+//! - No `clear()`, no FIFO compaction, no key-value separation: each has lost data or poisoned a
+//!   store for others.
+//! - This module flushes memtables, not fjall. fjall requests a flush with every write and fills
+//!   its workers' queue with requests; once all workers wait for room in their own queue, nothing
+//!   is flushed any more (observed with one worker: memory grew by everything written; probably
+//!   fjall-rs/fjall#257).
+//! - Memory is bounded: one block cache, and small memtables, of which fjall lets four wait before
+//!   it halts writes.
+//! - Durable means `fdatasync` of fjall's journal, once per group.
+//! - A file beside the engine records the last acknowledged group ([`acknowledged`]);
+//!   [`super::super::continuity`] compares.
 
 pub(crate) mod acknowledged;
 
@@ -23,22 +28,23 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode, Re
 use super::{Durability, Engine, EngineError, KeyRange, Order, Space, Visit, Write};
 use acknowledged::Acknowledged;
 
-/// Blocks kept in memory.
+/// Size of the block cache in bytes.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
-/// What is written to the journal space until its memtable is moved out to a table.
+/// Bytes in the journal space's memtable that trigger a flush.
 const JOURNAL_MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
-/// The same of the state space.
+/// Bytes in the state space's memtable that trigger a flush.
 const STATE_MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
-/// What a row takes in a memtable beside its key and value, about.
+/// Approximate overhead of a row in a memtable, in bytes.
 const ROW_BYTES: u64 = 64;
-/// The size at which fjall itself would move a memtable out: never reached.
+/// The size at which fjall itself would flush a memtable, which is never reached.
 const FJALL_MEMTABLE_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
-/// What of the journals is not in tables yet is read at start-up: this bounds its time. It is the least that fjall
-/// takes; a sealed journal has the memtables that pin it moved out.
+/// Maximum size of the engine's journals in bytes, which bounds the start. It is the minimum that
+/// fjall accepts; a sealed journal has the memtables that pin it flushed.
 const JOURNALS_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Of several, fjall's first spins while another merges tables (measured: a sixth of the processor time).
+/// One worker: with several, fjall's first one spins while another merges tables (measured: a sixth
+/// of the processor time).
 const WORKER_THREADS: usize = 1;
-/// Open files of tables.
+/// Maximum number of open table files.
 const FILES_MAX: usize = 256;
 
 impl From<fjall::Error> for EngineError {
@@ -60,7 +66,7 @@ impl From<fjall::Error> for EngineError {
     }
 }
 
-/// A keyspace, and about how many bytes its memtable holds.
+/// A keyspace, and the approximate size of its memtable.
 struct Kept {
     keyspace: Keyspace,
     memtable_bytes: AtomicU64,
@@ -72,7 +78,7 @@ impl Kept {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(FJALL_MEMTABLE_BYTES);
         Ok(Self {
             keyspace: database.keyspace(space.as_str(), options)?,
-            // What was read back from the journals, if all of it is this keyspace's.
+            // Assumes that everything read back from the journals belongs to this keyspace.
             memtable_bytes: AtomicU64::new(database.write_buffer_size()),
             memtable_bytes_max,
         })
@@ -84,7 +90,7 @@ impl Kept {
     }
 }
 
-/// fjall, on a folder.
+/// fjall on a folder.
 pub struct FjallEngine {
     database: Database,
     journal: Kept,
@@ -93,7 +99,7 @@ pub struct FjallEngine {
 }
 
 impl FjallEngine {
-    /// Opens the engine in `folder`, made when there is none.
+    /// Opens or creates the engine in `folder`.
     pub(crate) fn open(
         folder: &Path,
         acknowledged: Arc<Acknowledged>,
@@ -124,12 +130,12 @@ impl FjallEngine {
         &self.kept(space).keyspace
     }
 
-    /// Bytes in memtables, those included that wait.
+    /// Bytes in memtables, including waiting ones.
     pub(crate) fn memtables_bytes(&self) -> u64 {
         self.database.write_buffer_size()
     }
 
-    /// Moves what is in memory out to tables and waits for it.
+    /// Flushes memory to tables and waits for it.
     pub(crate) fn flush(&self) -> Result<(), EngineError> {
         for space in Space::ALL {
             self.keyspace(space).rotate_memtable_and_wait()?;
@@ -137,7 +143,7 @@ impl FjallEngine {
         Ok(())
     }
 
-    /// Visits all rows of both spaces as they stand at one moment, while the engine goes on. Blocks.
+    /// Visits all rows of both spaces at one point in time, while the engine continues. Blocks.
     pub(crate) fn visit_all<E: From<EngineError>>(
         &self,
         mut visit: impl FnMut(Space, &[u8], &[u8]) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! An engine in memory, for tests: it can fail, dawdle, and lose what was not synced.
+//! An in-memory engine for tests, which can fail, be slow, and lose unsynced data.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -13,7 +13,7 @@ type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 struct Inner {
     journal: Rows,
     state: Rows,
-    /// What each write since the last sync replaced.
+    /// The values replaced by each write since the last sync.
     unsynced: Vec<Write>,
     acknowledged: u64,
     fail_after: Option<u64>,
@@ -44,17 +44,17 @@ impl Inner {
     }
 }
 
-/// An engine in memory. Clones share their rows, so that a test keeps one beside the store's.
+/// An in-memory engine. Clones share their rows, so that a test can keep one beside the store's.
 #[derive(Clone, Default)]
 pub struct MemoryEngine(Arc<Mutex<Inner>>);
 
-/// The failure that a test ordered.
+/// A failure that a test requested.
 #[derive(Debug, thiserror::Error)]
 #[error("a failure that was ordered")]
 pub struct Ordered;
 
 impl MemoryEngine {
-    /// An empty one.
+    /// An empty engine.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -64,18 +64,18 @@ impl MemoryEngine {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `batches` more be applied and fails all that follow.
+    /// Accepts `batches` more batches and fails all later ones.
     pub fn fail_after(&self, batches: u64) {
         self.lock().fail_after = Some(batches);
     }
 
-    /// Lets each batch take this long.
+    /// Makes each batch take this long.
     pub fn delay(&self, delay: Duration) {
         self.lock().delay = delay;
     }
 
-    /// What a loss of power leaves: another engine without what was not synced. This one goes on by itself, so that
-    /// a store which still runs on it can't write into the other.
+    /// Another engine with the content after a power loss: without unsynced data. The two are
+    /// independent, so a store that still runs on this one cannot write into the other.
     #[must_use]
     pub fn after_power_loss(&self) -> Self {
         let inner = self.lock();
@@ -91,7 +91,7 @@ impl MemoryEngine {
         Self(Arc::new(Mutex::new(left)))
     }
 
-    /// Overwrites a stored value, seal and all.
+    /// Overwrites a stored value, including its checksum.
     pub fn tamper(&self, space: Space, key: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> bool {
         match self.lock().rows(space).get_mut(key) {
             Some(value) => {
@@ -102,21 +102,21 @@ impl MemoryEngine {
         }
     }
 
-    /// Batches applied, and those of them that were synced.
+    /// Number of applied batches, and of those that were synced.
     #[must_use]
     pub fn applied_and_synced(&self) -> (u64, u64) {
         let inner = self.lock();
         (inner.applied, inner.synced)
     }
 
-    /// The highest group acknowledged.
+    /// The highest acknowledged group.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.lock().acknowledged
     }
 }
 
-/// Waits without a timer's help: `park` may wake early.
+/// Waits without a timer: `park` may wake early.
 fn dawdle(delay: Duration) {
     let until = Instant::now() + delay;
     while let Some(left) = until.checked_duration_since(Instant::now()) {

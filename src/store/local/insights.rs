@@ -6,7 +6,7 @@ use super::LocalStore;
 use crate::engine::{Durability, Engine};
 use crate::tables::{insights, snapshots};
 
-/// What an insight takes of a group, about.
+/// Approximate size of an insight in a group, in bytes.
 const INSIGHT_BYTES: usize = 16 * 1024;
 
 #[async_trait]

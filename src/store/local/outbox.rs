@@ -16,9 +16,9 @@ use crate::engine::{Durability, Engine};
 use crate::tables::{deliveries, endpoints, outbox};
 use crate::txn::Read;
 
-/// What the end of a try takes of a group, about.
+/// Approximate size of an attempt's result in a group, in bytes.
 const CHANGE_BYTES: usize = 1024;
-/// With more rows than this, a listing is left to a thread that may block.
+/// A listing with more rows runs on a blocking thread.
 const ROWS_HERE_MAX: usize = 1_024;
 
 #[async_trait]
@@ -59,7 +59,7 @@ impl<E: Engine> Outbox for LocalStore<E> {
         by_hand: usize,
     ) -> StoreResult<Listing> {
         let limit = |part: Option<(TimestampMs, usize)>| part.map_or(0, |(_, limit)| limit);
-        // A complete listing reads from the beginning, and may wade through what was removed.
+        // A complete listing reads from the beginning and may pass many deleted rows.
         let from_the_beginning = due.is_some();
         let list =
             move |read: &dyn Read| outbox::listing(read, endpoint_id, ready, due, held, by_hand);
@@ -160,8 +160,8 @@ impl<E: Engine> Outbox for LocalStore<E> {
 }
 
 impl<E: Engine> LocalStore<E> {
-    /// Removes the outboxes of endpoints that are gone, in small steps between which others write. Gives how many
-    /// outboxes.
+    /// Sweeps the outboxes of deleted endpoints in small steps, between which other writes run.
+    /// Returns the number of outboxes.
     pub async fn sweep_outboxes(&self) -> StoreResult<u64> {
         let mut swept = 0;
         loop {

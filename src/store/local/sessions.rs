@@ -12,7 +12,7 @@ use super::LocalStore;
 use crate::engine::Engine;
 use crate::tables::{behind, lists, messages, sessions};
 
-/// Pages of what lies in these shards, of a list of all of them.
+/// Filters pages of a list of all sessions by shard.
 async fn of_shards<T, F>(
     shards: ShardSet,
     mut after: Option<SessionId>,

@@ -1,6 +1,6 @@
-//! Sessions that have ended and whose insight may not cover all there is: marked with what made it so (the end, a
-//! late batch, a PoD), in the same group; cleared with the insight that covers it. So a start-up finds them however
-//! long the service was away.
+//! Completed sessions whose insight may not cover all data. The end, a late batch or a PoD marks
+//! the session in the same group that stores it; the insight that covers everything removes the
+//! mark. A start finds the marks however long the service was down.
 
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
@@ -14,12 +14,12 @@ pub(crate) fn key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'y').session(session_id).build()
 }
 
-/// The insight may be behind from now on.
+/// Marks that the session's insight may be out of date.
 pub(crate) fn mark(txn: &mut Txn<'_>, session_id: SessionId) {
     txn.put(Space::State, key(session_id), Vec::new());
 }
 
-/// The insight covers all there is.
+/// Removes the mark, because the insight covers everything.
 pub(crate) fn clear(txn: &mut Txn<'_>, session_id: SessionId) {
     txn.delete(Space::State, key(session_id));
 }

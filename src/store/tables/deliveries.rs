@@ -1,4 +1,4 @@
-//! The list of deliveries, and requests for tries by hand.
+//! The list of deliveries, and requested retries.
 
 use porchlight_core::webhook::{HandRequest, State};
 use porchlight_ports::{
@@ -14,12 +14,12 @@ use super::{Key, endpoints, messages, outbox};
 use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
 
-/// Rows that one page looks at.
+/// Maximum number of rows that one page examines.
 const LOOKED_AT_MAX: usize = 20_000;
 /// Rows read in one step.
 const STEP_ROWS: usize = 500;
 
-/// The rows of a tenant among which a filter's are, as a table of keys that end with the message's id.
+/// The rows of a tenant that a filter may match, as a range of keys that end with the message's id.
 fn range(tenant: Tenant, filter: &DeliveryFilter) -> KeyRange {
     let table = match filter.status {
         Some(DeliveryStatus::Failed) => b'F',
@@ -36,8 +36,8 @@ fn range(tenant: Tenant, filter: &DeliveryFilter) -> KeyRange {
     range
 }
 
-/// Calls `take` with the rows that pass the filter, in the order of the scan, until it says stop or so many were
-/// looked at. Gives the last id that was looked at when there may be more.
+/// Calls `take` with the rows that pass the filter, in the order of the scan, until it breaks or
+/// the maximum number of rows was examined. Returns the last examined id if there may be more rows.
 fn walk(
     read: &dyn Read,
     tenant: Tenant,
@@ -113,7 +113,7 @@ fn walk_session(
         ids.reverse();
     }
     for id in ids {
-        // The scan's range also says behind which row a page begins.
+        // The scan's range also contains the start of the page.
         let key = outbox::delivery_key(tenant, id);
         let behind = key.get(1..) < scan.range.from.get(1..)
             || (!scan.range.to.is_empty() && key.get(1..) >= scan.range.to.get(1..));
@@ -149,7 +149,7 @@ pub fn list(
     }
     let (limit, mut rows) = (limit as usize, Vec::new());
     let scan = Scan::state(range, STEP_ROWS).descending();
-    // One more than asked for says whether there is a next page.
+    // One row more than requested shows whether there is a next page.
     let stopped = walk(read, tenant, filter, scan, LOOKED_AT_MAX, &mut |row| {
         rows.push(row);
         rows.len() <= limit
@@ -215,7 +215,7 @@ pub fn ask(
     }
 }
 
-/// The deliveries that a request by filter is for, oldest first.
+/// The deliveries that a bulk retry selects, oldest first.
 pub fn choose(
     read: &dyn Read,
     tenant: Tenant,
@@ -238,7 +238,7 @@ pub fn choose(
     Ok((chosen, truncated))
 }
 
-/// Asks for tries of all these, in one step.
+/// Requests retries of all these messages in one step.
 pub fn ask_many(
     txn: &mut Txn<'_>,
     tenant: Tenant,

@@ -15,7 +15,7 @@ pub fn key(tenant: Tenant) -> Vec<u8> {
     Key::of(b'h').tenant(tenant).build()
 }
 
-/// The key that says that the outbox of an endpoint can be swept.
+/// The key that marks the outbox of a deleted endpoint for sweeping.
 fn gone_key(endpoint_id: EndpointId) -> Vec<u8> {
     Key::of(b'x').bytes(&endpoint_id.to_bytes()).build()
 }
@@ -30,7 +30,7 @@ pub fn wanting(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<EndpointId
     Ok(find(read, tenant)?.map(|endpoint| endpoint.id))
 }
 
-/// Stores a tenant's first endpoint. False: there is one.
+/// Stores a tenant's first endpoint. False: one exists.
 pub fn create(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
     let key = key(endpoint.tenant);
     if txn.as_read().has_state(&key)? {
@@ -40,7 +40,7 @@ pub fn create(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
     Ok(true)
 }
 
-/// Replaces the version before. False: it is not there.
+/// Replaces the previous version. False: that version does not exist.
 pub fn replace(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
     match find(txn.as_read(), endpoint.tenant)? {
         Some(stored) if stored.id == endpoint.id && stored.version + 1 == endpoint.version => {
@@ -51,7 +51,7 @@ pub fn replace(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
     }
 }
 
-/// Removes a tenant's endpoint, and leaves a note that its outbox is to be swept. False: there was none.
+/// Deletes a tenant's endpoint and marks its outbox for sweeping. False: there was none.
 pub fn delete(txn: &mut Txn<'_>, tenant: Tenant) -> StoreResult<bool> {
     let Some(stored) = find(txn.as_read(), tenant)? else {
         return Ok(false);
@@ -74,14 +74,14 @@ pub fn all(read: &dyn Read) -> StoreResult<Vec<Endpoint>> {
     Ok(endpoints)
 }
 
-/// An endpoint that is gone and whose outbox is not swept yet.
+/// A deleted endpoint whose outbox is not swept yet.
 pub fn first_gone(read: &dyn Read) -> StoreResult<Option<EndpointId>> {
     let rows = read.rows(&Scan::state(KeyRange::prefix([b'x']), 1))?;
     let id = rows.first().and_then(|row| row.key.last_chunk::<16>());
     Ok(id.map(|bytes| EndpointId::from_bytes(*bytes)))
 }
 
-/// The outbox of this endpoint is swept.
+/// Removes the mark of a swept outbox.
 pub fn swept(txn: &mut Txn<'_>, endpoint_id: EndpointId) {
     txn.delete(Space::State, gone_key(endpoint_id));
 }

@@ -1,4 +1,4 @@
-//! Idempotency keys: which session a start made, remembered for 24 hours.
+//! Idempotency keys: the session that a start created, remembered for 24 hours.
 
 use porchlight_ports::{Idempotency, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -11,7 +11,7 @@ use super::{Key, time_from};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
-/// What came with a key.
+/// The stored result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Remembered {
     pub(crate) body_hash: [u8; 32],
@@ -27,7 +27,7 @@ fn age_key(created_at: TimestampMs, key: &[u8]) -> Vec<u8> {
     Key::of(b'I').time(created_at).bytes(key).build()
 }
 
-/// What is remembered of a key at `now`.
+/// The result stored under a key, if it has not expired at `now`.
 pub(crate) fn find(
     read: &dyn Read,
     tenant: Tenant,
@@ -38,7 +38,7 @@ pub(crate) fn find(
     Ok(found.filter(|found| now < found.created_at.plus_ms(IDEMPOTENCY_MS)))
 }
 
-/// Remembers a key from `now` on.
+/// Stores a result under a key from `now` on.
 pub(crate) fn remember(
     txn: &mut Txn<'_>,
     tenant: Tenant,
@@ -58,7 +58,7 @@ pub(crate) fn remember(
     )
 }
 
-/// Removes up to `limit` keys that are forgotten at `now`; says how many.
+/// Removes up to `limit` keys that have expired at `now`; returns their number.
 pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, limit: usize) -> StoreResult<usize> {
     let end = Key::of(b'I').time(now.plus_ms(1 - IDEMPOTENCY_MS)).build();
     let old = txn.rows(&Scan::state(KeyRange::prefix([b'I']).before(&end), limit))?;
@@ -66,7 +66,7 @@ pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, limit: usize) -> StoreR
     for row in old {
         if let Some((head, key)) = row.key.split_first_chunk::<9>() {
             let made = head.last_chunk::<8>().copied().map(time_from);
-            // The key may have been used anew since; then it has a younger row of its own.
+            // The key may have been used again; then it has a newer row.
             let stored: Option<Remembered> = txn.as_read().state(key)?;
             if stored.map(|stored| stored.created_at) == made {
                 txn.delete(Space::State, key.to_vec());

@@ -1,4 +1,4 @@
-//! Insights, and what is learned from them.
+//! Insights, and data learned from them.
 
 use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
@@ -15,7 +15,7 @@ fn learned_key(key: &[u8; 32]) -> Vec<u8> {
     Key::of(b'w').bytes(key).build()
 }
 
-/// Commits an insight if its revision is the one after what is stored, and its session is there.
+/// Commits an insight if its revision follows the stored one and its session exists.
 pub(crate) fn commit(
     txn: &mut Txn<'_>,
     session_id: SessionId,
@@ -50,7 +50,7 @@ pub(crate) fn commit(
     Ok(true)
 }
 
-/// What an insight would have to cover now.
+/// The data that an insight would have to cover now.
 fn present(read: &dyn Read, session_id: SessionId) -> StoreResult<Covered> {
     Ok(Covered {
         batches: journal::count(read, session_id)?,
@@ -64,7 +64,7 @@ pub(crate) fn newest(read: &dyn Read, session_id: SessionId) -> StoreResult<Opti
     read.state(&key(session_id))
 }
 
-/// What was learned under this key.
+/// The data learned under this key.
 pub(crate) fn recall(read: &dyn Read, key: &[u8; 32]) -> StoreResult<Option<Vec<u8>>> {
     read.get(Space::State, &learned_key(key))
 }

@@ -1,8 +1,9 @@
-//! The journal: a session's batches under their numbers. What was acknowledged is never overwritten.
+//! The journal: a session's batches by number. Acknowledged batches are never overwritten.
 //!
-//! The writer remembers each session's highest number, so that a rising `seq` (nearly every batch) needs no look-up;
-//! a number that does not rise is looked up. How many batches there are is the highest number less the holes below
-//! it; the holes have a row of their own, which only batches out of order touch.
+//! The writer caches each session's highest number, so that a rising `seq` (nearly every batch)
+//! needs no lookup; other numbers are looked up. The number of batches is the highest number plus
+//! one minus the gaps below it. The number of gaps has a row of its own, which only batches out of
+//! order write.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::record::{SEAL_BYTES, corrupt};
 use crate::tips::Tip;
 use crate::txn::{Read, Row, Scan, Txn};
 
-/// The number of the format of a journal row: format, time taken (8 bytes, big-endian), packed batch.
+/// The number of the journal row format: format, time received (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
 /// Rows that are read in one step while the holes of a session are looked for.
@@ -140,7 +141,7 @@ pub(crate) fn read(
     read.rows(&scan)?.iter().map(entry).collect()
 }
 
-/// The highest number and when that batch was taken.
+/// The highest number and the time at which that batch was received.
 pub(crate) fn newest(
     read: &dyn Read,
     session_id: SessionId,
@@ -180,7 +181,7 @@ pub(crate) fn acknowledged(
     }
 }
 
-/// How many batches there are.
+/// The number of batches.
 pub(crate) fn count(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
     let tip = load_tip(read, session_id)?;
     Ok(tip

@@ -1,4 +1,4 @@
-//! Organizations and their keys. Both are few: what is listed is read whole.
+//! Organizations and their keys. Both are few, so lists read everything.
 
 use porchlight_ports::{Organization, StoreResult};
 use porchlight_schema::ids::{KeyId, OrganizationId};
@@ -21,7 +21,7 @@ fn id_key(id: KeyId) -> Vec<u8> {
     Key::of(b'K').bytes(&id.to_bytes()).build()
 }
 
-/// The organization of this name; `candidate` becomes it when there is none.
+/// Returns the organization of this name; `candidate` is stored if there is none.
 pub(crate) fn organization(
     txn: &mut Txn<'_>,
     candidate: Organization,
@@ -42,7 +42,7 @@ pub(crate) fn organizations(read: &dyn Read) -> StoreResult<Vec<Organization>> {
         .collect()
 }
 
-/// Stores a key. One that is stored already stays as it is, revoked or not.
+/// Stores a key. A stored key stays as it is, revoked or not.
 pub(crate) fn put(txn: &mut Txn<'_>, hash: &[u8; 32], record: &KeyRecord) -> StoreResult<()> {
     let key = hash_key(hash);
     if txn.as_read().has_state(&key)? {
@@ -52,12 +52,12 @@ pub(crate) fn put(txn: &mut Txn<'_>, hash: &[u8; 32], record: &KeyRecord) -> Sto
     txn.put_state(id_key(record.id), hash)
 }
 
-/// The key of this hash.
+/// The key with this hash.
 pub(crate) fn find(read: &dyn Read, hash: &[u8; 32]) -> StoreResult<Option<KeyRecord>> {
     read.state(&hash_key(hash))
 }
 
-/// All keys, or one organization's, oldest first: ids sort by the time of making.
+/// All keys, or one organization's, oldest first: ids sort by creation time.
 pub(crate) fn list(
     read: &dyn Read,
     organization_id: Option<OrganizationId>,

@@ -1,4 +1,4 @@
-//! Lists of a tenant's sessions, newest first, over three indexes: all, of a delivery, of a courier.
+//! Lists of a tenant's sessions, newest first, over three indexes: all, by delivery, by courier.
 
 use std::ops::ControlFlow;
 
@@ -83,7 +83,7 @@ fn range(
         range = range.before(&at(to));
     }
     if let Some(after) = after {
-        // A session that was swept since is looked for at the time that its id names.
+        // A session that was removed in the meantime is located by the time in its id.
         let created_at = sessions::start_of(read, after)?
             .map_or_else(|| after.made_at(), |start| start.created_at);
         range = range.before(&place(Key(prefix.to_vec()), created_at, after));
@@ -91,7 +91,8 @@ fn range(
     Ok(range)
 }
 
-/// One page. A page may be shorter than `limit` and yet have a next one, when many rows had to be passed over.
+/// Reads one page. A page may be shorter than `limit` and still have a successor if many rows did
+/// not match.
 pub(crate) fn page(
     read: &dyn Read,
     tenant: Tenant,
@@ -128,7 +129,7 @@ pub(crate) fn page(
     }
 }
 
-/// Takes a session into the page if it matches; breaks off with the cursor when there is no room for it.
+/// Adds a matching session to the page; breaks with the cursor if the page is full.
 fn take(
     read: &dyn Read,
     session_id: SessionId,

@@ -1,4 +1,4 @@
-//! Messages: numbered within their session without holes, committed with what causes them.
+//! Messages: numbered within their session without gaps, committed together with their cause.
 
 use porchlight_ports::{MessageBody, StoreResult};
 use porchlight_schema::ids::{MessageId, SessionId};
@@ -16,7 +16,7 @@ pub fn key(session_id: SessionId, number: u32) -> Vec<u8> {
     Key::of(b'm').session(session_id).number(number).build()
 }
 
-/// The key under which a message's session and number are found by its id.
+/// The key that maps a message's id to its session and number.
 #[must_use]
 pub fn id_key(id: MessageId) -> Vec<u8> {
     Key::of(b'M').bytes(&id.to_bytes()).build()
@@ -39,7 +39,7 @@ fn next_number(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
     }
 }
 
-/// Queues a message under the session's next number, if the tenant wants any.
+/// Queues a message under the session's next number, if the tenant has a webhook.
 pub(crate) fn commit(
     txn: &mut Txn<'_>,
     tenant: Tenant,

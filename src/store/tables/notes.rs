@@ -1,5 +1,5 @@
-//! Notes: what was decided about a session's batches. The key holds the whole note, so that the same note again is
-//! the same row.
+//! Notes: decisions about a session's batches. The key contains the whole note, so writing a note
+//! twice changes nothing.
 
 use porchlight_ports::{Note, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -27,7 +27,7 @@ pub(crate) fn put(txn: &mut Txn<'_>, session_id: SessionId, note: Note) -> Store
     txn.put_state(key, &note)
 }
 
-/// A session's notes in their order: holes by number, then batches by number.
+/// A session's notes in order: gaps by number, then quarantined batches by number.
 pub(crate) fn all(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<Note>> {
     read.rows(&Scan::state(range(session_id), usize::MAX))?
         .iter()

@@ -20,8 +20,8 @@ use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
 
-/// Messages of one lane that are looked at together; more only wait when hundreds of updates of one insight came
-/// while a try was under way, and are superseded in steps.
+/// Maximum number of a lane's messages that are read together. More wait only if hundreds of
+/// insight updates arrived during one attempt; they are superseded in steps.
 const LANE_READ_MAX: usize = 256;
 
 /// The table of messages that are held, by when they will have been held for too long.
@@ -60,7 +60,7 @@ fn held_key(endpoint_id: EndpointId, until: TimestampMs, id: MessageId) -> Vec<u
         .build()
 }
 
-/// The key of a request for a try by hand.
+/// The key of a requested retry.
 #[must_use]
 pub fn hand_key(endpoint_id: EndpointId, request: &HandRequest) -> Vec<u8> {
     of_endpoint(b'b', endpoint_id)
@@ -75,7 +75,7 @@ pub fn delivery_key(tenant: Tenant, id: MessageId) -> Vec<u8> {
     Key::of(b'D').tenant(tenant).bytes(&id.to_bytes()).build()
 }
 
-/// The key by which a message is listed that failed for good.
+/// The key of a message's row in the list of failed deliveries.
 #[must_use]
 pub fn failed_key(tenant: Tenant, id: MessageId) -> Vec<u8> {
     Key::of(b'F').tenant(tenant).bytes(&id.to_bytes()).build()
@@ -102,7 +102,7 @@ pub fn enqueue(txn: &mut Txn<'_>, message: &Message, endpoint_id: EndpointId) ->
     place(txn, endpoint_id, &queued)
 }
 
-/// Writes the rows by which a message that waits is found.
+/// Writes the rows that lead to a waiting message.
 fn place(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -> StoreResult<()> {
     if queued.is_waiting() {
         txn.put_state(lane_key(endpoint_id, queued), queued)?;
@@ -120,7 +120,7 @@ fn place(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -> StoreRe
     Ok(())
 }
 
-/// Removes the rows by which a message that waits was found.
+/// Removes the rows that led to a waiting message.
 fn displace(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: &Queued) {
     if queued.is_waiting() && !after.is_waiting() {
         txn.delete(Space::State, lane_key(endpoint_id, queued));
@@ -198,7 +198,7 @@ fn due_of(row: &Row) -> Option<(TimestampMs, SessionId)> {
     ))
 }
 
-/// The messages of a lane that wait, in order.
+/// The waiting messages of a lane, in order.
 pub fn waiting(
     read: &dyn Read,
     endpoint_id: EndpointId,
@@ -227,7 +227,7 @@ pub fn lane(
         && read.has_state(&hand_key(endpoint_id, &request))?
     {
         let row: Option<DeliveryRow> = read.state(&delivery_key(tenant, request.id))?;
-        // What waited for an endpoint that is gone is cancelled.
+        // Messages for a deleted endpoint are cancelled.
         let row = row.filter(|row| !row.queued.is_waiting() || row.endpoint_id == endpoint_id);
         lane.by_hand = row.map(|row| row.queued);
     }
@@ -255,7 +255,7 @@ pub fn commit(
         let key = delivery_key(tenant, update.before.id);
         let stored: Option<DeliveryRow> = txn.as_read().state(&key)?;
         let Some(row) = stored.filter(|row| row.queued == update.before) else {
-            // It was removed with its session, or this commit was made already.
+            // The message was removed with its session, or this commit was already made.
             forget(txn, endpoint_id, &update.before)?;
             continue;
         };
@@ -277,7 +277,7 @@ pub fn commit(
     waiting(txn.as_read(), endpoint_id, session_id)
 }
 
-/// Removes what may be left of a message that is no longer as it was, so that nothing leads to it for ever.
+/// Removes rows that may still lead to a message that has changed.
 fn forget(txn: &mut Txn<'_>, endpoint_id: EndpointId, before: &Queued) -> StoreResult<()> {
     let lane_key = lane_key(endpoint_id, before);
     let now: Option<Queued> = txn.as_read().state(&lane_key)?;
@@ -303,7 +303,7 @@ fn forget(txn: &mut Txn<'_>, endpoint_id: EndpointId, before: &Queued) -> StoreR
     Ok(())
 }
 
-/// The tries of a message that ended.
+/// The finished attempts of a message.
 pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Report)>> {
     read.rows(&Scan::state(attempts_range(id), usize::MAX))?
         .iter()
@@ -371,7 +371,7 @@ pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
     Ok(depth)
 }
 
-/// Reads a range in steps, until `take` says stop.
+/// Reads a range in steps until `take` breaks.
 fn visit(
     read: &dyn Read,
     mut range: KeyRange,
@@ -392,7 +392,7 @@ fn visit(
     }
 }
 
-/// Removes rows of the outbox of an endpoint that is gone, at most `rows_max`. False: there are no more.
+/// Removes up to `rows_max` rows of the outbox of a deleted endpoint. False: nothing is left.
 pub fn sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId, rows_max: usize) -> StoreResult<bool> {
     for table in [b'o', b'q', b'u', HELD, b'b'] {
         let range = KeyRange::prefix(of_endpoint(table, endpoint_id).build());
@@ -408,7 +408,7 @@ pub fn sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId, rows_max: usize) -> Sto
     Ok(false)
 }
 
-/// Removes what there is of a message that is removed with its session.
+/// Removes all rows of a message whose session is removed.
 pub fn remove(txn: &mut Txn<'_>, message: &Message) -> StoreResult<()> {
     let key = delivery_key(message.tenant, message.id);
     let row = txn.as_read().state::<DeliveryRow>(&key);

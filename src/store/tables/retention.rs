@@ -1,4 +1,4 @@
-//! Retention: sessions that were completed long ago are removed, with all their rows, in small steps.
+//! Retention: removes sessions that were completed long ago, with all their rows, in small steps.
 
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
@@ -16,7 +16,7 @@ use crate::txn::{Read, Row, Scan, Txn};
 /// Rows that are counted at once.
 const COUNTED_AT_ONCE: usize = 4_096;
 
-/// What one step did.
+/// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// No session is old enough.
@@ -59,8 +59,9 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
     Ok(count.min(max))
 }
 
-/// Removes the session that was completed first, if that was before `before`: at most `rows_max` rows at once, the
-/// row that names it last, so that a sweep that is cut off goes on where it was.
+/// Removes the oldest completed session if it was completed before `before`: at most `rows_max`
+/// rows at once, and the row that names the session last, so that an interrupted sweep continues
+/// where it stopped.
 pub(crate) fn step(txn: &mut Txn<'_>, before: TimestampMs, rows_max: usize) -> StoreResult<Step> {
     let end = super::Key::of(b'c').time(before).build();
     let old = txn.rows(&Scan::keys(KeyRange::prefix([b'c']).before(&end), 1))?;

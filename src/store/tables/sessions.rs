@@ -1,4 +1,4 @@
-//! Sessions: their start, their end and their PoD.
+//! Sessions: their start, end and PoD.
 
 use porchlight_ports::{
     EndOutcome, Idempotency, MessageBody, NewSession, PodRow, SessionRow, StartOutcome, StoreResult,
@@ -32,7 +32,7 @@ pub(crate) fn completed_key(completed_at: TimestampMs, session_id: SessionId) ->
     Key::of(b'c').time(completed_at).session(session_id).build()
 }
 
-/// How a session began.
+/// A session's start.
 pub(crate) fn start_of(
     read: &dyn Read,
     session_id: SessionId,
@@ -40,17 +40,17 @@ pub(crate) fn start_of(
     read.state(&start_key(session_id))
 }
 
-/// How it ended.
+/// A session's end.
 pub(crate) fn end_of(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<SessionEnd>> {
     read.state(&end_key(session_id))
 }
 
-/// Whether it has ended.
+/// Whether a session has ended.
 pub(crate) fn has_ended(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
     read.has_state(&end_key(session_id))
 }
 
-/// A session as it stands.
+/// A session's start and end.
 pub(crate) fn find(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
     Ok(match start_of(read, session_id)? {
         Some(start) => Some(SessionRow {
@@ -61,7 +61,7 @@ pub(crate) fn find(read: &dyn Read, session_id: SessionId) -> StoreResult<Option
     })
 }
 
-/// What a start with this key has come to before, at `now`.
+/// The stored result of a start with this key, at `now`.
 pub(crate) fn started_before(
     read: &dyn Read,
     tenant: Tenant,
@@ -78,7 +78,7 @@ pub(crate) fn started_before(
     Ok(made.map(|made| StartOutcome::Repeated(Box::new(made))))
 }
 
-/// Makes a session. One whose id is there already is a start that is asked for again.
+/// Creates a session. If its id exists, the start is a repetition.
 pub(crate) fn start(txn: &mut Txn<'_>, new: NewSession) -> StoreResult<StartOutcome> {
     let NewSession {
         start,
@@ -180,7 +180,7 @@ pub(crate) fn pod_of(read: &dyn Read, session_id: SessionId) -> StoreResult<Opti
     read.state(&pod_key(session_id))
 }
 
-/// Sessions that record, in order of id.
+/// Live sessions, in order of id.
 pub(crate) fn live(
     read: &dyn Read,
     after: Option<SessionId>,

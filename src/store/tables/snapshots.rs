@@ -17,14 +17,14 @@ pub(crate) fn key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'a').session(session_id).build()
 }
 
-/// Writes a snapshot unless a newer one is there.
+/// Writes a snapshot unless a newer one is stored.
 pub(crate) fn put(
     txn: &mut Txn<'_>,
     session_id: SessionId,
     snapshot: &Snapshot,
 ) -> StoreResult<()> {
     let key = key(session_id);
-    // What it stands at is the beginning of the row: the state behind it is not looked at.
+    // The row begins with the snapshot's position, so the state behind it need not be decoded.
     let stored: Option<(u64, u32)> = txn.as_read().state(&key)?;
     if stored.is_some_and(|stored| stored > (snapshot.generation, snapshot.next_seq)) {
         return Ok(());
@@ -49,7 +49,8 @@ pub(crate) fn newest(read: &dyn Read, session_id: SessionId) -> StoreResult<Opti
     }))
 }
 
-/// Bytes as one piece: a vector of them is written and read byte by byte. In the row both are the same.
+/// Bytes that are encoded as one piece. A vector is encoded byte by byte; the stored form is the
+/// same.
 struct Bytes<'a>(Cow<'a, [u8]>);
 
 impl Serialize for Bytes<'_> {

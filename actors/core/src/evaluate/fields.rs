@@ -1,4 +1,5 @@
-//! How right the insight's fields are, against what is known to be true: told and right, told and wrong, not told.
+//! Accuracy of the insight's fields against the truth: reported and correct, reported and wrong,
+//! not reported.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::score::Scored;
 
-/// What is known of a whole session; none where the source does not say.
+/// The truth about a whole session; each is none if the source does not know it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Facts {
-    /// When the entrance was passed, seconds.
+    /// When the courier passed the entrance, seconds.
     pub entrance_at_sec: Option<f64>,
-    /// The stay at the door, seconds from.
+    /// Start of the stay at the door, seconds.
     pub door_from_sec: Option<f64>,
-    /// Seconds to.
+    /// End of the stay at the door, seconds.
     pub door_to_sec: Option<f64>,
     /// Whether the drop-off was at the address's door.
     pub right_doorstep: Option<bool>,
@@ -27,22 +28,22 @@ pub struct Facts {
     pub attempt_cycles: Option<u32>,
     /// The outcome's code.
     pub outcome: Option<ReasonCode>,
-    /// The codes beside it; none where nothing is known of them.
+    /// The other codes; none if unknown.
     pub added: Option<Vec<ReasonCode>>,
-    /// Whether telemetry or claim is untrue.
+    /// Whether the telemetry or the claim is untrue.
     pub fraudulent: Option<bool>,
     /// Whether the phone was carried on foot.
     pub phone_carried: Option<bool>,
 }
 
-/// A field that may be null.
+/// Counts of a nullable field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Field {
-    /// It said something, and the truth is known.
+    /// It was reported, and the truth is known.
     pub told: u32,
-    /// It was right.
+    /// It was correct.
     pub right: u32,
-    /// It said that it can't tell, and the truth is known.
+    /// It was null, and the truth is known.
     pub untold: u32,
 }
 
@@ -59,15 +60,15 @@ impl Field {
     }
 }
 
-/// Something that is said or not.
+/// Counts of a yes-or-no claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
-    /// Said, and true.
+    /// Claimed and true.
     pub right: u32,
-    /// Said, and not true.
+    /// Claimed and untrue.
     pub wrong: u32,
-    /// True, and not said.
+    /// True and not claimed.
     pub missed: u32,
 }
 
@@ -86,13 +87,13 @@ impl Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Floors {
-    /// Told, and the truth is known.
+    /// Reported, and the truth is known.
     pub told: u32,
     /// Exact.
     pub exact: u32,
     /// At most one off.
     pub within_one: u32,
-    /// Not told, and the truth is known.
+    /// Null, and the truth is known.
     pub untold: u32,
 }
 
@@ -100,11 +101,11 @@ pub struct Floors {
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Time {
-    /// How far off those are that were found, seconds.
+    /// Errors of the found times, seconds.
     pub errors_sec: Vec<f64>,
-    /// Not found, and there is one.
+    /// Not found although there is one.
     pub missed: u32,
-    /// Found, and there is none.
+    /// Found although there is none.
     pub invented: u32,
 }
 
@@ -116,7 +117,7 @@ pub struct Fields {
     pub sessions: u32,
     /// The outcome, or `INSUFFICIENT_DATA`.
     pub outcome: Field,
-    /// Each code, where its truth is known.
+    /// Each code with known truth.
     pub codes: BTreeMap<ReasonCode, Claim>,
     /// `rightDoorstep`.
     pub right_doorstep: Claim,
@@ -130,13 +131,13 @@ pub struct Fields {
     pub attempt_cycles: Field,
     /// When the entrance was passed.
     pub entrance: Time,
-    /// The length of the stay at the door.
+    /// Length of the stay at the door.
     pub door: Time,
     /// `suspiciousBehavior`, where the truth is known.
     pub suspicious: Claim,
-    /// `fraudScore` of the true ones.
+    /// `fraudScore` of genuine sessions.
     pub fraud_honest: Vec<f64>,
-    /// `fraudScore` of the untrue ones.
+    /// `fraudScore` of fraudulent sessions.
     pub fraud_untrue: Vec<f64>,
 }
 
@@ -201,8 +202,8 @@ impl Fields {
 
     fn add_times(&mut self, facts: &Facts, scored: &Scored) {
         let sec = |t_ms: u32| f64::from(t_ms) / 1000.0;
-        // What is not true, or was hardly seen, has no times; where nothing is known of a door, the entrance is all that
-        // the source may hold.
+        // Fraudulent or hardly observed sessions have no times. Where nothing is known of a door,
+        // the source may only know the entrance.
         let is_real = facts.fraudulent != Some(true)
             && facts.outcome != Some(ReasonCode::InsufficientData)
             && (facts.outcome.is_some() || facts.right_doorstep.is_none());
@@ -225,8 +226,8 @@ impl Fields {
         }
     }
 
-    /// The share of the untrue ones whose score is above that of all but one in a thousand of the true ones; none
-    /// where there are none.
+    /// The share of fraudulent sessions that score above all but one in a thousand of the genuine
+    /// ones; none without any.
     #[must_use]
     pub fn fraud_recall(&self) -> Option<f64> {
         let bar = super::quantile(&self.fraud_honest, 0.999)?;

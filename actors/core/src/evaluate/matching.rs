@@ -1,4 +1,4 @@
-//! One recording, one event type: which detection is which label.
+//! Matches the detections of one type in one recording to its labels.
 
 use porchlight_schema::event::EventType;
 
@@ -27,16 +27,17 @@ impl Stretch {
     }
 }
 
-/// Within this an instant, or a gate, is found, seconds.
+/// Tolerance for instants and gates, seconds.
 const INSTANT_SEC: f64 = 5.0;
-/// Labels of stairs that follow each other within this, and in one direction, are one climb, seconds: a landing.
+/// Labels of stairs in one direction with gaps up to this, seconds, are one climb: the gap is a
+/// landing.
 const SAME_CLIMB_SEC: f64 = 3.0;
 
-/// A piece of a detection within a labelled span that is shorter than this, and than half of the detection, is a
-/// matter of the boundary, seconds.
+/// A part of a detection inside a labelled span counts as a boundary error if it is shorter than
+/// this, seconds, and than half of the detection.
 const SLIVER_SEC: f64 = 5.0;
 
-/// A sliver that reaches into a span is a matter of the boundary, not a detection of its own.
+/// Whether a part that reaches into a span is only a boundary error.
 fn is_sliver(piece: Stretch, detected: &Detected) -> bool {
     let event = &detected.event;
     let whole_ms = event.t_end_ms.unwrap_or(event.t_start_ms) - event.t_start_ms;
@@ -66,7 +67,7 @@ fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
     }
 }
 
-/// The labels of a type; climbs that go on over a landing are one.
+/// The labels of a type; climbs that continue after a landing are merged.
 fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
     let mut joined: Vec<Segment> = Vec::new();
     let mut own: Vec<&Segment> = labels
@@ -96,7 +97,7 @@ fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
     joined
 }
 
-/// A detection's time, cut to the labelled spans: a piece for each span that it reaches into.
+/// A detection's time within the labelled spans: one part per span.
 fn inside(detected: &Detected, labels: &Labels) -> Vec<Stretch> {
     let event = &detected.event;
     let from = f64::from(event.t_start_ms) / 1000.0;
@@ -170,35 +171,35 @@ pub(super) fn add(
     }
 }
 
-/// What became of a label or a detection.
+/// The verdict on a label or a detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The two belong to each other.
+    /// Matched.
     Right,
-    /// A label that was not found, or a detection where there is no label.
+    /// A label without a detection, or a detection without a label.
     Wrong,
-    /// A label that the streams can't show, or a detection where the labels are not complete.
+    /// A label that the streams cannot show, or a detection where the labels are incomplete.
     Open,
 }
 
-/// A label or a detection, and what became of it.
+/// A label or a detection with its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// What.
+    /// The type.
     pub event_type: EventType,
-    /// Whether it is a label; else a detection.
+    /// Whether it is a label; otherwise it is a detection.
     pub is_label: bool,
-    /// From, seconds.
+    /// Start, seconds.
     pub from_sec: f64,
-    /// To, seconds; the same for an instant.
+    /// End, seconds; equal to the start for an instant.
     pub to_sec: f64,
-    /// Right or wrong.
+    /// The verdict.
     pub verdict: Verdict,
     /// Confidence of a detection.
     pub confidence: Option<f64>,
 }
 
-/// All labels and detections of a recording, each with what became of it.
+/// All labels and detections of a recording with their verdicts.
 #[must_use]
 pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
     let mut judged = Vec::new();
@@ -245,7 +246,7 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
         judged.extend(beside.into_iter().map(|one| of(one, Verdict::Open)));
         let mut seen: Option<&Detected> = None;
         for (place, (_, one)) in own.iter().enumerate() {
-            // A detection that reaches into several spans is drawn once.
+            // A detection that spans several parts is drawn once.
             if seen
                 .replace(*one)
                 .is_some_and(|last| core::ptr::eq(last, *one))
@@ -278,7 +279,7 @@ fn stretch_of(segment: &Segment) -> Stretch {
     }
 }
 
-/// Pairs of label and detection, the best first, each used once.
+/// Pairs of label and detection, best first, each used once.
 fn matched(
     event_type: EventType,
     segments: &[Segment],

@@ -1,4 +1,4 @@
-//! One recording, or one simulated delivery, with what is known to be true of it: read once, run as production would.
+//! One recording or simulated delivery with its truth, read once and run as in production.
 
 use porchlight_schema::sample::json::{DecodeError, decode_sample};
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch, PackedError};
@@ -12,21 +12,21 @@ use crate::score::{Knowledge, PodInput, ScoreInput, Scored, score_and_learn};
 use crate::session::replay::{Replay, Replayed};
 use crate::timeline::Timeline;
 
-/// Why a recording can't be read.
+/// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// The labels are not what labels are.
+    /// The labels are invalid.
     #[error("its labels: {0}")]
     Labels(#[from] serde_json::Error),
-    /// A line is no sample.
+    /// A line is not a sample.
     #[error("line {line}: {error}")]
     Line {
-        /// Counted from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Why.
+        /// The reason.
         error: DecodeError,
     },
-    /// A batch does not read back.
+    /// A batch cannot be read back.
     #[error(transparent)]
     Packed(#[from] PackedError),
 }
@@ -36,20 +36,20 @@ pub enum RecordingError {
 pub struct Recording {
     /// Its name.
     pub name: String,
-    /// What is known of it.
+    /// Its labels.
     pub labels: Labels,
-    /// Its samples, in the order in which they came.
+    /// Its samples, in order of arrival.
     pub batches: Vec<PackedBatch>,
-    /// What was known beforehand.
+    /// Prior knowledge.
     pub context: SessionContext,
 }
 
 impl Recording {
-    /// From the text of the labels and the lines of samples (NDJSON).
+    /// Builds a recording from the text of its labels and its lines of samples (NDJSON).
     ///
     /// # Errors
     ///
-    /// What is wrong with labels or lines.
+    /// The reason why labels or lines are invalid.
     pub fn read<'l>(
         name: &str,
         labels: &[u8],
@@ -66,12 +66,12 @@ impl Recording {
         Self::new(name, serde_json::from_slice(labels)?, vec![builder.pack()])
     }
 
-    /// From batches that are read already. The address is that of the start where the labels hold one; else it is
-    /// where the recording ends, and of the place nothing is known.
+    /// Builds a recording from batches. The address is that of the start, if the labels have one;
+    /// otherwise it is where the recording ends, without further facts about the place.
     ///
     /// # Errors
     ///
-    /// What is wrong with a batch.
+    /// The reason why a batch is invalid.
     pub fn new(
         name: &str,
         labels: Labels,
@@ -87,11 +87,12 @@ impl Recording {
         })
     }
 
-    /// The events, and when each was known, as a live session would find them; without the kinds in `without`.
+    /// The events, and when each became known, as a live session would find them; without the kinds
+    /// in `without`.
     ///
     /// # Errors
     ///
-    /// What is wrong with a batch.
+    /// The reason why a batch is invalid.
     pub fn detect(&self, without: &[Kind]) -> Result<Vec<Detected>, RecordingError> {
         let mut timeline = Timeline::new(&self.context);
         let mut opened_at_ms: Vec<Option<u32>> = Vec::new();
@@ -118,7 +119,7 @@ impl Recording {
             .collect())
     }
 
-    /// What scoring sees of it.
+    /// The input of scoring.
     #[must_use]
     pub fn replayed(&self) -> Replayed {
         let mut replay = Replay::new(&self.context);
@@ -128,7 +129,7 @@ impl Recording {
         replay.finish()
     }
 
-    /// Its score, with nothing known beforehand.
+    /// The score, without prior knowledge.
     #[must_use]
     pub fn score(&self, replayed: &Replayed) -> Scored {
         let heard_ms = self.batches.iter().map(PackedBatch::t_max_ms).max();

@@ -1,4 +1,4 @@
-//! The evaluation as a table of text.
+//! Prints the evaluation as a text table.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// One line for each event type that was labelled or detected.
+/// One line per event type that was labelled or detected.
 #[must_use]
 pub fn text(evaluation: &Evaluation) -> String {
     let mut out = format!(
@@ -44,7 +44,7 @@ pub fn text(evaluation: &Evaluation) -> String {
         let floors = tally.floors_off.len();
         let exact = tally.floors_off.iter().filter(|off| **off == 0).count();
         let within = tally.floors_off.iter().filter(|off| off.abs() <= 1).count();
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             out,
             "{:<13} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}",
@@ -134,7 +134,7 @@ fn time_line(name: &str, time: &Time) -> String {
     )
 }
 
-/// A line for each field and for each reason code of which the truth is known.
+/// One line per field and per reason code with known truth.
 #[must_use]
 pub fn fields_text(fields: &Fields) -> String {
     let mut out = String::new();

@@ -1,11 +1,10 @@
-//! What a session told those who watched it, change by change: the same for one who watched all along and for one who
-//! asks afterwards.
+//! The changes of a completed session as its watchers saw them, recomputed for later readers.
 //!
-//! While the session lives its machine has it ([`super::SessionMachine::told_since`]). Once it has ended it is computed
-//! anew from what is stored: from the batches that came before the end, without those that came for a hole that had been
-//! given up, and without those put aside. These are the batches that the live machine took, or would have taken had the
-//! end not come first; so what it told is a beginning of this. The insight goes by all batches, late ones too: its
-//! timeline may differ, and is told with the insight.
+//! While the session is live, its machine has the changes ([`super::SessionMachine::told_since`]).
+//! After the end they are recomputed from the batches that arrived before the end, without batches
+//! for skipped gaps and without quarantined ones. The live machine processed these batches, or
+//! would have if the session had not ended first, so its changes are a prefix of this. The insight
+//! uses all batches, late ones too, so its timeline may differ; it is sent with the insight.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +14,7 @@ use porchlight_schema::time::TimestampMs;
 use crate::context::SessionContext;
 use crate::timeline::{Timeline, Told};
 
-/// What a session that has ended told, while it is computed.
+/// Recomputes the changes of a completed session.
 #[derive(Debug)]
 pub struct Feed<'a> {
     context: &'a SessionContext,
@@ -26,7 +25,8 @@ pub struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// Of a session that was completed at `completed_at`, gave up these holes (first, last), and put these batches aside.
+    /// Starts for a session that was completed at `completed_at`, skipped these gaps (first, last),
+    /// and quarantined these batches.
     #[must_use]
     pub fn new(
         context: &'a SessionContext,
@@ -43,17 +43,17 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// The next batch, in order of `seq`.
+    /// Adds the next batch, in order of `seq`.
     pub fn batch(&mut self, seq: u32, received_at: TimestampMs, batch: &PackedBatch) {
         let was_given_up = |&(first, last): &(u32, u32)| (first..=last).contains(&seq);
         let came_late = received_at > self.completed_at || self.given_up.iter().any(was_given_up);
         if !came_late && !self.put_aside.contains(&seq) {
-            // As in the live machine: what can't be read ends the batch, not the session.
+            // As in the live machine, unreadable data ends the batch but not the session.
             let _unreadable_rest = self.timeline.push_batch(self.context, batch);
         }
     }
 
-    /// All batches were given: everything that was told.
+    /// Returns all changes after the last batch.
     #[must_use]
     pub fn finish(mut self) -> Vec<Told> {
         self.timeline.finish(self.context);

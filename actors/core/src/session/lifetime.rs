@@ -1,4 +1,4 @@
-//! When a session is over without anybody saying so (contract section 2).
+//! When a session ends without a stop (contract section 2).
 //!
 //! Silence and age are measured by a clock that does not jump, from the moment at which this process took the session on:
 //! neither a step of the wall clock nor an outage of the service ends a session.
@@ -6,7 +6,7 @@
 use porchlight_schema::session::{EndReason, SessionEnd};
 use porchlight_schema::time::TimestampMs;
 
-/// How long sessions may last.
+/// Limits on the length of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetime {
     /// `session.idle_timeout`, milliseconds.

@@ -1,7 +1,7 @@
-//! A session computed anew from all its batches, in order: what its insight is made of.
+//! Recomputes a session from all its batches, in order, for its insight.
 //!
-//! Every insight is made this way, whether batches came late or not, so that it is a function of the set of
-//! acknowledged batches by construction.
+//! Every insight is computed this way, whether batches came late or not, so it depends only on the
+//! set of acknowledged batches.
 
 use porchlight_schema::event::{Event, sort_events};
 use porchlight_schema::insight::DroppedSamples;
@@ -14,7 +14,7 @@ use crate::mark::MarkName;
 use crate::timeline::Timeline;
 use crate::window::Window;
 
-/// Collects what scoring needs, batch by batch.
+/// Collects the input of scoring, batch by batch.
 #[derive(Debug)]
 pub struct Replay<'a> {
     context: &'a SessionContext,
@@ -23,27 +23,27 @@ pub struct Replay<'a> {
     next_seq: u32,
 }
 
-/// A session's batches, understood.
+/// The processed batches of a session.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Replayed {
     /// The final timeline, by start, then type.
     pub events: Vec<Event>,
-    /// Every second in which there was anything, and silences under 30 s.
+    /// Every second with data, and silences under 30 s.
     pub windows: Vec<Window>,
-    /// When the courier or the app said what: milliseconds since the start.
+    /// Marks: milliseconds since the start, and name.
     pub marks: Vec<(u32, MarkName)>,
-    /// What happened to the phone.
+    /// Incidents of the phone.
     pub system: Vec<(u32, SystemName)>,
-    /// Batches that are missing below the highest `seq`.
+    /// Number of batches missing below the highest `seq`.
     pub missing_batches: u32,
-    /// Batches that were left out because a detector could not bear them.
+    /// Number of batches left out because a detector could not process them.
     pub quarantined_batches: u32,
     /// Samples that no detector saw.
     pub dropped: DroppedSamples,
 }
 
 impl<'a> Replay<'a> {
-    /// Nothing replayed yet.
+    /// Starts an empty replay.
     #[must_use]
     pub fn new(context: &'a SessionContext) -> Self {
         Self {
@@ -54,12 +54,12 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The next batch, in order of `seq`.
+    /// Adds the next batch, in order of `seq`.
     pub fn batch(&mut self, seq: u32, batch: &PackedBatch) {
         self.pass(seq);
         let unknown_kind = &mut self.replayed.dropped.unknown_kind;
         *unknown_kind = unknown_kind.saturating_add(batch.skipped());
-        // As in the live machine: what can't be read ends the batch, not the session.
+        // As in the live machine, unreadable data ends the batch but not the session.
         let Ok(mut reader) = batch.reader() else {
             return;
         };
@@ -83,7 +83,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The next batch, in order of `seq`, is left out.
+    /// Leaves out the next batch, in order of `seq`.
     pub fn quarantined(&mut self, seq: u32) {
         self.pass(seq);
         self.replayed.quarantined_batches += 1;
@@ -94,7 +94,7 @@ impl<'a> Replay<'a> {
         self.next_seq = seq.saturating_add(1);
     }
 
-    /// All batches were given.
+    /// Finishes after the last batch.
     #[must_use]
     pub fn finish(mut self) -> Replayed {
         let windows = &mut self.replayed.windows;

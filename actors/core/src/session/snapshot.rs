@@ -1,34 +1,34 @@
-//! A machine's state as bytes, and back.
+//! Serializes a machine's state and restores it.
 
 use super::SessionMachine;
 use crate::context::SessionContext;
 
-/// The first byte of a snapshot. It rises whenever the state's shape, or a detector's meaning, changes: a snapshot
-/// of another format is thrown away, and the session built anew from its journal.
+/// The first byte of a snapshot. It rises whenever the state's form or a detector's meaning
+/// changes. A snapshot with another format is discarded, and the session is rebuilt from its
+/// journal.
 pub const SNAPSHOT_FORMAT: u8 = 10;
 
-/// The snapshot can't be used; build the machine from its journal.
+/// Why a snapshot cannot be used; the machine must be rebuilt from its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// Written by another version.
+    /// Another version wrote it.
     #[error("snapshot of another format")]
     Format,
-    /// Not a snapshot.
+    /// It is not a snapshot.
     #[error("snapshot is corrupt")]
     Corrupt,
 }
 
 impl SessionMachine {
-    /// The state as bytes. The next one is due after as many batches again.
+    /// Serializes the state. The next snapshot is due after as many batches again.
     pub fn snapshot(&mut self) -> Vec<u8> {
         self.unsnapshotted = 0;
-        // Serializing into a vector of plain data can't fail; were it to, an empty snapshot is one that is thrown
-        // away.
+        // Serializing plain data into a vector cannot fail; an empty snapshot would be discarded.
         postcard::to_extend(self, vec![SNAPSHOT_FORMAT]).unwrap_or_default()
     }
 
-    /// The state as bytes together with the session's context, to be held in memory while nothing comes: a third of what
-    /// the machine takes. What is due for a snapshot stays due.
+    /// Serializes the state and the session's context for a passivated session: a third of the
+    /// machine's size. A due snapshot stays due.
     #[must_use]
     pub fn freeze(&self, context: &SessionContext) -> Box<[u8]> {
         postcard::to_stdvec(&(context, self))
@@ -36,16 +36,16 @@ impl SessionMachine {
             .into()
     }
 
-    /// What [`SessionMachine::freeze`] made bytes of.
+    /// Restores a passivated session.
     ///
     /// # Errors
     ///
-    /// [`RestoreError::Corrupt`]: they are something else.
+    /// [`RestoreError::Corrupt`]: the bytes are something else.
     pub fn thaw(bytes: &[u8]) -> Result<(SessionContext, Self), RestoreError> {
         postcard::from_bytes(bytes).map_err(|_| RestoreError::Corrupt)
     }
 
-    /// The machine of a snapshot.
+    /// Restores the machine from a snapshot.
     pub fn restore(bytes: &[u8]) -> Result<Self, RestoreError> {
         let (&format, state) = bytes.split_first().ok_or(RestoreError::Corrupt)?;
         if format != SNAPSHOT_FORMAT {
@@ -83,8 +83,8 @@ mod tests {
     }
 
     proptest! {
-        /// Bytes that are no snapshot, or a damaged one, are refused or give a machine that can be asked.
-        /// `PROPTEST_CASES` says how many are tried.
+        /// Arbitrary bytes are refused or restore a machine that works. `PROPTEST_CASES` sets the
+        /// number of cases.
         #[test]
         fn any_bytes_are_restored_or_refused(
             noise in proptest::collection::vec(any::<u8>(), 0..300),

@@ -1,4 +1,4 @@
-//! The order of batches, on the machine alone: a journal is a map, and the shell a loop.
+//! The order of batches, tested on the machine alone: a journal is a map, and the shell a loop.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A session at a plain address, for the tests of this module and of those below it.
+/// A session at a plain address.
 pub(super) fn context() -> SessionContext {
     SessionContext::of_address(
         &Address {
@@ -30,7 +30,7 @@ pub(super) fn context() -> SessionContext {
     )
 }
 
-/// A batch of five seconds of walking pressure that ends at `t_sec`.
+/// Five seconds of pressure while walking, ending at `t_sec`.
 fn batch(t_sec: u32) -> PackedBatch {
     let samples: Vec<String> = (0..5)
         .map(|n| {
@@ -46,7 +46,7 @@ fn batch(t_sec: u32) -> PackedBatch {
         .batch
 }
 
-/// A shell without a runtime: what is durable, what was noted, and the machine.
+/// A shell without a runtime: durable batches, notes, and the machine.
 struct Shell {
     context: SessionContext,
     machine: SessionMachine,
@@ -74,7 +74,7 @@ impl Shell {
         self.drive(step);
     }
 
-    /// The batch is durable, but the hand-over is lost.
+    /// The batch is durable, but the actor does not receive it.
     fn lose(&mut self, seq: u32, t_sec: u32) {
         self.journal.insert(seq, batch(t_sec));
     }
@@ -111,7 +111,7 @@ impl Shell {
         }
     }
 
-    /// Killed, and built again from a snapshot or from nothing.
+    /// Kills the machine and rebuilds it from a snapshot or from nothing.
     fn restart(&mut self, from_snapshot: bool) {
         let mut machine = if from_snapshot {
             SessionMachine::restore(&self.machine.snapshot()).unwrap()
@@ -238,8 +238,8 @@ fn a_quarantined_batch_is_left_out() {
 }
 
 proptest! {
-    /// Whatever arrives, is lost on the way, or is killed: what was applied is ascending, each at most once, and
-    /// nothing below `next_seq` is missing but what was noted as given up.
+    /// Under any order, loss and restarts: batches are applied in ascending order, each at most
+    /// once, and below `next_seq` only batches noted as skipped are missing.
     #[test]
     fn order_holds_under_loss_and_restarts(acts in proptest::collection::vec((0_u32..90, 0_u32..200, 0_u8..10), 1..120)) {
         let mut shell = Shell::new();

@@ -1,4 +1,5 @@
-//! What the inputs are made of: a batch of each kind in each form, and texts that were once, or might be, trouble.
+//! The fuzzing corpus: a batch of each kind in each format, and texts that are known to be
+//! difficult.
 
 use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -22,7 +23,7 @@ const SAMPLES: [&str; 14] = [
     r#"{"t":0,"kind":"system","name":"integrity_failed"}"#,
 ];
 
-/// As JSON only.
+/// Texts for the JSON decoders.
 const TEXTS: [&str; 12] = [
     r#"{"seq":17,"samples":[]}"#,
     r#"{"sessionId":"ses_00000000000000000000000000","seq":1000000,"samples":[]}"#,
@@ -38,7 +39,7 @@ const TEXTS: [&str; 12] = [
     "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
 ];
 
-/// Everything.
+/// The whole corpus.
 pub(super) fn all() -> Vec<Vec<u8>> {
     let files = protox::compile(["porchlight.proto"], [env!("CARGO_MANIFEST_DIR")]).unwrap();
     let pool = DescriptorPool::from_file_descriptor_set(files).unwrap();

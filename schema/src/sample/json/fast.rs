@@ -1,9 +1,10 @@
-//! Reads a batch in one pass. Gives up (none) on the first thing amiss, without saying what.
+//! Decodes a batch in one pass. Returns none at the first irregularity, without a reason.
 //!
-//! It reads by hand and not through serde's derive: a sample is read into slots that stay where they are, and a key is
-//! told by its bytes. That takes a third of the time, and reading is the largest part of what a batch costs. The samples
-//! of a batch are mostly written alike, so a key is first compared with the one that stood at its place in the sample
-//! before. The columns are a thread's own and are used again, so that a batch allocates only what it is packed into.
+//! The code does not use serde's derive: it reads a sample into fixed slots and recognises keys by
+//! their bytes. That takes a third of the time, and decoding is the largest part of a batch's cost.
+//! The samples of a batch are usually written alike, so a key is first compared with the one at the
+//! same position in the sample before. The columns are thread-local and reused, so a batch
+//! allocates only its packed form.
 
 mod digits;
 mod scanner;
@@ -21,7 +22,7 @@ pub(super) fn decode_batch(text: &[u8]) -> Option<DecodedBatch> {
     decode(text, &mut |scanner, _| scanner.skip_scalar())
 }
 
-/// The same with the `sessionId` beside it, which must be there.
+/// Decodes a batch with its `sessionId`, which must be present.
 pub(super) fn decode_line(text: &[u8]) -> Option<(&str, DecodedBatch)> {
     let mut session_id = None;
     let decoded = decode(text, &mut |scanner, key| match key {
@@ -35,7 +36,7 @@ pub(super) fn decode_line(text: &[u8]) -> Option<(&str, DecodedBatch)> {
     Some((session_id?, decoded))
 }
 
-/// `other` reads the values of what is not a batch's.
+/// `other` reads the values of members that a batch does not have.
 fn decode<'a>(
     text: &'a [u8],
     other: &mut impl FnMut(&mut Scanner<'a>, &'a [u8]) -> Option<()>,
@@ -52,7 +53,7 @@ fn decode_into<'a>(
     let mut seq = None;
     let mut unknown_kinds = None;
     scanner.members(|scanner, key| match key {
-        // Given twice: the tree says which of them counts.
+        // Duplicate key: the tree decides which one counts.
         b"seq" if seq.is_none() => {
             seq = Some(scanner.whole_number()?);
             Some(())
@@ -77,7 +78,7 @@ fn decode_into<'a>(
     })
 }
 
-/// Gives how many samples were of a kind that is not known.
+/// Returns the number of samples of unknown kinds.
 fn read_samples(scanner: &mut Scanner<'_>, builder: &mut BatchBuilder) -> Option<u32> {
     let mut sample = WireSample::default();
     let mut buffer = Vec::new();
@@ -98,24 +99,24 @@ const NUMBERS: usize = 19;
 const TEXTS: usize = 4;
 const AXES: usize = 6;
 
-/// Every field of every kind, as it came: by slots, of which a set says what is there.
+/// The raw fields of a sample, by slot; a set records the present ones.
 #[derive(Default)]
 struct WireSample<'a> {
     present: u64,
     numbers: [f64; NUMBERS],
     texts: [&'a str; TEXTS],
     mock: bool,
-    /// The arrays, one after the other, and where each of them stands.
+    /// The arrays, one after the other, and their positions.
     values: Vec<f32>,
     axes: [(usize, usize); AXES],
-    /// The keys of the sample before, in their order.
+    /// The keys of the previous sample, in order.
     layout: Vec<(Expected, Option<Slot>)>,
 }
 
-/// Keys of which the order is remembered: more than any kind has.
+/// Maximum number of remembered keys: more than any kind has.
 const LAYOUT_MAX: usize = 16;
 
-/// Where a field is kept.
+/// Where a field is stored.
 #[derive(Clone, Copy)]
 enum Slot {
     Number(usize),
@@ -162,7 +163,7 @@ impl Slot {
         })
     }
 
-    /// The slot's place in the set of what is there.
+    /// The slot's bit in the set of present fields.
     #[inline(always)]
     fn bit(self) -> u64 {
         1 << match self {
@@ -195,7 +196,7 @@ impl<'a> WireSample<'a> {
         Some(())
     }
 
-    /// A member whose key is not the one that was expected at this place.
+    /// Reads a member whose key differs from the expected one.
     fn read_member(&mut self, scanner: &mut Scanner<'a>, place: usize) -> Option<()> {
         let from = scanner.place();
         let key = scanner.key()?;
@@ -215,7 +216,7 @@ impl<'a> WireSample<'a> {
         let Some(slot) = slot else {
             return scanner.skip_scalar();
         };
-        // Given twice: the tree says which of them counts.
+        // Duplicate key: the tree decides which one counts.
         if self.present & slot.bit() != 0 {
             return None;
         }
@@ -226,7 +227,7 @@ impl<'a> WireSample<'a> {
             Slot::Number(place) => *self.numbers.get_mut(place)? = scanner.number()?,
             Slot::Text(place) => {
                 let text = self.texts.get_mut(place)?;
-                // Most often the same as before.
+                // Usually the text equals the previous one.
                 if !scanner.pass_text(text) {
                     *text = scanner.text()?;
                 }
@@ -246,7 +247,7 @@ impl<'a> WireSample<'a> {
         Some(())
     }
 
-    /// The slot of a field that is there.
+    /// The slot of a present field.
     #[inline(always)]
     fn slot(&self, name: &str) -> Option<Slot> {
         Slot::of(name.as_bytes()).filter(|slot| self.present & slot.bit() != 0)

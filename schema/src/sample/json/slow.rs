@@ -1,4 +1,4 @@
-//! Reads a batch from a tree, to find out what is wrong with it and where.
+//! Decodes a batch from a tree to find out what is wrong and where.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub(super) fn decode_batch(value: &Value) -> Result<DecodedBatch, DecodeError> {
         .ok_or_else(|| invalid("", "must be an object"))?;
     let samples = object.get("samples");
     let listed = samples.and_then(Value::as_array);
-    // How large it is comes before what is in it (contract 9).
+    // The number of samples is checked before their content (contract 9).
     if listed.is_some_and(|samples| samples.len() > BATCH_SAMPLES_MAX) {
         return Err(DecodeError::TooManySamples);
     }
@@ -67,7 +67,7 @@ pub(super) fn read_seq(object: &Map<String, Value>) -> Result<u32, DecodeError> 
         .get("seq")
         .ok_or_else(|| invalid("/seq", "is required"))?;
     let detail = format!("must be a whole number between 0 and {BATCH_SEQ_MAX}");
-    // A whole number is one, also as `5.0` and `5e0`.
+    // `5.0` and `5e0` are whole numbers too.
     seq.as_f64()
         .filter(|seq| seq.fract() == 0.0 && (0.0..=f64::from(BATCH_SEQ_MAX)).contains(seq))
         .map(|seq| seq as u32)
@@ -85,7 +85,7 @@ pub(super) fn push_sample(value: &Value, builder: &mut BatchBuilder) -> Result<b
 struct Tree<'a>(&'a Map<String, Value>);
 
 impl Tree<'_> {
-    /// The value in `name`, null taken for absent.
+    /// The value under `name`; null counts as absent.
     fn present(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }

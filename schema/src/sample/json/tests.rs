@@ -159,7 +159,7 @@ fn the_batch_itself_is_checked() {
         );
     }
     let many = batch(&vec!["{\"kind\":\"none\"}"; crate::limits::BATCH_SAMPLES_MAX + 1].join(","));
-    // Also where its content is wrong, too.
+    // This holds even if its content is invalid too.
     for seq in ["17", "-1", "null", "\"x\""] {
         let many = many.replacen("17", seq, 1);
         assert_eq!(
@@ -210,7 +210,7 @@ fn a_field_of_another_kind_is_an_unknown_field() {
 }
 
 proptest! {
-    /// Whatever the bytes are, reading a packed batch ends with a sample or an error, never a panic.
+    /// Reading arbitrary bytes as a packed batch ends with samples or an error, never a panic.
     #[test]
     fn packed_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), honest in any::<bool>(), at in 0_usize..400) {
         if honest {
@@ -224,7 +224,7 @@ proptest! {
         }
     }
 
-    /// Whatever the text is, both ways of reading agree on whether it is a batch, and on its content.
+    /// Both decoders agree on whether a text is a batch, and on its content.
     #[test]
     fn both_ways_agree(seq in -2_i64..3, t in -1.0_f64..1e5, hpa in 200.0_f64..1200.0, lat in proptest::option::of(-100.0_f64..100.0), text in "[a-z{}\\[\\],:\"0-9]{0,12}") {
         let lat = lat.map_or("null".into(), |lat| lat.to_string());

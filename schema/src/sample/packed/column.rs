@@ -5,7 +5,7 @@ mod written;
 use super::PackedError;
 pub(super) use written::{Column, OptionalColumn, put_number};
 
-/// How an optional column says which rows have a value: none, all, or by a bit for each.
+/// How an optional column marks the rows with a value: none, all, or a bitmap.
 const ALL_ABSENT: u8 = 0;
 const ALL_PRESENT: u8 = 1;
 const BITMAP: u8 = 2;
@@ -27,10 +27,10 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    // Where it is a call of its own it costs as much again.
+    // As a separate function, so that the short path stays inlined.
     #[inline(always)]
     pub(super) fn long_number(&mut self, what: &'static str) -> Result<u64, PackedError> {
-        // Most take one byte or two.
+        // Most numbers take one byte or two.
         match *self.bytes {
             [low, ref rest @ ..] if low < 0x80 => {
                 self.bytes = rest;
@@ -74,7 +74,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// A length, and so many bytes.
+    /// Reads a length and that many bytes.
     pub(super) fn slice(&mut self, what: &'static str) -> Result<&'a [u8], PackedError> {
         let length = self.number(what)? as usize;
         self.take(length, what)
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A column while it is read.
+/// A column being read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ColumnReader<'a> {
     cursor: Cursor<'a>,
@@ -113,8 +113,9 @@ impl<'a> ColumnReader<'a> {
         self.previous
     }
 
-    /// The next values of three columns of the same parts, as many as `out` has room for, each by `value_of`. Side by side:
-    /// where a number lies depends on all before it, and the processor does not wait for one column while it has others.
+    /// Reads the next values of three columns of equal units, as many as `out` has room for,
+    /// converted by `value_of`. The columns are read side by side: the position of a number depends
+    /// on all before it, so the processor can work on one column while it waits for another.
     pub(super) fn fill_three(
         columns: &mut [Self; 3],
         mut out: [&mut [f32]; 3],
@@ -135,15 +136,16 @@ impl<'a> ColumnReader<'a> {
         Ok(())
     }
 
-    /// Fills in as many as are short in all three, four at a time, up to [`AT_ONCE`]; how many. Step by step over all of
-    /// them, so that each step but the first is one of vectors.
+    /// Fills in values that are short in all three columns, four at a time, up to [`AT_ONCE`];
+    /// returns their number. It proceeds in stages over all of them, so that every stage but the
+    /// first can be vectorised.
     fn fill_by_short_numbers(
         columns: &mut [Self; 3],
         out: &mut [&mut [f32]; 3],
         value_of: &impl Fn(i64) -> f32,
         rooms: &mut Rooms,
     ) -> usize {
-        // So many short differences more do not leave the 32 bits that a vector's lane has.
+        // This many further short differences stay within the 32 bits of a vector lane.
         let is_far = |column: &Self| column.previous.unsigned_abs() >= 1 << 30;
         if columns.iter().any(is_far) {
             return 0;
@@ -152,10 +154,11 @@ impl<'a> ColumnReader<'a> {
         let mut bytes = columns.each_ref().map(|column| column.cursor.bytes);
         let gathered = gather_short_numbers(&mut bytes, rooms, wanted);
         for (((column, out), room), rest) in columns.iter_mut().zip(out).zip(rooms).zip(bytes) {
-            // What stands behind those that were gathered means nothing, and costs less than to leave it out.
+            // Values after the gathered ones are meaningless; computing them costs less than
+            // skipping them.
             let eights = room.as_chunks_mut::<8>().0.iter_mut();
             for eight in eights.take(gathered.div_ceil(8)) {
-                // All bits where it takes two bytes; then what `add` does.
+                // A mask for two-byte numbers, followed by the arithmetic of `add`.
                 *eight = eight.map(|number| {
                     let second = 0_u32.wrapping_sub((number >> 7) & 1);
                     let both = (number & 0x7f) | ((number >> 1) & 0x3f80 & second);
@@ -190,12 +193,13 @@ impl<'a> ColumnReader<'a> {
     }
 }
 
-/// Where four numbers of one byte or two lie in eight bytes, by which of those go on: bit i of the index is the highest bit
-/// of byte i. With it no number has to be read before the next one's place is known.
+/// Positions of four one- or two-byte numbers within eight bytes, by their continuation bits: bit i
+/// of the index is the highest bit of byte i. With this table the next position is known before a
+/// number is decoded.
 struct Places {
-    /// How many bytes the four take; none where one of them is longer.
+    /// Total bytes of the four numbers; none if one of them is longer.
     bytes: [u8; 256],
-    /// From the lowest, a byte each: how many bits stand before the second, the third and the fourth.
+    /// Bit offsets of the second, third and fourth number, one byte each from the lowest.
     shifts: [u32; 256],
 }
 
@@ -227,21 +231,23 @@ const fn places() -> Places {
     places
 }
 
-/// Numbers of one column that are looked at together.
+/// Number of a column's values that are processed together.
 pub(super) const AT_ONCE: usize = 64;
 
-/// Room for those of three columns.
+/// Buffers for three columns.
 pub(super) type Rooms = [[u32; AT_ONCE]; 3];
 
-/// The next four numbers, each with the bytes behind it; how many bits stand before the second, third and fourth; and how
-/// many bytes they take, which is none where fewer than eight are left, or one of the four is longer than two.
+/// The next four numbers, each with the bytes after it, the bit offsets of the second to fourth,
+/// and their total bytes, which is 0 if fewer than eight bytes are left or one of the four is
+/// longer than two bytes.
 #[inline(always)]
 fn four_short_numbers(bytes: &[u8]) -> ([u32; 4], u32, usize) {
     let Some(&word) = bytes.first_chunk() else {
         return ([0; 4], 0, 0);
     };
     let word = u64::from_le_bytes(word);
-    // The highest bit of each byte but a number's last is 1: the product gathers them in the highest byte.
+    // The highest bit of each byte but a number's last is 1; the product gathers them in the
+    // highest byte.
     let highest = word & 0x8080_8080_8080_8080;
     let goes_on = (highest.wrapping_mul(0x0002_0408_1020_4081) >> 56) as usize & 255;
     let shifts = PLACES.shifts[goes_on];
@@ -254,10 +260,10 @@ fn four_short_numbers(bytes: &[u8]) -> ([u32; 4], u32, usize) {
     (apart, shifts, usize::from(PLACES.bytes[goes_on]))
 }
 
-/// Puts the next numbers of each column into its room, each with the bytes behind it, four at a time, as long as none of
-/// these takes more than two bytes and eight bytes are left; `wanted` at most. How many were put; of `bytes` those that
-/// follow are left.
-// Apart from what is done with them, so that it has the processor's registers for itself.
+/// Puts the next numbers of each column into its buffer, each with the bytes after it, four at a
+/// time, as long as no number takes more than two bytes and eight bytes are left; at most `wanted`.
+/// Returns their number; `bytes` advances.
+// A separate function, so that it has the processor's registers to itself.
 #[inline(never)]
 fn gather_short_numbers(bytes: &mut [&[u8]; 3], rooms: &mut Rooms, wanted: usize) -> usize {
     let wanted = wanted.min(AT_ONCE);
@@ -271,7 +277,7 @@ fn gather_short_numbers(bytes: &mut [&[u8]; 3], rooms: &mut Rooms, wanted: usize
         let fours = bytes.map(four_short_numbers);
         let mut rests = *bytes;
         for (rest, &(_, shifts, all)) in rests.iter_mut().zip(&fours) {
-            // Where fewer are wanted they end where the next one's place is.
+            // If fewer are wanted, they end at the position of the next one.
             let taken = if left < 4 && all > 0 {
                 (shifts >> (8 * (left - 1)) & 63) as usize / 8
             } else {
@@ -289,7 +295,7 @@ fn gather_short_numbers(bytes: &mut [&[u8]; 3], rooms: &mut Rooms, wanted: usize
     gathered
 }
 
-/// A column of a field that may be absent, while it is read.
+/// An optional column being read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OptionalReader<'a> {
     mode: u8,
@@ -334,7 +340,7 @@ impl<'a> OptionalReader<'a> {
         }
     }
 
-    /// The same where a bit for each row says whether it has a value.
+    /// Reads the next value of a column with a bitmap.
     #[inline(never)]
     fn next_marked(&mut self, what: &'static str) -> Result<Option<i64>, PackedError> {
         let marks = self.present.get(self.row / 8);
@@ -368,7 +374,7 @@ mod tests {
     }
 
     proptest! {
-        /// Many at once are the same as one by one, wherever the column is cut off.
+        /// Reading many at once equals reading one by one, wherever the column is truncated.
         #[test]
         fn what_is_read_at_once_is_what_is_read_one_by_one(numbers in numbers(), cut in 0_usize..12, place in 0_usize..3) {
             let mut column = Column::default();
@@ -384,7 +390,7 @@ mod tests {
             let cut_off = ColumnReader { cursor: Cursor::new(&whole.cursor.bytes[..kept]), ..whole };
             let mut rooms = [[0; AT_ONCE]; 3];
             let mut read = [vec![0.0; numbers.len()], vec![0.0; numbers.len()], vec![0.0; numbers.len()]];
-            // Beside two whole ones, in any place.
+            // Next to two intact columns, in any position.
             let mut columns = [whole; 3];
             columns[place] = cut_off;
             let out = read.each_mut().map(Vec::as_mut_slice);
@@ -398,7 +404,7 @@ mod tests {
             }
         }
 
-        /// Columns of other numbers beside each other do not disturb each other.
+        /// Columns of different numbers do not affect each other.
         #[test]
         fn three_columns_are_read_each_for_itself(numbers in prop::array::uniform3(prop::collection::vec(numbers_one(), 90))) {
             let written = numbers.each_ref().map(|numbers| {
@@ -409,7 +415,7 @@ mod tests {
             });
             let mut columns = written.each_ref().map(|bytes| ColumnReader::new(&mut Cursor::new(bytes), "column").unwrap());
             let mut rooms = [[0; AT_ONCE]; 3];
-            // In arrays of different lengths, one behind the other.
+            // In arrays of different lengths, one after the other.
             for part in [0..7, 7..50, 50..90] {
                 let mut read = [[0.0; 90]; 3];
                 let out = read.each_mut().map(|read| &mut read[part.clone()]);

@@ -1,4 +1,4 @@
-//! Packed form in, samples out, without an allocation for each.
+//! Reads packed batches without an allocation per sample.
 
 use super::column::{AT_ONCE, ColumnReader, Cursor, OptionalReader, Rooms};
 use super::{Head, PackedError};
@@ -9,10 +9,10 @@ use crate::sample::{
     Sample, Steps, System, SystemName,
 };
 
-/// Reads the samples of a packed batch in the order in which they stood.
+/// Reads the samples of a packed batch in their order.
 ///
-/// It lends each sample ([`BatchReader::next_sample`]), since the arrays of an `imu` sample live in a buffer that
-/// the next one overwrites.
+/// It lends each sample ([`BatchReader::next_sample`]), because the arrays of an `imu` sample live
+/// in a buffer that the next one overwrites.
 #[derive(Debug, Default)]
 pub struct BatchReader<'a> {
     runs: Cursor<'a>,
@@ -160,12 +160,13 @@ impl<'a> BatchReader<'a> {
         self.read(kind, t_ms).map(Some)
     }
 
-    /// Gives the samples that are left to `state`, in order: what [`BatchReader::next_sample`] does one by one. Most samples
-    /// of most batches are fixes, which are read in runs, and have a function of their own.
+    /// Passes the remaining samples to `state` in order, like repeated calls of
+    /// [`BatchReader::next_sample`]. Most samples are fixes, which are read in runs and have a
+    /// function of their own.
     ///
     /// # Errors
     ///
-    /// Where the rest is corrupt; what stood before has been given.
+    /// The rest is corrupt; earlier samples were passed on.
     #[inline]
     pub fn each<S>(
         &mut self,
@@ -188,7 +189,7 @@ impl<'a> BatchReader<'a> {
         Ok(())
     }
 
-    /// The kind of the run that holds the next sample; none at the end.
+    /// The kind of the run that contains the next sample; none at the end.
     #[inline]
     fn run(&mut self) -> Result<Option<Kind>, PackedError> {
         while self.left_in_run == 0 {
@@ -337,7 +338,7 @@ impl<'a> ImuReader<'a> {
             let (Some(x), Some(y), Some(z)) = (axes.next(), axes.next(), axes.next()) else {
                 break;
             };
-            // Their parts are the same.
+            // Their units are equal.
             let [field, ..] = fields;
             let value_of = |parts| field.single_of(parts);
             let names = fields.each_ref().map(|field| field.name);

@@ -1,4 +1,4 @@
-//! Samples in, packed form out.
+//! Builds packed batches.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::sample::{
     Provider, Sample, Steps, System, SystemName,
 };
 
-/// A fix, its values in whole parts of their units as they are packed.
+/// A fix with its values in whole parts of their units, as packed.
 pub(in crate::sample) struct FixParts {
     pub(in crate::sample) lat: i64,
     pub(in crate::sample) lng: i64,
@@ -24,7 +24,8 @@ pub(in crate::sample) struct FixParts {
     pub(in crate::sample) provider: Option<Provider>,
 }
 
-/// Builds a packed batch: checks each sample against the ranges of contract section 9 and appends it to its columns.
+/// Builds a packed batch: checks each sample against the ranges of contract section 9 and appends
+/// it to its columns.
 #[derive(Debug, Default)]
 pub struct BatchBuilder {
     order: Vec<(Kind, u32)>,
@@ -42,7 +43,7 @@ pub struct BatchBuilder {
     activity: [Column; 2],
     mark: MarkColumns,
     system: Column,
-    /// What was packed last: its room is used again.
+    /// The last packed batch, whose buffer is reused.
     packed: Vec<u8>,
 }
 
@@ -50,11 +51,11 @@ thread_local! {
     static BUILDER: RefCell<BatchBuilder> = RefCell::default();
 }
 
-/// After a longer batch the room of a thread's columns is given back.
+/// Larger thread-local buffers are released after use.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
 
-/// Lends the thread's own builder, empty, to read a batch of `input_bytes` with: so that a batch allocates only what it
-/// is packed into.
+/// Lends the thread's builder, empty, for decoding `input_bytes` bytes, so that a batch allocates
+/// only its packed form.
 pub(in crate::sample) fn with_builder<T>(
     input_bytes: usize,
     read: impl FnOnce(&mut BatchBuilder) -> T,
@@ -163,7 +164,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Appends a fix that is given in whole parts, each of a value that lies in its range.
+    /// Appends a fix given in whole parts that are within their ranges.
     #[inline(always)]
     pub(in crate::sample) fn push_fix(&mut self, t_ms: u32, fix: &FixParts) {
         let columns = &mut self.location;
@@ -194,7 +195,7 @@ impl BatchBuilder {
     }
 
     fn push_location(&mut self, location: &Location) -> Result<(), FieldError> {
-        // Phones send a negative speed or bearing for "none".
+        // Phones send a negative speed or bearing for "absent".
         let speed_mps = location.speed_mps.filter(|&speed| speed >= 0.0);
         let bearing_deg = location.bearing_deg.filter(|&bearing| bearing >= 0.0);
         let fix = FixParts {
@@ -211,7 +212,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Makes it empty, and keeps its room: a builder that is used again allocates nothing for a sample.
+    /// Clears the builder and keeps its buffers, so that reusing it allocates nothing per sample.
     pub fn clear(&mut self) {
         for kind in Kind::ALL {
             if std::mem::take(&mut self.rows[kind as usize]) > 0 {
@@ -242,7 +243,7 @@ impl BatchBuilder {
         }
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> u32 {
         self.samples
@@ -253,7 +254,7 @@ impl BatchBuilder {
         self.skipped = self.skipped.saturating_add(samples);
     }
 
-    /// The packed form.
+    /// Returns the packed form.
     #[must_use]
     pub fn pack(&mut self) -> PackedBatch {
         let mut out = std::mem::take(&mut self.packed);

@@ -15,7 +15,7 @@ fn message(name: &str) -> MessageDescriptor {
         .unwrap()
 }
 
-/// The bytes that a generated encoder makes of a JSON batch, by the published schema.
+/// The bytes that a generated encoder produces from a JSON batch, by the published schema.
 fn encoded(batch: &MessageDescriptor, text: &str) -> Vec<u8> {
     let mut json = serde_json::Deserializer::from_str(text);
     let message = DynamicMessage::deserialize(batch.clone(), &mut json).unwrap();
@@ -25,7 +25,7 @@ fn encoded(batch: &MessageDescriptor, text: &str) -> Vec<u8> {
 
 fn sample(seed: (u8, u16, i32), values: &[f32]) -> Json {
     let (kind, t_ms, number) = seed;
-    // Floats that are exact in both forms.
+    // Floats that are exact in both formats.
     let part = |parts: i32, of: f64| f64::from((f64::from(parts) / of) as f32);
     let t = f64::from(t_ms) / 8.0;
     let share = f64::from(number.rem_euclid(1_024)) / 1_024.0;
@@ -151,12 +151,12 @@ fn odd_but_good_encodings_are_read() {
         bytes.extend_from_slice(after);
         bytes
     };
-    // seq at the end, and twice (the last one counts).
+    // `seq` at the end, and twice (the last one counts).
     assert_eq!(
         read(&with(&[0x08, 1], &[], &[0x08, 3])),
         Ok((3, plain.clone()))
     );
-    // Fields that are not known: a varint, bytes, a group with a group in it.
+    // Unknown fields: a varint, bytes, a group within a group.
     let unknown = [
         0xf8, 0x3f, 1, 0xfa, 0x3f, 2, 9, 9, 0xfb, 0x3f, 0x0b, 0x0c, 0xfc, 0x3f,
     ];
@@ -164,9 +164,9 @@ fn odd_but_good_encodings_are_read() {
         read(&with(&unknown, &unknown, &[0x08, 3])),
         Ok((3, plain.clone()))
     );
-    // A varint that is longer than it need be.
+    // A varint with redundant bytes.
     assert_eq!(read(&with(&[0x08, 0x83, 0x00], &[], &[])), Ok((3, plain)));
-    // Kinds that are not known are skipped, and one that is not given is missed.
+    // Unknown kinds are skipped; a missing kind is an error.
     let decoded = decode_batch(&[0x08, 0, 0x12, 2, 0x08, 99]).unwrap();
     assert_eq!((decoded.batch.samples(), decoded.unknown_kinds), (0, 1));
     for missing in [&[0x08, 0, 0x12, 0][..], &[0x08, 0, 0x12, 2, 0x08, 0]] {
@@ -209,7 +209,8 @@ fn what_is_not_protobuf_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What a generated encoder writes by the schema reads as the JSON of the same content does, to the last bit.
+    /// A batch from a generated encoder equals the JSON batch with the same content, to the last
+    /// bit.
     #[test]
     fn protobuf_and_json_agree(
         seq in 0_u32..=BATCH_SEQ_MAX,

@@ -1,6 +1,7 @@
-//! The wire format of protobuf, as far as a reader needs it: fields one after the other, each a key and a value.
+//! The part of protobuf's wire format that a reader needs: fields in sequence, each a key and a
+//! value.
 
-/// Groups within groups that are skipped at most; nothing of ours is one.
+/// Maximum depth of skipped groups; the schema has none.
 const GROUPS_MAX: usize = 32;
 
 /// The bytes are not protobuf.
@@ -10,19 +11,19 @@ pub(super) struct Malformed;
 /// A field's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value<'a> {
-    /// Whole numbers, enums, truth values.
+    /// Integers, enums, booleans.
     Varint(u64),
     /// Doubles.
     Fixed64(u64),
     /// Floats.
     Fixed32(u32),
-    /// Texts, messages, packed arrays.
+    /// Strings, messages, packed arrays.
     Bytes(&'a [u8]),
-    /// A group: skipped, it is of no field that is known.
+    /// A group, which is skipped because no known field is one.
     Group,
 }
 
-/// A message while it is read.
+/// A message being read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wire<'a> {
     bytes: &'a [u8],
@@ -33,7 +34,7 @@ impl<'a> Wire<'a> {
         Self { bytes }
     }
 
-    /// The next field: its number and its value; none at the end.
+    /// The next field's number and value; none at the end.
     #[inline(always)]
     pub(super) fn next_field(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
         if self.bytes.is_empty() {
@@ -93,7 +94,7 @@ impl<'a> Wire<'a> {
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.bytes.split_first().ok_or(Malformed)?;
             self.bytes = rest;
-            // Of the tenth byte one bit fits.
+            // Only one bit of the tenth byte fits.
             if shift == 63 && byte > 1 {
                 return Err(Malformed);
             }
@@ -105,7 +106,7 @@ impl<'a> Wire<'a> {
         Err(Malformed)
     }
 
-    /// Passes everything up to the end of group `number`, and of those within it.
+    /// Skips everything to the end of group `number`, including nested groups.
     fn skip_group(&mut self, number: u32) -> Result<(), Malformed> {
         let mut open = vec![number];
         while let Some(&innermost) = open.last() {
@@ -133,7 +134,7 @@ fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends a whole number as field `number`.
+/// Appends an integer as field `number`.
 pub(super) fn put_varint_field(out: &mut Vec<u8>, number: u32, value: u64) {
     put_varint(out, u64::from(number) << 3);
     put_varint(out, value);

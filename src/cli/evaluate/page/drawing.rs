@@ -1,4 +1,4 @@
-//! A recording as SVG: tracks of labels and detections, above them nothing, below them the signals.
+//! Draws a recording as SVG: tracks of labels and detections above the signals.
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,18 @@ use porchlight_schema::event::EventType;
 
 use super::Shown;
 
-/// Where the drawing begins and how wide it is, in units of the drawing.
+/// Left edge and width of the drawing, in its units.
 const LEFT: f64 = 96.0;
 const WIDTH: f64 = 1090.0;
 const RIGHT: f64 = 14.0;
-/// Heights of a track of movements, of one of annotations, of a signal, and of what is between.
+/// Heights of a movement track, an annotation track, a signal, and the gaps.
 const BAR: f64 = 17.0;
 const NOTE: f64 = 9.0;
 const SIGNAL: f64 = 44.0;
 const GAP: f64 = 5.0;
-/// Columns into which a signal is brought; of each the least and the greatest are drawn.
+/// Number of columns of a signal; the minimum and maximum of each are drawn.
 const COLUMNS: usize = 500;
-/// A name is written into a bar that is at least so wide.
+/// Minimum width of a bar with a name.
 const NAMED: f64 = 58.0;
 /// R·T/g of the standard atmosphere at 15 °C, metres.
 const SCALE_HEIGHT_M: f64 = 8_434.0;
@@ -39,11 +39,11 @@ fn colour(event_type: EventType) -> &'static str {
     }
 }
 
-/// What the colours mean.
+/// The legend of colours.
 pub(super) fn legend() -> String {
     let mut out = String::new();
     for event_type in EventType::ALL {
-        // Writing to a string can't fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = write!(
             out,
             "<span class=key style=\"background:{}\"></span>{}",
@@ -55,7 +55,7 @@ pub(super) fn legend() -> String {
            <small>· pale: the labels do not say · grey ground: outside of what is labelled</small>"
 }
 
-/// Seconds to places in the drawing.
+/// Maps seconds to positions in the drawing.
 #[derive(Clone, Copy)]
 struct Scale {
     end_sec: f64,
@@ -67,7 +67,7 @@ impl Scale {
     }
 }
 
-/// The drawing.
+/// Draws a recording.
 pub(super) fn svg(shown: &Shown) -> String {
     let last = shown
         .windows
@@ -111,7 +111,7 @@ pub(super) fn svg(shown: &Shown) -> String {
     )
 }
 
-/// One track: a bar for each event.
+/// One track: a bar per event.
 fn track<'j>(
     out: &mut String,
     scale: Scale,
@@ -162,7 +162,7 @@ fn track<'j>(
     }
 }
 
-/// Grey where the labels do not hold.
+/// Grey areas outside the labelled spans.
 fn outside(scale: Scale, spans: &[(f64, f64)], (top, bottom): (f64, f64)) -> String {
     let mut out = String::new();
     if spans.is_empty() {
@@ -186,7 +186,7 @@ fn outside(scale: Scale, spans: &[(f64, f64)], (top, bottom): (f64, f64)) -> Str
     out
 }
 
-/// Lines at even times, eight or so of them.
+/// About eight lines at round times.
 fn axis(scale: Scale, (top, bottom): (f64, f64)) -> String {
     const STEPS_SEC: [f64; 11] = [
         2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0,
@@ -214,14 +214,14 @@ fn axis(scale: Scale, (top, bottom): (f64, f64)) -> String {
     out
 }
 
-/// One signal: values at seconds.
+/// One signal: values at times.
 struct Signal {
     name: &'static str,
     unit: &'static str,
     values: Vec<(f64, f64)>,
-    /// Drawn by its logarithm.
+    /// Whether it is drawn on a logarithmic scale.
     by_log: bool,
-    /// The range that is drawn at least.
+    /// Minimum range of the axis.
     range_least: f64,
 }
 
@@ -295,14 +295,14 @@ fn signals(windows: &[Window]) -> Vec<Signal> {
         .collect()
 }
 
-/// A signal's line, broken where nothing came for 30 s, and its range.
+/// A signal's line, interrupted by gaps of 30 s, and its range.
 fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
     let shape = |value: f64| if signal.by_log { value.ln() } else { value };
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for &(_, value) in &signal.values {
         (low, high) = (low.min(value), high.max(value));
     }
-    // Adding 0 turns −0 into 0.
+    // Adding 0 converts −0 to 0.
     let low = if low.abs() < 0.5 && !signal.by_log {
         low.min(0.0)
     } else {
@@ -333,7 +333,7 @@ fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
     )
 }
 
-/// At most two values for each column: the least and the greatest, in their order.
+/// At most two values per column: the minimum and the maximum, in order.
 fn thinned(values: &[(f64, f64)], end_sec: f64) -> Vec<(f64, f64)> {
     if values.len() <= 2 * COLUMNS {
         return values.to_vec();

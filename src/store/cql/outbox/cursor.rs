@@ -1,4 +1,4 @@
-//! The cursor of a session's messages: how far each is.
+//! The cursor of a session's messages: the state of each message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::super::Inner;
 use super::super::db::{decode, encode};
 use super::super::relay::Head;
 
-/// How far one message is; one without is as it was queued.
+/// The state of one message. A message without one is as it was queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Step {
     state: State,
@@ -39,11 +39,11 @@ impl Step {
     }
 }
 
-/// How far a session's messages are.
+/// The states of a session's messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Cursor {
     steps: BTreeMap<u32, Step>,
-    /// Up to when requests for tries by hand of a message are done with.
+    /// The time up to which requested retries of a message are finished.
     by_hand: Vec<(MessageId, TimestampMs)>,
 }
 
@@ -61,12 +61,12 @@ impl Cursor {
         }
     }
 
-    /// How often a message was tried.
+    /// The number of a message's attempts.
     pub(super) fn attempts(&self, number: u32) -> u32 {
         self.steps.get(&number).map_or(0, |step| step.attempts)
     }
 
-    /// Whether it knows of messages that wait and are not of these.
+    /// Whether the cursor knows waiting messages other than these.
     pub(super) fn waits_beside(&self, hinted: &BTreeSet<u32>) -> bool {
         let mut waiting = self.steps.iter();
         waiting.any(|(number, step)| {
@@ -74,7 +74,7 @@ impl Cursor {
         })
     }
 
-    /// Whether a request of this time is done with.
+    /// Whether a retry requested at this time is finished.
     pub(super) fn is_done_by_hand(&self, id: MessageId, asked_at: TimestampMs) -> bool {
         self.done_by_hand_up_to(id)
             .is_some_and(|up_to| asked_at <= up_to)
@@ -93,14 +93,14 @@ impl Cursor {
         }
     }
 
-    /// A message's row as it is now.
+    /// A message's row in its present state.
     pub(crate) fn row(&self, head: &Head) -> DeliveryRow {
         let queued = Queued::new(head.id, head.session_id, head.number, head.event);
         let row = DeliveryRow::new(queued, head.endpoint_id);
         self.over(row)
     }
 
-    /// What became of a row that was as it was queued.
+    /// A row in its present state, given the row as it was queued.
     pub(super) fn over(&self, fresh: DeliveryRow) -> DeliveryRow {
         let Some(step) = self.steps.get(&fresh.queued.number) else {
             return fresh;
@@ -120,7 +120,7 @@ impl Cursor {
         }
     }
 
-    /// Takes over how far a message is.
+    /// Imports the state of a message.
     pub(crate) fn import(&mut self, row: &DeliveryRow) {
         let fresh = Queued::new(
             row.queued.id,
@@ -133,7 +133,8 @@ impl Cursor {
         }
     }
 
-    /// Takes in that a message changed, if it still is as it was read. Whether it was.
+    /// Applies a change of a message if it is still in the state in which it was read; returns
+    /// whether it was.
     pub(super) fn change(
         &mut self,
         before: &Queued,
@@ -141,7 +142,7 @@ impl Cursor {
         report: Option<&Report>,
     ) -> bool {
         let fresh = Queued::new(before.id, before.session_id, before.number, before.event);
-        // Whose it is plays no part here.
+        // The endpoint does not matter here.
         let endpoint_id = porchlight_schema::ids::EndpointId::from_bytes([0; 16]);
         let row = self.over(DeliveryRow::new(fresh, endpoint_id));
         if row.queued != *before {
@@ -171,15 +172,15 @@ impl Inner {
         self.load_cursor(shard, session_id).await
     }
 
-    /// What is remembered of a session's cursor. It holds only while this process acts for the shard, in the generation
-    /// in which it was read or written: in between another one may have written.
+    /// The cached cursor of a session. It is valid only while this process owns the shard in the
+    /// generation in which it was read or written; in between another process may have written.
     fn known_cursor(&self, shard: Shard, session_id: SessionId) -> Option<Arc<Cursor>> {
         let acting = self.ownership.generation(shard)?;
         let (generation, cursor) = self.memory.cursors.get(&session_id)?;
         (generation == acting).then_some(cursor)
     }
 
-    /// The same, for who has the lane's turn.
+    /// Reads a session's cursor for a caller that holds the lane's lock.
     pub(super) async fn load_cursor(
         &self,
         shard: Shard,
@@ -204,8 +205,9 @@ impl Inner {
         Ok(cursor)
     }
 
-    /// Writes a session's cursor, under the generation in which this process acts for `shard`, its tenant's. One that
-    /// does not act writes nothing: it would sort below, or be read as true while another is at it.
+    /// Writes a session's cursor under the generation in which this process owns `shard`, its
+    /// tenant's. A process that does not own the shard writes nothing: the row would sort below, or
+    /// be read while another process is writing.
     pub(crate) async fn put_cursor(
         &self,
         shard: Shard,

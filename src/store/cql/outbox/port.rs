@@ -19,13 +19,13 @@ use super::super::{CqlStore, Inner};
 use super::OutboxOf;
 use crate::cql::slots::OutboxKind;
 
-/// Messages of one lane that are looked at together.
+/// Maximum number of a lane's messages that are read together.
 const LANE_READ_MAX: usize = 256;
-/// Messages of one session that are read at most.
+/// Maximum number of a session's messages that are read.
 const SESSION_MESSAGES_MAX: usize = 65_536;
 
 impl Inner {
-    /// All messages of a session, as they are now, in order. `shard` is its tenant's.
+    /// All messages of a session in their present states, in order. `shard` is its tenant's.
     pub(crate) async fn lane_rows(
         &self,
         shard: Shard,
@@ -43,7 +43,7 @@ impl Inner {
             .collect()
     }
 
-    /// The messages of a lane that wait, in order.
+    /// The waiting messages of a lane, in order.
     async fn waiting(
         &self,
         shard: Shard,
@@ -73,7 +73,7 @@ impl Inner {
         if let Some(request) = hand {
             let cursor = self.cursor(shard, session_id).await?;
             let row = self.delivery_row(tenant, request.id).await?;
-            // What waited for an endpoint that is gone is cancelled.
+            // Messages for a deleted endpoint are cancelled.
             let row = row.filter(|row| !row.queued.is_waiting() || row.endpoint_id == endpoint_id);
             if !cursor.is_done_by_hand(request.id, request.asked_at) {
                 lane.by_hand = row.map(|row| row.queued);
@@ -102,7 +102,7 @@ impl Inner {
                     cursor.change(&update.before, update.after, update.report.as_ref())
                 })
                 .collect();
-            // What leads to the lane, and what is told of it, before what makes it so.
+            // Hints to the lane and log entries are written before the change itself.
             let placing = taken.iter().map(|update| self.place(endpoint_id, update));
             let telling = taken.iter().map(|update| self.tell(tenant, update));
             try_join(try_join_all(placing), try_join_all(telling)).await?;
@@ -111,7 +111,7 @@ impl Inner {
         self.waiting(shard, endpoint_id, session_id).await
     }
 
-    /// Puts a message that is listed elsewhere than before where it is found.
+    /// Writes the hint of a message whose listing has changed.
     async fn place(&self, endpoint_id: EndpointId, update: &Update) -> StoreResult<()> {
         let after = &update.after;
         if update.before.index() == after.index() {
@@ -128,7 +128,7 @@ impl Inner {
             .await
     }
 
-    /// Logs a try, and lists what failed for good.
+    /// Logs an attempt, and lists a message that has failed.
     async fn tell(&self, tenant: Tenant, update: &Update) -> StoreResult<()> {
         let after = &update.after;
         if let Some(report) = &update.report {

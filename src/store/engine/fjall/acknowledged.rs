@@ -1,9 +1,10 @@
-//! The file that holds the number of the highest group that was acknowledged.
+//! The file with the number of the highest acknowledged group.
 //!
-//! It is written, without a sync, for each group, before anybody is told: so it is exact after the process was
-//! killed. It is synced each second when it has moved, and at shutdown: so after a loss of power it is a second old
-//! at most, and never ahead of the engine, which synced the group before. Two slots are written in turn, each with
-//! its checksum, so that a write that was cut leaves the other.
+//! It is written without a sync for each group, before any caller is answered, so it is exact after
+//! the process was killed. It is synced once a second if it has changed, and at shutdown. After a
+//! power loss it is therefore at most a second old, and never ahead of the engine, which synced the
+//! group before. Two slots are written alternately, each with a checksum, so that an interrupted
+//! write leaves the other slot intact.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,7 +20,7 @@ use porchlight_world::private_file::sync_folder;
 /// The file's name, beside the engine's folder.
 pub(crate) const NAME: &str = "acknowledged";
 
-/// One slot: "PLAK", the number, the CRC-32 of both. The second lies in another sector.
+/// One slot: "PLAK", the number, the CRC-32 of both. The second slot is in another sector.
 const SLOT_BYTES: usize = 16;
 const SLOT_DISTANCE: u64 = 4096;
 const MAGIC: [u8; 4] = *b"PLAK";
@@ -47,7 +48,7 @@ fn read_slot(file: &File, place: u64) -> io::Result<Option<u64>> {
     Ok((slot(log) == bytes).then_some(log))
 }
 
-/// The file.
+/// The open file.
 pub(crate) struct Acknowledged {
     file: File,
     noted: AtomicU64,
@@ -56,7 +57,7 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Makes the file for a new store, durably, with `log`.
+    /// Creates the file of a new store durably, with `log`.
     pub(crate) fn create(folder: &Path, log: u64) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -71,7 +72,7 @@ impl Acknowledged {
         Ok(Self::of(file, log, 0))
     }
 
-    /// Opens the file of a store. None: it is there, but neither slot can be read.
+    /// Opens the file of a store. None: it exists, but neither slot can be read.
     pub(crate) fn open(folder: &Path) -> io::Result<Option<Self>> {
         let file = OpenOptions::new()
             .read(true)
@@ -83,7 +84,7 @@ impl Acknowledged {
         Ok(newest.map(|log| Self::of(file, log, notes)))
     }
 
-    /// `notes`: the slot that is written first is the one of its remainder by two.
+    /// `notes`: the next slot to write is its remainder modulo two.
     fn of(file: File, log: u64, notes: u64) -> Self {
         Self {
             file,
@@ -93,12 +94,12 @@ impl Acknowledged {
         }
     }
 
-    /// The number that the file holds.
+    /// The number in the file.
     pub(crate) fn number(&self) -> u64 {
         self.noted.load(Ordering::Acquire)
     }
 
-    /// Writes a higher number. One thread at a time.
+    /// Writes a higher number. Only one thread may call it at a time.
     pub(crate) fn note(&self, log: u64) -> io::Result<()> {
         let place = self.notes.fetch_add(1, Ordering::Relaxed) % 2;
         self.file.write_all_at(&slot(log), place * SLOT_DISTANCE)?;
@@ -106,7 +107,7 @@ impl Acknowledged {
         Ok(())
     }
 
-    /// Syncs the file if it has moved.
+    /// Syncs the file if it has changed.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         let noted = self.number();
@@ -117,7 +118,8 @@ impl Acknowledged {
         Ok(())
     }
 
-    /// Syncs it each second from now on; `on_failure` is told of the first sync that fails, and there is none after.
+    /// Syncs the file once a second from now on; reports the first failed sync to `on_failure` and
+    /// stops.
     pub(crate) fn keep_synced(
         self: &Arc<Self>,
         on_failure: impl Fn(&io::Error) + Send + 'static,

@@ -1,4 +1,4 @@
-//! What was told live is a beginning of what is computed afterwards, whatever the order of arrival.
+//! Live changes are a prefix of the recomputed ones, whatever the order of arrival.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::session::{SessionMachine, Step};
 
 const ENDED: TimestampMs = TimestampMs(1_000);
 
-/// Ten seconds of a ride that halts each second minute, with satellites that are lost now and then.
+/// Ten seconds of a ride that halts every other minute and sometimes loses GPS.
 fn batch(seq: u32) -> PackedBatch {
     let mut samples = String::new();
     for t in seq * 10..seq * 10 + 10 {
@@ -30,7 +30,7 @@ fn batch(seq: u32) -> PackedBatch {
     decode_batch(text.as_bytes()).unwrap().batch
 }
 
-/// A machine, its journal with the times of arrival, its notes, and what it told.
+/// A machine, its journal with times of arrival, its notes, and its changes.
 struct Live {
     context: SessionContext,
     machine: SessionMachine,
@@ -82,7 +82,7 @@ impl Live {
         let number = u32::try_from(self.told.len()).unwrap();
         self.told
             .extend(self.machine.told_since(number, usize::MAX));
-        // A crash at any time: what was told stays.
+        // A crash at any time: emitted changes stay.
         let snapshot = self.machine.snapshot();
         self.machine = SessionMachine::restore(&snapshot).unwrap();
         self.machine
@@ -119,7 +119,7 @@ fn a_closing_tells_the_event_again_and_the_opening_stays_as_it_was_told() {
             None => assert!(told.event.t_end_ms.is_none()),
         }
     }
-    // The openings were told with what was known then; something of it was learned later.
+    // Openings carry the metadata known at that time; some of it was learned later.
     let differs = |told: &Told| {
         let closed = computed.iter().rfind(|closed| closed.place == told.place);
         closed.is_some_and(|closed| closed.event.confidence != told.event.confidence)
@@ -142,7 +142,7 @@ fn what_came_after_the_end_is_not_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Batches overtake each other, some by so much that the hole is given up and filled afterwards.
+    /// Batches overtake each other, some by so much that the gap is skipped and filled later.
     #[test]
     fn what_was_told_is_never_withdrawn(lags in proptest::collection::vec(prop_oneof![6 => 0_usize..2, 2 => 0_usize..6, 1 => 0_usize..30], 40)) {
         let mut order: Vec<_> = lags.iter().enumerate().map(|(seq, lag)| (seq + lag, seq as u32)).collect();

@@ -1,7 +1,7 @@
-//! Digits, eight at once, by arithmetic on one register.
+//! Parses digits, eight at once, by arithmetic on one register.
 
-/// The digits from a place on: what they make together with those before, and where they end. More than 18 make
-/// something else.
+/// Parses the digits from a position on; returns their value combined with `so_far`, and the end.
+/// More than 18 digits overflow.
 pub(super) fn run_of_digits(bytes: &[u8], from: usize, so_far: u64) -> (u64, usize) {
     let (mut number, mut to) = (so_far, from);
     if let Some(eight) = bytes.get(from..).and_then(|rest| rest.first_chunk()) {
@@ -25,7 +25,7 @@ pub(super) fn run_of_digits(bytes: &[u8], from: usize, so_far: u64) -> (u64, usi
     (number, to)
 }
 
-/// Powers of ten of up to eight digits.
+/// Powers of ten for up to eight digits.
 const WHOLE_POWERS: [u64; 9] = [
     1,
     10,
@@ -40,21 +40,21 @@ const WHOLE_POWERS: [u64; 9] = [
 
 /// A number without sign and exponent that ends within eight bytes.
 pub(super) struct Short {
-    /// All of its digits.
+    /// The value of all digits.
     pub(super) digits: u64,
-    /// How many of them stand behind the point.
+    /// Number of digits after the decimal point.
     pub(super) fraction: usize,
-    /// Its characters.
+    /// Number of characters.
     pub(super) length: usize,
 }
 
 impl Short {
-    /// The number at the beginning; none where there is none, or one to be looked at more closely.
+    /// Parses the number at the start; none if there is none or if it needs the general parser.
     #[inline]
     pub(super) fn of(bytes: [u8; 8]) -> Option<Self> {
         let (digits, others) = digits_and_others(bytes);
         let point = (others.trailing_zeros() / 8) as usize;
-        // Zero stands alone or before the point.
+        // A leading zero is allowed only alone or before the point.
         if point == 0 || point == 8 || (point > 1 && bytes[0] == b'0') {
             return None;
         }
@@ -83,19 +83,19 @@ impl Short {
     }
 }
 
-/// The values of eight digits, and the highest bit of each byte that is none.
+/// The values of eight digits, and the highest bit of each byte that is not a digit.
 #[inline]
 fn digits_and_others(bytes: [u8; 8]) -> (u64, u64) {
     let digits = u64::from_le_bytes(bytes) ^ (EACH * 0x30);
-    // A byte never carries into the next: its own highest bit is left out of the sum.
+    // No byte carries into the next, because its highest bit is not part of the sum.
     let others = (((digits & (EACH * 0x7f)) + EACH * 0x76) | digits) & (EACH * 0x80);
     (digits, others)
 }
 
-/// A bit of each byte.
+/// The lowest bit of each byte.
 const EACH: u64 = 0x0101_0101_0101_0101;
 
-/// The number that the digits at the beginning of eight bytes make, and how many there are: all at once, by arithmetic
+/// The number formed by the digits at the start of eight bytes, and the number of digits, computed
 /// on one register.
 #[inline]
 fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
@@ -104,11 +104,11 @@ fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
     if count == 0 {
         return (0, 0);
     }
-    // The digits go to the high end; zeros before them count nothing.
+    // The digits move to the high end; leading zeros do not count.
     (value_of_eight(digits << (64 - 8 * count)), count)
 }
 
-/// The number that eight digits make, the first of them in the lowest byte.
+/// The number formed by eight digits, the first in the lowest byte.
 #[inline]
 fn value_of_eight(digits: u64) -> u64 {
     let pairs = (digits & (EACH * 0x0f)).wrapping_mul(10 * 256 + 1) >> 8;
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Digits that are read at once are those that are read one by one.
+        /// Parsing eight digits at once equals parsing them one by one.
         #[test]
         fn leading_digits_are_what_stands_there(bytes in proptest::array::uniform8(prop_oneof![
             4 => b'0'..=b'9', 1 => any::<u8>(), 1 => prop_oneof![Just(b'/'), Just(b':'), Just(b'.'), Just(0xb0_u8), Just(0xb9_u8)],

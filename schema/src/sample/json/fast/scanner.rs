@@ -1,19 +1,19 @@
-//! Goes over JSON (RFC 8259) as machines write it. What it does not know (an escape, a nested value that nobody asked
-//! for) or what is not JSON makes it give up: none.
+//! Scans JSON (RFC 8259) as machines write it. Escapes, unexpected nested values and invalid JSON
+//! make it return none.
 
 use super::digits::{Short, run_of_digits};
 
-/// A place in a text.
+/// A position in a text.
 pub(super) struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// A few bytes that may be expected to come again.
+/// A few bytes that are likely to occur again.
 #[derive(Clone, Copy)]
 pub(super) struct Expected {
     bytes: u128,
-    /// All bits of these bytes.
+    /// Mask of the valid bytes.
     mask: u128,
     length: usize,
 }
@@ -22,17 +22,17 @@ impl Expected {
     const BYTES: usize = 16;
 }
 
-/// Powers of ten; each is a double.
+/// Powers of ten that are exact doubles.
 const POWERS: [f64; 19] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18,
 ];
 
-/// Up to here every whole number is a double. One of them divided by one of [`POWERS`] is rounded once, and so exact
-/// (Clinger, 1990).
+/// Every integer up to here is a double. Dividing it by one of [`POWERS`] rounds once and is
+/// therefore correctly rounded (Clinger, 1990).
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Bytes that a plain string can't hold: its closing quote, an escape, a control character.
+/// Bytes that end a plain string: the closing quote, an escape, a control character.
 const ENDS_STRING: [bool; 256] = {
     let mut ends = [false; 256];
     let mut control = 0;
@@ -50,19 +50,19 @@ impl<'a> Scanner<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The byte here; 0, which no JSON has outside of strings, at the end.
+    /// The current byte; 0 at the end, which JSON never contains outside strings.
     fn peek(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
     fn space(&mut self) {
-        // Machines leave it out: one comparison says so.
+        // Machines write no white space, so one comparison usually suffices.
         while self.peek() <= b' ' && matches!(self.peek(), b' ' | b'\n' | b'\t' | b'\r') {
             self.at += 1;
         }
     }
 
-    /// Passes a byte, if it is here.
+    /// Consumes a byte if it is the current one.
     fn pass(&mut self, byte: u8) -> bool {
         let here = self.peek() == byte;
         self.at += usize::from(here);
@@ -78,18 +78,18 @@ impl<'a> Scanner<'a> {
         here
     }
 
-    /// Nothing but space follows.
+    /// Succeeds if only white space follows.
     pub(super) fn end(&mut self) -> Option<()> {
         self.space();
         (self.at == self.bytes.len()).then_some(())
     }
 
-    /// Where it is.
+    /// The current position.
     pub(super) fn place(&self) -> usize {
         self.at
     }
 
-    /// The beginning of an object or array; false where it is empty, and passed.
+    /// Consumes the start of an object or array; false if it is empty, which is consumed too.
     #[inline]
     pub(super) fn open(&mut self, opening: u8, closing: u8) -> Option<bool> {
         self.space();
@@ -98,7 +98,7 @@ impl<'a> Scanner<'a> {
         Some(!self.pass(closing))
     }
 
-    /// What follows a member or an element: whether there is another one.
+    /// Consumes the separator after a member or element; whether another one follows.
     #[inline]
     pub(super) fn goes_on(&mut self, closing: u8) -> Option<bool> {
         self.space();
@@ -109,7 +109,7 @@ impl<'a> Scanner<'a> {
         self.pass(closing).then_some(false)
     }
 
-    /// A key and its colon.
+    /// Consumes a key and its colon.
     pub(super) fn key(&mut self) -> Option<&'a [u8]> {
         let key = self.string()?;
         self.space();
@@ -118,7 +118,7 @@ impl<'a> Scanner<'a> {
         Some(key)
     }
 
-    /// An object: `each` gets every key and reads its value.
+    /// Reads an object: `each` gets every key and reads its value.
     pub(super) fn members(
         &mut self,
         mut each: impl FnMut(&mut Self, &'a [u8]) -> Option<()>,
@@ -132,7 +132,7 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// An array: `each` reads every element.
+    /// Reads an array: `each` reads every element.
     pub(super) fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         let mut goes_on = self.open(b'[', b']')?;
         while goes_on {
@@ -142,7 +142,8 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// What was passed since a place, to be expected again; none where it is too long.
+    /// The bytes consumed since a position, for comparison with later input; none if there are too
+    /// many.
     pub(super) fn expected_since(&self, from: usize) -> Option<Expected> {
         let passed = self.bytes.get(from..self.at)?;
         let mut bytes = [0; Expected::BYTES];
@@ -156,7 +157,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Passes what is expected, if it is here. Near the end of the text nothing is.
+    /// Consumes the expected bytes if they follow. Near the end of the text it never matches.
     #[inline]
     pub(super) fn pass_expected(&mut self, expected: Expected) -> bool {
         let here = self
@@ -172,7 +173,7 @@ impl<'a> Scanner<'a> {
         same
     }
 
-    /// Passes a string of this content, if it is here.
+    /// Consumes a string with this content if it follows.
     #[inline]
     pub(super) fn pass_text(&mut self, text: &str) -> bool {
         let Some((b'"', rest)) = self
@@ -189,7 +190,7 @@ impl<'a> Scanner<'a> {
         same
     }
 
-    /// A string without escapes: what stands between the quotes.
+    /// Consumes a string without escapes and returns its content.
     fn string(&mut self) -> Option<&'a [u8]> {
         self.pass(b'"').then_some(())?;
         let rest = self.bytes.get(self.at..)?;
@@ -202,17 +203,17 @@ impl<'a> Scanner<'a> {
         Some(string)
     }
 
-    /// The same as text.
+    /// Consumes a string without escapes and returns it as text.
     pub(super) fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.string()?).ok()
     }
 
-    /// Whether a null is here; it is passed.
+    /// Consumes a null if it follows.
     pub(super) fn null(&mut self) -> bool {
         self.peek() == b'n' && self.word(b"null")
     }
 
-    /// True or false.
+    /// Consumes a boolean.
     pub(super) fn truth(&mut self) -> Option<bool> {
         if self.word(b"true") {
             return Some(true);
@@ -220,7 +221,7 @@ impl<'a> Scanner<'a> {
         self.word(b"false").then_some(false)
     }
 
-    /// A value that nobody asked for, unless it is an object or an array.
+    /// Consumes a value that is not an object or an array.
     pub(super) fn skip_scalar(&mut self) -> Option<()> {
         match self.peek() {
             b'"' => self.text().map(drop),
@@ -230,7 +231,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes digits; how many there were.
+    /// Consumes digits; returns their number.
     fn digits(&mut self) -> usize {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let passed = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -238,7 +239,7 @@ impl<'a> Scanner<'a> {
         passed
     }
 
-    /// A whole number without sign, fraction or exponent.
+    /// Consumes an integer without sign, fraction or exponent.
     pub(super) fn whole_number(&mut self) -> Option<u64> {
         let from = self.at;
         let leading_zero = self.peek() == b'0';
@@ -251,7 +252,7 @@ impl<'a> Scanner<'a> {
         digits.ok()?.parse().ok()
     }
 
-    /// A number, as the nearest double.
+    /// Consumes a number and returns the nearest double.
     #[inline]
     pub(super) fn number(&mut self) -> Option<f64> {
         let rest = self.bytes.get(self.at..)?;
@@ -262,12 +263,12 @@ impl<'a> Scanner<'a> {
             return self.long_number(negative);
         };
         self.at += from + short.length;
-        // As a signed number, for which the processor has an instruction.
+        // The processor has an instruction for signed integers.
         let number = short.digits as i64 as f64 / POWERS.get(short.fraction)?;
         Some(if negative { -number } else { number })
     }
 
-    /// A number of more than seven characters, or near the end of the text.
+    /// Parses a number with more than seven characters, or near the end of the text.
     fn long_number(&mut self, negative: bool) -> Option<f64> {
         let rest = self.bytes.get(self.at..)?;
         let from = usize::from(negative);
@@ -277,7 +278,7 @@ impl<'a> Scanner<'a> {
             _ => (whole, point),
         };
         let (whole_length, fraction) = (point - from, (to - point).saturating_sub(1));
-        // What is plain and fits for certain; the rest is looked at more closely.
+        // Plain numbers that certainly fit; the others need the general parser.
         let plain = whole_length > 0
             && (whole_length == 1 || rest.get(from) != Some(&b'0'))
             && (to == point || fraction > 0)
@@ -292,7 +293,8 @@ impl<'a> Scanner<'a> {
         Some(if negative { -number } else { number })
     }
 
-    /// A number of many digits, or with an exponent, or none: its form is looked at here, its value is the library's.
+    /// Parses a number with many digits or an exponent: this code checks its form, the library
+    /// computes its value.
     fn odd_number(&mut self) -> Option<f64> {
         let from = self.at;
         self.pass(b'-');
@@ -321,7 +323,7 @@ mod tests {
 
     use super::*;
 
-    /// The number alone, and the same with text behind it, as it stands in a batch.
+    /// Parses the number alone, and followed by other text as in a batch.
     fn number(text: &str) -> Option<f64> {
         let read = |text: &str, rest: usize| {
             let mut scanner = Scanner::new(text.as_bytes());
@@ -382,7 +384,7 @@ mod tests {
     }
 
     proptest! {
-        /// A number is the same double, to the last bit, as the slow way makes of it.
+        /// The parsed number equals serde_json's, to the last bit.
         #[test]
         fn a_number_is_what_serde_json_makes_of_it(text in "-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,2})?") {
             if let Some(fast) = number(&text) {
@@ -393,14 +395,14 @@ mod tests {
             }
         }
 
-        /// Short ones, too, which are most of a batch.
+        /// This also holds for short numbers, which are most of a batch.
         #[test]
         fn a_short_number_is_what_serde_json_makes_of_it(text in "-?[0-9]{0,4}\\.?[0-9]{0,4}") {
             let slow: Option<f64> = serde_json::from_str(&text).ok();
             prop_assert_eq!(number(&text).map(f64::to_bits), slow.map(f64::to_bits), "{}", text);
         }
 
-        /// Numbers as programs write doubles, too.
+        /// This also holds for doubles as programs print them.
         #[test]
         fn a_double_comes_back(value in -1e9_f64..1e9) {
             let text = value.to_string();

@@ -1,4 +1,4 @@
-//! Columns while they are written.
+//! Columns being written.
 
 use super::{ALL_ABSENT, ALL_PRESENT, BITMAP};
 
@@ -11,8 +11,8 @@ pub(in crate::sample::packed) fn put_number(bytes: &mut Vec<u8>, mut number: u64
     bytes.push(number as u8);
 }
 
-/// A number below 2²⁸ in LEB128, the first byte lowest, and how many bytes it takes. That is chance in noise, so nothing
-/// branches on it.
+/// Encodes a number below 2²⁸ in LEB128, the first byte lowest, and returns its length. The length
+/// is unpredictable in noisy data, so the code does not branch on it.
 #[inline(always)]
 fn short_number(number: u32) -> (u32, usize) {
     let last = number.checked_ilog2().unwrap_or(0) / 7;
@@ -25,19 +25,19 @@ fn short_number(number: u32) -> (u32, usize) {
     (groups | goes_on, 1 + last as usize)
 }
 
-/// A column while it is written.
+/// A column being written.
 #[derive(Debug, Default)]
 pub(in crate::sample::packed) struct Column {
-    /// What is written, and room for more.
+    /// Written bytes and spare room.
     room: Vec<u8>,
-    /// Where that begins.
+    /// End of the written bytes.
     end: usize,
     previous: i64,
 }
 
-/// Room that a column is given at first; it doubles as needed.
+/// Initial size of a column's buffer; it doubles as needed.
 const ROOM_BYTES: usize = 128;
-/// The longest number in LEB128.
+/// Length of the longest number in LEB128.
 const NUMBER_BYTES_MAX: usize = 10;
 
 impl Column {
@@ -57,7 +57,7 @@ impl Column {
         }
     }
 
-    /// A long number, or one for which there is no room.
+    /// Writes a long number, or one for which there is no room.
     #[cold]
     fn push_number(&mut self, mut number: u64) {
         let needed = self.end + NUMBER_BYTES_MAX;
@@ -80,7 +80,7 @@ impl Column {
         self.room.get(..self.end).unwrap_or_default()
     }
 
-    /// Makes it empty, and keeps its room.
+    /// Clears the column and keeps its buffer.
     pub(in crate::sample::packed) fn clear(&mut self) {
         self.end = 0;
         self.previous = 0;
@@ -92,10 +92,10 @@ impl Column {
     }
 }
 
-/// A column of a field that may be absent, while it is written.
+/// An optional column being written.
 #[derive(Debug, Default)]
 pub(in crate::sample::packed) struct OptionalColumn {
-    /// A bit for each row, as soon as there are both: rows with a value and rows without.
+    /// One bit per row, once there are rows with and without a value.
     present: Vec<u8>,
     rows: usize,
     values: usize,
@@ -119,11 +119,11 @@ impl OptionalColumn {
         }
     }
 
-    /// Notes in the bitmap whether the next row has a value.
+    /// Records in the bitmap whether the next row has a value.
     fn mark(&mut self, is_present: bool) {
         let (bytes, bits) = (self.rows / 8, self.rows % 8);
         if self.present.is_empty() {
-            // The rows so far are all of one kind.
+            // All rows so far are of one kind.
             let so_far = if self.values > 0 { u8::MAX } else { 0 };
             self.present.resize(bytes, so_far);
             if bits > 0 {
@@ -138,7 +138,7 @@ impl OptionalColumn {
         }
     }
 
-    /// Makes it empty, and keeps its room.
+    /// Clears the column and keeps its buffer.
     pub(in crate::sample::packed) fn clear(&mut self) {
         self.present.clear();
         self.rows = 0;
