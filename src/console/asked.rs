@@ -1,4 +1,5 @@
-//! What a list's page is asked for, in its address: every view can be kept, and sent to somebody.
+//! The filter fields in the address of a list page, so that every view can be bookmarked and
+//! shared.
 
 use porchlight_http::query::Query;
 use porchlight_schema::ids::SessionId;
@@ -6,14 +7,15 @@ use porchlight_schema::time::TimestampMs;
 
 use super::form::encode;
 
-/// The field of the page's beginning.
+/// The name of the field that holds the cursor.
 pub(super) const CURSOR: &str = "cursor";
 
-/// The fields of an address that a page knows.
+/// The fields of an address that a page accepts.
 pub(super) struct Asked(Vec<(&'static str, String)>);
 
 impl Asked {
-    /// Of a query string, or of a form's fields as one; `names` are those that are known.
+    /// Reads the fields of a query string, or of a form encoded as one; `names` are the accepted
+    /// fields.
     pub(super) fn of(query: &str, names: &[&'static str]) -> Self {
         let mut query = Query::of(query);
         let mut fields = Vec::new();
@@ -25,14 +27,14 @@ impl Asked {
         Self(fields)
     }
 
-    /// A field; empty where it is not asked for.
+    /// Returns a field, or an empty string if it is not set.
     pub(super) fn get(&self, name: &str) -> &str {
         let field = self.0.iter().find(|(field, _)| *field == name);
         field.map_or("", |(_, value)| value)
     }
 
-    /// The same address with one field changed, or taken out where `value` is empty. Another view begins at its first
-    /// page.
+    /// Returns the same address with one field changed, or removed if `value` is empty. The new
+    /// view starts at its first page.
     pub(super) fn with(&self, name: &str, value: &str) -> String {
         let kept = self.fields();
         let kept = kept.filter(|(field, _)| *field != name && *field != CURSOR);
@@ -40,23 +42,23 @@ impl Asked {
         encode(kept.chain(changed))
     }
 
-    /// The address with these fields only.
+    /// Returns the address with only these fields.
     pub(super) fn only(&self, names: &[&str]) -> String {
         encode(self.fields().filter(|(field, _)| names.contains(field)))
     }
 
-    /// Whether any of these fields is asked for.
+    /// Returns whether any of these fields is set.
     pub(super) fn has(&self, names: &[&str]) -> bool {
         self.fields().any(|(field, _)| names.contains(&field))
     }
 
-    /// After which row the page begins.
+    /// The row after which the page begins.
     pub(super) fn after(&self) -> Option<SessionId> {
         let cursor = encode(std::iter::once((CURSOR, self.get(CURSOR))));
         Query::of(&cursor).cursor()
     }
 
-    /// A time as the browser's own field takes it.
+    /// Formats a time for the browser's own input field.
     pub(super) fn local(&self, name: &str) -> String {
         let Some(time) = read_time(self.get(name)) else {
             return String::new();
@@ -65,7 +67,7 @@ impl Asked {
         time.strftime("%Y-%m-%dT%H:%M").to_string()
     }
 
-    /// A time; Err: it is none.
+    /// Reads a time; returns an error if the field is not a time.
     pub(super) fn time(&self, name: &str) -> Result<Option<TimestampMs>, String> {
         match self.get(name) {
             "" => Ok(None),
@@ -75,7 +77,7 @@ impl Asked {
         }
     }
 
-    /// One of a closed list; Err: it is none of them.
+    /// Reads one of a closed list of values; returns an error if the field is none of them.
     pub(super) fn one_of<T: Copy>(
         &self,
         name: &str,
@@ -97,7 +99,8 @@ impl Asked {
     }
 }
 
-/// A time as the API writes it, or as the browser's own field does, which is taken as UTC.
+/// Parses a time as the API writes it, or as the browser's own input field does, which is taken as
+/// UTC.
 fn read_time(text: &str) -> Option<TimestampMs> {
     let of = |text: &str| text.parse().ok();
     of(text)

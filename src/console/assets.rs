@@ -1,5 +1,5 @@
-//! The style sheet and the script: in the binary, under names that change with what is in them, so that a browser may
-//! keep them for ever.
+//! The style sheet and the script, embedded in the binary. Their names change with their content,
+//! so that a browser may cache them forever.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::route::ROOT;
 
-/// A file of ours.
+/// A static file of the console.
 pub(super) struct Asset {
     name: String,
     media: &'static str,
@@ -33,7 +33,7 @@ impl Asset {
         }
     }
 
-    /// Where it is served.
+    /// The address that serves the file.
     pub(super) fn address(&self) -> String {
         format!("{ROOT}/assets/{}", self.name)
     }
@@ -51,7 +51,7 @@ pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "js", "text/javascript; charset=utf-8", bytes)
 });
 
-/// The mark in the browser's tab.
+/// The icon in the browser's tab.
 pub(super) static ICON: LazyLock<Asset> = LazyLock::new(|| {
     let bytes = include_bytes!("assets/icon.svg");
     Asset::new("icon", "svg", "image/svg+xml", bytes)

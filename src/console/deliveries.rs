@@ -1,4 +1,5 @@
-//! Webhook deliveries: the list, one of them, and trying again. The same reads and requests as the API's.
+//! Webhook deliveries: the list, the details of one delivery, and retries. The pages use the same
+//! reads and requests as the API.
 
 mod curl;
 mod detail;
@@ -21,7 +22,7 @@ use super::visit::Visit;
 use super::{guard, words};
 use filter::{is_narrowed, may_be_retried, of_retry};
 
-/// Rows of one page.
+/// The number of rows per page.
 const ROWS: u32 = 50;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
@@ -70,7 +71,7 @@ async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
     )))
 }
 
-/// The states, each one click away.
+/// Renders one tab per state.
 fn tabs(asked: &Asked) -> Markup {
     let first = [
         DeliveryStatus::Failed,
@@ -142,7 +143,7 @@ fn table(
     }
 }
 
-/// The messages of one session, in their order.
+/// Renders the messages of one session, in order.
 pub(super) fn of_session(
     frame: &Frame<'_>,
     rows: &[DeliveryRow],
@@ -178,7 +179,7 @@ fn line(frame: &Frame<'_>, row: &DeliveryRow, current: Option<EndpointId>) -> Ma
     } }
 }
 
-/// How the last try went.
+/// Renders the result of the last attempt.
 fn result(row: &DeliveryRow) -> Markup {
     html! {
         @match (row.cause, row.status_code) {
@@ -221,7 +222,7 @@ fn nothing(asked: &Asked, current: Option<EndpointId>, more: bool) -> Markup {
     }
 }
 
-/// What went wrong, and what to do about it, large.
+/// Renders the cause of a failure and its remedy, in large type.
 fn explained(cause: porchlight_core::webhook::Cause, status_code: Option<u16>) -> Markup {
     let (what, advice) = words::cause(cause);
     html! {

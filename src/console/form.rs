@@ -1,4 +1,4 @@
-//! What a form sent.
+//! Reads submitted forms.
 
 use actix_web::HttpRequest;
 use actix_web::dev::Payload;
@@ -8,20 +8,21 @@ use porchlight_http::State;
 use porchlight_http::body::{self, Limits};
 use porchlight_http::problem::{Code, Problem};
 
-/// The field of the word by which a form is known as one of ours.
+/// The name of the field that holds the form word, which identifies a form as one of the console's
+/// own.
 pub(super) const WORD: &str = "word";
 
 /// The fields of a form.
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// A field; empty where it is not there.
+    /// Returns a field, or an empty string if it is missing.
     pub(super) fn get(&self, name: &str) -> &str {
         let field = self.0.iter().find(|(field, _)| field == name);
         field.map_or("", |(_, value)| value)
     }
 
-    /// The fields as a query, without the word.
+    /// The fields as a query, without the form word.
     pub(super) fn query(&self) -> String {
         let fields = self
             .0
@@ -31,7 +32,7 @@ impl Form {
     }
 }
 
-/// Fields as a query, or as a form sends them.
+/// Encodes fields as a query, or as a form body.
 pub(super) fn encode<'f>(fields: impl Iterator<Item = (&'f str, &'f str)>) -> String {
     let mut query = String::new();
     for (name, value) in fields {
@@ -45,7 +46,7 @@ pub(super) fn encode<'f>(fields: impl Iterator<Item = (&'f str, &'f str)>) -> St
     query
 }
 
-/// All but what RFC 3986 leaves unreserved.
+/// Percent-encodes everything except the unreserved characters of RFC 3986.
 fn percent(query: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -1,4 +1,5 @@
-//! What every request to the console passes: the same origin for unsafe methods, errors as pages, security headers.
+//! The checks and changes for every console request: same origin for unsafe methods, errors as
+//! pages, security headers.
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -18,9 +19,10 @@ use porchlight_observe::http::Route;
 use super::visit::Renewed;
 use super::{layout, return_to};
 
-/// Where a browser says that a request comes from (Fetch Metadata).
+/// The header in which a browser states the origin of a request (Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Nothing but our own files; no plugin, no frame, no form to elsewhere, and no script or style within a page.
+/// Allows only the console's own files: no plugins, no frames, no forms to other sites, and no
+/// inline scripts or styles.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -30,7 +32,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 ///
 /// # Errors
 ///
-/// Only what the server itself can't answer.
+/// Returns an error only if the server itself cannot answer.
 pub(super) async fn guard(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -61,9 +63,10 @@ pub(super) async fn guard(
     Ok(answer)
 }
 
-/// Whether an unsafe request comes from a page of this very origin. Browsers say so in `Sec-Fetch-Site`; where that is
-/// missing (an old one, or plain HTTP on another host than this machine), `Origin` must name the host that was asked.
-/// A request that says neither is refused: there is nothing but a browser that has a cookie of ours.
+/// Returns whether an unsafe request comes from a page of the same origin. Browsers state this in
+/// `Sec-Fetch-Site`; if it is missing (an old browser, or plain HTTP on a host other than this
+/// machine), `Origin` must name the requested host. A request with neither header is refused: only
+/// a browser has a console cookie.
 fn is_same_origin(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get(SEC_FETCH_SITE) {
         return site == "same-origin";
@@ -82,7 +85,7 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
 }
 
-/// The problem that an answer is.
+/// Returns the problem in an error answer, or `None` if there is no error to render.
 fn problem_in(answer: &ServiceResponse<BoxBody>) -> Option<Problem> {
     let status = answer.status();
     if !status.is_client_error() && !status.is_server_error() {
@@ -99,7 +102,7 @@ fn problem_in(answer: &ServiceResponse<BoxBody>) -> Option<Problem> {
     (!is_page).then(|| Problem::new(Code::of_status(status), "The request was refused."))
 }
 
-/// An error as a person is told it. Who has to sign in is sent there.
+/// Renders an error for a person. A visitor who has to sign in is redirected to the sign-in page.
 fn as_page(http: &HttpRequest, problem: &Problem) -> HttpResponse {
     if problem.code().status() == StatusCode::UNAUTHORIZED {
         return HttpResponse::SeeOther()
@@ -121,7 +124,7 @@ fn as_page(http: &HttpRequest, problem: &Problem) -> HttpResponse {
     response
 }
 
-/// A page with a status. An error that comes as a page is left as it is by the edge.
+/// A page with a status. The edge leaves an error that already is a page unchanged.
 pub(super) fn html(status: StatusCode, page: maud::Markup) -> HttpResponse {
     let mut response = HttpResponse::build(status)
         .content_type("text/html; charset=utf-8")
@@ -130,12 +133,13 @@ pub(super) fn html(status: StatusCode, page: maud::Markup) -> HttpResponse {
     response
 }
 
-/// A page.
+/// A page with status 200.
 pub(super) fn ok(page: maud::Markup) -> HttpResponse {
     html(StatusCode::OK, page)
 }
 
-/// Sends the browser to another page, which it then gets: after an act, so that reloading repeats nothing.
+/// Redirects the browser to another page, which it then loads with GET. Used after an action, so
+/// that a reload repeats nothing.
 pub(super) fn see(address: &str) -> HttpResponse {
     HttpResponse::SeeOther()
         .insert_header((LOCATION, address))
@@ -146,7 +150,7 @@ fn secure(headers: &mut HeaderMap) {
     let fixed = |value| HeaderValue::from_static(value);
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));
-    // With `no-referrer` browsers would send `Origin: null` with our own forms.
+    // With `no-referrer`, browsers would send `Origin: null` with the console's own forms.
     headers.insert(REFERRER_POLICY, fixed("same-origin"));
     for (name, value) in [
         ("cross-origin-opener-policy", "same-origin"),

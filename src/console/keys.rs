@@ -1,7 +1,7 @@
-//! Keys of this organization in this environment: made, listed, revoked.
+//! Creates, lists and revokes the keys of this organization in this environment.
 //!
-//! The contract's public API has no paths for keys; the operators' API and the command line have, over the same
-//! [`KeyDesk`]. What stands here is bound to the tenant of the key that signed in.
+//! The contract's public API has no paths for keys; the operators' API and the command line do,
+//! over the same [`KeyDesk`]. These pages are bound to the tenant of the key that signed in.
 
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
@@ -18,14 +18,14 @@ use super::route::{ROOT, act, page};
 use super::visit::Visit;
 
 const DAY_MS: i64 = 24 * 3_600_000;
-/// How long a key may be good: days, and what it is called; 0: until it is revoked.
+/// The key lifetimes to choose from: days and label; 0 means valid until revoked.
 const LIVES: [(i64, &str); 4] = [
     (0, "until it is revoked"),
     (30, "30 days"),
     (90, "90 days"),
     (365, "1 year"),
 ];
-/// The kinds, by the word of the form, and what they may do.
+/// The kinds of keys: the form value, the kind, and its rights.
 const KINDS: [(&str, KeyKind, &str); 2] = [
     (
         "client",
@@ -128,7 +128,8 @@ fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
     } }
 }
 
-/// Revoking takes two steps: what still uses the key stops working at once.
+/// Renders the form for revoking, which takes two steps: clients that still use the key stop
+/// working at once.
 fn revoke_form(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
     html! {
         details.danger {

@@ -1,4 +1,4 @@
-//! What is around every page, and the small parts that pages are made of.
+//! The layout around every page, and the small parts that pages are made of.
 
 mod parts;
 
@@ -16,7 +16,7 @@ pub(super) use parts::{
     Icon, ago, clock, copy, duration, empty, icon, next_page, status, thousands, time,
 };
 
-/// Which entry of the navigation a page belongs to.
+/// The navigation entry to which a page belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Here {
     Overview,
@@ -41,32 +41,32 @@ impl Here {
     ];
 }
 
-/// What is known of the visitor on every page.
+/// The facts about the visitor that every page needs.
 pub(super) struct Frame<'a> {
     /// The environment.
     pub(super) env: Env,
     /// The organization's name.
     pub(super) organization: &'a str,
-    /// What may be shown of the key.
+    /// The displayable part of the key.
     pub(super) key: String,
-    /// The word of this session's forms.
+    /// The form word of this session.
     pub(super) word: String,
-    /// The time.
+    /// The current time.
     pub(super) now: TimestampMs,
 }
 
 impl Frame<'_> {
-    /// The field that every form of a page carries.
+    /// The hidden field that every form of a page carries.
     pub(super) fn field(&self) -> Markup {
         html! { input type="hidden" name=(WORD) value=(self.word); }
     }
 
-    /// A whole page.
+    /// Renders a whole page.
     pub(super) fn page(&self, here: Here, title: &str, body: Markup) -> Markup {
         self.page_with(here, title, html! {}, body)
     }
 
-    /// A whole page, with more in its head.
+    /// Renders a whole page with additional head elements.
     pub(super) fn page_with(&self, here: Here, title: &str, head: Markup, body: Markup) -> Markup {
         let (class, name, meaning) = match self.env {
             Env::Sandbox => ("sandbox", "Sandbox", "test data: no parcel here is real"),
@@ -104,7 +104,7 @@ impl Frame<'_> {
     }
 }
 
-/// A page for who is not signed in.
+/// Renders a page for a visitor who is not signed in.
 pub(super) fn bare(title: &str, body: Markup) -> Markup {
     document(
         title,
@@ -119,7 +119,7 @@ pub(super) fn bare(title: &str, body: Markup) -> Markup {
     )
 }
 
-/// An error.
+/// Renders an error page.
 pub(super) fn error(problem: &Problem, request_id: &RequestId) -> Markup {
     let status = problem.code().status();
     bare(
@@ -158,7 +158,7 @@ fn document(title: &str, class: &str, head: Markup, body: Markup) -> Markup {
     }
 }
 
-/// The lamp.
+/// The lamp logo.
 fn mark() -> Markup {
     PreEscaped(
         r#"<svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><rect width="32" height="32" rx="7"/><path class="cone" d="M12 17.500h8l5 9.500H7z"/><path class="lamp" d="M16 4.500v4.500M9 15.500a7 7 0 0 1 14 0z"/></svg>"#
@@ -166,7 +166,7 @@ fn mark() -> Markup {
     )
 }
 
-/// A sentence that something was done, or was not.
+/// Renders a message about the success or failure of an action.
 pub(super) fn notice(kind: Notice, words: &str) -> Markup {
     let (class, glyph) = match kind {
         Notice::Good => ("notice good", Icon::Check),
@@ -176,7 +176,7 @@ pub(super) fn notice(kind: Notice, words: &str) -> Markup {
     html! { p class=(class) role="status" { (icon(glyph)) span { (words) } } }
 }
 
-/// What a [`notice`] says.
+/// The kind of a [`notice`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
     Good,
@@ -184,7 +184,7 @@ pub(super) enum Notice {
     Note,
 }
 
-/// A cause, in words.
+/// Renders a cause in words.
 pub(super) fn cause(cause: porchlight_core::webhook::Cause) -> Markup {
     html! { span title=(cause.as_str()) { (words::cause(cause).0) } }
 }

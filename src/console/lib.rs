@@ -1,16 +1,18 @@
-//! The management console at `/console` on the public listener (contract section 10): what a customer's people look
-//! at. Pages are rendered here, work as plain links and forms, and have one small script of their own for what moves.
+//! The management console at `/console` on the public listener (contract section 10), for a
+//! customer's staff. Pages are rendered here, work as plain links and forms, and have one small
+//! script of their own for dynamic parts.
 //!
-//! **It has no powers of its own.** A page calls the functions that the API's handlers call, for the tenant of the key
-//! that signed in, and answers 404 for what is another's.
+//! **The console has no powers of its own.** A page calls the same functions as the API's handlers,
+//! for the tenant of the key that signed in, and answers 404 for objects of other tenants.
 //!
-//! **Signing in.** A secret key is exchanged for a cookie that holds a sealed [`ticket`]: which key it was (its hash,
-//! encrypted), and since when. At every request the key is looked up again, by the same short-lived memory as the API's,
-//! so that a revocation ends the console's sessions as it ends everything else.
+//! **Signing in.** A secret key is exchanged for a cookie that holds a sealed [`ticket`]: the
+//! identity of the key (its hash, encrypted) and the sign-in time. Every request looks up the key
+//! again, in the same short-lived cache as the API, so that a revocation also ends the console's
+//! sessions.
 //!
-//! **What comes in.** [`guard`] refuses unsafe methods from another origin before anything else is done, and every form
-//! carries a word that only this session's pages know. [`guard`] also puts the security headers on every answer, and
-//! turns an error into a page.
+//! **Incoming requests.** [`guard`] refuses unsafe methods from another origin before anything else
+//! is done, and every form carries a word that only this session's pages know. [`guard`] also sets
+//! the security headers on every answer and turns errors into pages.
 
 mod asked;
 mod assets;
@@ -44,10 +46,10 @@ use porchlight_observe::http::Route;
 use route::ROOT;
 pub use state::Console;
 
-/// How often what is too old to matter is let go.
+/// The interval at which outdated state is removed.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
-/// Calls [`Console::tidy`] from time to time, for ever. Spawn it once.
+/// Calls [`Console::tidy`] periodically, forever. Spawn it once.
 pub async fn keep_tidy(console: Data<Console>, state: Data<State>) {
     loop {
         tokio::time::sleep(TIDY_EVERY).await;
@@ -55,7 +57,7 @@ pub async fn keep_tidy(console: Data<Console>, state: Data<State>) {
     }
 }
 
-/// Adds the console's routes. They answer from the [`State`] of the application.
+/// Adds the console's routes. They use the [`State`] of the application.
 pub fn routes(console: Data<Console>) -> impl Fn(&mut ServiceConfig) + Clone {
     move |config| {
         let scope = web::scope(ROOT)

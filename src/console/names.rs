@@ -1,19 +1,19 @@
-//! What organizations are called. A name never changes, so it is looked up once.
+//! The names of organizations. A name never changes, so it is looked up once.
 
 use dashmap::DashMap;
 use porchlight_keys::KeyDesk;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::OrganizationId;
 
-/// Names that are remembered; beyond it all are looked up anew.
+/// The maximum number of cached names; when it is reached, the cache is cleared.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// The names that were looked up.
+/// The cached names.
 #[derive(Debug, Default)]
 pub(super) struct Names(DashMap<OrganizationId, String>);
 
 impl Names {
-    /// What `id` is called; its id where nothing is known.
+    /// Returns the name of organization `id`, or the id itself if the name is unknown.
     pub(super) async fn of(&self, desk: &KeyDesk, id: OrganizationId) -> StoreResult<String> {
         if let Some(name) = self.0.get(&id) {
             return Ok(name.clone());

@@ -1,7 +1,9 @@
-//! What is live, what failed, how deliveries went, and how the webhook does: each number leads to its list.
+//! The overview: live sessions, failures, delivery results and the state of the webhook. Each
+//! number links to its list.
 //!
-//! Nothing is counted beforehand. The newest rows are looked at, so many and no more, and the page says how many these
-//! were: what a person looks for here is what happens now, and a bounded look costs the same on a store of any size.
+//! Nothing is counted in advance. The overview reads a bounded number of the newest rows, and the
+//! page states how many: a person looks here for the current situation, and a bounded read costs
+//! the same on a store of any size.
 
 mod counts;
 
@@ -23,7 +25,7 @@ use super::visit::Visit;
 use super::{guard, words};
 use counts::{Counted, Deliveries, Sessions};
 
-/// The states as they are listed: how it should be first.
+/// The states in display order, the desired one first.
 const ORDER: [DeliveryStatus; 6] = [
     DeliveryStatus::Delivered,
     DeliveryStatus::Retrying,
@@ -32,7 +34,7 @@ const ORDER: [DeliveryStatus; 6] = [
     DeliveryStatus::Superseded,
     DeliveryStatus::Cancelled,
 ];
-/// Live sessions that are listed by name.
+/// The number of live sessions that are listed by name.
 const LIVE_SHOWN: usize = 6;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
@@ -59,7 +61,7 @@ async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
     Ok(guard::ok(frame.page(Here::Overview, "Overview", body)))
 }
 
-/// The address of a list that begins at a time.
+/// The address of a list that begins at a given time.
 fn list(of: &str, fields: &[(&str, &str)], from: Option<TimestampMs>) -> String {
     let from = from.map(|from| from.to_string());
     let from = from.as_deref().map(|from| ("from", from));
@@ -81,7 +83,7 @@ fn figures(counted: &Counted) -> Markup {
     }
 }
 
-/// A count; with a plus where there are more than were counted.
+/// Formats a count, with a plus sign if there are more than were counted.
 fn more(count: usize, is_cut: bool) -> String {
     format!("{}{}", thousands(count), if is_cut { "+" } else { "" })
 }
@@ -90,7 +92,7 @@ fn figure(name: &str, value: &str, tone: &str, address: &str, about: &str) -> Ma
     html! { a.card.figure-card href=(address) { span.name { (name) } strong class=(tone) { (value) } span.faint { (about) } } }
 }
 
-/// A bar beside a count: its share of all.
+/// Renders a bar beside a count, for its share of the total.
 fn bar(count: usize, all: usize, tone: &str) -> Markup {
     let share = count as f64 * 100.0 / all.max(1) as f64;
     html! { svg.bar class=(tone) viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" { rect.part width=(format!("{share:.1}")) height="8" {} } }

@@ -1,4 +1,4 @@
-//! Where a visitor goes who has to sign in, and where they go afterwards.
+//! Redirects to the sign-in page, and back afterwards.
 
 use actix_web::HttpRequest;
 
@@ -6,10 +6,10 @@ use super::form::encode;
 use super::route::ROOT;
 use super::visit;
 
-/// Characters of an address to go back to.
+/// The maximum number of characters in a return address.
 pub(super) const NEXT_CHARS_MAX: usize = 2_048;
 
-/// Where somebody is sent who has to sign in first, to come back afterwards.
+/// The sign-in address for a visitor who has to sign in first, with the address to return to.
 pub(super) fn address(http: &HttpRequest) -> String {
     let had_cookie = visit::cookie(http).is_some();
     let mut fields = Vec::new();
@@ -28,7 +28,8 @@ pub(super) fn address(http: &HttpRequest) -> String {
     format!("{ROOT}/sign-in{mark}{query}")
 }
 
-/// Whether an address is a page of the console, so that nobody can be led elsewhere by signing in.
+/// Returns whether an address is a page of the console, so that signing in cannot redirect anyone
+/// elsewhere.
 pub(super) fn is_ours(address: &str) -> bool {
     let below = address.strip_prefix(ROOT).unwrap_or("x");
     let is_below = below.is_empty() || below.starts_with(['/', '?']);

@@ -1,12 +1,12 @@
-//! Where the console's pages are, and how they are added.
+//! The paths of the console's pages, and functions to add them.
 
 use actix_web::web::{self, ServiceConfig};
 use porchlight_http::route::{at, get};
 
-/// Where the console is.
+/// The root path of the console.
 pub(crate) const ROOT: &str = "/console";
 
-/// A page at `path` below the console's root that is only looked at.
+/// Adds a read-only page at `path` below the console's root.
 pub(crate) fn page<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
 where
     F: actix_web::Handler<Args>,
@@ -17,7 +17,7 @@ where
     config.service(allowed.route(get().to(handler)));
 }
 
-/// Something at `path` below the console's root that is only done.
+/// Adds an action at `path` below the console's root.
 pub(crate) fn act<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
 where
     F: actix_web::Handler<Args>,

@@ -1,4 +1,4 @@
-//! Sessions: the list, and one of them with all that is known of it.
+//! Sessions: the list, and the page of one session with all its data.
 
 mod insight;
 mod live;
@@ -27,11 +27,12 @@ use super::visit::Visit;
 use super::{guard, words};
 pub(super) use outcome::{Outcome, outcomes, reason};
 
-/// Rows of one page.
+/// The number of rows per page.
 const ROWS: usize = 50;
-/// Sessions that one page looks at for an outcome: with each its insight is read.
+/// The maximum number of sessions that one page reads to filter by outcome; each read includes the
+/// insight.
 const LOOKED_AT_MAX: usize = 400;
-/// The fields of the list's address.
+/// The fields in the list's address.
 const FIELDS: [&str; 6] = [
     "status",
     "deliveryId",
@@ -40,7 +41,7 @@ const FIELDS: [&str; 6] = [
     "from",
     "to",
 ];
-/// The states, and what they are called.
+/// The states and their labels.
 const STATES: [(SessionStatus, &str); 2] = [
     (SessionStatus::Recording, "recording"),
     (SessionStatus::Completed, "completed"),
@@ -52,7 +53,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     super::route::page(config, "/sessions/{id}/live", live::stream);
 }
 
-/// By what came of them sessions may be chosen.
+/// The outcomes by which sessions can be filtered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chosen {
     Code(ReasonCode),
@@ -93,7 +94,7 @@ impl Chosen {
     }
 }
 
-/// Sessions of a page with what came of them.
+/// The sessions of a page with their outcomes.
 struct Rows {
     rows: Vec<(SessionRow, Option<Outcome>)>,
     next: Option<SessionId>,
@@ -125,7 +126,7 @@ fn filter(asked: &Asked) -> Result<(SessionFilter, Option<Chosen>), String> {
 
 async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
     let asked = Asked::of(visit.http.query_string(), &FIELDS);
-    // An id leads to its session, wherever a person puts it.
+    // A session id in this field leads to its session.
     if let Ok(id) = asked.get("deliveryId").parse::<SessionId>() {
         return Ok(guard::see(&format!("{ROOT}/sessions/{id}")));
     }
@@ -146,7 +147,8 @@ async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
     Ok(guard::ok(frame.page(Here::Sessions, "Sessions", body)))
 }
 
-/// The sessions of one page. With a reason code those are chosen whose insight has it, among so many that are looked at.
+/// Reads the sessions of one page. With a reason code, it selects those whose insight has that
+/// code, among a bounded number of sessions.
 async fn read(
     visit: &Visit,
     filter: &SessionFilter,
@@ -272,7 +274,7 @@ fn nothing(asked: &Asked, more: bool) -> Markup {
     )
 }
 
-/// That a session records.
+/// Renders the state of a session that is recording.
 pub(super) fn recording() -> Markup {
     html! { span.state.live-now { (icon(Icon::Live)) "recording" } }
 }

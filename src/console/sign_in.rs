@@ -1,4 +1,4 @@
-//! Coming in with a secret key, and going out.
+//! Signing in with a secret key, and signing out.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{RETRY_AFTER, SET_COOKIE};
@@ -15,7 +15,7 @@ use super::route::ROOT;
 use super::visit::{self, Visit};
 use super::{guard, layout};
 
-/// Why somebody has to sign in, where there is something to say.
+/// The reason for the sign-in page, if there is one to show.
 #[derive(Clone, Copy)]
 enum Why {
     Ended,

@@ -1,4 +1,4 @@
-//! What the console keeps.
+//! The state of the console.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::streams::Streams;
 use super::throttle::Throttle;
 use super::ticket::Tickets;
 
-/// What the console keeps beside the API's state.
+/// The console's own state, in addition to the API's.
 pub struct Console {
     pub(crate) tickets: Tickets,
     pub(crate) throttle: Throttle,
@@ -25,7 +25,7 @@ impl fmt::Debug for Console {
 }
 
 impl Console {
-    /// A console whose tickets are sealed under keys derived from these.
+    /// Creates a console whose tickets are sealed under keys derived from `secrets`.
     #[must_use]
     pub fn new(secrets: &SecretKeys) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Console {
         }
     }
 
-    /// Lets go of what is too old to matter. Called from time to time.
+    /// Removes outdated state. Called periodically.
     pub fn tidy(&self, now: TimestampMs) {
         self.tickets.tidy(now);
         self.throttle.tidy();

@@ -1,16 +1,16 @@
-//! How many pages look at live sessions.
+//! Limits the number of pages that watch live sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Streams of one node: each holds a connection, and looks once a second.
+/// The maximum number of streams per node; each holds a connection and polls once a second.
 const STREAMS_MAX: usize = 512;
 
-/// How many streams there are.
+/// The number of open streams.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Streams(Arc<AtomicUsize>);
 
-/// One of them, until it is dropped.
+/// One open stream, counted until it is dropped.
 pub(crate) struct Open(Arc<AtomicUsize>);
 
 impl Streams {

@@ -1,5 +1,5 @@
-//! How often somebody may try to sign in. A key has 178 random bits, so that nobody guesses one; this keeps a mistake
-//! in a script, or a search, from costing look-ups.
+//! Limits sign-in attempts. A key has 178 random bits, so that nobody can guess one; this limit
+//! keeps a faulty script, or a search, from causing look-ups.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
@@ -7,10 +7,10 @@ use std::num::NonZeroU32;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-/// Tries of one address at once, and in a minute.
+/// The number of attempts per address, both as a burst and per minute.
 const TRIES: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
-/// Counts the tries, by address.
+/// Counts the attempts by address.
 pub(super) struct Throttle(DefaultKeyedRateLimiter<IpAddr>);
 
 impl Throttle {
@@ -18,7 +18,7 @@ impl Throttle {
         Self(RateLimiter::dashmap(Quota::per_minute(TRIES)))
     }
 
-    /// A try of `address` begins. Err: how many seconds it has to wait.
+    /// Admits an attempt from `address`, or returns the number of seconds to wait as an error.
     pub(super) fn admit(&self, address: Option<IpAddr>) -> Result<(), u64> {
         self.0.check_key(&network(address)).map_err(|not_until| {
             let wait = not_until.wait_time_from(DefaultClock::default().now());
@@ -26,14 +26,14 @@ impl Throttle {
         })
     }
 
-    /// Lets go of addresses that have not tried for a while.
+    /// Removes addresses without recent attempts.
     pub(super) fn tidy(&self) {
         self.0.retain_recent();
         self.0.shrink_to_fit();
     }
 }
 
-/// What is counted as one: an IPv4 address, or the /64 that one IPv6 customer has.
+/// The unit of counting: an IPv4 address, or the /64 of one IPv6 customer.
 fn network(address: Option<IpAddr>) -> IpAddr {
     match address {
         Some(IpAddr::V6(address)) => {

@@ -1,5 +1,6 @@
-//! What a signed-in browser holds instead of a key: a sealed note of which key it was and since when. It is encrypted
-//! under a key of this purpose only, so that it says nothing to whoever has it, and every node can read it.
+//! The ticket that a signed-in browser holds instead of a key: a sealed record of the key and the
+//! sign-in time. It is encrypted under a key for this purpose only, so that it reveals nothing to
+//! its holder, and every node can read it.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,35 +14,35 @@ use sha2::Sha256;
 
 use porchlight_keys::keyring::{SecretKey, SecretKeys};
 
-/// What a key of a file is used for here, and nowhere else.
+/// The purpose for which ticket keys are derived from the keys of a file; used nowhere else.
 const PURPOSE: &str = "console ticket, version 1";
-/// What the words in forms are derived for.
+/// The purpose for which the keys of form words are derived.
 const WORD_PURPOSE: &str = "console form word, version 1";
-/// How long a session in the console lasts at most.
+/// The maximum duration of a console session.
 const LIFE_MS: i64 = 12 * 3_600_000;
-/// How long a session may be idle.
+/// The maximum idle time of a session.
 const IDLE_MS: i64 = 30 * 60_000;
-/// A ticket is written anew when it was last written so long ago.
+/// The age of a ticket's last renewal after which it is renewed again.
 const RENEWED_AFTER_MS: i64 = 60_000;
-/// Bytes of a nonce.
+/// The length of a nonce in bytes.
 const NONCE_BYTES: usize = 24;
-/// Characters of a sealed ticket: more is not looked at.
+/// The maximum number of characters in a sealed ticket; longer ones are not read.
 const SEALED_CHARS_MAX: usize = 512;
-/// Sessions that were signed out and would still be good, remembered on this node.
+/// The maximum number of signed-out but otherwise valid sessions that this node remembers.
 const SIGNED_OUT_MAX: usize = 65_536;
 
-/// Who signed in.
+/// The identity of a signed-in visitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ticket {
-    /// SHA-256 of the key.
+    /// The SHA-256 of the key.
     pub(super) key_hash: [u8; 32],
-    /// The session's own random number.
+    /// The random number of the session.
     session: [u8; 16],
     issued_at: i64,
     seen_at: i64,
 }
 
-/// Makes and reads tickets.
+/// Issues and reads tickets.
 pub(super) struct Tickets {
     writing: SecretKey,
     reading: Vec<SecretKey>,
@@ -62,7 +63,7 @@ impl Tickets {
         }
     }
 
-    /// A ticket for who has just shown the key of this hash.
+    /// Issues a ticket to a visitor who has just presented the key with this hash.
     pub(super) fn issue(&self, key_hash: [u8; 32], now: TimestampMs) -> Ticket {
         let mut session = [0; 16];
         porchlight_world::fill(&mut session);
@@ -74,7 +75,7 @@ impl Tickets {
         }
     }
 
-    /// The ticket as the browser keeps it.
+    /// Seals the ticket for the browser.
     pub(super) fn seal(&self, ticket: &Ticket) -> Option<String> {
         let mut nonce = [0; NONCE_BYTES];
         porchlight_world::fill(&mut nonce);
@@ -89,7 +90,7 @@ impl Tickets {
         Some(URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// The ticket in a cookie, if it was made here and is still good at `now`.
+    /// Returns the ticket in a cookie, if it was made here and is still valid at `now`.
     pub(super) fn open(&self, text: &str, now: TimestampMs) -> Option<Ticket> {
         if text.len() > SEALED_CHARS_MAX {
             return None;
@@ -108,7 +109,7 @@ impl Tickets {
         is_good.then_some(ticket)
     }
 
-    /// The ticket to be kept from now on; none while the one there is is fresh.
+    /// Returns the renewed ticket, or `None` while the current one is fresh.
     pub(super) fn renewed(&self, ticket: &Ticket, now: TimestampMs) -> Option<Ticket> {
         (now.0 - ticket.seen_at >= RENEWED_AFTER_MS).then(|| Ticket {
             seen_at: now.0,
@@ -116,27 +117,28 @@ impl Tickets {
         })
     }
 
-    /// Ends a session: what is left of its ticket is refused on this node.
+    /// Ends a session: this node refuses its ticket from now on.
     pub(super) fn sign_out(&self, ticket: &Ticket) {
-        // Full of sessions that somebody signed out of within twelve hours: the browser's own copy is gone anyway.
+        // A full map holds only sessions signed out within twelve hours. The entry is then skipped:
+        // the browser's own copy is gone anyway.
         if self.signed_out.len() < SIGNED_OUT_MAX {
             let until = TimestampMs(ticket.issued_at).plus_ms(LIFE_MS);
             self.signed_out.insert(ticket.session, until);
         }
     }
 
-    /// Forgets sessions that are over anyway.
+    /// Forgets sessions that have expired anyway.
     pub(super) fn tidy(&self, now: TimestampMs) {
         self.signed_out.retain(|_, until| *until > now);
     }
 
-    /// The word that this session's forms carry.
+    /// The form word of this session.
     pub(super) fn word(&self, ticket: &Ticket) -> String {
         let word = self.words.first().map(|key| word(key, ticket));
         URL_SAFE_NO_PAD.encode(word.unwrap_or_default())
     }
 
-    /// Whether `given` is the word of this session's forms.
+    /// Returns whether `given` is the form word of this session.
     pub(super) fn is_word(&self, ticket: &Ticket, given: &str) -> bool {
         let Ok(given) = URL_SAFE_NO_PAD.decode(given) else {
             return false;
@@ -151,7 +153,7 @@ fn cipher(key: &SecretKey) -> XChaCha20Poly1305 {
 }
 
 fn word(key: &SecretKey, ticket: &Ticket) -> Vec<u8> {
-    // A key of any length is good for HMAC (RFC 2104): this can't fail.
+    // HMAC accepts a key of any length (RFC 2104), so this cannot fail.
     Hmac::<Sha256>::new_from_slice(key.bytes())
         .map(|mac| mac.chain_update(ticket.session).finalize().into_bytes())
         .map(|bytes| bytes.to_vec())

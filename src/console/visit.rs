@@ -1,4 +1,4 @@
-//! A request of somebody who is signed in.
+//! A request of a signed-in visitor.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,27 +25,28 @@ use super::route::ROOT;
 use super::state::Console;
 use super::ticket::Ticket;
 
-/// The cookie, where the browser came over TLS; the prefix has browsers refuse one that was set without.
+/// The cookie's name over TLS; the prefix makes browsers refuse the cookie if it was set without
+/// TLS.
 const SECURE_COOKIE: &str = "__Secure-porchlight-console";
-/// The cookie elsewhere: on the machine itself, mostly.
+/// The cookie's name without TLS, mostly on the machine itself.
 const PLAIN_COOKIE: &str = "porchlight-console";
 
-/// In a request's extensions: the cookie that its answer sets.
+/// The cookie that the answer sets, kept in the request's extensions.
 #[derive(Clone)]
 pub(super) struct Renewed(pub(super) HeaderValue);
 
-/// A request of somebody who is signed in with a secret key that is still good.
+/// A request of a visitor who is signed in with a secret key that is still valid.
 pub(super) struct Visit {
-    /// The request's head.
+    /// The head of the request.
     pub(super) http: HttpRequest,
     payload: Payload,
-    /// What the service is made of.
+    /// The state of the service.
     pub(super) state: Data<State>,
-    /// What the console keeps.
+    /// The state of the console.
     pub(super) console: Data<Console>,
-    /// The key.
+    /// The key that signed in.
     pub(super) key: Arc<KeyRecord>,
-    /// What the browser holds.
+    /// The ticket that the browser holds.
     pub(super) ticket: Ticket,
     /// The organization's name.
     pub(super) organization: String,
@@ -92,17 +93,17 @@ impl FromRequest for Visit {
 }
 
 impl Visit {
-    /// Whose data may be seen.
+    /// The tenant whose data the visitor may see.
     pub(super) fn tenant(&self) -> Tenant {
         self.key.tenant
     }
 
-    /// The time.
+    /// The current time.
     pub(super) fn now(&self) -> TimestampMs {
         self.state.service.now()
     }
 
-    /// What is around every page of this visitor.
+    /// The frame around every page of this visitor.
     pub(super) fn frame(&self) -> Frame<'_> {
         Frame {
             env: self.key.tenant.env,
@@ -113,7 +114,7 @@ impl Visit {
         }
     }
 
-    /// The form that was sent, which must be one of this session's own.
+    /// Reads the submitted form, which must belong to this session.
     pub(super) async fn form(&mut self) -> Result<Form, Problem> {
         let form = form::read(&self.http, self.payload.take(), &self.state).await?;
         if self
@@ -130,12 +131,12 @@ impl Visit {
         }
     }
 
-    /// A part of the path.
+    /// Returns a segment of the path.
     pub(super) fn in_path(&self, name: &str) -> &str {
         self.http.match_info().get(name).unwrap_or_default()
     }
 
-    /// The session in the path, if it is this tenant's.
+    /// Returns the session in the path, if it belongs to this tenant.
     pub(super) async fn session(&self) -> Result<SessionRow, Problem> {
         let id: SessionId = self
             .in_path("id")
@@ -145,7 +146,7 @@ impl Visit {
         row.ok_or_else(session_not_found)
     }
 
-    /// The visitor's sessions.
+    /// The sessions of the visitor's tenant.
     pub(super) fn sessions(&self) -> TenantSessions<'_> {
         self.state.service.of(self.tenant())
     }
@@ -170,7 +171,7 @@ pub(super) fn console(http: &HttpRequest) -> Result<Data<Console>, Problem> {
 }
 
 fn is_secure(http: &HttpRequest) -> bool {
-    // Whoever lies in a forwarded header makes his own cookie stricter, or loses it.
+    // A client that forges a forwarded header only makes its own cookie stricter, or loses it.
     http.connection_info().scheme() == "https"
 }
 
@@ -182,7 +183,7 @@ fn cookie_name(http: &HttpRequest) -> &'static str {
     }
 }
 
-/// What the browser holds for us, whatever it is.
+/// The value of the console cookie, not yet checked.
 pub(super) fn cookie(http: &HttpRequest) -> Option<&str> {
     let name = cookie_name(http);
     let all = http.headers().get_all(COOKIE);
@@ -191,7 +192,7 @@ pub(super) fn cookie(http: &HttpRequest) -> Option<&str> {
         .find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The header that gives the browser this ticket.
+/// The header that sets this ticket as the cookie.
 pub(super) fn set_cookie(
     http: &HttpRequest,
     console: &Console,
@@ -199,11 +200,11 @@ pub(super) fn set_cookie(
 ) -> Result<HeaderValue, Problem> {
     let sealed = console.tickets.seal(ticket);
     let sealed = sealed.ok_or_else(|| Problem::internal("a ticket can't be sealed"))?;
-    // Without an age: it goes when the browser is closed.
+    // Without a maximum age, the cookie ends when the browser is closed.
     header(http, &sealed, "")
 }
 
-/// The header that takes it away.
+/// The header that removes the cookie.
 pub(super) fn unset_cookie(http: &HttpRequest) -> Result<HeaderValue, Problem> {
     header(http, "", "; Max-Age=0")
 }

@@ -1,4 +1,4 @@
-//! The webhook's page: where messages go, and all that can be done to it. Each act is the API's own.
+//! The webhook's page: the endpoint and all actions on it. Each action is the API's own.
 
 mod show;
 
@@ -17,7 +17,7 @@ use super::layout::{Here, Notice};
 use super::route::{ROOT, act, page};
 use super::visit::Visit;
 
-/// What was done, as the address of the page after it says.
+/// The completed action, as named in the address of the page that follows it.
 #[derive(Clone, Copy)]
 enum Done {
     Changed,
@@ -47,15 +47,15 @@ impl Done {
     }
 }
 
-/// What the page has to say beside where things stand.
+/// The messages of the page beside the current state.
 #[derive(Default)]
 struct Said {
     notice: Option<(Notice, String)>,
-    /// A secret that was made just now: shown this once.
+    /// A secret that was just created, shown only once.
     secret: Option<(String, Option<TimestampMs>)>,
-    /// What was typed into the form for the URL, if it was not taken.
+    /// The input of the URL form, if it was rejected.
     typed: Option<String>,
-    /// A sample that was sent just now.
+    /// A test message that was just sent.
     tested: Option<(MessageEvent, Tested)>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     act(config, "/webhook/test", test);
 }
 
-/// The endpoint, if there is one.
+/// Returns the endpoint, if there is one.
 pub(super) async fn endpoint(
     visit: &Visit,
     webhooks: &Webhooks,
@@ -115,7 +115,7 @@ async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
     answer(&visit, said).await
 }
 
-/// What a person is told of an act that was refused; what is a fault of ours stays an error.
+/// Returns the explanation of a refused action; an internal fault stays an error.
 fn refused(error: ConfigureError) -> Result<String, Problem> {
     Ok(match error {
         ConfigureError::Url(refused) => format!("The URL was not taken: {refused}."),

@@ -1,11 +1,11 @@
-//! What the service's words mean, in sentences for people.
+//! Explains the service's terms in sentences for people.
 
 use porchlight_core::webhook::Cause;
 use porchlight_ports::DeliveryStatus;
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::ReasonCode;
 
-/// What went wrong with a try, and what to do about it.
+/// The explanation of a failed attempt, and its remedy.
 pub(super) fn cause(cause: Cause) -> (&'static str, &'static str) {
     match cause {
         Cause::Dns => (
@@ -47,7 +47,7 @@ pub(super) fn cause(cause: Cause) -> (&'static str, &'static str) {
     }
 }
 
-/// Where a delivery stands, in a sentence.
+/// Explains a delivery's status in a sentence.
 pub(super) fn status(status: DeliveryStatus) -> &'static str {
     match status {
         DeliveryStatus::Pending => "Waits for its first try.",
@@ -61,7 +61,7 @@ pub(super) fn status(status: DeliveryStatus) -> &'static str {
     }
 }
 
-/// What a reason code says.
+/// Explains a reason code.
 pub(super) fn reason(code: ReasonCode) -> &'static str {
     match code {
         ReasonCode::FullAttempt => "Went on foot to the door and stayed there",
@@ -85,7 +85,7 @@ pub(super) fn reason(code: ReasonCode) -> &'static str {
     }
 }
 
-/// A reason code in few words.
+/// A short label for a reason code.
 pub(super) fn reason_label(code: ReasonCode) -> &'static str {
     match code {
         ReasonCode::FullAttempt => "Full attempt",
@@ -101,7 +101,7 @@ pub(super) fn reason_label(code: ReasonCode) -> &'static str {
     }
 }
 
-/// What an event is called.
+/// The name of an event.
 pub(super) fn event(event: EventType) -> &'static str {
     match event {
         EventType::Driving => "Driving",

@@ -1,21 +1,24 @@
-//! Samples in, one-second windows out: whatever the phone sent, and however it was cut into batches, reduced to one
-//! form.
+//! Converts samples to one-second windows, one common form for all phones and all divisions into
+//! batches.
 //!
 //! # What is guaranteed
 //!
-//! The windows are a function of the sequence of samples: neither the cut into batches nor a snapshot between any two
-//! samples changes a bit. Beyond that they do not depend on how the kinds were interleaved, as long as no kind lags the
-//! newest sample by more than [`KIND_LAG_MS_MAX`] and every kind that measures has its first sample within
-//! [`KIND_LAG_MS_MAX`] of the session's first. A kind that is first heard of later is in order from the moment at which
-//! it is heard; what it says of seconds that were already handed on is dropped and counted as lagging.
+//! The windows are a function of the sequence of samples: neither the division into batches nor a
+//! snapshot between any two samples changes a bit. Beyond that, they do not depend on the
+//! interleaving of the kinds, as long as no kind lags the newest sample by more than
+//! [`KIND_LAG_MS_MAX`] and every kind that measures has its first sample within [`KIND_LAG_MS_MAX`]
+//! of the session's first. A kind that is first heard later is in order from that moment; its
+//! samples for seconds that were already emitted are dropped and counted as lagging.
 //!
-//! A window is handed on when every kind heard so far has passed its end, or when it lies [`KIND_LAG_MS_MAX`] behind the
-//! newest sample, whichever is first; only the latter in the first 24 s. `activity`, `mark` and `system` speak on change
-//! and are not waited for: an activity, or a mark, takes effect 12 s late, by when it must have come; incidents are for
-//! scoring, which reads them, and the marks, from the batches.
+//! A window is emitted when every kind heard so far has passed its end, or when it lies
+//! [`KIND_LAG_MS_MAX`] behind the newest sample, whichever is first; only the latter in the first
+//! 24 s. `activity`, `mark` and `system` are sent on change and are not waited for: an activity, or
+//! a mark, takes effect 12 s late, because it must have arrived by then; incidents are for scoring,
+//! which reads them, and the marks, from the batches.
 //!
-//! Silence: seconds without a sample are handed on with `alive` false once something follows, unless at least
-//! [`GAP_MS`] passed between two samples: then they are left out, and the window after them says so.
+//! Silence: seconds without a sample are emitted with `alive` false once a sample follows, unless
+//! at least [`GAP_MS`] passed between two samples: then they are left out, and the window after
+//! them records the silence.
 
 mod accel;
 mod probe;
@@ -37,32 +40,37 @@ pub use probe::gait_seconds;
 use slot::Slot;
 use speed::ToldSpeed;
 
-/// In the first part of a session a kind may not have been heard of yet, so windows wait for the full lag:
-/// a first sample within one lag of the session's first, itself one lag late.
+/// The first part of a session, in which a kind may not have been heard yet, so that windows wait
+/// for the full lag: a first sample within one lag of the session's first, itself one lag late.
 const FIRST_PART_MS: u32 = 2 * KIND_LAG_MS_MAX;
 
-/// The most seconds that can wait: the lag, an `imu` array ahead of it, and the two at the edges.
+/// The maximum number of waiting seconds: the lag, an `imu` array ahead of it, and the two at the
+/// edges.
 const SLOTS_MAX: usize =
     ((KIND_LAG_MS_MAX + porchlight_schema::limits::IMU_DURATION_MS_MAX) / WINDOW_MS) as usize + 2;
 
-/// Activities that may wait for their effect: one a second of the delay, and the edges.
+/// The maximum number of activities that wait for their effect: one per second of the delay, and
+/// the edges.
 const ACTIVITIES_MAX: usize = (KIND_LAG_MS_MAX / WINDOW_MS) as usize + 2;
 
-/// The same of marks, of which there are two kinds.
+/// The maximum number of marks that wait for their effect; there are two kinds of marks.
 const MARKS_MAX: usize = 2 * ACTIVITIES_MAX;
 
-/// What the intake counted.
+/// The sample counts of the intake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IntakeCounts {
-    /// Samples taken, by [`Kind`] number.
+    /// The number of samples taken, by [`Kind`] number.
     pub taken: [u32; Kind::ALL.len()],
-    /// Dropped: older than the one before of their kind, or a second fix of the same time.
+    /// The number of samples dropped because they are older than the previous one of their kind, or
+    /// a second fix of the same time.
     pub backwards: u32,
-    /// Dropped: more than [`KIND_LAG_MS_MAX`] behind the newest sample, or of a second already handed on.
+    /// The number of samples dropped because they are more than [`KIND_LAG_MS_MAX`] behind the
+    /// newest sample, or in a second already emitted.
     pub lagging: u32,
 }
 
-/// Up to where a kind has spoken, milliseconds since the session's start, and one more; 0 where it has not.
+/// The time up to which a kind has reported, in milliseconds since the session's start, plus one; 0
+/// if it has not reported.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Passed(u32);
 
@@ -71,7 +79,7 @@ impl Passed {
         self.0.checked_sub(1)
     }
 
-    /// It has spoken up to there.
+    /// Records that the kind has reported up to this time.
     fn raise(&mut self, passed_ms: u32) {
         self.0 = self.0.max(passed_ms.saturating_add(1));
     }
@@ -81,12 +89,12 @@ impl Passed {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Intake {
     counts: IntakeCounts,
-    /// By kind: up to where it has spoken, milliseconds since the session's start.
+    /// The time up to which each kind has reported, milliseconds since the session's start.
     passed_ms: [Passed; Kind::ALL.len()],
     newest_ms: Option<u32>,
-    /// From where on it is enough that every kind heard has passed.
+    /// The time from which a window is emitted as soon as every kind heard has passed it.
     swift_from_ms: u32,
-    /// The start of the first waiting window: those before it were handed on.
+    /// The start of the first waiting window; earlier windows were already emitted.
     next_ms: u32,
     slots: VecDeque<Slot>,
     last_count: Option<u32>,
@@ -94,23 +102,25 @@ pub struct Intake {
     accel: Option<Box<AccelReducer>>,
     activities: VecDeque<(u32, ActivityType, f32)>,
     activity: Option<(ActivityType, f32)>,
-    /// Marks that wait for their effect: when, and whether the parcel changed hands. Else it is an arrival.
+    /// The marks that wait for their effect: the time, and whether the mark is a hand-over of the
+    /// parcel, otherwise an arrival.
     marks: VecDeque<(u32, bool)>,
     arrived_ms: Option<u32>,
     handed_over_ms: Option<u32>,
-    /// The newest window that was handed on: its end and its newest sample.
+    /// The end and the newest sample of the newest emitted window.
     last: Option<(u32, u32)>,
 }
 
-/// The kinds that measure have the first numbers; after them come those that speak on change.
+/// The kinds that measure have the first numbers, followed by the kinds that are sent on change.
 const MEASURING_KINDS: usize = Kind::Activity as usize;
 
 fn measures(kind: Kind) -> bool {
     (kind as usize) < MEASURING_KINDS
 }
 
-/// The time that says to which window a sample belongs: of an array the end, up to which it can still be of use, of a
-/// reduced second its middle, so that it goes where most of it lies.
+/// Returns the time that assigns a sample to a window: for an array its end, up to which it can
+/// still be of use; for a reduced second its middle, so that the sample goes to the window that
+/// contains most of it.
 fn place_ms(sample: &Sample<'_>) -> u32 {
     match sample {
         Sample::Imu(imu) => imu
@@ -122,13 +132,13 @@ fn place_ms(sample: &Sample<'_>) -> u32 {
 }
 
 impl Intake {
-    /// What was taken and dropped so far.
+    /// Returns the number of samples taken and dropped so far.
     #[must_use]
     pub fn counts(&self) -> IntakeCounts {
         self.counts
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
@@ -137,10 +147,11 @@ impl Intake {
             + self.accel.as_ref().map_or(0, |_| size_of::<AccelReducer>())
     }
 
-    /// Takes the next sample, in the order of `seq` and of its place in the batch; `sink` gets the windows that are
-    /// complete by it. A sample that goes back in time within its kind, or lags too much, is dropped and counted. Equal
-    /// times are no step back, except of fixes: a phone that repeats its last fix gives it the same time, and it says
-    /// nothing new.
+    /// Takes the next sample, in the order of `seq` and of its position in the batch; `sink`
+    /// receives the windows completed by it. A sample that goes back in time within its kind, or
+    /// lags too much, is dropped and counted. Equal times are no step back, except for fixes: a
+    /// phone that repeats its last fix gives it the same time, and the repetition adds no
+    /// information.
     #[inline(always)]
     pub fn push(
         &mut self,
@@ -158,10 +169,12 @@ impl Intake {
         }
         let newest_ms = self.newest_ms.map_or(t_ms, |newest_ms| newest_ms.max(t_ms));
         self.newest_ms = Some(newest_ms);
-        // What lies a whole lag behind goes first, so that few windows wait, whatever the leap.
+        // Windows that lie a whole lag behind are emitted first, so that few windows wait,
+        // regardless of the size of the jump.
         self.hand_on(newest_ms.saturating_sub(KIND_LAG_MS_MAX), sink);
         let place_ms = place_ms(&sample);
-        // Too late for its window: only of a kind not heard before. It is waited for from now on.
+        // The sample is too late for its window, which happens only to a kind not heard before. The
+        // kind is waited for from now on.
         if measures(kind) && place_ms < self.next_ms {
             self.counts.lagging = self.counts.lagging.saturating_add(1);
         } else {
@@ -176,16 +189,17 @@ impl Intake {
             }
             return;
         }
-        // The window that it falls into is not among those that it completes: these go first, so that few wait.
+        // The sample does not belong to any of the windows that it completes; they are emitted
+        // first, so that few windows wait.
         self.passed_ms[kind as usize].raise(place_ms);
-        // Nothing has been passed by all that this kind has not passed.
+        // A time has not been passed by all kinds if this kind has not passed it.
         if is_swift && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind)) {
             self.hand_on(self.passed_by_all_ms(), sink);
         }
         self.take(context, sample, place_ms);
     }
 
-    /// The session is over: hands on what waits.
+    /// Ends the session and emits the waiting windows.
     pub fn finish(&mut self, sink: &mut impl FnMut(&Window)) {
         let end_ms = self
             .next_ms
@@ -195,7 +209,8 @@ impl Intake {
 
     fn admits(&mut self, kind: Kind, t_ms: u32) -> bool {
         let passed_ms = self.passed_ms[kind as usize].ms();
-        // An `imu` array has passed its end, and the next may begin a little before it by the jitter of the clock.
+        // An `imu` array reports its end as passed, and the next one may begin slightly before it
+        // because of clock jitter.
         let back = match kind {
             Kind::Location => passed_ms.is_some_and(|passed_ms| t_ms <= passed_ms),
             Kind::Imu => self
@@ -220,7 +235,7 @@ impl Intake {
 
     fn passed_by_all_ms(&self) -> u32 {
         let heard = self.passed_ms.iter().take(MEASURING_KINDS);
-        // What has not spoken wraps round to more than any time.
+        // The value of a kind that has not reported wraps around to more than any time.
         let least_ms = heard.fold(u32::MAX, |least_ms, passed| {
             least_ms.min(passed.0.wrapping_sub(1))
         });
@@ -282,7 +297,8 @@ impl Intake {
 
     fn take_steps(&mut self, steps: Steps) {
         let before = self.last_count.replace(steps.count);
-        // The first count is where it stands since the phone was started; a fall is a restart, from 0.
+        // The first count covers the time since the phone was started; a lower count is a restart,
+        // from 0.
         let risen = match before {
             None => 0,
             Some(before) if steps.count < before => steps.count,
@@ -304,13 +320,15 @@ impl Intake {
         }
         self.activities
             .push_back((activity.t_ms, activity.activity_type, activity.confidence));
-        // Two in order can't lie further apart than the delay, or the older one has taken effect: this only bounds it.
+        // Two waiting activities in order cannot be further apart than the delay, or the older one
+        // has taken effect: this is only a bound.
         if self.activities.len() > ACTIVITIES_MAX {
             self.activities.pop_front();
         }
     }
 
-    /// Of several in one second the last counts, a hand-over before all.
+    /// Takes a mark. Of several marks of one kind in one second the last counts; an arrival never
+    /// replaces a hand-over.
     fn take_mark(&mut self, t_ms: u32, name: MarkName) {
         let hands_over = name.is_hand_over();
         if !hands_over && name != MarkName::Arrived {
@@ -328,7 +346,7 @@ impl Intake {
         }
     }
 
-    /// Takes an array second by second and says up to where it reaches.
+    /// Takes an array second by second and returns the time up to which it reaches.
     fn take_imu(&mut self, context: &SessionContext, imu: &Imu<'_>) -> u32 {
         let mut accel = self.accel.take().unwrap_or_default();
         accel.use_models(context.models);
@@ -350,7 +368,8 @@ impl Intake {
         to_ms
     }
 
-    /// The window that holds `t_ms`; none where it was handed on already.
+    /// Returns the slot of the window that contains `t_ms`. Returns `None` if the window was
+    /// already emitted.
     fn slot_at(&mut self, t_ms: u32) -> Option<&mut Slot> {
         let place = (t_ms.checked_sub(self.next_ms)? / WINDOW_MS) as usize;
         if place >= SLOTS_MAX {
@@ -364,9 +383,9 @@ impl Intake {
         Some(slot)
     }
 
-    /// Hands on the windows that end at or before `until_ms`.
+    /// Emits the windows that end at or before `until_ms`.
     fn hand_on(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
-        // Most samples complete none.
+        // Most samples do not complete a window.
         if until_ms.saturating_sub(self.next_ms) >= WINDOW_MS {
             self.hand_on_all(until_ms, sink);
         }
@@ -381,7 +400,7 @@ impl Intake {
         {
             let start_ms = self.next_ms;
             let Some(slot) = self.slots.front_mut() else {
-                // Nothing waits: the rest up to there is silence.
+                // No window waits: the rest up to that time is silence.
                 self.next_ms = until_ms / WINDOW_MS * WINDOW_MS;
                 break;
             };
@@ -402,7 +421,7 @@ impl Intake {
                 self.take_effect(end_ms);
             }
         }
-        // Where all kinds flow one or two seconds wait.
+        // When all kinds arrive regularly, only one or two seconds wait.
         if self.slots.capacity() > 4 && self.slots.len() <= 2 {
             self.slots.shrink_to(2);
         }

@@ -1,15 +1,19 @@
-//! Webhooks without effects: what an endpoint sends next, when, and how it is signed (contract section 6).
+//! Webhook logic without side effects: an endpoint's next message, its time, and its signature
+//! (contract section 6).
 //!
-//! An endpoint's *outbox* is made of *lanes*, one for each session. The outbox lies in the store, however long it is;
-//! [`EndpointMachine`] holds a bounded window of it, says what to read, send and commit, and takes the answers in.
-//! What the store keeps of each unfinished message is [`Queued`]; [`Queued::index`] says where the store must list it
-//! so that the machine finds it again after a crash.
+//! An endpoint's *outbox* consists of *lanes*, one for each session. The outbox is in the store and
+//! has no length limit; [`EndpointMachine`] holds a bounded window of it, requests reads, sends and
+//! commits, and processes the answers. [`Queued`] is the store's record of an unfinished message;
+//! [`Queued::index`] says where the store must list it so that the machine finds it again after a
+//! crash.
 //!
-//! While the customer pauses an endpoint its machine goes on reading: a message whose attempt is due becomes
-//! [`State::Held`], an older `insight.updated` is superseded, and one that was held for too long is cancelled.
+//! While an endpoint is paused by the customer, its machine continues to read: a message whose
+//! attempt is due becomes [`State::Held`], an older `insight.updated` is superseded, and a message
+//! held for too long is cancelled.
 //!
-//! One try costs one read, one send and one commit. A try is counted when its end is committed; one that a crash cut
-//! off was never counted and is made again under its number.
+//! One attempt costs one read, one send and one commit. An attempt is counted when its end is
+//! committed; an attempt interrupted by a crash was never counted and is repeated under the same
+//! number.
 
 mod lane;
 mod machine;
@@ -33,32 +37,32 @@ use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-/// Why an attempt failed: the contract's closed list.
+/// The cause of a failed attempt: the contract's closed list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The name does not resolve.
     Dns,
-    /// No connection.
+    /// No connection could be established.
     Connect,
-    /// The handshake failed, or the certificate does not verify.
+    /// The TLS handshake failed, or the certificate does not verify.
     Tls,
-    /// The name, or the literal, leads to an address that is refused.
+    /// The name, or the literal address, leads to a refused address.
     BlockedAddress,
-    /// No head within the deadline.
+    /// The response head did not arrive within the deadline.
     Timeout,
-    /// A status that is neither 2xx nor 3xx.
+    /// The status is neither 2xx nor 3xx.
     Status,
-    /// A status that is 3xx.
+    /// The status is 3xx.
     Redirect,
-    /// Reset, closed without an answer, or not HTTP.
+    /// The connection was reset or closed without an answer, or the answer is not HTTP.
     Protocol,
-    /// Our own fault; uses up no try.
+    /// An internal fault; it does not use up an attempt.
     Internal,
 }
 
 impl Cause {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Self; 9] = [
         Self::Dns,
         Self::Connect,
@@ -71,7 +75,7 @@ impl Cause {
         Self::Internal,
     ];
 
-    /// The name in answers and labels.
+    /// Returns the name used in API answers and metric labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -88,61 +92,62 @@ impl Cause {
     }
 }
 
-/// Where a message stands. A message that waits for an endpoint that was deleted counts as cancelled, too, without
-/// being changed.
+/// The state of a message. A message that waits for a deleted endpoint also counts as cancelled,
+/// without being changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum State {
-    /// It waits: for its first try when `attempts` is 0, else for a retry.
+    /// The message waits: for its first attempt when `attempts` is 0, otherwise for a retry.
     Waiting,
-    /// A try succeeded.
+    /// An attempt succeeded.
     Delivered,
-    /// The schedule is used up.
+    /// The retry schedule is exhausted.
     Failed,
-    /// A newer `insight.updated` of its session took its place.
+    /// A newer `insight.updated` of the same session replaced the message.
     Superseded,
-    /// It waits like [`State::Waiting`], and its endpoint was paused when its attempt was due. `due_at` is when it
-    /// will have been held for too long.
+    /// The message waits like [`State::Waiting`], but its endpoint was paused when its attempt was
+    /// due. `due_at` is the time at which it will have been held for too long.
     Held,
-    /// It was held for longer than [`HELD_MS_MAX`].
+    /// The message was held for longer than [`HELD_MS_MAX`].
     Cancelled,
 }
 
-/// Where the store lists a message that waits.
+/// The list in which the store keeps a waiting message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Index {
-    /// To be looked at, in order of id.
+    /// The message is ready to be examined; ordered by id.
     Ready,
-    /// Due at this time.
+    /// The message is due at this time.
     Due(TimestampMs),
-    /// Held while the endpoint is paused, at most until this time.
+    /// The message is held while the endpoint is paused, at most until this time.
     Held(TimestampMs),
-    /// Nowhere: it is finished, or waits behind another of its lane, which leads to it.
+    /// The message is in no list: it is finished, or waits behind another message of its lane,
+    /// which leads to it.
     None,
 }
 
-/// What changes of a message while it is on its way.
+/// The part of a message's record that changes during its delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
-    /// The message.
+    /// The id of the message.
     pub id: MessageId,
-    /// Its lane.
+    /// The lane of the message.
     pub session_id: SessionId,
-    /// Its place in the lane.
+    /// The position of the message in its lane.
     pub number: u32,
-    /// What it tells.
+    /// The event that the message reports.
     pub event: MessageEvent,
-    /// Where it stands.
+    /// The state of the message.
     pub state: State,
-    /// Tries that ended.
+    /// The number of finished attempts.
     pub attempts: u32,
-    /// When the next try is due by the schedule; none before the first.
+    /// The time at which the next attempt is due by the schedule; `None` before the first attempt.
     pub due_at: Option<TimestampMs>,
-    /// Whether it waits behind another of its lane that waits for a retry.
+    /// Whether the message waits behind another one of its lane that waits for a retry.
     pub parked: bool,
 }
 
 impl Queued {
-    /// A message as it enters the outbox.
+    /// Creates a message as it enters the outbox.
     #[must_use]
     pub fn new(id: MessageId, session_id: SessionId, number: u32, event: MessageEvent) -> Self {
         Self {
@@ -157,7 +162,7 @@ impl Queued {
         }
     }
 
-    /// Where the store must list it.
+    /// Returns the list in which the store must keep the message.
     #[must_use]
     pub fn index(&self) -> Index {
         match (self.state, self.parked, self.due_at) {
@@ -168,50 +173,53 @@ impl Queued {
         }
     }
 
-    /// Whether the message is still to be sent.
+    /// Returns whether the message is still to be sent.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting | State::Held)
     }
 
-    /// Since when the message has been held by an endpoint that was paused at `paused_at`.
+    /// Returns the time since which the message has been held by an endpoint that was paused at
+    /// `paused_at`.
     #[must_use]
     pub fn held_since(&self, paused_at: TimestampMs) -> TimestampMs {
         self.id.made_at().max(paused_at)
     }
 }
 
-/// How one try went.
+/// The result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// When it began.
+    /// The time at which the attempt began.
     pub at: TimestampMs,
-    /// Until the head came, or the failure.
+    /// The time until the response head arrived or the attempt failed, in milliseconds.
     pub duration_ms: u32,
     /// The receiver's status, if it answered.
     pub status_code: Option<u16>,
-    /// None: it succeeded.
+    /// The cause of the failure; `None` if the attempt succeeded.
     pub cause: Option<Cause>,
-    /// The beginning of the answer's body.
+    /// The beginning of the response body.
     pub response: Option<String>,
-    /// What else is known of the attempt.
+    /// Further details of the attempt.
     #[serde(deserialize_with = "later::or_default")]
     pub details: AttemptDetails,
 }
 
-/// What helps a customer to find out why an attempt failed.
+/// Details that help a customer to find out why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AttemptDetails {
-    /// Why the name, the connection or the certificate failed: a sentence without a full stop.
+    /// The reason why the name, the connection or the certificate failed: a sentence without a full
+    /// stop.
     pub reason: Option<String>,
-    /// The address that was dialled.
+    /// The address to which the attempt connected.
     pub address: Option<IpAddr>,
-    /// Headers of the answer by lowercase name: bounded in number and size, without cookies and credentials.
+    /// The response headers by lowercase name: bounded in number and size, without cookies and
+    /// credentials.
     pub response_headers: Vec<(String, String)>,
 }
 
 impl Report {
-    /// When the try ended.
+    /// Returns the time at which the attempt ended.
     #[must_use]
     pub fn ended_at(&self) -> TimestampMs {
         self.at.plus_ms(i64::from(self.duration_ms))
@@ -226,112 +234,117 @@ const _: () = assert!(
 /// The change of one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// As it was read.
+    /// The message as it was read.
     pub before: Queued,
-    /// As it is to be.
+    /// The message as it is to be stored.
     pub after: Queued,
-    /// The try that changed it, to be logged under number `after.attempts`.
+    /// The attempt that changed the message, to be logged under number `after.attempts`.
     pub report: Option<Report>,
 }
 
-/// What is committed in one step; all of one lane. Doing it again changes nothing.
+/// A change of one lane that is committed in one step. Repeating it changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Change {
-    /// Messages.
+    /// The changed messages.
     pub updates: Vec<Update>,
-    /// A request for a try by hand that is done with.
+    /// The request for a manual attempt that this change completes.
     pub hand_done: Option<HandRequest>,
 }
 
-/// "Try this one now", as somebody asked.
+/// A user's request to attempt a message now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HandRequest {
-    /// When.
+    /// The time of the request.
     pub asked_at: TimestampMs,
-    /// What.
+    /// The requested message.
     pub id: MessageId,
-    /// Its lane.
+    /// The lane of the message.
     pub session_id: SessionId,
-    /// Whether it was delivered already when it was asked for.
+    /// Whether the message was already delivered at the time of the request.
     pub again: bool,
 }
 
-/// A part of the outbox: what the store lists.
+/// A part of the outbox, as listed by the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
-    /// Of [`Index::Ready`], in order of id from the first; none where it was not asked for.
+    /// The lanes in [`Index::Ready`], in order of id from the first; `None` if not requested.
     pub ready: Option<Vec<(MessageId, SessionId)>>,
-    /// Of [`Index::Due`], in order of time from the first, up to the horizon; none where it was not asked for.
+    /// The lanes in [`Index::Due`], in order of time from the first, up to the horizon; `None` if
+    /// not requested.
     pub due: Option<Vec<(TimestampMs, SessionId)>>,
-    /// Of [`Index::Held`], in order of time from the first; none where it was not asked for.
+    /// The lanes in [`Index::Held`], in order of time from the first; `None` if not requested.
     pub held: Option<Vec<(MessageId, SessionId)>>,
-    /// Requests for tries by hand, in order of time from the first.
+    /// The requests for manual attempts, in order of time from the first.
     pub by_hand: Vec<HandRequest>,
 }
 
-/// A lane as it stands in the store.
+/// A lane as it is in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lane {
-    /// Its messages that wait, in order of number.
+    /// The waiting messages of the lane, in order of number.
     pub waiting: Vec<Queued>,
-    /// The message that a try by hand is for, whatever its state; none when the request is gone, having been
-    /// answered since it was listed.
+    /// The message requested for a manual attempt, whatever its state; `None` if the request was
+    /// answered after it was listed.
     pub by_hand: Option<Queued>,
 }
 
-/// What an endpoint does with its messages.
+/// The sending mode of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It sends them.
+    /// The endpoint sends its messages.
     Sending,
-    /// The customer paused it at this time: messages are held.
+    /// The customer paused the endpoint at this time: messages are held.
     Paused(TimestampMs),
-    /// Nothing new is begun here: the process ends, or another one takes over.
+    /// No new work is begun here: the process ends, or another one takes over.
     Stopped,
 }
 
-/// What happened. Answers carry the generation of the effect that they answer.
+/// An event for the machine. Answers carry the generation of the effect that they answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// There may be something new in the outbox.
+    /// The outbox may contain new messages.
     Poked,
-    /// The clock.
+    /// The clock advanced.
     Tick,
-    /// The endpoint's mode as it is now. [`EndpointMachine::restart`] is for another endpoint.
+    /// The endpoint's current mode. If another endpoint replaces this one, use
+    /// [`EndpointMachine::restart`].
     Mode(Mode),
-    /// Answers [`Effect::Load`]; none: the store could not.
+    /// Answers [`Effect::Load`]; `None` if the store failed.
     Loaded(Option<Listing>),
-    /// Answers [`Effect::Read`]; none: the store could not.
+    /// Answers [`Effect::Read`]; `None` if the store failed.
     Read(SessionId, Option<Lane>),
     /// Answers [`Effect::Send`]; `chance` is any number and spreads retries.
     Tried(SessionId, Report, u64),
-    /// Answers [`Effect::Commit`] with the lane as it is now; none: the store could not, or may have.
+    /// Answers [`Effect::Commit`] with the current lane; `None` if the store failed or may have
+    /// failed.
     Committed(SessionId, Option<Vec<Queued>>),
 }
 
-/// What to do.
+/// An operation requested by the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// List the outbox: so many at most of each.
+    /// List the outbox, up to the given number of entries of each kind.
     Load {
-        /// Of those to be looked at whose message was made at the time or later; none: leave them out. What is
-        /// older was found before, so that the store need not wade through what it has removed.
+        /// The earliest creation time and the maximum number of ready messages to list; `None` to
+        /// omit them. Older messages were found before, so the store need not skip over the entries
+        /// that it has removed.
         ready: Option<(TimestampMs, usize)>,
-        /// Of those due before the time; none: leave them out.
+        /// The exclusive end time and the maximum number of due lanes to list; `None` to omit them.
         due: Option<(TimestampMs, usize)>,
-        /// Of those held at most until before the time; none: leave them out.
+        /// The exclusive end of the holding time and the maximum number of held lanes to list;
+        /// `None` to omit them.
         held: Option<(TimestampMs, usize)>,
-        /// Of the requests for tries by hand.
+        /// The maximum number of requests for manual attempts to list.
         by_hand: usize,
     },
-    /// Read a lane and, where given, the message that a try by hand is for.
+    /// Read a lane and, if given, the message requested for a manual attempt.
     Read(SessionId, Option<HandRequest>),
     /// Send this message under this attempt number.
     Send(Queued, u32),
-    /// Commit, then answer with the lane as it is.
+    /// Commit the change, then answer with the current lane.
     Commit(SessionId, Change),
-    /// Tick at this time; replaces the time told before.
+    /// Tick at this time; replaces the previous wake-up time.
     WakeAt(TimestampMs),
-    /// There is nothing to do: the machine may be thrown away.
+    /// No work is left: the machine may be discarded.
     Idle,
 }

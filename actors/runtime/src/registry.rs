@@ -1,7 +1,7 @@
-//! Session id → handle: routes, spawns, passivates, restarts. It holds no business state: what it knows can be read
-//! from the store again.
+//! Maps session IDs to handles: routes, spawns, passivates and restarts. It holds no business state: all its data can
+//! be read from the store again.
 //!
-//! A handle exists for every session that records; an actor only for one that was touched lately. Deadlines are
+//! A handle exists for every session in progress, an actor only for a session that was active recently. Deadlines are
 //! armed for handles, so a silent session ends in time without an actor.
 
 mod admission;
@@ -54,33 +54,33 @@ use looks::Looks;
 use rest::FREEZE_AFTER_MS;
 use send::{admitted_send, tell_finish};
 
-/// How long a caller waits for a session's events before it is told to come again.
+/// How long a caller waits for a session's events before it has to retry.
 const ASK: Duration = Duration::from_secs(5);
-/// What a session's actor answers when asked.
+/// The answer of a session's actor to a query for its events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveEvents {
     /// The events so far, in the order in which they were emitted.
     pub events: Vec<Event>,
-    /// When they last changed; none: not since the actor was built.
+    /// When the events last changed. It is `None` if they have not changed since the actor was built.
     pub changed_at: Option<TimestampMs>,
 }
 
-/// Why a session's events can't be told now.
+/// The error if a session's events cannot be read now.
 #[derive(Debug, thiserror::Error)]
 #[error("the session's actor did not answer in time")]
 pub struct AskError;
 
-/// What a deadline leads to; given by the service, which ends sessions.
+/// The callback for a deadline that is due, given by the service, which ends sessions.
 pub(crate) type OnDue = Arc<dyn Fn(Registry, Arc<Handle>) + Send + Sync>;
 
-/// One arbiter, and the wheel that turns on it.
+/// An arbiter and the timer wheel that runs on it.
 #[derive(Debug)]
 struct Lane {
     arbiter: ArbiterHandle,
     wheel: Wheel<SessionId>,
 }
 
-/// The registry. Cloning shares it.
+/// The registry of sessions. Clones share the same state.
 #[derive(Clone)]
 pub struct Registry {
     inner: Arc<Inner>,
@@ -95,20 +95,20 @@ pub(crate) struct Inner {
     pub(crate) ownership: Arc<dyn Ownership>,
     pub(crate) peers: Arc<dyn Peers>,
     sessions: DashMap<SessionId, Arc<Handle>>,
-    /// Sessions that have ended and wait for their insight: their actors still tell the events so far.
+    /// Sessions that have ended and wait for their insight. Their actors still serve the events so far.
     ending: DashMap<SessionId, Arc<Handle>>,
     lanes: Mutex<Vec<Arc<Lane>>>,
     scoring: ScoringPool,
     draining: AtomicBool,
     in_flight_bytes: AtomicUsize,
-    /// Bodies that are admitted and not answered.
+    /// The number of bodies that are admitted and not yet answered.
     permits: AtomicUsize,
     gate: Gate,
-    /// What tenants use of this node.
+    /// The usage of this node by tenants.
     pub(crate) shares: TenantShares,
-    /// Sessions that have ended and have batches in flight: how many.
+    /// The number of batches in flight of each session that has ended.
     ended_in_flight: DashMap<SessionId, u32>,
-    /// Batches in the mailboxes of all sessions.
+    /// The number of batches in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
     watched: watch::Watched,
     letting_go: LettingGo,
@@ -125,27 +125,27 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// What a registry is made of.
+/// The parts that a registry is built from.
 pub struct Parts {
     /// The store.
     pub store: Arc<dyn Store>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness, for ids.
+    /// The source of randomness for IDs.
     pub entropy: Arc<dyn Entropy>,
-    /// Tells a tenant's webhooks to look.
+    /// Wakes a tenant's webhooks.
     pub poke: Poke,
-    /// How long sessions last.
+    /// The limits on the duration of sessions.
     pub lifetime: Lifetime,
-    /// Which shards this process acts for.
+    /// The shards that this process acts for.
     pub ownership: Arc<dyn Ownership>,
-    /// Those who act for the others.
+    /// The nodes that act for the other shards.
     pub peers: Arc<dyn Peers>,
-    /// Where session actors live; never empty.
+    /// The arbiters on which session actors run; never empty.
     pub arbiters: Vec<ArbiterHandle>,
-    /// Where scoring happens.
+    /// The pool that scores sessions.
     pub scoring: ScoringPool,
-    /// What one tenant may use of this node.
+    /// The shares of this node that one tenant may use.
     pub shares: ShareLimits,
 }
 
@@ -177,7 +177,7 @@ impl Registry {
         });
         let registry = Self { inner };
         let lanes = parts.arbiters.into_iter().map(|arbiter| {
-            // The wheel must not keep the registry alive, or neither would ever end.
+            // The wheel must not keep the registry alive, or neither would ever be dropped.
             let weak = Arc::downgrade(&registry.inner);
             let on_due = Arc::clone(&on_due);
             let wheel = Wheel::start(&arbiter, move |session_id| {
@@ -226,7 +226,7 @@ impl Registry {
         lanes.get(place).cloned()
     }
 
-    /// The handle of a session that records.
+    /// Returns the handle of a session in progress.
     #[must_use]
     pub fn handle(&self, session_id: SessionId) -> Option<Arc<Handle>> {
         self.inner
@@ -235,20 +235,20 @@ impl Registry {
             .map(|entry| Arc::clone(&entry))
     }
 
-    /// How many sessions record.
+    /// Returns the number of sessions in progress.
     #[must_use]
     pub fn live(&self) -> usize {
         self.inner.sessions.len()
     }
 
-    /// Takes on a session that records; `heard_at` is when its last batch was taken, or when it was made.
+    /// Adopts a session in progress. `heard_at` is when its last batch was received, or when it was created.
     pub fn adopt(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
         let handle = self.enter(row, heard_at);
         self.arm(&handle);
         handle
     }
 
-    /// The handle of a session that records, made where there is none.
+    /// Returns the handle of a session in progress, and creates it if there is none.
     fn enter(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
         let start = &row.start;
         let entry = self
@@ -268,10 +268,11 @@ impl Registry {
         Arc::clone(&entry)
     }
 
-    /// A batch is durable: called by the store, on its own thread, right after the commit. Never waits.
+    /// Hands over a durable batch. The store calls this on its own thread right after the commit. Never waits.
     pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
         let Some(handle) = self.handle(session_id) else {
-            // It came late, and the insight is made anew; or the session was started on another node a moment ago.
+            // Either the batch came late and the insight is recomputed, or the session was started on another node a
+            // moment ago.
             self.look_at(session_id);
             return;
         };
@@ -287,7 +288,7 @@ impl Registry {
         if slot.restarting {
             return;
         }
-        // First, for an actor that has died with a full mailbox is replaced here, and its count forgotten.
+        // This comes first because it replaces an actor that died with a full mailbox, and resets its count.
         let Some(actor) = self.actor_in(&mut slot, handle) else {
             return;
         };
@@ -311,25 +312,25 @@ impl Registry {
         );
     }
 
-    /// The session's actor, started if there is none.
+    /// Returns the session's actor, and starts it if there is none.
     fn actor_in(&self, slot: &mut Slot, handle: &Arc<Handle>) -> Option<Addr<SessionActor>> {
         if let Some(actor) = slot.actor.as_ref().filter(|actor| actor.connected()) {
             return Some(actor.clone());
         }
-        // Of a shard that was lost nothing is built any more; one that is let go may still have to write.
+        // No actor is built for a lost shard. A shard that is being released may still have to write.
         self.generation(handle.session_id)?;
         let lane = self.lane(handle.session_id)?;
         let frozen = slot.frozen.take();
         let actor = SessionActor::spawn(&lane.arbiter, self.clone(), Arc::clone(handle), frozen);
         slot.actor = Some(actor.clone());
         handle.clear_queue();
-        // It is put to rest again when it hears nothing.
+        // The actor is frozen again if it receives nothing.
         let left_ms = self.left_ms(handle);
         self.arm_for(handle.session_id, left_ms.min(FREEZE_AFTER_MS));
         Some(actor)
     }
 
-    /// The events of a session that records.
+    /// Returns the events of a session in progress.
     pub async fn events(&self, handle: &Arc<Handle>) -> Result<LiveEvents, AskError> {
         let asked = async {
             loop {
@@ -355,7 +356,7 @@ impl Registry {
             .map_err(|_elapsed| AskError)
     }
 
-    /// A session has ended: its insight is made, and then its actor goes; by the node that acts for it.
+    /// Handles the end of a session: the node that acts for it computes the insight and then stops the actor.
     pub(crate) fn on_ended(&self, session_id: SessionId) {
         if !self.acts_for(session_id) {
             self.disbelieve(session_id);
@@ -371,17 +372,17 @@ impl Registry {
         self.look_again_at_end(session_id);
     }
 
-    /// The insight of a session that was taken up with its shard.
+    /// Requests the insight of a session that was taken over with its shard.
     pub(crate) fn score_taken(&self, session_id: SessionId) {
         if self.handle(session_id).is_some() {
-            // Its end was not told of here.
+            // This node was not notified of the end.
             return self.on_ended(session_id);
         }
         self.inner.scoring.request(session_id);
         self.look_again_at_end(session_id);
     }
 
-    /// A session that has ended and waits for its insight.
+    /// Returns a session that has ended and waits for its insight.
     pub(crate) fn ending(&self, session_id: SessionId) -> Option<Arc<Handle>> {
         self.inner
             .ending
@@ -398,7 +399,7 @@ impl Registry {
         }
     }
 
-    /// Has a session's insight made, or made anew, by the node that acts for it.
+    /// Requests that the node that acts for a session computes or recomputes its insight.
     pub fn request_score(&self, session_id: SessionId) {
         if self.acts_for(session_id) {
             self.inner.scoring.request(session_id);
@@ -407,7 +408,7 @@ impl Registry {
         }
     }
 
-    /// A session's actor panicked, at batch `seq` if at one.
+    /// Handles a panic of a session's actor. `seq` is the batch at which it panicked, if any.
     pub(crate) fn on_panicked(&self, handle: &Arc<Handle>, seq: Option<u32>) {
         let verdict = {
             let mut slot = handle.slot();
@@ -434,7 +435,7 @@ impl Registry {
                 (Verdict::Quarantine, Some(seq)) => {
                     registry.quarantine(handle.session_id, seq).await
                 }
-                // Not at a batch: there is nothing to put aside, the budget starts anew.
+                // The panic was not at a batch, so there is nothing to quarantine, and the budget is reset.
                 (Verdict::Quarantine, None) => tokio::time::sleep(Duration::from_secs(1)).await,
             }
             let mut slot = handle.slot();
@@ -478,19 +479,19 @@ impl Registry {
         .tell();
     }
 
-    /// No new work from now on.
+    /// Refuses new work from now on.
     pub(crate) fn refuse(&self) {
         self.inner.draining.store(true, Ordering::SeqCst);
         self.wake_all_watchers();
     }
 
-    /// Whether new work is refused.
+    /// Returns whether new work is refused.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.inner.draining.load(Ordering::Relaxed)
     }
 
-    /// Bodies that are admitted and not answered.
+    /// Returns the number of bodies that are admitted and not yet answered.
     #[must_use]
     pub fn bodies_in_flight(&self) -> usize {
         self.inner.permits.load(Ordering::Relaxed)

@@ -1,7 +1,9 @@
-//! The scoring pool: a finished session in, its insight committed together with the message it causes.
+//! The scoring pool takes an ended session and commits its insight together with the message that
+//! it causes.
 //!
-//! A session is asked for by id; whoever scores it reads everything from the store. The same session is never
-//! scored twice at once: it belongs to one worker, and what is asked for meanwhile is done afterwards.
+//! A session is requested by id, and its worker reads everything from the store. A session is never
+//! scored twice at once: it belongs to one worker, and a request made meanwhile is served
+//! afterwards.
 
 mod job;
 mod knowledge;
@@ -25,15 +27,15 @@ use porchlight_ports::{Clock, Poke, Store};
 pub use job::ScoreError;
 pub(crate) use job::replay;
 
-/// The first pause after a failure; each further one is twice as long, up to [`PAUSE_MAX`].
+/// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
-/// See [`PAUSE_FIRST`].
+/// The longest pause after a failure; see [`PAUSE_FIRST`].
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// A session whose rows can't be read is given up when its pause has grown to this: at the fifth attempt.
+/// The pause at which a session with unreadable rows is given up, which is at the fifth attempt.
 const GIVE_UP_PAUSE: Duration = Duration::from_millis(3_200);
 
-/// Cloning shares the pool.
+/// A pool of scoring workers. Clones share the pool.
 #[derive(Clone)]
 pub struct ScoringPool {
     inner: Arc<Inner>,
@@ -43,14 +45,14 @@ struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     poke: Poke,
-    /// Sessions that wait or are being scored; true: asked for again meanwhile.
+    /// The sessions that wait or are being scored, and whether each was requested again meanwhile.
     asked: Mutex<BTreeMap<SessionId, bool>>,
-    /// Those of them that failed and wait for another attempt.
+    /// The sessions in `asked` that failed and wait for another attempt.
     failing: Mutex<BTreeSet<SessionId>>,
     workers: Mutex<Vec<Addr<ScoringActor>>>,
-    /// Told of each session whose insight stands.
+    /// The callback for each session that the pool has finished.
     on_scored: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
-    /// Whether this process acts for a session.
+    /// The callback that returns whether this process acts for a session.
     acts_for: OnceLock<Box<dyn Fn(SessionId) -> bool + Send + Sync>>,
 }
 
@@ -63,7 +65,7 @@ impl fmt::Debug for ScoringPool {
 }
 
 impl ScoringPool {
-    /// A pool with one worker on each arbiter.
+    /// Starts a pool with one worker on each arbiter.
     #[must_use]
     pub fn start(
         arbiters: &[ArbiterHandle],
@@ -90,7 +92,7 @@ impl ScoringPool {
         Self { inner }
     }
 
-    /// Scores this session as soon as there is a worker, if there is anything new to score.
+    /// Scores this session as soon as a worker is free, if there is anything new to score.
     pub fn request(&self, session_id: SessionId) {
         {
             let mut asked = lock(&self.inner.asked);
@@ -104,8 +106,8 @@ impl ScoringPool {
         self.inner.tell(session_id, PAUSE_FIRST);
     }
 
-    /// Lets `told` know of each session whose insight stands, and asks `acts_for` before each: whoever does not act for a
-    /// session leaves it to who does. The first one who asks for it.
+    /// Calls `told` for each finished session, and `acts_for` before scoring each one: a process
+    /// that does not act for a session leaves it to its owner. Only the first call has an effect.
     pub(crate) fn attend(
         &self,
         told: impl Fn(SessionId) + Send + Sync + 'static,
@@ -116,20 +118,21 @@ impl ScoringPool {
         let _first = self.inner.acts_for.set(Box::new(acts_for));
     }
 
-    /// How many sessions wait or are being scored.
+    /// Returns the number of sessions that wait or are being scored.
     #[must_use]
     pub fn waiting(&self) -> usize {
         lock(&self.inner.asked).len()
     }
 
-    /// How many sessions are yet to be scored for the first time. Those that wait for another attempt are left out: a
-    /// shutdown does not wait for them, and the next start takes them up again.
+    /// Returns the number of sessions that wait for their first scoring. Sessions that wait for
+    /// another attempt are excluded: a shutdown does not wait for them, and the next start takes
+    /// them up again.
     pub(crate) fn waiting_for_first_attempt(&self) -> usize {
         let failing = lock(&self.inner.failing).len();
         self.waiting().saturating_sub(failing)
     }
 
-    /// No more work: the workers end after what they are at.
+    /// Accepts no more work. The workers end after their current work.
     pub(crate) fn close(&self) {
         lock(&self.inner.workers).clear();
     }
@@ -140,7 +143,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Inner {
-    /// Whether the session is another node's; then it is struck off.
+    /// Returns whether another node acts for the session; if so, removes it from the pool.
     fn leaves_to_others(&self, session_id: SessionId) -> bool {
         let others = self
             .acts_for
@@ -156,7 +159,7 @@ impl Inner {
         others
     }
 
-    /// Tells the session's worker; after a failure `pause` is how long the next one waits.
+    /// Sends the session to its worker. If scoring fails, the next attempt waits for `pause`.
     fn tell(&self, session_id: SessionId, pause: Duration) {
         let workers = lock(&self.workers);
         let place = usize::from(session_id.shard().0) % workers.len().max(1);
@@ -176,7 +179,7 @@ impl Inner {
         }
     }
 
-    /// A session is done with: wakes the webhooks of the tenant whose insight was committed, if one was.
+    /// Completes a session: wakes the webhooks of the tenant whose insight was committed, if any.
     fn on_done(&self, session_id: SessionId, committed: Option<Tenant>) {
         if let Some(tenant) = committed {
             (self.poke)(tenant);
@@ -189,7 +192,7 @@ impl Inner {
         }
     }
 
-    /// A session was scored; whether it is to be scored again.
+    /// Marks a session as scored. Returns whether it must be scored again.
     fn done(&self, session_id: SessionId) -> bool {
         lock(&self.failing).remove(&session_id);
         let mut asked = lock(&self.asked);
@@ -202,7 +205,7 @@ impl Inner {
     }
 }
 
-/// Commits an insight that says `failed`, for a session of which the store holds damaged rows.
+/// Commits a `failed` insight for a session with damaged rows in the store.
 async fn give_up(pool: &Arc<Inner>, session_id: SessionId, pause: Duration, error: &ScoreError) {
     Fact::Unreadable {
         session_id,
@@ -213,13 +216,13 @@ async fn give_up(pool: &Arc<Inner>, session_id: SessionId, pause: Duration, erro
     let gave_up = job::give_up(&*pool.store, &*pool.clock, session_id);
     match AssertUnwindSafe(gave_up).catch_unwind().await {
         Ok(Ok(failed)) => pool.on_done(session_id, failed),
-        // Not even that can be told: the session's own rows are damaged.
+        // Even the failure cannot be committed: the session's own rows are damaged.
         Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
         Ok(Err(_)) | Err(_) => come_back(pool, session_id, pause),
     }
 }
 
-/// Sends what was admitted: at most one message for each session that has ended and is not scored.
+/// Sends an admitted message: at most one for each ended session that is not scored.
 #[expect(
     clippy::disallowed_methods,
     reason = "`asked` has admitted it, once for each session"
@@ -228,7 +231,7 @@ fn admitted_send(worker: &Addr<ScoringActor>, message: Score) {
     worker.do_send(message);
 }
 
-/// Score this session.
+/// The message to score a session.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Score {
@@ -237,7 +240,7 @@ struct Score {
     queued_at: Instant,
 }
 
-/// One worker.
+/// One worker of the pool.
 struct ScoringActor {
     pool: Weak<Inner>,
 }
@@ -278,7 +281,7 @@ impl Handler<Score> for ScoringActor {
                 return;
             }
             let job = job::score(&*pool.store, &*pool.clock, session_id);
-            // The pure part catches its own panics; what is caught here is a fault of the shell.
+            // The pure part catches its own panics; a panic caught here is a fault of the shell.
             let outcome = match AssertUnwindSafe(job).catch_unwind().await {
                 Ok(Ok(scored)) => {
                     pool.on_done(session_id, scored);
@@ -321,7 +324,7 @@ impl Handler<Score> for ScoringActor {
     }
 }
 
-/// Tries a session again after a pause, without holding up the others.
+/// Retries a session after a pause, without delaying the others.
 fn come_back(pool: &Arc<Inner>, session_id: SessionId, pause: Duration) {
     lock(&pool.failing).insert(session_id);
     let pool = Arc::downgrade(pool);

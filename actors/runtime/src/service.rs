@@ -1,5 +1,5 @@
-//! What the edges call: sessions are started, fed, stopped and read here. Every answer is given after the commit
-//! that it speaks of.
+//! The service that the edges call to start, feed, stop and read sessions. Every answer is given
+//! after the commit that it reports.
 
 mod feed;
 mod lifecycle;
@@ -33,39 +33,39 @@ pub use recorder::{RecordError, Recorder, RecorderOrder};
 pub use telemetry::{IngestError, Target};
 pub use tenant::TenantSessions;
 
-/// A session to be started.
+/// The command to start a session.
 #[derive(Debug, Clone)]
 pub struct StartCommand {
-    /// Whose.
+    /// The tenant that owns the session.
     pub tenant: Tenant,
     /// The customer's id of the parcel's delivery.
     pub delivery_id: String,
     /// The customer's id of the courier.
     pub external_rider_id: String,
-    /// What is done.
+    /// The type of the session.
     pub session_type: SessionType,
-    /// Where to.
+    /// The address of the delivery.
     pub address: Address,
-    /// What the phone says of itself.
+    /// The device, as the phone describes it.
     pub device: Option<Device>,
-    /// When the phone began; none: now.
+    /// The time at which the phone started recording. If `None`, now.
     pub started_at: Option<TimestampMs>,
-    /// How far back that may lie, milliseconds.
+    /// The maximum age of `started_at` in milliseconds.
     pub started_at_back_ms_max: i64,
     /// The request's `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
 }
 
-/// Why a session was not started.
+/// The reason why a session was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// `startedAt` lies too far back or ahead.
+    /// `startedAt` is too far in the past or the future.
     #[error("startedAt is out of range")]
     StartedAtOutOfRange,
     /// The `Idempotency-Key` was used with another body.
     #[error("the idempotency key was used with another body")]
     KeyReused,
-    /// The tenant has as many live sessions on this node as it may have.
+    /// The tenant has reached its share of live sessions on this node.
     #[error(transparent)]
     TenantFull(#[from] ShareExceeded),
     /// The node is stopping.
@@ -76,10 +76,10 @@ pub enum StartError {
     Store(#[from] StoreError),
 }
 
-/// Why a PoD was not attached.
+/// The reason why a PoD was not attached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachPodError {
-    /// The tenant replaces PoDs of completed sessions faster than it may.
+    /// The tenant replaces PoDs of completed sessions faster than allowed.
     #[error(transparent)]
     TenantFull(#[from] ShareExceeded),
     /// The store failed.
@@ -87,22 +87,22 @@ pub enum AttachPodError {
     Store(#[from] StoreError),
 }
 
-/// How a session is to be stopped.
+/// The command to stop a session.
 #[derive(Debug, Clone, Default)]
 pub struct StopCommand {
-    /// When the phone ended; none: now.
+    /// The time at which the phone stopped recording. If `None`, now.
     pub ended_at: Option<TimestampMs>,
-    /// A PoD to attach.
+    /// The PoD to attach.
     pub pod: Option<Pod>,
 }
 
-/// Why a session was not stopped.
+/// The reason why a session was not stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// `endedAt` lies before the start or too far ahead.
+    /// `endedAt` is before the start or too far in the future.
     #[error("endedAt is out of range")]
     EndedAtOutOfRange,
-    /// Its PoD was not attached; the session has ended all the same.
+    /// The PoD was not attached; the session has ended nevertheless.
     #[error(transparent)]
     Pod(#[from] AttachPodError),
     /// The store failed.
@@ -110,35 +110,36 @@ pub enum StopError {
     Store(#[from] StoreError),
 }
 
-/// Where a session's insight stands.
+/// The state of a session's insight.
 #[derive(Debug, Clone)]
 pub enum InsightState {
-    /// Not scored yet.
+    /// The session is not scored yet.
     Processing {
-        /// The events so far, by start, then type.
+        /// The events so far, ordered by start, then by type.
         events: Vec<Event>,
         /// The PoD so far.
         pod: Option<Pod>,
-        /// When any of it last changed.
+        /// The time of the last change to any of these.
         updated_at: TimestampMs,
-        /// Seconds since which the events may have changed, where the node that knows can't be reached.
+        /// The number of seconds in which the events may have changed, if the owner cannot be
+        /// reached.
         age_sec: Option<u32>,
     },
-    /// Scored, or failed.
+    /// The session is scored, or scoring failed.
     Scored(Box<StoredInsight>),
 }
 
 /// The events so far of a session that is not scored.
 struct Live {
-    /// In the order in which they were emitted.
+    /// The events in the order in which they were emitted.
     events: Vec<Event>,
-    /// When they last changed, where that is known.
+    /// The time of their last change, if known.
     changed_at: Option<TimestampMs>,
-    /// See [`InsightState::Processing`].
+    /// The age of the events; see [`InsightState::Processing`].
     age_sec: Option<u32>,
 }
 
-/// The service. Cloning shares it.
+/// The service. Clones share the same state.
 #[derive(Debug, Clone)]
 pub struct Service {
     registry: Registry,
@@ -147,8 +148,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Builds the service of its parts. Call [`Service::recover`] before it takes requests, and let the store hand over
-    /// what is durable to [`Service::deliver`].
+    /// Builds the service from its parts. Call [`Service::recover`] before it takes requests, and
+    /// make the store pass durable batches to [`Service::deliver`].
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let scoring = parts.scoring.clone();
@@ -159,41 +160,41 @@ impl Service {
         }
     }
 
-    /// The store.
+    /// Returns the store.
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.registry.inner().store
     }
 
-    /// The registry.
+    /// Returns the registry.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// The time.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> TimestampMs {
         self.registry.inner().clock.now()
     }
 
-    /// Whether new work is refused because the node is stopping.
+    /// Returns whether new work is refused because the node is stopping.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.registry.is_draining()
     }
 
-    /// Sessions that wait to be scored.
+    /// Returns the number of sessions that wait to be scored.
     #[must_use]
     pub fn scoring_waiting(&self) -> usize {
         self.scoring.waiting()
     }
 
-    /// A session, whoever's it is.
+    /// Returns a session of any tenant.
     pub async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
         self.store().find(session_id).await
     }
 
-    /// A tenant's sessions, newest first.
+    /// Returns a tenant's sessions, newest first.
     pub async fn list(
         &self,
         tenant: Tenant,
@@ -204,12 +205,12 @@ impl Service {
         self.store().list(tenant, filter, limit, after).await
     }
 
-    /// A session's insight, if it is scored.
+    /// Returns a session's insight, if it is scored.
     pub async fn scored(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
         self.store().insight(session_id).await
     }
 
-    /// Where a session's insight stands.
+    /// Returns the state of a session's insight.
     pub async fn insight(&self, row: &SessionRow) -> StoreResult<InsightState> {
         let session_id = row.start.session_id;
         if row.end.is_some()
@@ -223,7 +224,7 @@ impl Service {
             changed_at,
             age_sec,
         } = self.live_anywhere(row).await?;
-        // Scored while it was asked for, and its actor gone with what it knew.
+        // The session was scored during this request, and its actor is gone with its state.
         if row.end.is_some()
             && events.is_empty()
             && let Some(stored) = self.store().insight(session_id).await?

@@ -1,8 +1,8 @@
-//! The session actor: a thin shell around [`SessionMachine`]. It feeds the machine, does what the machine asks for
-//! (read the journal, write a note), and answers who asks for the events so far.
+//! The session actor, a thin shell around [`SessionMachine`]. It feeds the machine, does what the
+//! machine requests (read the journal, write a note), and answers queries for the events so far.
 //!
-//! While the actor waits for the store, its mailbox waits too (`ctx.wait`): messages are handled one after the
-//! other, never interleaved.
+//! While the actor waits for the store, its mailbox waits too (`ctx.wait`): messages are handled
+//! one after the other, never interleaved.
 
 mod running;
 mod watching;
@@ -28,12 +28,12 @@ pub(crate) use running::Frozen;
 use running::Running;
 pub(crate) use watching::ReadTold;
 
-/// Batches read from the journal at once.
+/// The number of batches read from the journal at once.
 const READ_BATCHES: usize = 64;
-/// Pause before the store is tried again.
+/// The pause before the store is tried again.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
 
-/// A batch is durable.
+/// Hands over a durable batch.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct BatchDurable {
@@ -42,32 +42,33 @@ pub(crate) struct BatchDurable {
     pub(crate) queued_at: Instant,
 }
 
-/// What are the events so far?
+/// A query for the events so far.
 #[derive(Message)]
 #[rtype(result = "LiveEvents")]
 pub(crate) struct ReadEvents;
 
-/// Write the state and stop. Answered when it is written.
+/// Tells the actor to write its state and stop. The reply is sent after the write.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Drain;
 
-/// The journal has more than was told: read on.
+/// Tells the actor to read on because the journal has more.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct CatchUp;
 
-/// The session has ended, or lives elsewhere: stop, nothing needs to be kept.
+/// Tells the actor to stop without keeping anything: the session has ended, or another node acts
+/// for it.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Finish(pub(crate) StopReason);
 
-/// Leave what you know with the handle and stop.
+/// Tells the actor to leave its state with the handle and stop.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Freeze;
 
-/// One live session.
+/// The actor of one session in progress.
 pub struct SessionActor {
     registry: Registry,
     handle: Arc<Handle>,
@@ -94,7 +95,7 @@ impl SessionActor {
         Metrics::get().actor(ActorKind::Session)
     }
 
-    /// Builds the machine from what is stored, and catches up with the journal.
+    /// Builds the machine from the stored state, and catches up with the journal.
     fn activate(&self, ctx: &mut Context<Self>) {
         let (registry, session_id) = (self.registry.clone(), self.handle.session_id);
         let loading = async move {
@@ -105,7 +106,7 @@ impl SessionActor {
             if row.as_ref().is_some_and(|row| row.end.is_some())
                 && registry.handle(session_id).is_some()
             {
-                // It was taken up while it ended.
+                // The session was adopted while it ended.
                 registry.on_ended(session_id);
             }
             Ok(row.map(|row| (SessionContext::new(&row.start), snapshot, notes)))
@@ -148,14 +149,14 @@ impl SessionActor {
         snapshot: Option<Snapshot>,
         notes: &[Note],
     ) -> SessionMachine {
-        // After a panic the state itself is under suspicion: the journal has everything, and a batch is put aside only
-        // if a machine that was built from nothing can't bear it.
+        // After a panic the state itself is suspect. The journal has everything, and a batch is
+        // quarantined only if a machine built from nothing panics at it too.
         let snapshot = snapshot.filter(|_| self.handle.slot().budget.panics() == 0);
         let restored =
             snapshot.and_then(|snapshot| match SessionMachine::restore(&snapshot.state) {
                 Ok(machine) => Some(machine),
                 Err(error) => {
-                    // A snapshot may always be thrown away: the journal has everything.
+                    // A snapshot can always be discarded, because the journal has everything.
                     Fact::Unreadable {
                         session_id: self.handle.session_id,
                         what: "snapshot",
@@ -210,7 +211,8 @@ impl SessionActor {
             self.handle.note_read(page, next_seq, running.is_caught_up);
         }
         for JournalEntry { seq, batch, .. } in page {
-            // What the machine asks for meanwhile is what is being done: reading on.
+            // The step is ignored: what the machine could request here, reading on, is already
+            // being done.
             if self.arrive(*seq, batch, ctx).is_none() {
                 return;
             }
@@ -227,13 +229,14 @@ impl SessionActor {
         }
     }
 
-    /// Gives a batch to the machine; none: it panicked, and the actor is stopping.
+    /// Passes a batch to the machine. Returns `None` if the machine panicked and the actor is
+    /// stopping.
     fn arrive(&mut self, seq: u32, batch: &PackedBatch, ctx: &mut Context<Self>) -> Option<Step> {
         let running = self.running.as_mut()?;
         let Running {
             context, machine, ..
         } = &mut **running;
-        // The machine is thrown away when it panics, so that nobody sees it half changed.
+        // A machine that panics is dropped, so that nothing sees it half changed.
         match catch_unwind(AssertUnwindSafe(|| machine.arrive(context, seq, batch))) {
             Ok(step) => {
                 if running.note_change(self.registry.inner().clock.now()) {
@@ -266,7 +269,7 @@ impl SessionActor {
         }
     }
 
-    /// Writes down that a hole is given up, then goes on beyond it.
+    /// Writes a note that a gap is given up, then continues after it.
     fn give_up(&self, first: u32, last: u32, ctx: &mut Context<Self>) {
         let (registry, session_id) = (self.registry.clone(), self.handle.session_id);
         let noting = async move {
@@ -301,7 +304,8 @@ impl SessionActor {
         ctx.wait(noted);
     }
 
-    /// None: there is nothing new to write, or another node acts for the session now.
+    /// Prepares the write of a snapshot. Returns `None` if there is nothing new to write or another
+    /// node acts for the session now.
     fn write_snapshot(&mut self) -> Option<impl Future<Output = StoreResult<()>> + use<>> {
         let Some(generation) = self.registry.generation(self.handle.session_id) else {
             ClusterMetrics::get().on_stale(Stale::Snapshot);
@@ -332,7 +336,7 @@ impl SessionActor {
         let Some(writing) = self.write_snapshot() else {
             return;
         };
-        // Nobody waits for it, and a lost one costs a longer replay.
+        // Nothing waits for the write, and a lost snapshot costs only a longer replay.
         ctx.spawn(writing.into_actor(self).map(|written, actor, _| {
             if let Err(error) = written {
                 actor
@@ -357,7 +361,7 @@ impl Actor for SessionActor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         Self::metrics().on_started();
-        // One that was at rest has missed nothing: whatever came would have woken it.
+        // An actor that was frozen has missed nothing, because any batch would have woken it.
         if self.running.is_none() {
             self.activate(ctx);
         }
@@ -428,7 +432,7 @@ impl Handler<Drain> for SessionActor {
             StopReason::LostOwnership
         };
         let writing = self.write_snapshot();
-        // The context stops when the answer is given: what is spawned on it would end with it.
+        // The context stops when the reply is sent, and would end anything spawned on it.
         let written = async move {
             if let Some(writing) = writing {
                 writing.await
@@ -463,7 +467,7 @@ impl Handler<CatchUp> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, _message: CatchUp, ctx: &mut Context<Self>) {
-        // One that is being built reads all there is.
+        // An actor that is being built reads the whole journal.
         if let Some(running) = &self.running {
             self.read(running.machine.next_seq(), ctx);
         }

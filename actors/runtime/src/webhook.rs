@@ -1,6 +1,6 @@
-//! Webhooks: one actor for each tenant that has something to send, spawned by a poke or a due time and gone when it
-//! is idle. What is to be sent, and when, is decided by [`porchlight_core::webhook::EndpointMachine`]; all of it lies
-//! in the store, so that an actor can be thrown away at any time.
+//! Webhooks: one actor for each tenant that has something to send, spawned by a poke or a due time
+//! and stopped when idle. [`porchlight_core::webhook::EndpointMachine`] decides what to send and
+//! when; all of its state is in the store, so that an actor can be discarded at any time.
 
 mod actor;
 mod desk;
@@ -40,36 +40,38 @@ use porchlight_observe::webhook::WebhookMetrics;
 pub use request::{Armed, Saying};
 pub use tenant::TenantWebhooks;
 
-/// How often the store is asked for what a lost poke missed, and for retries that have come near.
+/// The interval at which the store is scanned for the work of lost pokes and for retries that are
+/// soon due.
 const SCAN: Duration = Duration::from_secs(60);
-/// How often the age of the oldest message is told.
+/// The interval at which the age of the oldest message is reported.
 const TELL: Duration = Duration::from_secs(5);
-/// Test events and probes of one tenant under way at once: what a customer waits for here is at its own receiver.
+/// The maximum number of concurrent test events and probes per tenant. They only wait for the
+/// customer's own receiver.
 const ASKED_BY_TENANT_MAX: usize = 4;
-/// The session that a test event speaks of.
+/// The session id in test events.
 const TEST_SESSION: &str = "ses_test";
-/// No message waits.
+/// The value of `Presence::oldest` if no message waits.
 const NONE_WAITS: i64 = i64::MAX;
 
-/// What webhooks need of the world.
+/// The dependencies of webhooks.
 pub struct WebhookParts {
-    /// Endpoints and their outboxes.
+    /// The endpoints and their outboxes.
     pub outbox: Arc<dyn Outbox>,
-    /// What sends.
+    /// The transport that sends messages.
     pub transport: Arc<dyn Transport>,
-    /// What decrypts secrets.
+    /// The seal that decrypts secrets.
     pub seal: Arc<dyn SecretSeal>,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Spreads retries.
+    /// The source of randomness that spreads retries.
     pub entropy: Arc<dyn Entropy>,
-    /// Which shards this process acts for.
+    /// The shards that this process acts for.
     pub ownership: Arc<dyn Ownership>,
-    /// Those who act for the others.
+    /// The nodes that act for the other shards.
     pub peers: Arc<dyn Peers>,
 }
 
-/// All tenants' webhooks. Cloning shares them.
+/// The webhooks of all tenants. Clones share the same state.
 #[derive(Clone)]
 pub struct Webhooks {
     inner: Arc<Inner>,
@@ -86,20 +88,20 @@ pub(crate) struct Inner {
     arbiters: Vec<ArbiterHandle>,
     wheels: Mutex<Vec<Wheel<Tenant>>>,
     actors: DashMap<Tenant, (Arc<Presence>, Addr<WebhookActor>)>,
-    /// By tenant the receiver's URL, and when its certificate ends.
+    /// The receiver's URL and the expiry of its certificate, by tenant.
     certificates: DashMap<Tenant, (Arc<str>, TimestampMs)>,
     asked: DashMap<Tenant, usize>,
     draining: AtomicBool,
     letting_go: LettingGo,
 }
 
-/// What is known of an actor without asking it.
+/// The facts about an actor that are known without asking it.
 struct Presence {
-    /// A poke is in its mailbox: another one would say the same.
+    /// Whether a poke is in its mailbox; another one would be redundant.
     poked: AtomicBool,
-    /// So is word of a changed endpoint.
+    /// Whether a notice of a changed endpoint is in its mailbox.
     changed: AtomicBool,
-    /// Since when its oldest message waits that could be sent.
+    /// The time since which its oldest sendable message has been waiting.
     oldest: AtomicI64,
 }
 
@@ -114,7 +116,7 @@ impl Presence {
     }
 }
 
-/// A test event or a probe that is under way.
+/// A test event or a probe in flight.
 struct Asked {
     inner: Arc<Inner>,
     tenant: Tenant,
@@ -131,8 +133,8 @@ impl Drop for Asked {
     }
 }
 
-/// What an actor is told, and since when it waits. It is counted as waiting until it is dropped: one that is left in
-/// the mailbox of an actor that stops must not count for ever.
+/// A message to an actor, and the time since which it waits. It counts as waiting until it is
+/// dropped, because a message left in the mailbox of a stopped actor must not count forever.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 struct Told {
@@ -158,45 +160,45 @@ impl Drop for Told {
     }
 }
 
-/// What an actor can be told.
+/// The kinds of messages to an actor.
 #[derive(Debug, Clone, Copy)]
 enum Tell {
     /// Look at the outbox.
     Poke,
-    /// It is the time that was asked for.
+    /// The requested time has come.
     Tick,
     /// The endpoint was changed.
     Changed,
-    /// Begin nothing more.
+    /// Start nothing more.
     Drain,
-    /// Stop at once: the tenant is another node's.
+    /// Stop at once: another node owns the tenant.
     Drop,
 }
 
-/// How a test event went.
+/// The result of a test event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tested {
-    /// The message's id; it is not listed.
+    /// The message's id, which is not listed.
     pub id: MessageId,
-    /// What was sent, signatures included.
+    /// The sent request, including signatures.
     pub request: OutboundRequest,
-    /// How it went.
+    /// The receiver's answer.
     pub answer: Answer,
 }
 
-/// Why no test event was sent.
+/// The reason why no test event was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
-    /// There is no endpoint.
+    /// The tenant has no endpoint.
     #[error("there is no webhook")]
     NoEndpoint,
-    /// Too many of this tenant are under way.
+    /// Too many test events or probes of this tenant are in flight.
     #[error("too many test events are under way")]
     Busy,
-    /// The endpoint can't be read.
+    /// The endpoint cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its secret can't be opened, with the keys that there are.
+    /// The endpoint's secret cannot be decrypted with the available keys.
     #[error("the webhook's secret cannot be opened")]
     Secret,
 }
@@ -210,8 +212,8 @@ impl fmt::Debug for Webhooks {
 }
 
 impl Webhooks {
-    /// Starts the scan, which at once finds everything that is due. Actors run on these arbiters, of which there must
-    /// be one.
+    /// Starts the scan, which immediately finds everything that is due. Actors run on these
+    /// arbiters, of which there must be at least one.
     #[must_use]
     pub fn start(arbiters: &[ArbiterHandle], parts: WebhookParts) -> Self {
         let inner = Arc::new(Inner {
@@ -240,14 +242,14 @@ impl Webhooks {
         };
         *inner.lock_wheels() = arbiters.iter().map(wheel).collect();
         if let Some(arbiter) = arbiters.first() {
-            // An arbiter that is gone takes nothing; the process is ending then.
+            // A stopped arbiter accepts nothing, but then the process is ending.
             let _scanning = arbiter.spawn(scan(Arc::downgrade(&inner)));
             let _telling = arbiter.spawn(tell_oldest(Arc::downgrade(&inner)));
         }
         Self { inner }
     }
 
-    /// There may be something new in this tenant's outbox: who acts for it looks.
+    /// Reports that this tenant's outbox may have something new. The owner looks at it.
     pub fn poke(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             self.inner.tell(tenant, Tell::Poke);
@@ -256,7 +258,7 @@ impl Webhooks {
         }
     }
 
-    /// This tenant's endpoint was made, changed or removed: who acts for it looks.
+    /// Reports that this tenant's endpoint was created, changed or removed. The owner looks at it.
     pub fn endpoint_changed(&self, tenant: Tenant) {
         if !self.inner.acts_for(tenant) {
             self.inner.peers.nudge(Nudge::Tenant(tenant));
@@ -268,7 +270,8 @@ impl Webhooks {
         self.inner.tell(tenant, Tell::Poke);
     }
 
-    /// Another node says that there is something new in this tenant's outbox, or that its endpoint was changed.
+    /// Handles another node's notice that this tenant's outbox has something new, or that its
+    /// endpoint was changed.
     pub fn look_at(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             if self.inner.actors.contains_key(&tenant) {
@@ -278,8 +281,8 @@ impl Webhooks {
         }
     }
 
-    /// When the certificate of this endpoint's receiver ends, as last seen by this process. A change of the URL forgets
-    /// it; a pause does not.
+    /// Returns the expiry of the certificate of this endpoint's receiver, as last seen by this
+    /// process. A change of the URL clears it; a pause does not.
     #[must_use]
     pub fn certificate_ends_at(&self, endpoint: &Endpoint) -> Option<TimestampMs> {
         let seen = self.inner.certificates.get(&endpoint.tenant)?;
@@ -287,8 +290,8 @@ impl Webhooks {
         (*url == endpoint.url).then_some(*ends_at)
     }
 
-    /// Sends a test event at once and once, through the same guards and signed like the rest; it works while the
-    /// endpoint is disabled.
+    /// Sends a test event once, immediately, through the same guards and with the same signatures
+    /// as other messages. Works while the endpoint is disabled.
     ///
     /// # Errors
     ///
@@ -321,8 +324,8 @@ impl Webhooks {
         })
     }
 
-    /// Begins nothing more, and waits until what is under way is committed, or the deadline has come. Whether all
-    /// was done in time.
+    /// Starts nothing more, and waits until the work in flight is committed or the deadline has
+    /// passed. Returns whether everything was committed in time.
     pub async fn drain(&self, within: Duration) -> bool {
         self.inner.draining.store(true, Ordering::Release);
         let tenants: Vec<Tenant> = self.inner.actors.iter().map(|entry| *entry.key()).collect();
@@ -351,7 +354,7 @@ impl Inner {
         usize::from(tenant.organization_id.shard().0) % self.arbiters.len().max(1)
     }
 
-    /// Tells the tenant's actor, which is spawned when there is none.
+    /// Sends a message to the tenant's actor, and spawns the actor if there is none.
     fn tell(self: &Arc<Self>, tenant: Tenant, what: Tell) {
         match self.actors.entry(tenant) {
             Entry::Occupied(entry) if entry.get().1.connected() => {
@@ -365,7 +368,7 @@ impl Inner {
                     admitted_send(actor, what);
                 }
             }
-            // It looks at the outbox when it starts, so that nothing need be told.
+            // A new actor looks at the outbox when it starts, so it needs no message.
             Entry::Occupied(mut entry) => {
                 if let Some(spawned) = self.spawn(tenant) {
                     entry.insert(spawned);
@@ -396,7 +399,8 @@ impl Inner {
         Some((presence, actor))
     }
 
-    /// A place for a test event or a probe, unless the tenant has all that it may have.
+    /// Reserves a slot for a test event or a probe. Returns `None` if the tenant has used all its
+    /// slots.
     fn ask(self: &Arc<Self>, tenant: Tenant) -> Option<Asked> {
         let mut asked = self.asked.entry(tenant).or_default();
         (*asked < ASKED_BY_TENANT_MAX).then(|| {
@@ -414,7 +418,8 @@ impl Inner {
         }
     }
 
-    /// Takes an idle actor out, unless it has been poked meanwhile. Whether it may stop.
+    /// Removes an idle actor, unless it has been poked meanwhile. Returns whether the actor may
+    /// stop.
     fn retire(&self, tenant: Tenant, presence: &Arc<Presence>) -> bool {
         let idle = |known: &Arc<Presence>| {
             Arc::ptr_eq(known, presence) && !known.poked.load(Ordering::Acquire)
@@ -423,7 +428,7 @@ impl Inner {
         removed.is_some() || !self.actors.contains_key(&tenant)
     }
 
-    /// Takes an actor out that stops, whatever it was told.
+    /// Removes an actor that is stopping, whatever its mailbox contains.
     fn forget(&self, tenant: Tenant, presence: &Arc<Presence>) {
         self.actors
             .remove_if(&tenant, |_, (known, _)| Arc::ptr_eq(known, presence));
@@ -434,8 +439,8 @@ impl Inner {
     }
 }
 
-/// Sends what was admitted: one poke and one change at most wait in a mailbox, and one tick for each time that was asked
-/// for.
+/// Sends an admitted message: a mailbox holds at most one poke, one change, and one tick for each
+/// requested time.
 #[expect(
     clippy::disallowed_methods,
     reason = "`poked` and `changed` have admitted it; ticks are few"
@@ -482,7 +487,7 @@ async fn tell_oldest(inner: Weak<Inner>) {
 }
 
 impl Tested {
-    /// The cause, as the API names it.
+    /// Returns the cause, as the API names it.
     #[must_use]
     pub fn error(&self) -> Option<&'static str> {
         self.answer.cause.map(Cause::as_str)

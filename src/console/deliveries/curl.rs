@@ -1,9 +1,9 @@
-//! A delivery as a command for a shell, that sends the same bytes from wherever one likes, signed with the secret
-//! that its owner puts in.
+//! A delivery as a shell command that sends the same bytes from any machine, signed with the secret
+//! that the endpoint's owner inserts.
 
 use porchlight_ports::DeliveryRow;
 
-/// The command. Nothing of the secret is in it.
+/// Builds the command. It contains nothing of the secret.
 pub(super) fn command(row: &DeliveryRow, url: &str, body: &str) -> String {
     let queued = &row.queued;
     let headers = [
@@ -32,7 +32,7 @@ pub(super) fn command(row: &DeliveryRow, url: &str, body: &str) -> String {
     command
 }
 
-/// A text as one word of a POSIX shell, in which nothing has a meaning of its own.
+/// Quotes a text as one word of a POSIX shell, without any special characters in effect.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

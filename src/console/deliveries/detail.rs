@@ -1,4 +1,4 @@
-//! One delivery: what it says, how every try went, what to do about it.
+//! The page of one delivery: its content, the result of every attempt, and the remedy.
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
@@ -16,7 +16,8 @@ use super::super::visit::Visit;
 use super::super::{guard, words};
 use super::{curl, explained};
 
-/// How long after a retry was asked for the page looks again for what came of it: an attempt and its commit.
+/// The time after a retry request during which the page polls for the result: an attempt and its
+/// commit.
 const LOOKS_FOR_MS: i64 = 15_000;
 
 fn not_found() -> Problem {

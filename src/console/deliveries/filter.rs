@@ -1,4 +1,4 @@
-//! Which deliveries an address asks for.
+//! The delivery filter in an address.
 
 use porchlight_ports::{DeliveryFilter, DeliveryStatus};
 use porchlight_schema::ids::SessionId;
@@ -6,22 +6,22 @@ use porchlight_schema::message::MessageEvent;
 
 use super::super::asked::Asked;
 
-/// What the API's retry by filter knows.
+/// The fields that the API's retry by filter accepts.
 const OF_RETRY: [&str; 4] = ["status", "event", "from", "to"];
-/// What narrows the list beside the status.
+/// The fields that narrow the list in addition to the status.
 const NARROWING: [&str; 4] = ["event", "sessionId", "from", "to"];
 
-/// What an address asks for.
+/// Reads the filter fields of an address.
 pub(super) fn asked(query: &str) -> Asked {
     Asked::of(query, &["status", "event", "sessionId", "from", "to"])
 }
 
-/// What of it can be tried again by filter.
+/// Returns the fields that the retry by filter accepts, as a query.
 pub(super) fn of_retry(asked: &Asked) -> String {
     asked.only(&OF_RETRY)
 }
 
-/// Whether it is for such deliveries as are tried again by filter.
+/// Returns whether the address selects deliveries that can be retried by filter.
 pub(super) fn may_be_retried(asked: &Asked) -> bool {
     let chosen = [
         DeliveryStatus::Failed,
@@ -32,12 +32,12 @@ pub(super) fn may_be_retried(asked: &Asked) -> bool {
     !asked.has(&["sessionId"]) && chosen.iter().any(|one| one.as_str() == status)
 }
 
-/// Whether it is for less than all of its status.
+/// Returns whether the address selects only a part of its status.
 pub(super) fn is_narrowed(asked: &Asked) -> bool {
     asked.has(&NARROWING)
 }
 
-/// The filter; Err: what is wrong with it.
+/// Returns the filter, or a description of its fault as an error.
 pub(super) fn read(asked: &Asked) -> Result<DeliveryFilter, String> {
     let session_id: Option<SessionId> = asked.get("sessionId").parse().ok();
     if session_id.is_none() && asked.has(&["sessionId"]) {

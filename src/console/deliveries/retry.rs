@@ -1,4 +1,5 @@
-//! Trying all again that match: first how many that are, then doing it, then how far it is.
+//! Retries all deliveries that match a filter, in three steps: the count, the run, and its
+//! progress.
 
 use actix_web::HttpResponse;
 use maud::{Markup, PreEscaped, html};
@@ -24,7 +25,7 @@ fn chosen(asked: &Asked) -> Result<DeliveryFilter, Problem> {
     })
 }
 
-/// The filter in words.
+/// Renders the filter in words.
 fn described(filter: &DeliveryFilter) -> Markup {
     html! {
         dl.facts {

@@ -1,4 +1,4 @@
-//! Times, states, icons: what pages say again and again.
+//! Times, states and icons: the recurring parts of pages.
 
 use maud::{Markup, PreEscaped, html};
 use porchlight_ports::DeliveryStatus;
@@ -10,7 +10,7 @@ const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 const YEAR_MS: i64 = 365 * DAY_MS;
 
-/// A drawing of 16 by 16.
+/// A drawing of 16 by 16 units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Icon {
     Overview,
@@ -62,12 +62,12 @@ impl Icon {
     }
 }
 
-/// The drawing; it says nothing to who does not see it, so words stand beside it.
+/// Renders the drawing. It is hidden from screen readers, so words stand beside it.
 pub(crate) fn icon(glyph: Icon) -> Markup {
     html! { svg.icon viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" { path d=(glyph.path()) {} } }
 }
 
-/// Where a delivery stands: a shape, a colour and a word.
+/// Renders a delivery's status as a shape, a colour and a word.
 pub(crate) fn status(status: DeliveryStatus) -> Markup {
     let (class, glyph) = match status {
         DeliveryStatus::Pending => ("wait", Icon::Wait),
@@ -80,12 +80,13 @@ pub(crate) fn status(status: DeliveryStatus) -> Markup {
     html! { span class={ "state " (class) } { (icon(glyph)) (status.as_str()) } }
 }
 
-/// A time, UTC, to the second.
+/// Renders a time in UTC, to the second.
 pub(crate) fn clock(time: TimestampMs) -> Markup {
     html! { time datetime=(time) title=(time) { (written(time, "%d %b %H:%M:%S")) } }
 }
 
-/// A time, UTC, and how long ago that is, or how long until then. Half a year away and more, the year is told and the hour is not.
+/// Renders a time in UTC with its distance from now, past or future. From half a year away, the
+/// year is shown and the hour is not.
 pub(crate) fn time(at: TimestampMs, now: TimestampMs) -> Markup {
     let format = if now.since_ms(at).abs() < YEAR_MS / 2 {
         "%d %b %H:%M:%S"
@@ -100,7 +101,7 @@ fn written(time: TimestampMs, format: &str) -> String {
     time.strftime(format).to_string()
 }
 
-/// How long ago a time is, or how long until then.
+/// Formats the time elapsed since, or remaining until, a given time.
 pub(crate) fn ago(at: TimestampMs, now: TimestampMs) -> String {
     let since_ms = now.since_ms(at);
     if since_ms.abs() < SECOND_MS {
@@ -114,7 +115,7 @@ pub(crate) fn ago(at: TimestampMs, now: TimestampMs) -> String {
     }
 }
 
-/// A length of time, in its largest unit or two.
+/// Formats a duration in its largest one or two units.
 pub(crate) fn duration(length_ms: i64) -> String {
     let two = |large: i64, large_name, small: i64, small_name| {
         let (whole, rest) = (length_ms / large, length_ms % large / small);
@@ -140,7 +141,7 @@ pub(crate) fn duration(length_ms: i64) -> String {
     }
 }
 
-/// A count, with its thousands apart.
+/// Formats a count with separated thousands.
 pub(crate) fn thousands(count: usize) -> String {
     let digits = count.to_string();
     let mut written = String::with_capacity(digits.len() + digits.len() / 3);
@@ -153,12 +154,12 @@ pub(crate) fn thousands(count: usize) -> String {
     written
 }
 
-/// What is shown where there is nothing to show.
+/// Renders the placeholder for an empty list.
 pub(crate) fn empty(title: &str, words: Markup) -> Markup {
     html! { div.empty { h2 { (title) } p { (words) } } }
 }
 
-/// A text to be copied, with a button that the script brings to life.
+/// Renders a text to copy, with a button that the script activates.
 pub(crate) fn copy(label: &str, text: &str) -> Markup {
     html! {
         div.copy {
@@ -168,7 +169,7 @@ pub(crate) fn copy(label: &str, text: &str) -> Markup {
     }
 }
 
-/// The way to the next page of a list.
+/// Renders the link to the next page of a list.
 pub(crate) fn next_page(address: Option<String>, first: Option<String>) -> Markup {
     html! {
         @if address.is_some() || first.is_some() {

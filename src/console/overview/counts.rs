@@ -1,4 +1,4 @@
-//! What the overview counts, and among how many.
+//! The counts of the overview, and the number of rows behind them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,73 +13,73 @@ use porchlight_schema::time::TimestampMs;
 use super::super::sessions::outcomes;
 use super::super::visit::Visit;
 
-/// How far the overview looks back.
+/// The period that the overview covers.
 const DAY_MS: i64 = 24 * 3_600_000;
-/// Sessions that are looked at; with each its insight is read.
+/// The maximum number of sessions that are read, each with its insight.
 const SESSIONS_MAX: u32 = 500;
-/// Deliveries that are looked at.
+/// The maximum number of deliveries that are read.
 const DELIVERIES_MAX: u32 = 2_000;
-/// Failed deliveries that are looked at.
+/// The maximum number of failed deliveries that are read.
 const FAILED_MAX: u32 = 1_000;
-/// Live sessions that are looked at, whoever's they are.
+/// The maximum number of live sessions that are read, across all tenants.
 const LIVE_MAX: usize = 2_000;
 
-/// All counts.
+/// All counts of the overview.
 pub(super) struct Counted {
-    /// Sessions that record, the newest first.
+    /// The sessions that are recording, newest first.
     pub(super) live: Vec<SessionRow>,
-    /// There may be more of them.
+    /// Whether there may be more live sessions.
     pub(super) is_live_cut: bool,
     pub(super) sessions: Sessions,
     pub(super) deliveries: Deliveries,
     pub(super) endpoint: Option<Endpoint>,
 }
 
-/// Of the newest sessions of a day.
+/// The counts for the newest sessions of a day.
 pub(super) struct Sessions {
-    /// How many were looked at.
+    /// The number of sessions read.
     pub(super) seen: usize,
-    /// There are more of that day.
+    /// Whether there are more sessions of that day.
     pub(super) is_cut: bool,
-    /// Since when these were made.
+    /// The time since which these sessions were created.
     pub(super) since: TimestampMs,
     pub(super) scored: usize,
-    /// Those whose scoring failed.
+    /// The number of sessions whose scoring failed.
     pub(super) not_scored: usize,
     pub(super) suspicious: usize,
     pub(super) codes: HashMap<ReasonCode, usize>,
 }
 
-/// Of the newest deliveries of a day.
+/// The counts for the newest deliveries of a day.
 pub(super) struct Deliveries {
-    /// How many were looked at.
+    /// The number of deliveries read.
     pub(super) seen: usize,
-    /// There are more of that day.
+    /// Whether there are more deliveries of that day.
     pub(super) is_cut: bool,
-    /// Since when these were made.
+    /// The time since which these deliveries were created.
     pub(super) since: TimestampMs,
-    /// Since when those were made that failed for good, of which more are looked at.
+    /// The time since which the permanently failed deliveries were created; more of these are read.
     pub(super) since_failed: TimestampMs,
-    /// There are more that failed.
+    /// Whether there are more failed deliveries.
     pub(super) is_failed_cut: bool,
     statuses: HashMap<DeliveryStatus, usize>,
     causes: BTreeMap<Cause, usize>,
 }
 
 impl Deliveries {
-    /// How many stand so.
+    /// The number of deliveries with this status.
     pub(super) fn of(&self, status: DeliveryStatus) -> usize {
         self.statuses.get(&status).copied().unwrap_or_default()
     }
 
-    /// Why most fail, of those that wait for a retry or failed for good.
+    /// The most frequent cause among deliveries that wait for a retry or failed permanently.
     pub(super) fn worst(&self) -> Option<(Cause, usize)> {
         let worst = self.causes.iter().max_by_key(|(_, count)| **count);
         worst.map(|(cause, count)| (*cause, *count))
     }
 }
 
-/// Counts.
+/// Reads and counts everything for the overview.
 pub(super) async fn count(visit: &Visit) -> Result<Counted, Problem> {
     let from = visit.now().plus_ms(-DAY_MS);
     let (live, is_live_cut) = visit.sessions().live(LIVE_MAX).await?;

@@ -1,4 +1,4 @@
-//! What a session came to, at the top of its page: the outcome in words, and what goes with it.
+//! The result of a session at the top of its page: the outcome in words, with its details.
 
 use maud::{Markup, html};
 use porchlight_ports::SessionRow;
@@ -9,7 +9,7 @@ use super::super::layout::{self, Frame, Notice, notice, time};
 use super::super::words;
 use super::outcome::reason;
 
-/// The outcome in words.
+/// Renders the outcome in words.
 pub(super) fn verdict(record: &InsightRecord) -> Markup {
     let Some(score) = &record.score else {
         let words = record
@@ -30,7 +30,7 @@ pub(super) fn verdict(record: &InsightRecord) -> Markup {
     }
 }
 
-/// What is fixed of a session, and how it ended.
+/// Renders the fixed facts of a session, and how it ended.
 pub(super) fn facts(frame: &Frame<'_>, row: &SessionRow, pod: Option<&Pod>) -> Markup {
     let (start, address) = (&row.start, &row.start.address);
     let kind = match start.session_type {
@@ -67,7 +67,7 @@ fn ending(reason: EndReason) -> &'static str {
     }
 }
 
-/// The PoD: a link, since it lies elsewhere and is nobody's but the customer's.
+/// Renders the PoD as a link, since it is stored elsewhere and belongs only to the customer.
 fn proof(pod: Option<&Pod>) -> Markup {
     let Some(pod) = pod else {
         return html! { span.faint { "none" } };
@@ -77,7 +77,7 @@ fn proof(pod: Option<&Pod>) -> Markup {
         PodType::Signature => "signature",
         PodType::Note => "note",
     };
-    // Only https is taken where a PoD comes in; a page must not become a way around that.
+    // The service accepts only https for a PoD; a page must not become a way around that.
     let is_link = pod.url.starts_with("https://");
     html! {
         (kind) ": "
@@ -85,7 +85,7 @@ fn proof(pod: Option<&Pod>) -> Markup {
     }
 }
 
-/// When the parcel changed hands, as the evidence for the doorstep says: milliseconds since the start.
+/// The time of the handover according to the doorstep evidence, in milliseconds since the start.
 pub(super) fn drop_off(score: &Score) -> Option<(u32, u32)> {
     let spans = score
         .evidence
@@ -99,7 +99,7 @@ pub(super) fn drop_off(score: &Score) -> Option<(u32, u32)> {
     ))
 }
 
-/// The phone.
+/// Renders the phone's details.
 pub(super) fn device(row: &SessionRow) -> Markup {
     let Some(device) = &row.start.device else {
         return html! { p.faint { "The phone said nothing of itself." } };
@@ -115,7 +115,7 @@ pub(super) fn device(row: &SessionRow) -> Markup {
     }
 }
 
-/// The line under a title.
+/// Renders the line under a title.
 pub(super) fn state(row: &SessionRow, record: Option<&InsightRecord>) -> Markup {
     match (row.end, record) {
         (None, _) => super::recording(),

@@ -1,5 +1,5 @@
-//! That a live session has changed: a word a second at most, upon which the page asks for itself anew. The word carries
-//! nothing, so that a page and its stream can never disagree.
+//! Signals that a live session has changed, at most once a second; the page then fetches itself
+//! again. The signal carries no data, so that a page and its stream can never disagree.
 
 use std::time::Duration;
 
@@ -16,19 +16,20 @@ use super::super::route::ROOT;
 use super::super::streams::Open;
 use super::super::visit::Visit;
 
-/// How often it is looked whether something changed.
+/// The interval between polls for a change.
 const LOOK: Duration = Duration::from_secs(1);
-/// Looks without a change after which a comment keeps the connection open; at each of these the key is checked anew.
+/// The number of polls without a change after which a comment keeps the connection open; the key is
+/// checked again at the same interval.
 const QUIET_LOOKS: u32 = 15;
-/// Looks after which a stream ends, and the browser begins a new one: an hour.
+/// The number of polls (an hour) after which a stream ends and the browser opens a new one.
 const LOOKS_MAX: u32 = 3_600;
 
-/// Where the stream of a session is.
+/// The address of a session's stream.
 pub(super) fn address(session_id: SessionId) -> String {
     format!("{ROOT}/sessions/{session_id}/live")
 }
 
-/// By what is known whether something changed.
+/// The values that are compared to detect a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     newest: Option<u32>,
@@ -76,7 +77,7 @@ pub(super) async fn stream(visit: Visit) -> Result<HttpResponse, Problem> {
 }
 
 impl Looking {
-    /// The next word, and who goes on looking.
+    /// Returns the next signal and the state for the following one.
     async fn next(mut self) -> Option<(Result<Bytes, Problem>, Self)> {
         loop {
             if self.is_over || self.looks >= LOOKS_MAX || self.state.service.is_draining() {
@@ -86,7 +87,7 @@ impl Looking {
                 tokio::time::sleep(LOOK).await;
             }
             self.looks += 1;
-            // What can't be read now is looked for again.
+            // A failed read is attempted again.
             let Ok(seen) = self.look().await else {
                 continue;
             };
@@ -98,7 +99,7 @@ impl Looking {
                 return Some((Ok(Bytes::from_static(b"event: end\ndata: {}\n\n")), self));
             }
             if is_first {
-                // The page has just been made: what it waits for is that the line is open.
+                // The page has just been rendered; it only waits for the connection to open.
                 return Some((Ok(Bytes::from_static(b"event: open\ndata: {}\n\n")), self));
             }
             if has_changed {

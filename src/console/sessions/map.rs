@@ -1,5 +1,6 @@
-//! Where a session went, on a map of our own: local metres, what is known of the place, a bar for scale. No tile of
-//! anybody's is fetched, so that nobody learns where our customers' couriers are.
+//! The route of a session on the console's own map: local metres, the known points of the place,
+//! and a scale bar. It fetches no third-party tiles, so that nobody learns the locations of our
+//! customers' couriers.
 
 use std::fmt::Write;
 
@@ -12,44 +13,46 @@ use porchlight_schema::session::{Address, Point};
 use super::super::words;
 use super::trace::Trace;
 
-/// The drawing's size, in its own units.
+/// The width of the drawing, in its own units.
 const WIDTH: f32 = 400.0;
-/// See [`WIDTH`].
+/// The height of the drawing, in the same units as [`WIDTH`].
 const HEIGHT: f32 = 300.0;
-/// What stays free at the edges.
+/// The free margin at the edges.
 const MARGIN: f32 = 26.0;
-/// What lies farther from the middle of the fixes is not drawn: a forged fix may lie on another continent.
+/// Points farther than this from the middle of the fixes are not drawn: a forged fix may lie on
+/// another continent.
 const FAR_M: f32 = 30_000.0;
-/// How far around the door the near map shows at least, and at most.
+/// The minimum and maximum radius of the near map around the door.
 const NEAR_M: (f32, f32) = (40.0, 250.0);
-/// Fixes that are worse are drawn as lone dots.
+/// Fixes with a worse accuracy are drawn as lone dots.
 const USELESS_M: f32 = 150.0;
-/// Over a longer silence the line is broken.
+/// The line is broken over a longer silence.
 const GAP_MS: u32 = 15_000;
-/// A drop-off may be an instant: positions within this time of it show where it was.
+/// The tolerance around a drop-off, which may be an instant: positions within this time of it show
+/// its place.
 const AROUND_MS: u32 = 10_000;
-/// Points by which the script finds where the phone was.
+/// The maximum number of points with which the script locates the phone.
 const TRACK_POINTS: usize = 500;
 
-/// What is drawn.
+/// The content of a map.
 pub(super) struct Drawn<'a> {
     pub(super) address: &'a Address,
     pub(super) trace: &'a Trace,
     pub(super) events: &'a [Event],
-    /// When the parcel changed hands, if that was found: milliseconds since the start.
+    /// The time of the handover, if it was found, in milliseconds since the start.
     pub(super) drop_off: Option<(u32, u32)>,
 }
 
-/// From metres to the drawing.
+/// The transformation from metres to the drawing.
 struct View {
     frame: LocalFrame,
     middle: Place,
-    /// Units of the drawing for a metre.
+    /// The drawing units per metre.
     scale: f32,
 }
 
 impl View {
-    /// A view that shows all these places.
+    /// Creates a view that shows all these places.
     fn around(frame: LocalFrame, places: impl Iterator<Item = Place>) -> Self {
         let mut ends: Option<(Place, Place)> = None;
         for place in places {
@@ -87,7 +90,7 @@ impl View {
         self.point(at(fix))
     }
 
-    /// A round length of about a quarter of the width: metres, and units of the drawing.
+    /// Returns a round length of about a quarter of the width, in metres and in drawing units.
     fn bar(&self) -> (u32, f32) {
         let wanted = WIDTH / 4.0 / self.scale;
         let lengths = [
@@ -109,7 +112,7 @@ fn at(fix: &Location) -> Point {
     }
 }
 
-/// The class of what moves so, in the style sheet.
+/// The style sheet class for a kind of movement.
 pub(super) fn class(event: Option<EventType>) -> &'static str {
     match event {
         Some(EventType::Driving) => "driving",
@@ -130,7 +133,7 @@ fn moving_at(events: &[Event], t_ms: u32) -> Option<EventType> {
     events.iter().rev().find(on).map(|event| event.event_type)
 }
 
-/// The whole way, and what is around the door; a sentence where there is nothing to draw.
+/// Renders the whole route and the area around the door, or a sentence if there is nothing to draw.
 pub(super) fn maps(drawn: &Drawn<'_>) -> Markup {
     let fixes = &drawn.trace.fixes;
     let Some(middle) = fixes.get(fixes.len() / 2) else {
@@ -165,14 +168,14 @@ pub(super) fn maps(drawn: &Drawn<'_>) -> Markup {
     }
 }
 
-/// How far around the door is worth a map of its own; none where nothing came near it.
+/// Returns the radius of the map around the door, or `None` if no position came near it.
 fn near_radius_m(places: &[Place]) -> Option<f32> {
     let (least, most) = NEAR_M;
     let distances = places
         .iter()
         .map(|place| place.distance_m(Place::default()));
     let near = distances.filter(|&distance| distance < most);
-    // On foot, mostly: what lies within the nearest hundred metres.
+    // The reach covers the nearest hundred metres, where the courier is mostly on foot.
     let reach = near.fold(None, |reach: Option<f32>, distance| {
         let distance = if distance < 110.0 { distance } else { 0.0 };
         Some(reach.map_or(distance, |reach| reach.max(distance)))
@@ -219,7 +222,7 @@ fn map(drawn: &Drawn<'_>, view: &View, label: &str) -> Markup {
     }
 }
 
-/// The way, in runs of one kind of movement; broken where nothing was heard.
+/// Renders the route in runs of one kind of movement, broken where no data arrived.
 fn lines(drawn: &Drawn<'_>, view: &View) -> Markup {
     let fixes = drawn.trace.fixes.iter().filter(|fix| !is_useless(fix));
     let mut runs: Vec<(&str, String)> = Vec::new();
@@ -227,7 +230,7 @@ fn lines(drawn: &Drawn<'_>, view: &View) -> Markup {
     for fix in fixes {
         let class = class(moving_at(drawn.events, fix.t_ms));
         let (x, y) = view.fix(fix);
-        // A forged fix far away should not draw a line across everything.
+        // A forged fix far away should not draw a line across the whole map.
         if x.abs() > 40.0 * WIDTH || y.abs() > 40.0 * HEIGHT {
             continue;
         }
@@ -246,7 +249,7 @@ fn lines(drawn: &Drawn<'_>, view: &View) -> Markup {
             }
             if same {
                 if let Some((_, path)) = runs.last_mut() {
-                    // Writing to a string can't fail.
+                    // Writing to a string cannot fail.
                     let _ = write!(path, "L{} {}", px(x), px(y));
                 }
             } else if is_gap {
@@ -267,7 +270,7 @@ fn lines(drawn: &Drawn<'_>, view: &View) -> Markup {
     }
 }
 
-/// The positions during the drop-off.
+/// Returns the positions during the drop-off.
 fn drop_off_fixes<'a>(drawn: &'a Drawn<'_>) -> impl Iterator<Item = &'a Location> {
     let during = |fix: &&Location| {
         drawn.drop_off.is_some_and(|(from_ms, to_ms)| {
@@ -279,7 +282,7 @@ fn drop_off_fixes<'a>(drawn: &'a Drawn<'_>) -> impl Iterator<Item = &'a Location
     fixes.filter(during).filter(|fix| !is_useless(fix))
 }
 
-/// Where the parcel changed hands.
+/// Renders the place where the parcel changed hands.
 fn dropped(drawn: &Drawn<'_>, view: &View) -> Markup {
     let (sum, count) = drop_off_fixes(drawn)
         .map(|fix| view.fix(fix))
@@ -292,7 +295,7 @@ fn dropped(drawn: &Drawn<'_>, view: &View) -> Markup {
     }
 }
 
-/// Where the phone was when, for the script: `[[seconds, x, y], …]`.
+/// The phone's positions over time, for the script: `[[seconds, x, y], …]`.
 fn track(drawn: &Drawn<'_>, view: &View) -> String {
     let fixes = &drawn.trace.fixes;
     let every = fixes.len().div_ceil(TRACK_POINTS).max(1);
@@ -300,7 +303,7 @@ fn track(drawn: &Drawn<'_>, view: &View) -> String {
     for fix in fixes.iter().step_by(every).filter(|fix| !is_useless(fix)) {
         let (x, y) = view.fix(fix);
         let comma = if json.len() > 1 { "," } else { "" };
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = write!(json, "{comma}[{},{},{}]", fix.t_ms / 1_000, px(x), px(y));
     }
     json.push(']');
@@ -329,7 +332,7 @@ fn legend(drawn: &Drawn<'_>) -> Markup {
     }
 }
 
-/// A tenth of a unit is finer than anybody sees.
+/// Formats a coordinate to a tenth of a unit, which is finer than anybody sees.
 fn px(value: f32) -> String {
     let value = value.clamp(-99_999.0, 99_999.0);
     format!("{:.1}", value + 0.0)

@@ -1,4 +1,4 @@
-//! What came of sessions, for lists and counts.
+//! The outcomes of sessions, for lists and counts.
 
 use maud::{Markup, html};
 use porchlight_actors::service::TenantSessions;
@@ -8,16 +8,16 @@ use porchlight_schema::insight::{ReasonCode, Summary};
 use super::super::layout::{Icon, icon};
 use super::super::words;
 
-/// What came of a session.
+/// The outcome of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
-    /// The reason codes, the outcome first; empty where scoring failed.
+    /// The reason codes, the outcome first; empty if scoring failed.
     pub(crate) codes: Vec<ReasonCode>,
-    /// The scores; none where scoring failed.
+    /// The scores; `None` if scoring failed.
     pub(crate) summary: Option<Summary>,
 }
 
-/// What came of each of these; none where it is not scored yet.
+/// Returns the outcome of each session, or `None` for a session that is not scored yet.
 pub(crate) async fn outcomes(
     own: TenantSessions<'_>,
     rows: &[SessionRow],
@@ -39,7 +39,7 @@ pub(crate) async fn outcomes(
     Ok(found)
 }
 
-/// Where a session stands, or what came of it.
+/// Renders the state of a session, or its outcome.
 pub(super) fn chip(row: &SessionRow, outcome: Option<&Outcome>) -> Markup {
     let Some(outcome) = outcome else {
         return match row.end {
@@ -59,7 +59,7 @@ pub(super) fn chip(row: &SessionRow, outcome: Option<&Outcome>) -> Markup {
     }
 }
 
-/// A reason code: a shape, a colour and a few words.
+/// Renders a reason code as a shape, a colour and a few words.
 pub(crate) fn reason(code: ReasonCode) -> Markup {
     let (class, glyph) = match code {
         ReasonCode::FullAttempt | ReasonCode::DeliveredToRightDoorstep => ("good", Icon::Check),

@@ -1,5 +1,5 @@
-//! One session: what it came to, where it went, what was seen and when, why each score is what it is, and the messages
-//! that it caused. A live one moves while somebody looks.
+//! The page of one session: its outcome, its route, its events over time, the reasons for each
+//! score, and the messages that it caused. The page of a live session updates itself.
 
 use actix_web::HttpResponse;
 use maud::{Markup, PreEscaped, html};
@@ -19,12 +19,12 @@ use super::map::{Drawn, maps};
 use super::trace::Trace;
 use super::{insight, live, scores, series, timeline, trace};
 
-/// Messages of one session that are shown; it causes a handful.
+/// The maximum number of messages shown for one session; a session causes a handful.
 const MESSAGES: u32 = 50;
-/// Rows of the table of events.
+/// The maximum number of rows in the table of events.
 const EVENTS_SHOWN_MAX: usize = 500;
 
-/// All that a page shows.
+/// All data that a page shows.
 struct Shown {
     row: SessionRow,
     record: Option<InsightRecord>,
@@ -33,16 +33,16 @@ struct Shown {
     trace: Trace,
     messages: Vec<DeliveryRow>,
     endpoint: Option<EndpointId>,
-    /// Where the path image is, below our own host.
+    /// The address of the path image on the console's own host.
     image: Option<String>,
-    /// How old the events are, in seconds, where the node that runs the session could not be asked.
+    /// The age of the events in seconds, if the node that runs the session could not be reached.
     age_sec: Option<u32>,
-    /// Samples that no detector saw; none until the session is scored.
+    /// The samples that no detector saw; `None` until the session is scored.
     dropped: Option<DroppedSamples>,
 }
 
 impl Shown {
-    /// From the start to the end, or to the last that was heard.
+    /// The duration from the start to the end, or to the last received data.
     fn length_ms(&self) -> u32 {
         let events = self.events.iter().filter_map(|event| event.t_end_ms).max();
         let seen = self.trace.until_ms.max(events.unwrap_or_default());
@@ -53,7 +53,8 @@ impl Shown {
         let said = said
             .and_then(|said| u32::try_from(said).ok())
             .unwrap_or_default();
-        // A session that was silent for long before it ended is drawn as far as there is something to see.
+        // A session that was silent for long before it ended is drawn only as far as there is
+        // something to see.
         seen.max(said.min(seen.saturating_add(60_000)))
     }
 
@@ -170,7 +171,7 @@ fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
     }
 }
 
-/// How many samples no detector saw, and why.
+/// Describes how many samples no detector saw, and why.
 fn dropped_samples(dropped: DroppedSamples) -> String {
     format!(
         "Dropped samples: {} out of order, {} more than 12 s late, {} of an unknown kind.",
@@ -188,7 +189,7 @@ fn live_words(row: &SessionRow, shown: &Shown) -> Markup {
     }
 }
 
-/// What is said when the events come from the store, and not from the node that runs the session.
+/// The notice for events that come from the store and not from the node that runs the session.
 fn stale(age_sec: u32) -> String {
     format!(
         "The node that runs this session can't be reached at the moment. The events are as they were {} ago; the map and the curves \
@@ -197,7 +198,7 @@ fn stale(age_sec: u32) -> String {
     )
 }
 
-/// What the courier does at the moment.
+/// Returns the courier's current movement.
 fn current(events: &[Event]) -> Option<&Event> {
     events
         .iter()
@@ -225,7 +226,7 @@ fn event_table(events: &[Event]) -> Markup {
     }
 }
 
-/// The picture that the insight links to.
+/// Renders the picture that the insight links to.
 fn image(address: Option<&str>) -> Markup {
     html! {
         @if let Some(address) = address {

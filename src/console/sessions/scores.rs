@@ -1,4 +1,4 @@
-//! Every score with what it rests on, and the honest explanation that there may be: what a claim is settled by.
+//! Every score with its evidence and any honest explanation: the basis for settling a claim.
 
 use maud::{Markup, html};
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
@@ -6,7 +6,7 @@ use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 use super::super::words;
 use super::timeline::stamp;
 
-/// What evidence speaks of, as the insight names it, and what it is called here.
+/// The subjects of evidence: the name in the insight and the label here.
 const ABOUT: [(&str, &str); 9] = [
     ("rightDoorstep", "Right doorstep"),
     ("fraudScore", "Fraud"),
@@ -19,12 +19,12 @@ const ABOUT: [(&str, &str); 9] = [
     ("totalDurationSec", "Duration"),
 ];
 
-/// A score as it is shown.
+/// A score for display.
 struct Shown {
     about: &'static str,
     name: &'static str,
     value: String,
-    /// Of a score from 0 to 1.
+    /// The value of a score from 0 to 1.
     share: Option<f64>,
     tone: &'static str,
 }
@@ -101,7 +101,7 @@ fn unknown() -> String {
     "not known".into()
 }
 
-/// The scores side by side; each leads to its evidence.
+/// Renders the scores side by side; each links to its evidence.
 pub(super) fn tiles(score: &Score) -> Markup {
     let metrics = &score.metrics;
     let seconds = |seconds: f64| stamp((seconds * 1_000.0) as u32);
@@ -128,7 +128,7 @@ fn tile(one: &Shown, has_why: bool) -> Markup {
     html! { @if has_why { a.tile href={ "#why-" (one.about) } { (inside) } } @else { div.tile { (inside) } } }
 }
 
-/// All evidence, by what it speaks of: the outcome first.
+/// Renders all evidence by subject, the outcome first.
 pub(super) fn evidence(score: &Score) -> Markup {
     let codes = ReasonCode::ALL.map(|code| (code.as_str(), words::reason_label(code), None));
     let scores = shown(score);
@@ -158,7 +158,7 @@ pub(super) fn evidence(score: &Score) -> Markup {
     }
 }
 
-/// How the points add up, where they do.
+/// Explains how the points add up, if they do.
 fn summed(about: &str, entries: &[&Evidence]) -> Option<String> {
     if about != "fraudScore" {
         return None;

@@ -1,37 +1,38 @@
-//! Signals as curves: so many points that one sees each, and no more.
+//! Signals as curves, reduced to as many points as one can distinguish.
 
 use porchlight_schema::sample::Location;
 
 use super::trace::Trace;
 
-/// Points of one curve.
+/// The number of points of one curve.
 pub(super) const POINTS: usize = 360;
-/// Over a longer silence no line is drawn.
+/// No line is drawn over a longer silence.
 const GAP_MS: u32 = 15_000;
-/// Seconds over which steps are counted.
+/// The window over which steps are counted.
 const CADENCE_MS: u32 = 10_000;
-/// Height per change of pressure near the ground, metres per hPa (ICAO standard atmosphere, 1013 hPa, 15 °C).
+/// The height per change of pressure near the ground, in metres per hPa (ICAO standard atmosphere,
+/// 1013 hPa, 15 °C).
 const METRES_PER_HPA: f32 = 8.43;
 
 /// A signal over time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Series {
-    /// What it is called.
+    /// The name of the signal.
     pub(super) name: &'static str,
-    /// Its unit.
+    /// The unit of the values.
     pub(super) unit: &'static str,
-    /// Decimals that mean something.
+    /// The number of significant decimals.
     pub(super) decimals: usize,
-    /// What it shows, in a few words.
+    /// A short description of the signal.
     pub(super) about: &'static str,
-    /// Time in milliseconds, value; in order.
+    /// The points as time in milliseconds and value, in order.
     pub(super) points: Vec<(u32, f32)>,
-    /// The axis' ends; the values lie between them.
+    /// The ends of the axis; the values lie between them.
     pub(super) range: (f32, f32),
 }
 
 impl Series {
-    /// The points as runs without a gap between.
+    /// Returns the points as runs without gaps.
     pub(super) fn runs(&self) -> impl Iterator<Item = &[(u32, f32)]> {
         let gap_ms = GAP_MS.max(self.step_ms().saturating_mul(3));
         self.points
@@ -44,7 +45,7 @@ impl Series {
     }
 }
 
-/// The curves of a session that lasted so long.
+/// Returns the curves of a session of this length.
 pub(super) fn all(trace: &Trace, length_ms: u32) -> Vec<Series> {
     [
         height(trace, length_ms),
@@ -57,7 +58,7 @@ pub(super) fn all(trace: &Trace, length_ms: u32) -> Vec<Series> {
     .collect()
 }
 
-/// Means over equal steps of time.
+/// Averages the samples over equal steps of time.
 fn reduced(samples: impl Iterator<Item = (u32, f32)>, length_ms: u32) -> Vec<(u32, f32)> {
     let step_ms = (length_ms / POINTS as u32).max(1);
     let mut points: Vec<(u32, f32)> = Vec::new();
@@ -103,7 +104,7 @@ fn height(trace: &Trace, length_ms: u32) -> Option<Series> {
     let heights = heights.map(|&(t_ms, hpa)| (t_ms, (ground - hpa) * METRES_PER_HPA));
     let points = reduced(heights, length_ms);
     let (low, high) = ends(&points)?;
-    // A quiet barometer should not look like a mountain.
+    // A quiet barometer should not look like a mountain range.
     let middle = (low + high) / 2.0;
     let half = ((high - low) / 2.0).max(4.0);
     Some(Series {
@@ -159,7 +160,7 @@ fn cadence(trace: &Trace, length_ms: u32) -> Option<Series> {
         if let [before, after] = pair
             && let Some(count) = counts.get_mut((after.0 / window_ms) as usize)
         {
-            // Only its increases matter: a fall is a restart (contract 3).
+            // Only increases of the counter matter: a decrease is a restart (contract 3).
             *count += after.1.saturating_sub(before.1);
         }
     }

@@ -1,5 +1,6 @@
-//! A session along time: what was detected above what was measured, on one axis. Positions are shares of the width, so
-//! that the drawing fits a phone as it fits a desk, and its letters keep their size.
+//! The timeline of a session: the detected events above the measured signals, on one axis.
+//! Positions are shares of the width, so that the drawing fits both a phone and a desktop, and its
+//! text keeps its size.
 
 use std::fmt::Write;
 
@@ -11,18 +12,18 @@ use super::map::class;
 use super::series::Series;
 use super::trace::Trace;
 
-/// Height of a curve's row.
+/// The height of a curve's row.
 const CURVE: u32 = 56;
-/// Height of a lane of annotations or marks.
+/// The height of a lane of annotations or marks.
 const LANE: u32 = 18;
-/// Lanes at most; what needs more shares the last one.
+/// The maximum number of lanes; further spans share the last one.
 const LANES_MAX: usize = 8;
-/// Ticks on the axis at most.
+/// The maximum number of ticks on the axis.
 const TICKS_MAX: u32 = 8;
-/// Marks that are drawn; the rest stands in the table.
+/// The maximum number of marks drawn; the rest are in the table.
 const MARKS_MAX: usize = 60;
 
-/// The rows over a session that lasted so long.
+/// Renders the rows of a session of this length.
 pub(super) fn rows(events: &[Event], trace: &Trace, series: &[Series], length_ms: u32) -> Markup {
     let length_ms = length_ms.max(1_000);
     html! {
@@ -42,7 +43,7 @@ fn share(t_ms: u32, length_ms: u32) -> String {
     format!("{share:.2}%")
 }
 
-/// Minutes and seconds, or hours too.
+/// Formats a time as minutes and seconds, with hours if needed.
 pub(super) fn stamp(t_ms: u32) -> String {
     let seconds = t_ms / 1_000;
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
@@ -72,12 +73,12 @@ fn axis(length_ms: u32) -> Markup {
     }
 }
 
-/// When an event ends: an open one goes on until now.
+/// The end of an event; an open event lasts until now.
 fn end_ms(event: &Event, length_ms: u32) -> u32 {
     event.t_end_ms.unwrap_or(length_ms).max(event.t_start_ms)
 }
 
-/// What an event says, in a line.
+/// Describes an event in one line.
 pub(super) fn described(event: &Event) -> String {
     let until = match event.t_end_ms {
         Some(end_ms) => format!("–{}", stamp(end_ms)),
@@ -98,7 +99,7 @@ pub(super) fn described(event: &Event) -> String {
     )
 }
 
-/// What is known of an event beside its time.
+/// Describes the details of an event other than its time.
 pub(super) fn detail(event: &Event) -> String {
     match event.metadata {
         Metadata::None => String::new(),
@@ -142,17 +143,18 @@ fn movement(events: &[Event], length_ms: u32) -> Markup {
     }
 }
 
-/// Whether a label at this time stands to the left of it, because the end is near.
+/// Returns whether a label at this time stands to its left, because the end is near.
 fn is_late(t_ms: u32, length_ms: u32) -> bool {
     t_ms > length_ms - room_ms(length_ms)
 }
 
-/// What a label takes of a narrow screen.
+/// The time span that a label covers on a narrow screen.
 fn room_ms(length_ms: u32) -> u32 {
     length_ms / 100 * 30
 }
 
-/// Puts each into the first lane where it meets none before it, its label included. Gives the lanes.
+/// Puts each span into the first lane where it overlaps no earlier span, labels included. Returns
+/// the lanes.
 fn lanes(spans: &[(u32, u32)], length_ms: u32) -> Vec<u32> {
     let mut ends: Vec<u32> = Vec::new();
     let mut places = Vec::with_capacity(spans.len());
@@ -219,7 +221,7 @@ fn noted_class(event: EventType) -> &'static str {
     }
 }
 
-/// A label at a time; near the end it stands to the left of it.
+/// Renders a label at a time; near the end, the label stands to its left.
 fn text(t_ms: u32, length_ms: u32, y: u32, beside: i32, words: &str) -> Markup {
     let is_late = is_late(t_ms, length_ms);
     html! {
@@ -280,18 +282,18 @@ fn points(run: &[(u32, f32)], (low, high): (f32, f32), length_ms: u32) -> String
     for &(t_ms, value) in run {
         let x = t_ms.min(length_ms) as f32 * 1_000.0 / length_ms as f32;
         let y = 4.0 + inner - (value - low) / span * inner;
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = write!(points, "{x:.1},{y:.1} ");
     }
     points
 }
 
-/// `[[seconds, value], …]`, for the script.
+/// The points for the script: `[[seconds, value], …]`.
 fn json(series: &Series) -> String {
     let mut json = String::from("[");
     for (number, &(t_ms, value)) in series.points.iter().enumerate() {
         let comma = if number > 0 { "," } else { "" };
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             json,
             "{comma}[{},{value:.*}]",

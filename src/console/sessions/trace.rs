@@ -1,4 +1,4 @@
-//! What a session's phone sent, read from the journal for drawing.
+//! The samples of a session's phone, read from the journal for drawing.
 
 use porchlight_actors::service::TenantSessions;
 use porchlight_ports::{JournalEntry, SessionRow};
@@ -6,12 +6,13 @@ use porchlight_schema::sample::{Location, Sample};
 
 use porchlight_http::problem::Problem;
 
-/// Packed bytes that one page reads: hours of positions and pressure, or half an hour of raw motion at its densest.
+/// The maximum number of packed bytes that one page reads: hours of positions and pressure, or half
+/// an hour of raw motion at its densest.
 const BYTES_MAX: usize = 6 * 1024 * 1024;
-/// Batches read in one step.
+/// The number of batches read in one step.
 const STEP_BATCHES: usize = 256;
 
-/// Samples by kind, each in order of time (milliseconds since the session's start).
+/// The samples by kind, each in order of time (milliseconds since the session's start).
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     pub(super) fixes: Vec<Location>,
@@ -21,9 +22,9 @@ pub(super) struct Trace {
     pub(super) incidents: Vec<(u32, &'static str)>,
     pub(super) samples: u64,
     pub(super) batches: usize,
-    /// The last sample's time.
+    /// The time of the last sample.
     pub(super) until_ms: u32,
-    /// There is more than was read.
+    /// Whether there are more samples than were read.
     pub(super) is_cut: bool,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Trace {
 ///
 /// # Errors
 ///
-/// The store, or what is stored can't be read.
+/// Returns an error if the store fails, or if the stored data cannot be read.
 pub(super) async fn read(own: TenantSessions<'_>, row: &SessionRow) -> Result<Trace, Problem> {
     let (mut entries, mut bytes, mut from_seq): (Vec<JournalEntry>, _, _) = (Vec::new(), 0, 0);
     let mut is_cut = false;
@@ -49,7 +50,7 @@ pub(super) async fn read(own: TenantSessions<'_>, row: &SessionRow) -> Result<Tr
             break;
         }
     }
-    // Unpacking takes a processor's time, which the requests beside this one should not wait for.
+    // Unpacking takes processor time, and concurrent requests should not wait for it.
     let unpacked = actix_web::web::block(move || unpack(&entries)).await;
     let mut trace = unpacked
         .map_err(Problem::internal)?

@@ -1,4 +1,4 @@
-//! How the webhook's page looks.
+//! Renders the webhook's page.
 
 use maud::{Markup, html};
 use porchlight_actors::webhook::Tested;
@@ -12,7 +12,7 @@ use super::super::route::ROOT;
 use super::super::words;
 use super::Said;
 
-/// Overlaps to choose from: seconds, and what they are called.
+/// The overlaps to choose from: seconds and label.
 const OVERLAPS: [(u32, &str); 4] = [
     (3_600, "1 hour"),
     (86_400, "1 day"),
@@ -20,7 +20,7 @@ const OVERLAPS: [(u32, &str); 4] = [
     (0, "none: the old secret ends now"),
 ];
 
-/// The page where there is no webhook.
+/// Renders the page without a webhook.
 pub(super) fn none(frame: &Frame<'_>, said: &Said) -> Markup {
     html! {
         header.title { h1 { "Webhook" } }
@@ -62,7 +62,7 @@ fn told(said: &Said) -> Markup {
     }
 }
 
-/// The page of a webhook.
+/// Renders the page of a configured webhook.
 pub(super) fn configured(
     frame: &Frame<'_>,
     endpoint: &Endpoint,

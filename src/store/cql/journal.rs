@@ -22,7 +22,7 @@ use super::{CqlStore, Inner};
 const BUCKET_SEQS: u32 = 4_096;
 /// Maximum number of a session's notes that are read.
 const NOTES_MAX: usize = 65_536;
-/// The number of the journal row format: format, time received (8 bytes, big-endian), packed batch.
+/// The format of journal rows: format, time received (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
 
@@ -209,8 +209,7 @@ impl Inner {
             read_at,
         };
         self.memory.tips.put(session_id, tip);
-        // The state is read after the tip is cached, so that a later end finds the tip and updates
-        // it.
+        // The state is read after the tip is cached, so that a later end finds the tip and updates it.
         let state = self.state(session_id).await?;
         let ended = state.is_some_and(|state| state.end.is_some());
         self.memory
@@ -219,8 +218,7 @@ impl Inner {
         Ok(Tip { ended, ..tip })
     }
 
-    /// The partitions of a session's journal from this one on: the first always exists, the others
-    /// are listed.
+    /// The partitions of a session's journal from this one on: the first always exists, the others are listed.
     async fn buckets(&self, session_id: SessionId, from: i32) -> StoreResult<Vec<i32>> {
         let mut buckets = Vec::new();
         if from == 0 {
@@ -339,8 +337,7 @@ impl Inner {
         self.db.write(&self.db.statements.behind_put, values).await
     }
 
-    /// Removes the marks that an insight covers, which are those set before its data was counted.
-    /// Returns whether it covers everything.
+    /// Removes the marks that an insight covers, which are those set before its data was counted. Returns whether it covers everything.
     pub(super) async fn clear_behind(
         &self,
         session_id: SessionId,

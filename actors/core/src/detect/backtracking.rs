@@ -1,4 +1,4 @@
-//! `BACKTRACKING`: turning round and going one's own way back, before the drop-off.
+//! `BACKTRACKING`: turning round and retracing one's own path, before the drop-off.
 
 mod trail;
 
@@ -19,48 +19,51 @@ use crate::geo::Place;
 use crate::window::WINDOW_MS;
 use trail::{Course, Crumb, Trail};
 
-/// Crumbs that must lie between the way there and the way back: the turn itself.
+/// The number of crumbs that must lie between the outbound path and the return path: the turn
+/// itself.
 const TURN_CRUMBS: usize = 2;
 
-/// A way back that is being gone.
+/// A return path in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Retrace {
-    /// When the turn was, and the newest crumb on the way there.
+    /// The time of the turn; `last_ms` is the time of the newest crumb beside the outbound path.
     turn_ms: u32,
     last_ms: u32,
-    /// Time of the crumb of the way there that was reached.
+    /// The time of the crumb of the outbound path that was reached.
     there_ms: u32,
     length_m: f32,
     misses: u8,
     is_open: bool,
 }
 
-/// Finds ways gone twice.
+/// A detector that finds retraced paths.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct BacktrackingDetector {
     place: Option<Place>,
     accuracy_m: f32,
     trail: Trail,
     retrace: Option<Retrace>,
-    /// The body is measured: stays are seen by it.
+    /// Whether the body is measured, so that it shows stays.
     has_body: bool,
-    /// Seconds running in which it was at rest, as far as they count.
+    /// The number of consecutive seconds in which the body was at rest, as far as they count.
     rest_sec: u8,
-    /// The newest stay, from and to.
+    /// The start and end of the newest stay.
     stay_ms: Option<(u32, u32)>,
-    /// A stay near the address was seen: what follows is the way back to the vehicle.
+    /// Whether a stay near the address was seen. If so, the path after it leads back to the
+    /// vehicle.
     is_return: bool,
     /// The newest second in which the body was at rest.
     rest_ms: u32,
-    /// Whether the phone has told a speed of its own: then a fix without one is not of satellites, and leads nowhere.
+    /// Whether the phone has reported a speed of its own. If so, a fix without one is not from
+    /// satellites and is ignored.
     tells_speed: bool,
-    /// The newest pause where the address itself may be, from and to.
+    /// The start and end of the newest pause at a place that may be the address itself.
     door_ms: Option<(u32, u32)>,
-    /// When the newest pause ended.
+    /// The time at which the newest pause ended.
     pause_ms: u32,
-    /// Length of the way since the newest crumb, metres.
+    /// The length of the path since the newest crumb, metres.
     gone_m: f32,
-    /// The phone's own course over ground, as of late, degrees.
+    /// The phone's own recent course over ground, degrees.
     course_deg: Option<f32>,
 }
 
@@ -78,7 +81,7 @@ impl Detector for BacktrackingDetector {
             *self = Self::default();
             return;
         }
-        // What follows the hand-over is the way to the vehicle.
+        // After the hand-over, the path leads to the vehicle.
         let left_ms = drive.and_then(|drive| drive.t_end_ms).unwrap_or(0);
         self.is_return |= observation
             .window
@@ -89,10 +92,12 @@ impl Detector for BacktrackingDetector {
         if changes_floor {
             self.end(log);
             self.trail = Trail::default();
-            // Whoever has changed floors is in the building: the next way in the open leads back.
+            // A courier who has changed floors is in the building: the next path in the open leads
+            // back.
             self.is_return = true;
         }
-        // On the way to the vehicle no way back begins: until the next drive there is nothing to remember.
+        // No return path begins on the way to the vehicle: until the next drive there is nothing to
+        // remember.
         if self.is_return && !self.retrace.is_some_and(|retrace| retrace.is_open) {
             if !self.trail.is_empty() {
                 *self = Self {
@@ -113,7 +118,7 @@ impl Detector for BacktrackingDetector {
         self.see_pause(context);
         self.see_stay(context, observation, log);
         for fix in observation.window.fixes() {
-            // Who stays goes no way, however the fixes wander.
+            // A body at rest does not move along a path, even if its fixes wander.
             let stays = self.has_body && self.rest_sec >= REST_SEC_MIN;
             self.tells_speed |= fix.speed_mps.is_some();
             let is_loose = self.tells_speed && fix.speed_mps.is_none();
@@ -154,8 +159,8 @@ impl Detector for BacktrackingDetector {
     }
 }
 
-/// The remainder of a whole circle, of degrees below three of them: exactly what `%` gives, which is a call that divides bit
-/// by bit.
+/// Returns the remainder of a whole circle, for degrees below three circles. The result is exactly
+/// that of `%`, which is a call that divides bit by bit.
 fn once_round(deg: f32) -> f32 {
     if deg < 360.0 {
         deg
@@ -167,17 +172,18 @@ fn once_round(deg: f32) -> f32 {
 }
 
 impl BacktrackingDetector {
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         self.trail.heap_bytes()
     }
 
-    /// A parcel is put down in less time than makes a stay: at the address itself a pause is enough.
+    /// Records a pause at the address itself. Putting down a parcel takes less time than a stay, so
+    /// a pause is enough there.
     fn see_pause(&mut self, context: &SessionContext) {
         if self.rest_sec < REST_SEC_MIN {
             return;
         }
-        // The smoothed place is as much as a crumb behind.
+        // The smoothed place lags by up to one crumb.
         let near_m = CRUMB_M + context.accuracy_m.max(self.accuracy_m);
         let is_here = self
             .place
@@ -201,7 +207,7 @@ impl BacktrackingDetector {
             return;
         };
         let (start_ms, end_ms) = (stay.t_start_ms, stay.t_end_ms);
-        // That a stay has ended is known late; the body shows it before.
+        // The end of a stay is known late; the body shows it earlier.
         let newest_ms = if self.has_body {
             self.rest_ms.max(start_ms)
         } else {
@@ -209,7 +215,7 @@ impl BacktrackingDetector {
         };
         let t_ms = end_ms.unwrap_or(newest_ms);
         self.stay_ms = Some((start_ms, t_ms));
-        // A stay ends the way back.
+        // A stay ends the return path.
         if let Some(retrace) = &mut self.retrace
             && start_ms > retrace.turn_ms.saturating_add(VISIT_NEAR_MS)
         {
@@ -232,12 +238,13 @@ impl BacktrackingDetector {
         }
     }
 
-    /// A stay this near to the address may be the drop-off, metres.
+    /// Returns the distance from the address, metres, within which a stay may be the drop-off.
     fn near_m(&self, context: &SessionContext) -> f32 {
         RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m)
     }
 
-    /// Whether somebody who turned at `turn_ms` had stayed there: at a door, and not on the wrong way.
+    /// Returns whether somebody who turned at `turn_ms` had stayed there: at a door, and not on a
+    /// wrong path.
     fn is_visit(&self, turn_ms: u32) -> bool {
         let is_at_turn = |(from_ms, to_ms): (u32, u32), near_ms: u32| {
             (from_ms.saturating_sub(near_ms)..=to_ms.saturating_add(near_ms)).contains(&turn_ms)
@@ -260,9 +267,9 @@ impl BacktrackingDetector {
         if stride_m < CRUMB_M {
             return;
         }
-        // Who turned on the way here went beyond the last crumb and back.
+        // Somebody who turned on the way here went beyond the last crumb and back.
         let beyond_m = (core::mem::take(&mut self.gone_m) - stride_m).clamp(0.0, 2.0 * CRUMB_M);
-        // Where no body shows a stay, the path does.
+        // If no body is measured, the path shows the stay.
         if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS
         {
             self.stay_ms = Some((last.t_ms, crumb.t_ms));
@@ -286,7 +293,8 @@ impl BacktrackingDetector {
                 if retrace.is_open || self.is_return || retrace.length_m < least_m {
                     return;
                 }
-                // The stay at the turn may have been too short for a visit when the way back began.
+                // When the return path began, the stay at the turn may have been too short for a
+                // visit.
                 if self.is_visit(turn_ms) {
                     self.is_return = true;
                 } else if let Some(retrace) = &mut self.retrace {
@@ -308,20 +316,22 @@ impl BacktrackingDetector {
         }
     }
 
-    /// A way back begins: `crumb`, the newest, lies beside `there` on the way there; the last stride was longer by `beyond_m`
-    /// than its ends are apart.
+    /// Begins a return path: `crumb`, the newest, lies beside `there` on the outbound path. The
+    /// last stride was `beyond_m` longer than the distance between its ends.
     fn turn(&mut self, context: &SessionContext, there: &Crumb, crumb: &Crumb, beyond_m: f32) {
-        // Of the way from there to here the second half leads back, but for what the two lie apart.
+        // The second half of the path from `there` to here leads back, except for the distance
+        // between the two.
         let way_m = self.trail.way_m(there.t_ms) + beyond_m;
         let ahead_m = self.trail.ahead_m(there, crumb.place);
         let length_m = ((way_m - ahead_m) / 2.0).clamp(CRUMB_M / 2.0, way_m);
         let back_ms = (crumb.t_ms - there.t_ms) as f32 * length_m / way_m.max(CRUMB_M);
         let mut turn_ms = crumb.t_ms - (back_ms as u32).min(crumb.t_ms - there.t_ms);
-        // Who looked round there turned back when he went on.
+        // Somebody who paused there to look round turned back when the walk went on.
         if (there.t_ms..crumb.t_ms).contains(&self.pause_ms) {
             turn_ms = turn_ms.max(self.pause_ms);
         }
-        // Where no body shows a stay, turning back near the address is what a visit to its door looks like.
+        // If no body is measured, turning back near the address looks the same as a visit to its
+        // door.
         let is_unseen =
             !self.has_body && crumb.place.distance_m(Place::default()) <= self.near_m(context);
         if is_unseen || self.is_visit(turn_ms) {
@@ -337,9 +347,10 @@ impl BacktrackingDetector {
         });
     }
 
-    /// The crumb of the way there beside which `crumb` lies, if the step to it runs against that way.
+    /// Returns the crumb of the outbound path beside which `crumb` lies, if the step to `crumb`
+    /// runs against that path.
     fn there(&self, last: &Crumb, crumb: &Crumb) -> Option<Crumb> {
-        // Both ways are off, each by as much as its fixes.
+        // Both paths are off, each by the error of its fixes.
         let near_m =
             (RETRACE_ACCURACIES * self.accuracy_m).clamp(RETRACE_NEAR_M, RETRACE_NEAR_M_MAX);
         let (step_east, step_north) = (
@@ -359,7 +370,7 @@ impl BacktrackingDetector {
             };
             let along = step_east * (next.place.east_m - here.place.east_m)
                 + step_north * (next.place.north_m - here.place.north_m);
-            // Most ways beside this one lead along it.
+            // Most paths beside this one run in the same direction.
             if along > 0.0 || crumb.t_ms.saturating_sub(here.t_ms) > RETRACE_WITHIN_MS {
                 return;
             }
@@ -372,7 +383,7 @@ impl BacktrackingDetector {
             }
             let way_m = next.place.distance_m(here.place);
             let is_against = along <= RETRACE_COSINE_MAX * way_m * step_m;
-            // Of equals the older.
+            // If two are equal, the older one is kept.
             let is_better = |&(best_m, best): &(f32, Crumb)| {
                 apart_m < best_m || (apart_m == best_m && here.t_ms < best.t_ms)
             };

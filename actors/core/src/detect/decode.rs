@@ -1,8 +1,9 @@
-//! The likeliest course of states through the evidence, with a bounded look back: Viterbi's algorithm, which commits a
-//! second as soon as all courses that are still possible agree on it.
+//! The most likely sequence of states for the evidence, with a bounded look back: Viterbi's
+//! algorithm, which commits a second as soon as all courses that are still possible agree on it.
 //!
-//! Hysteresis is the cost of a change: a pause is taken for a pause only if its evidence outweighs leaving and coming
-//! back. Boundaries come out back-dated, where the evidence changes and not where it was noticed.
+//! The cost of a change gives hysteresis: a pause is accepted only if its evidence outweighs
+//! leaving and coming back. Boundaries are back-dated to where the evidence changes, not to where
+//! the change was noticed.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,22 +11,22 @@ use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST};
 use super::frame::KeptFrame;
 use super::row::Row;
 
-/// What a body can be doing. The order is that of the tables in [`super::constants`].
+/// The possible states of a body, in the order of the tables in [`super::constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum State {
-    /// Staying.
+    /// The body stays in place.
     Still,
-    /// On foot, level.
+    /// The body is on foot, on the level.
     Walk,
-    /// On foot, changing floors.
+    /// The body is on foot, changing floors.
     Climb,
-    /// Carried up or down.
+    /// The body is carried up or down.
     Ride,
-    /// In or on a vehicle.
+    /// The body is in or on a vehicle.
     Drive,
 }
 
-/// How many states there are.
+/// The number of states.
 pub(super) const STATES: usize = 5;
 
 impl State {
@@ -45,16 +46,17 @@ impl State {
     }
 }
 
-/// Log-likelihood of one second in each state, up to a constant.
+/// The log-likelihood of one second in each state, up to a constant.
 pub(super) type Evidence = [f32; STATES];
 
-/// Seconds of which the state may be open: the latency of a decision is at most this.
+/// The maximum number of seconds whose state may be open, which bounds the latency of a decision.
 const DEPTH: usize = 16;
 
-/// Log-odds that no evidence makes good again.
+/// The log-odds that no evidence makes good again.
 const GIVEN_UP: f32 = 1e4;
 
-/// States are looked at eight at a time, which is two vectors of the processor; those beyond [`STATES`] mean nothing.
+/// The number of states processed at once, which is two vectors of the processor. Lanes beyond
+/// [`STATES`] mean nothing.
 const LANES: usize = 8;
 
 /// [`CHANGE_COST`] with as many columns as there are lanes.
@@ -70,11 +72,12 @@ const fn lane_costs() -> [[f32; LANES]; STATES] {
     costs
 }
 
-/// For each state, when it is the best one: up to where the scores of the others lie so far below it, by row and column,
-/// that each state is best reached from it. For those the way through a third state is dearer too.
+/// The limits, by best state (row) and other state (column), below which the scores of the others
+/// must lie so that each state is best reached from the best one. For those, the way through a
+/// third state costs more too.
 const DOMINATED: [Evidence; STATES] = dominated();
 
-/// Far more than what rounding takes from a score.
+/// A margin far above the rounding error of a score.
 const ROUNDING: f32 = 0.01;
 
 const fn dominated() -> [Evidence; STATES] {
@@ -92,12 +95,12 @@ const fn dominated() -> [Evidence; STATES] {
     limits
 }
 
-/// For each state of a second, the state before: three bits each, those of the first state the lowest.
+/// The state before each state of a second: three bits each, those of the first state the lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct WayBack(u16);
 
 impl WayBack {
-    /// The same state before each.
+    /// Returns a way back with the same state before each.
     #[inline]
     fn all_from(state: u8) -> Self {
         Self(u16::from(state & 7) * 0o1_1111)
@@ -109,19 +112,20 @@ impl WayBack {
         Self((still | walk << 3 | climb << 6 | ride << 9 | drive << 12) as u16)
     }
 
-    /// The state before; of what is no state, or was read from a damaged snapshot, any number up to 7.
+    /// Returns the state before `state`. If that is no state, or was read from a damaged snapshot,
+    /// returns any number up to 7.
     #[inline]
     fn before(self, state: u8) -> u8 {
         (u32::from(self.0) >> (3 * u32::from(state & 7)) & 7) as u8
     }
 
-    /// A bit for each state before, of all states.
+    /// Returns a bit for each state that comes before any state.
     #[inline]
     fn all_before(self) -> u8 {
         (0..STATES as u8).fold(0, |before, state| before | 1 << self.before(state))
     }
 
-    /// A bit for each state before, of a bit for each state.
+    /// Returns a bit for each state that comes before any of the states whose bits are set.
     #[inline]
     fn before_all(self, mut states: u8) -> u8 {
         if self == Self::all_from(self.before(0)) {
@@ -136,13 +140,13 @@ impl WayBack {
     }
 }
 
-/// The decoder: scores of the best course into each state, and the way back.
+/// The decoder: the scores of the best course into each state, and the way back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Decoder {
     scores: Evidence,
     /// The state with the best score.
     best: u8,
-    /// The open seconds. The oldest first.
+    /// The open seconds, oldest first.
     open: Row<Open, DEPTH>,
 }
 
@@ -150,18 +154,18 @@ pub(super) struct Decoder {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Open {
     frame: KeptFrame,
-    /// For each state in it the state before.
+    /// The state before each of its states.
     back: WayBack,
-    /// A bit for each state that a course has in it which leads to the newest second.
+    /// A bit for each state that the second has in a course leading to the newest second.
     states: u8,
 }
 
-/// A bit for each state.
+/// The bits of all states.
 const ALL_STATES: u8 = (1 << STATES) - 1;
 
 impl Decoder {
-    /// Takes the next second; `is_unseen`: nothing in it shows that a vehicle moves. `commit` gets, in order, those whose
-    /// state is now settled.
+    /// Takes the next second; `is_unseen` means that nothing in it shows a moving vehicle. `commit`
+    /// receives, in order, the seconds whose state is now settled.
     pub(super) fn observe(
         &mut self,
         frame: KeptFrame,
@@ -180,7 +184,8 @@ impl Decoder {
         };
         let by_best = self.step_from_best(entry_cost);
         if by_best.is_some() {
-            // All courses go through the best state of the second before: what was open is settled.
+            // All courses pass through the best state of the second before, so the open seconds are
+            // settled.
             if let [second] = &*self.open {
                 commit(&second.frame, State::of(self.best));
                 self.open.clear();
@@ -199,7 +204,8 @@ impl Decoder {
             best_score = if is_better { *score } else { best_score };
         }
         self.best = best;
-        // Only differences matter; the best is kept at 0 so that a long session loses no precision.
+        // Only differences matter. The best score is kept at 0 so that a long session loses no
+        // precision.
         self.scores = self.scores.map(|score| score - best_score);
         self.open.push(Open {
             frame,
@@ -212,8 +218,8 @@ impl Decoder {
         }
     }
 
-    /// What [`Decoder::step`] gives, where the best state lies so far before the others that each state is best reached
-    /// from it: in most seconds.
+    /// Returns the result of [`Decoder::step`] if the best state leads by so much that each state
+    /// is best reached from it, which holds in most seconds.
     #[inline]
     fn step_from_best(&self, entry_cost: f32) -> Option<(Evidence, WayBack)> {
         let best = usize::from(self.best);
@@ -229,18 +235,18 @@ impl Decoder {
         if self.best != State::Drive as u8 {
             *by_change -= entry_cost;
         }
-        // To go on driving costs no entry.
+        // Continuing to drive costs no entry.
         let drives_on = self.best != State::Drive as u8 && drive >= *by_change - ROUNDING;
         (is_dominated && !drives_on).then(|| (reached, WayBack::all_from(self.best)))
     }
 
-    /// The best score with which each state is reached, and the state before. `entry_cost`: what it costs more to begin
-    /// to drive.
+    /// Returns the best score with which each state is reached, and the state before. `entry_cost`
+    /// is the extra cost of beginning to drive.
     #[inline]
     fn step(&self, entry_cost: f32) -> (Evidence, WayBack) {
         let mut entry_costs = [0.0; LANES];
         entry_costs[State::Drive as usize] = entry_cost;
-        // State by state from which one comes, all states to which one goes at once.
+        // The outer loop goes through the source states and handles all target states at once.
         let mut reached = [f32::NEG_INFINITY; LANES];
         let mut came = [0_u32; LANES];
         for (from, (before, costs)) in (0_u32..).zip(self.scores.iter().zip(&LANE_COSTS)) {
@@ -258,14 +264,15 @@ impl Decoder {
         ([still, walk, climb, ride, drive], WayBack::of(came))
     }
 
-    /// Settles all open seconds: nothing follows that could bear on them.
+    /// Settles all open seconds, because no later second can bear on them.
     pub(super) fn flush(&mut self, mut commit: impl FnMut(&KeptFrame, State)) {
         self.commit(self.open.len(), &mut commit);
         self.scores = [0.0; STATES];
         self.best = 0;
     }
 
-    /// How many of the oldest open seconds have the same state in every course that leads to the newest.
+    /// Returns how many of the oldest open seconds have the same state in every course that leads
+    /// to the newest.
     fn agreed(&mut self) -> usize {
         let Some((newest, older)) = self.open.split_last_mut() else {
             return 0;
@@ -273,7 +280,7 @@ impl Decoder {
         let mut states = newest.back.all_before();
         for (place, second) in older.iter_mut().enumerate().rev() {
             if second.states == states {
-                // Nor has it changed before.
+                // The older seconds have not changed either.
                 return 0;
             }
             second.states = states;
@@ -324,7 +331,7 @@ impl Decoder {
         self.open.drop_first(count);
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         self.open.heap_bytes()
     }
@@ -337,7 +344,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Where a step is taken from the best state alone it is the step that comparing all ways gives, bit for bit.
+        /// A step taken from the best state alone equals, bit for bit, the step that compares all
+        /// ways.
         #[test]
         fn a_step_from_the_best_is_the_best_step(
             best in 0_u8..STATES as u8,
@@ -355,8 +363,8 @@ mod tests {
             }
         }
 
-        /// The states that are remembered of each open second are those of the courses to the newest, and as soon as it is one
-        /// the second is settled.
+        /// The remembered states of each open second are those of the courses to the newest, and
+        /// the second is settled as soon as only one state is left.
         #[test]
         fn what_is_remembered_of_open_seconds_is_what_the_ways_back_say(
             seconds in prop::collection::vec((prop::array::uniform5(-2.0_f32..2.0), any::<bool>()), 1..120),
@@ -374,7 +382,7 @@ mod tests {
             }
         }
 
-        /// The way back of a set of states is that of each of them.
+        /// The way back of a set of states is the union of the ways back of each.
         #[test]
         fn all_ways_back_are_the_ways_of_each(came in prop::array::uniform8(0_u32..STATES as u32), states in 1_u8..32) {
             let way_back = WayBack::of(came);

@@ -1,51 +1,52 @@
-//! One second as the movement detectors see it: evidence for gait, height, speed.
+//! One second as the movement detectors see it: evidence for gait, height and speed.
 
 use serde::{Deserialize, Serialize};
 
 use super::tally::Counted;
 
-/// What one second itself says. What was not measured is none or 0.
+/// The evidence of one second by itself. Values that were not measured are `None` or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Frame {
-    /// When the second begins, milliseconds since the session's start.
+    /// The start of the second, milliseconds since the session's start.
     pub t_ms: u32,
-    /// For gait where positive, for stillness where negative: log-odds, 0 where nothing was measured.
+    /// The log-odds of gait: positive for gait, negative for stillness, 0 where nothing was
+    /// measured.
     pub gait: f32,
-    /// Whether `gait` is from the body (imu, motion, steps) and not from positions: then somebody who walks away from a
-    /// vehicle would be seen to.
+    /// Whether `gait` is from the body (imu, motion, steps) and not from positions, so that walking
+    /// away from a vehicle would be seen.
     pub has_body: bool,
-    /// Steps were seen: by cadence, or by the phone's counter.
+    /// Whether steps were seen, by cadence or by the phone's counter.
     pub has_steps: bool,
-    /// The body was pushed up or down, or shaken so that none can tell.
+    /// Whether the body was pushed up or down, or shaken so much that a push cannot be recognised.
     pub has_push: bool,
-    /// The newest fix is so good and so new that the phone sees the sky.
+    /// Whether the newest fix is so good and so new that the phone sees the sky.
     pub sees_sky: bool,
-    /// A fix came.
+    /// Whether a fix came.
     pub has_fix: bool,
-    /// Height over the session's reference, metres.
+    /// The height over the session's reference, metres.
     pub height_m: Option<f32>,
-    /// For a vehicle where positive, beside the speed: the phone's recogniser.
+    /// The evidence of the phone's recogniser, in addition to the speed: positive for a vehicle.
     pub vehicle: f32,
 }
 
-/// A [`Frame`] as it is remembered, in a third of the bytes: a session's state is mostly these.
+/// A [`Frame`] as it is kept, in a third of the bytes: a session's state is mostly these.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct KeptFrame {
     t_ms: u32,
     height_m: f32,
-    /// Parts of 1 mm/s.
+    /// The slope of the height, in units of 1 mm/s.
     rate: i16,
     rate_error: u16,
-    /// Parts of 1 cm/s.
+    /// The speed over ground, in units of 1 cm/s.
     speed: u16,
-    /// Parts of 1/64.
+    /// The evidence for gait, in units of 1/64.
     gait: i8,
     vehicle: i8,
     climb: i8,
     flags: u16,
 }
 
-// Those that a run counts have its bits.
+// The flags that a run counts have its bits.
 const HAS_BODY: u16 = Counted::Body.bit();
 const HAS_STEPS: u16 = Counted::Steps.bit();
 const HAS_PUSH: u16 = Counted::Push.bit();
@@ -58,17 +59,17 @@ const HAS_HEIGHT: u16 = 256;
 const HAS_CLIMB: u16 = 512;
 const IS_LOOSE: u16 = 1024;
 
-/// The value that `as` cuts to the nearest whole number: `f32::round` is a call where the processor has no instruction
-/// for it, and five of them would be a fifth of a second's cost.
+/// Returns the value that `as` truncates to the nearest whole number. `f32::round` is a call where
+/// the processor has no instruction for it, and five calls would be a fifth of a second's cost.
 fn rounded(value: f32) -> f32 {
     value + if value < 0.0 { -0.5 } else { 0.5 }
 }
 
 impl KeptFrame {
-    /// Keeps a frame: evidence to 1/64, speeds to 1 mm/s and 1 cm/s.
+    /// Keeps a frame, with evidence to 1/64 and speeds to 1 mm/s and 1 cm/s.
     #[inline]
     pub(super) fn of(frame: &Frame) -> Self {
-        // `as` saturates: what is beyond these ranges says no more than their ends.
+        // `as` saturates: values beyond these ranges say no more than their ends.
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         Self {
             t_ms: frame.t_ms,
@@ -88,48 +89,49 @@ impl KeptFrame {
         }
     }
 
-    // What becomes known later is written over what was kept: the rest need not be unpacked and packed again for it.
+    // Later values overwrite the kept ones, so the rest need not be unpacked and packed again.
 
-    /// Puts in the slope of the height and its standard error, m/s, and the height itself, metres; 0 where none was
-    /// measured.
+    /// Writes the slope of the height and its standard error, m/s, and the height itself, metres; 0
+    /// where none was measured.
     pub(super) fn put_slope(&mut self, rate_mps: f32, error_mps: f32, height_m: f32) {
         self.rate = rounded(rate_mps * 1_000.0) as i16;
         self.rate_error = rounded(error_mps * 1_000.0) as u16;
         self.height_m = height_m;
     }
 
-    /// Puts in a speed over ground, m/s; `is_loose`: of fixes that are not of satellites.
+    /// Writes a speed over ground, m/s; `is_loose` marks a speed from fixes that are not from
+    /// satellites.
     pub(super) fn put_speed(&mut self, speed_mps: f32, is_loose: bool) {
         self.speed = rounded(speed_mps * 100.0) as u16;
         self.flags = (self.flags & !IS_LOOSE) | HAS_SPEED | if is_loose { IS_LOOSE } else { 0 };
     }
 
-    /// Puts in that somebody who walks away from a vehicle would be seen to.
+    /// Records that walking away from a vehicle would be seen.
     pub(super) fn put_sees_walk(&mut self) {
         self.flags |= SEES_WALK;
     }
 
-    /// Puts in evidence for gait or rest, log-odds.
+    /// Writes the evidence for gait or rest, log-odds.
     pub(super) fn put_gait(&mut self, gait: f32) {
         self.gait = rounded(gait * 64.0) as i8;
     }
 
-    /// Puts in what the body says of gait or rest, log-odds, and whether steps were seen.
+    /// Writes the body's evidence for gait or rest, log-odds, and whether steps were seen.
     pub(super) fn put_body(&mut self, gait: f32, has_steps: bool) {
         self.put_gait(gait);
         self.flags = (self.flags & !HAS_STEPS) | if has_steps { HAS_STEPS } else { 0 };
     }
 
-    /// Puts in evidence for climbing or level ground, log-odds.
+    /// Writes the evidence for climbing or level ground, log-odds.
     pub(super) fn put_climb(&mut self, climb: f32) {
         self.climb = rounded(climb * 64.0) as i8;
         let climbs = if self.climb > 0 { CLIMBS } else { 0 };
         self.flags = (self.flags & !CLIMBS) | HAS_CLIMB | climbs;
     }
 
-    // What was kept is read field by field: few readers want all of it.
+    // The kept values are read field by field, because few readers need all of them.
 
-    /// When the second begins, milliseconds since the session's start.
+    /// Returns the start of the second, milliseconds since the session's start.
     #[inline]
     pub(super) fn t_ms(&self) -> u32 {
         self.t_ms
@@ -140,68 +142,70 @@ impl KeptFrame {
         self.flags & flag != 0
     }
 
-    /// Height over the session's reference, metres.
+    /// Returns the height over the session's reference, metres.
     #[inline]
     pub(super) fn height_m(&self) -> Option<f32> {
         self.has(HAS_HEIGHT).then_some(self.height_m)
     }
 
-    /// [`Frame::gait`], to 1/64.
+    /// Returns [`Frame::gait`], to 1/64.
     #[inline]
     pub(super) fn gait(&self) -> f32 {
         f32::from(self.gait) / 64.0
     }
 
-    /// [`Frame::vehicle`], to 1/64.
+    /// Returns [`Frame::vehicle`], to 1/64.
     #[inline]
     pub(super) fn vehicle(&self) -> f32 {
         f32::from(self.vehicle) / 64.0
     }
 
-    /// For climbing stairs where positive, for level ground where negative, by the stride alone: to 1/64.
+    /// Returns the evidence by the stride alone, to 1/64: positive for climbing stairs, negative
+    /// for level ground.
     #[inline]
     pub(super) fn climb(&self) -> Option<f32> {
         self.has(HAS_CLIMB).then(|| f32::from(self.climb) / 64.0)
     }
 
-    /// Speed over ground, where fixes are good enough to tell: to 1 cm/s.
+    /// Returns the speed over ground if fixes are good enough to show it, to 1 cm/s.
     #[inline]
     pub(super) fn speed_mps(&self) -> Option<f32> {
         self.has(HAS_SPEED).then(|| f32::from(self.speed) / 100.0)
     }
 
-    /// Slope of the height around it, to 1 mm/s.
+    /// Returns the slope of the height around the second, to 1 mm/s.
     #[inline]
     pub(super) fn rate_mps(&self) -> f32 {
         f32::from(self.rate) / 1_000.0
     }
 
-    /// Its standard error, to 1 mm/s.
+    /// Returns the standard error of the slope, to 1 mm/s.
     #[inline]
     pub(super) fn rate_error_mps(&self) -> f32 {
         f32::from(self.rate_error) / 1_000.0
     }
 
-    /// Whether the body was measured.
+    /// Returns whether the body was measured.
     #[inline]
     pub(super) fn has_body(&self) -> bool {
         self.has(HAS_BODY)
     }
 
-    /// The bits of all that is counted of it ([`Counted`]): where the body was not measured it may have been pushed.
+    /// Returns the bits of all that is counted of the second ([`Counted`]). A body that was not
+    /// measured may have been pushed.
     #[inline]
     pub(super) fn counted(&self) -> u16 {
         let pushed = if self.has_body() { 0 } else { HAS_PUSH };
         self.flags | pushed
     }
 
-    /// Whether the newest fix was so good and so new that the phone saw the sky.
+    /// Returns whether the newest fix was so good and so new that the phone saw the sky.
     #[inline]
     pub(super) fn sees_sky(&self) -> bool {
         self.has(SEES_SKY)
     }
 
-    /// Whether its speed is from how far fixes lie apart which are not of satellites.
+    /// Returns whether the speed is from the distance between fixes that are not from satellites.
     #[inline]
     pub(super) fn is_loose(&self) -> bool {
         self.has(IS_LOOSE)

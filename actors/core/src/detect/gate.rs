@@ -1,4 +1,5 @@
-//! `GATE`: a pause on the approach, then on through. What speaks for a gate is weighed once the walk has gone on.
+//! `GATE`: a pause on the approach, after which the walk goes on through. The evidence is weighed
+//! once the walk has gone on.
 
 mod pause;
 
@@ -20,10 +21,10 @@ use crate::geo::Place;
 use crate::window::WINDOW_MS;
 use pause::{Pause, nearer};
 
-/// Places kept for the direction of the walk, some seconds apart.
+/// The number of places kept for the direction of the walk, some seconds apart.
 const PLACES: usize = 4;
 
-/// Evidence that adds up since a second, for the change from walking to rest or back.
+/// The evidence added up since a second, for the change from walking to rest or back.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Turn {
     since_ms: u32,
@@ -31,7 +32,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Adds a second's evidence; what falls to nothing begins anew.
+    /// Adds the evidence of a second, and starts over if the sum has fallen to zero.
     fn add(&mut self, t_ms: u32, evidence: f32) {
         if self.sum <= 0.0 {
             *self = Self {
@@ -43,36 +44,39 @@ impl Turn {
     }
 }
 
-/// Finds gates.
+/// A detector that finds gates.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GateDetector {
-    /// Seconds of walking before, as far as they count.
+    /// The number of seconds of walking before, as far as they count.
     walk_sec: u8,
-    /// For rest while walking, for walking while at rest.
+    /// The evidence for rest while walking, or for walking while at rest.
     turn: Turn,
     is_resting: bool,
     pause: Option<Box<Pause>>,
-    /// The pause before that, a few steps from it: a wait for an elevator, or a gate before a door.
+    /// The previous pause, a few steps from the current one: a wait for an elevator, or a gate
+    /// before a door.
     earlier: Option<Box<Pause>>,
-    /// When the parcel changed hands, since the vehicle was left: what follows is no approach.
+    /// The time at which the parcel changed hands, since the vehicle was left. The path after it is
+    /// no approach.
     handed_over_ms: Option<u32>,
-    /// No drive is known to have ended: a pause is one in traffic.
+    /// Whether no drive is known to have ended, so that a pause is one in traffic.
     is_driving: bool,
-    /// A pause that began earlier was one in the vehicle.
+    /// The time before which a pause began in the vehicle.
     walk_from_ms: u32,
-    /// Time and place of usable fixes some seconds apart, the newest last.
+    /// The time and place of usable fixes some seconds apart, newest last.
     places: [Option<(u32, Place)>; PLACES],
     accuracy_m: f32,
     last_height_m: Option<f32>,
-    /// Usual change of height from second to second, metres.
+    /// The usual change of height from second to second, metres.
     noise_m: f32,
-    /// A climb or ride was seen since the vehicle was left.
+    /// Whether a climb or ride was seen since the vehicle was left.
     is_inside: bool,
-    /// A stay near the address that ended with turning back: what follows is no approach.
+    /// Whether a stay near the address ended with turning back. The path after it is no approach.
     is_return: bool,
-    /// Seconds of walking since something moved faster than anybody walks.
+    /// The number of seconds of walking since something moved faster than anybody walks.
     on_foot_sec: u8,
-    /// Where the phone was last without a gait since then, and how many fixes that is the mean of.
+    /// The last place of the phone without a gait since such a movement, and the number of fixes of
+    /// which it is the mean.
     vehicle: Option<(Place, u8)>,
 }
 
@@ -90,7 +94,7 @@ impl Detector for GateDetector {
         self.walk_from_ms = drive.map_or(0, |_| left_ms + GATE_LEFT_MS);
         self.is_driving = drive.is_some_and(|drive| drive.t_end_ms.is_none());
         if self.is_driving {
-            // That a drive has ended is known late: somebody may be on foot already.
+            // The end of a drive is known late: somebody may already be on foot.
             (self.is_inside, self.is_return) = (false, false);
         }
         self.handed_over_ms = observation
@@ -141,12 +145,13 @@ impl Detector for GateDetector {
 }
 
 impl GateDetector {
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         [&self.pause, &self.earlier].into_iter().flatten().count() * size_of::<Pause>()
     }
 
-    /// By how much the height has leapt against the second before, where that is more than it usually does.
+    /// Returns the change of height since the second before if it is larger than usual, or 0 if
+    /// not.
     fn swing(&mut self, observation: &Observation<'_>) -> Option<f32> {
         let height_m = observation.height_m?;
         let before_m = self.last_height_m.replace(height_m)?;
@@ -156,7 +161,8 @@ impl GateDetector {
         Some(if is_swing { leap_m } else { 0.0 })
     }
 
-    /// A climb or ride has opened: the pause before it was the wait for the elevator, or it was a gate on the way.
+    /// Handles an open climb or ride: the pause before it was the wait for the elevator, or it was
+    /// a gate on the way.
     fn see_climb(&mut self, context: &SessionContext, log: &mut EventLog) {
         let climb = |event_type, apart_ms| {
             let event = log.open_event(event_type)?;
@@ -185,11 +191,11 @@ impl GateDetector {
         self.walk_sec = 0;
     }
 
-    /// The walk goes on.
+    /// Ends the rest when the walk goes on.
     fn resume(&mut self, observation: &Observation<'_>) {
         self.is_resting = false;
         let since_ms = core::mem::take(&mut self.turn).since_ms;
-        // What was walked to tell is walked.
+        // The seconds of walking that showed the change count as walking.
         self.walk_sec = (observation.window.end_ms().saturating_sub(since_ms) / WINDOW_MS) as u8;
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.end_ms.is_none()) {
             pause.end_ms = Some(since_ms);
@@ -197,7 +203,8 @@ impl GateDetector {
         }
     }
 
-    /// Whether the pause was the wait for an elevator: a few steps, and at rest the way led up or down.
+    /// Returns whether the pause was the wait for an elevator: after a few steps the height changed
+    /// at rest.
     fn climbed(&self, observation: &Observation<'_>) -> bool {
         let before = self.earlier.as_ref().or(self.pause.as_ref());
         let Some(before_m) = before.and_then(|pause| pause.end_m) else {
@@ -210,8 +217,8 @@ impl GateDetector {
                 .is_some_and(|height_m| (height_m - before_m).abs() >= GATE_CLIMBED_M)
     }
 
-    /// A climb at rest has begun: the newest pause was the wait for the cabin, or is in it. The one before may have been
-    /// the main door.
+    /// Judges the pauses before a climb at rest: the newest was the wait for the cabin, or is in
+    /// it. The one before may have been the main door.
     fn judge_before_cabin(&mut self, context: &SessionContext, log: &mut EventLog) {
         let both = [self.earlier.take(), self.pause.take()];
         for pause in both.into_iter().flatten() {
@@ -219,8 +226,9 @@ impl GateDetector {
         }
     }
 
-    /// A pause seconds before a ride is the wait for the cabin, unless it shows a door: a leap of the pressure while it
-    /// lasted. A known entrance says nothing here, since the elevator is near it.
+    /// Judges a pause seconds before a ride. It is the wait for the cabin, unless a leap of the
+    /// pressure while it lasted shows a door. A known entrance says nothing here, since the
+    /// elevator is near it.
     fn judge_door_before_cabin(
         &mut self,
         context: &SessionContext,
@@ -232,11 +240,11 @@ impl GateDetector {
         }
     }
 
-    /// Where the vehicle stands, and how far the way from it is: what moves faster than anybody walks is a vehicle, and
-    /// it was left where the gait begins.
+    /// Tracks where the vehicle stands and how far the walk from it is. Anything faster than
+    /// anybody walks is a vehicle, and it was left where the gait begins.
     fn see_vehicle(&mut self, observation: &Observation<'_>) {
         for fix in observation.window.fixes() {
-            // Where the phone tells no speed, the newest place kept, some seconds ago, tells it.
+            // If the phone reports no speed, the newest place kept, some seconds ago, gives it.
             let kept = self.places[PLACES - 1].filter(|_| fix.speed_mps.is_none());
             let is_fast = kept.is_some_and(|(t_ms, place)| {
                 let sec = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
@@ -248,7 +256,7 @@ impl GateDetector {
             }
             if self.on_foot_sec < GATE_FIRST_STEPS_SEC && fix.accuracy_m <= GATE_INSIDE_ACCURACY_M {
                 let (place, count) = self.vehicle.unwrap_or((fix.place, 0));
-                // Of the last fixes at rest: the vehicle may still have rolled before.
+                // Only the last fixes at rest count: the vehicle may still have rolled before.
                 let count = count.saturating_add(1).min(GATE_VEHICLE_FIXES);
                 self.vehicle = Some((nearer(place, fix.place, count), count));
             }
@@ -275,7 +283,7 @@ impl GateDetector {
         self.places[PLACES - 1].map(|(_, place)| place)
     }
 
-    /// A rest has begun.
+    /// Begins a rest.
     fn begin(
         &mut self,
         context: &SessionContext,
@@ -286,7 +294,8 @@ impl GateDetector {
         if self.is_inside || self.is_return || self.walk_sec < GATE_WALK_SEC {
             return;
         }
-        // Two gates close to each other: the first is decided as it stands. A few steps may lead into a cabin.
+        // If two gates are close to each other, the first is decided as it stands. A few steps may
+        // lead into a cabin.
         if let Some(pause) = self.earlier.take() {
             self.judge(context, &pause, log);
         }
@@ -330,7 +339,8 @@ impl GateDetector {
         }));
     }
 
-    /// Once the walk has gone on for long enough, or the pause is too long: a gate, or none.
+    /// Decides whether a pause was a gate once the walk has gone on for long enough, or the pause
+    /// is too long.
     fn decide(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         let Some(pause) = &self.pause else { return };
         let is_over = match pause.end_ms {
@@ -345,7 +355,7 @@ impl GateDetector {
         }
     }
 
-    /// Whether a pause was a gate, as far as it is known by now.
+    /// Judges whether a pause was a gate, by the evidence so far.
     fn judge(&mut self, context: &SessionContext, pause: &Pause, log: &mut EventLog) {
         if self.is_driving || pause.start_ms < self.walk_from_ms {
             return;
@@ -359,7 +369,7 @@ impl GateDetector {
             return;
         }
         if self.handed_over_ms.is_some_and(|ms| ms <= end_ms) {
-            // What follows the hand-over is no approach.
+            // The path after the hand-over is no approach.
             self.is_return = true;
             return;
         }

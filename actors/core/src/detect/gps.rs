@@ -1,4 +1,4 @@
-//! `GPS_DEGRADED`, `GPS_LOST`, `GPS_RESTORED`: the contract's rules over the fixes.
+//! `GPS_DEGRADED`, `GPS_LOST` and `GPS_RESTORED`: the contract's rules for the fixes.
 
 mod usual;
 
@@ -16,43 +16,46 @@ use crate::event_log::EventLog;
 use crate::window::Fix;
 use usual::Usual;
 
-/// Fixes of little use running.
+/// A run of consecutive fixes of little use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct PoorRun {
     since_ms: u32,
     count: u8,
-    /// One of them was worse than what restores.
+    /// Whether one of them was worse than a fix that restores.
     is_coarse: bool,
 }
 
-/// Tells the quality of the position.
+/// A detector for the quality of the position.
 ///
-/// Where the contract's rules leave room: a degradation is a run of fixes of little use, and ends with the first fix
-/// that is none; it ends where a loss begins. A loss begins with the last fix of some
-/// use, or with the useless one that follows at once. While one of the two goes
-/// on nothing is restored. What restores can't degrade: after a degradation beyond 35 m, or a loss, fixes of 35 m
-/// are of use until the usual accuracy is back, however good that is.
+/// It settles the cases that the contract's rules leave open. A degradation is a run of fixes of
+/// little use. It ends with the first fix that is not of little use, or where a loss begins. A loss
+/// begins with the last fix of some use, or with the useless one that follows at once. During a
+/// degradation or loss nothing is restored. A fix that restores cannot degrade: after a degradation
+/// beyond 35 m, or a loss, fixes of 35 m are of use until the usual accuracy is back, however good
+/// that is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GpsDetector {
     usual: Usual,
-    /// A good fix was seen: phones begin with stale and wild ones.
+    /// Whether a good fix was seen: phones begin with stale and wild ones.
     is_known: bool,
-    /// The first useful fix; since the last silence.
+    /// The time of the first useful fix since the last silence.
     first_useful_ms: Option<u32>,
     last_useful_ms: Option<u32>,
-    /// From when on it may turn out to be lost: the newest useful fix, or the useless one that followed at once.
+    /// The time from which the position may turn out to be lost: the newest useful fix, or the
+    /// useless one that followed at once.
     since_ms: Option<u32>,
-    /// Time since then in which the stream lived.
+    /// The time since `since_ms` in which the stream was alive.
     lived_ms: u32,
     last_sample_ms: Option<u32>,
-    /// After a silence, if there was a useful fix before it: what was not lost before can be lost from now on.
+    /// Whether the stream resumes after a silence, with a useful fix before it. A position not lost
+    /// before can be lost from now on.
     is_resuming: bool,
     is_lost: bool,
     poor: Option<PoorRun>,
     is_degraded: bool,
-    /// After a degradation or a loss, until it is restored: the last two good fixes.
+    /// The last two good fixes after a degradation or a loss, until it is restored.
     good_ms: Option<[Option<u32>; 2]>,
-    /// Since a coarse trouble no fix was as good as usual.
+    /// Whether no fix was as good as usual since a coarse degradation or a loss.
     is_lenient: bool,
 }
 
@@ -76,7 +79,8 @@ impl Detector for GpsDetector {
     fn finish(&mut self, _context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         self.end_degraded(t_ms, log);
         self.end_lost(t_ms, log);
-        // What comes after a silence is judged anew; what was not restored before it can be restored after it.
+        // After a silence the position is judged from the start; a position not restored before it
+        // can be restored after it.
         *self = Self {
             usual: self.usual.clone(),
             is_known: self.is_known,
@@ -102,12 +106,12 @@ impl GpsDetector {
         } else if self.since_ms == self.last_useful_ms && self.lived_ms < LOST_AFTER_MS {
             (self.since_ms, self.lived_ms) = (self.since_ms.map(|_| t_ms), 0);
         } else if let Some(since_ms) = self.since_ms {
-            // Whoever sends useless fixes lives, however seldom they come.
+            // A phone that sends useless fixes is alive, however rarely they come.
             self.lived_ms = self.lived_ms.max(t_ms.saturating_sub(since_ms));
         }
         let is_good = accuracy_m <= GOOD_ACCURACY_M;
         self.is_known |= is_good;
-        // Useless fixes of a loss are no degradation.
+        // Useless fixes during a loss are no degradation.
         if !self.is_known || self.is_lost {
             return;
         }
@@ -130,10 +134,10 @@ impl GpsDetector {
         }
     }
 
-    /// Counts how long the stream has lived without a useful fix.
+    /// Counts the time for which the stream has been alive without a useful fix.
     #[inline]
     fn live_until(&mut self, newest_ms: u32, log: &mut EventLog) {
-        // Where fixes are all there is the newest sample was looked at as a fix.
+        // If fixes are the only samples, the newest sample was already seen as a fix.
         let is_known = self.last_sample_ms == Some(newest_ms);
         if !is_known || self.is_resuming || self.lived_ms >= LOST_AFTER_MS {
             self.live_on_until(newest_ms, log);
@@ -151,11 +155,12 @@ impl GpsDetector {
             return;
         };
         let pause_ms = newest_ms.saturating_sub(from_ms.max(since_ms));
-        // A silence of that length is a gap in the stream, be it ever so short of ending the events.
+        // A silence of that length interrupts the stream, even if it is too short to end the
+        // events.
         if pause_ms < LOST_AFTER_MS {
             self.lived_ms = self.lived_ms.saturating_add(pause_ms);
         }
-        // What was never had can't be lost.
+        // A position that was never available cannot be lost.
         let was_had = self.is_known
             || self
                 .first_useful_ms
@@ -215,8 +220,8 @@ impl GpsDetector {
             }
             self.end_degraded(t_ms, log);
         } else if !run.is_coarse {
-            // A single fix that was worse than usual, and yet good: now that no degradation began with it, it counts
-            // among the three that restore.
+            // A single fix was worse than usual but still good. No degradation began with it, so it
+            // counts as one of the three fixes that restore.
             self.see_good(run.since_ms, log);
         }
     }

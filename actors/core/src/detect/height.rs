@@ -1,4 +1,4 @@
-//! Height over a reference, from pressure; and rides told by acceleration alone.
+//! Tracks the height over a reference from pressure, and detects rides from acceleration alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +10,19 @@ use super::constants::{
 };
 use crate::window::{BodyMotion, WINDOW_MS, Window};
 
-/// The height track.
+/// Tracks the height from pressure.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct HeightTrack {
     reference_hpa: Option<f32>,
-    /// The newest height, and when.
+    /// The newest height, with its time.
     last: Option<(u32, f32)>,
-    /// What is added after a leap that no body makes.
+    /// The offset in metres that compensates leaps no body can make.
     offset_m: f32,
 }
 
 impl HeightTrack {
-    /// Height over the session's reference after the next second; none without pressure.
+    /// Returns the height over the session's reference after the next second. Returns `None`
+    /// without pressure.
     pub(super) fn observe(&mut self, window: &Window) -> Option<f32> {
         let pressure_hpa = window.pressure_hpa?;
         let reference_hpa = *self.reference_hpa.get_or_insert(pressure_hpa);
@@ -30,7 +31,8 @@ impl HeightTrack {
         if let Some((last_ms, last_m)) = self.last {
             let apart_ms = window.t_ms.saturating_sub(last_ms);
             let leap_m = HEIGHT_LEAP_M * (apart_ms as f32 / 1_000.0).max(1.0);
-            // A stale first value, a door slammed, a sensor restarted: the track goes on from where it was.
+            // A stale first value, a slammed door or a restarted sensor causes a leap. The track
+            // continues from its last height.
             if apart_ms <= HEIGHT_GAP_MS && (raw_m - last_m).abs() > leap_m {
                 self.offset_m += last_m - raw_m;
                 height_m = last_m;
@@ -41,24 +43,26 @@ impl HeightTrack {
     }
 }
 
-/// A ride that acceleration alone tells: a body at rest is pushed one way, and some time later the other.
+/// A ride detected from acceleration alone: a body at rest is pushed one way, and some time later
+/// the other way.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct LoneRide {
-    /// When the first push began, milliseconds since the session's start.
+    /// The start of the first push, in milliseconds since the session's start.
     pub start_ms: u32,
-    /// Height gained by integrating twice, metres: good to a third.
+    /// The height gained by double integration, in metres, accurate to a third.
     pub rise_m: f32,
 }
 
 impl LoneRide {
-    /// The ride with its last second, which begins at `end_ms`, if it is long and high enough to be one.
+    /// Returns the ride with its last second, which begins at `end_ms`, if it is long and high
+    /// enough.
     fn ended_with(self, end_ms: u32) -> Option<(u32, Self)> {
         let is_long = end_ms.saturating_sub(self.start_ms) >= RIDE_ALONE_MS_MIN;
         (is_long && self.rise_m.abs() >= RIDE_HEIGHT_M_MIN).then_some((end_ms, self))
     }
 }
 
-/// Whether of the speed that the first push gave nothing is left but the error of adding up.
+/// Returns whether only the integration error is left of the speed that the first push gave.
 fn has_stopped(first_mps: f32, speed_mps: f32) -> bool {
     speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
 }
@@ -67,14 +71,14 @@ fn has_stopped(first_mps: f32, speed_mps: f32) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Push {
     start_ms: u32,
-    /// Speed that it gave so far, m/s.
+    /// The speed gained so far, in m/s.
     speed_mps: f32,
-    /// Height that it gave so far, metres.
+    /// The height gained so far, in metres.
     rise_m: f32,
 }
 
 impl Push {
-    /// After a second of so much acceleration more.
+    /// Returns the push after one more second of this acceleration.
     fn after(self, over_mps2: f32) -> Self {
         Self {
             rise_m: self.rise_m + self.speed_mps + over_mps2 / 2.0,
@@ -84,41 +88,43 @@ impl Push {
     }
 }
 
-/// Looks for the two pushes of an elevator.
+/// Detects the two pushes of an elevator.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct RideTrack {
-    /// What the accelerometer shows at rest, m/s²: it is off by its own bias.
+    /// The acceleration measured at rest, in m/s², which includes the sensor's bias.
     base_mps2: Option<f32>,
-    /// Quiet seconds running.
+    /// The number of consecutive quiet seconds.
     quiet_sec: u8,
-    /// Seconds running that were not quiet and yet could be of a ride.
+    /// The number of consecutive seconds that were not quiet but could belong to a ride.
     loud_sec: u8,
-    /// Whether the value at rest was ever seen to settle.
+    /// Whether the value at rest has ever settled.
     is_settled: bool,
-    /// The push that goes on.
+    /// The push in progress.
     push: Option<Push>,
-    /// After the first push: the ride, the speed that push gave, the speed now.
+    /// After the first push: the ride, the speed that push gave, and the current speed.
     ride: Option<(LoneRide, f32, f32)>,
-    /// Whether the newest second could be part of a ride's beginning or end: pushed, or shaken so that none can tell.
+    /// Whether the newest second could belong to a ride's beginning or end: either pushed, or
+    /// shaken too hard to tell.
     has_push: bool,
 }
 
 impl RideTrack {
-    /// Whether the newest second could be part of a ride's beginning or end.
+    /// Returns whether the newest second could belong to a ride's beginning or end.
     pub(super) fn has_push(&self) -> bool {
         self.has_push
     }
 
-    /// When a ride that may be under way began, milliseconds since the session's start: with its first push.
+    /// Returns the start of a possible ride in progress, in milliseconds since the session's start.
+    /// A ride starts with its first push.
     pub(super) fn begun_ms(&self) -> Option<u32> {
         let ride = self.ride.map(|(ride, _, _)| ride.start_ms);
         ride.or(self.push.map(|push| push.start_ms))
     }
 
-    /// A second more of a ride under way; the ride, if it ends with it.
+    /// Adds a second to the ride in progress, and returns the ride if it ends with that second.
     fn ride_on(&mut self, window: &Window, over_mps2: f32) -> Option<(u32, LoneRide)> {
         let (ride, first_mps, speed_mps) = self.ride.as_mut()?;
-        // Less is noise, and would add up over a long ride.
+        // A smaller acceleration is noise that would add up over a long ride.
         let gained_mps = if over_mps2.abs() < RIDE_DEAD_MPS2 {
             0.0
         } else {
@@ -137,8 +143,8 @@ impl RideTrack {
         None
     }
 
-    /// Whether a second can be of a ride: quiet, or one of the few in which a push under way begins or ends, which spreads
-    /// the acceleration by itself.
+    /// Returns whether a second can belong to a ride. It must be quiet, or one of the few seconds
+    /// in which a push in progress begins or ends, because that spreads the acceleration.
     fn can_ride(&self, motion: &BodyMotion) -> bool {
         motion.accel_std <= RIDE_QUIET_STD_MPS2
             || (motion.accel_std <= RIDE_LOUD_STD_MPS2
@@ -146,7 +152,8 @@ impl RideTrack {
                 && (self.push.is_some() || self.ride.is_some()))
     }
 
-    /// The ride under way, if the speed is back at none with the second before `t_ms`: the doors were open at once.
+    /// Returns the ride in progress if the speed was back at zero in the second before `t_ms`, so
+    /// the doors opened at once.
     fn left_at_once(&mut self, t_ms: u32) -> Option<(u32, LoneRide)> {
         let (ride, first_mps, speed_mps) = self.ride.take()?;
         let end_ms = t_ms.checked_sub(WINDOW_MS)?;
@@ -154,7 +161,8 @@ impl RideTrack {
             .filter(|_| has_stopped(first_mps, speed_mps))
     }
 
-    /// The ride that has ended, and its last second, milliseconds since the session's start: this second or the one before.
+    /// Returns the ended ride and its last second (this one or the one before), in milliseconds
+    /// since the session's start.
     pub(super) fn observe(&mut self, window: &Window) -> Option<(u32, LoneRide)> {
         self.has_push = true;
         let Some(motion) = window.motion.filter(|motion| self.can_ride(motion)) else {
@@ -172,7 +180,8 @@ impl RideTrack {
         self.has_push = (motion.accel_mean - base_before_mps2).abs() >= RIDE_DEAD_MPS2;
         let base_mps2 = self.base_mps2.get_or_insert(motion.accel_mean);
         let over_mps2 = motion.accel_mean - *base_mps2;
-        // What follows a walk is the hand coming to rest, unless it is as much as a cabin that starts at once.
+        // Acceleration after a walk is the hand coming to rest, unless it is as strong as that of a
+        // cabin starting at once.
         if self.quiet_sec <= RIDE_SETTLE_SEC
             && (!self.is_settled || over_mps2.abs() < RIDE_SETTLE_MPS2)
         {
@@ -183,7 +192,8 @@ impl RideTrack {
         if let Some(push) = self.push
             && window.t_ms.saturating_sub(push.start_ms) >= RIDE_PUSH_MS_MAX
         {
-            // Nothing pushes for so long: the phone is held in another way, and shows another value at rest.
+            // No push lasts this long. The phone is now held differently and shows another value at
+            // rest.
             *base_mps2 = motion.accel_mean;
             self.push = None;
             return None;
@@ -191,7 +201,8 @@ impl RideTrack {
         if self.ride.is_some() {
             return self.ride_on(window, over_mps2);
         }
-        // A push ends with the acceleration, or turns into the opposite one where there is no coasting between.
+        // A push ends with the acceleration, or turns into the opposite push if there is no
+        // coasting between them.
         let goes_on =
             |speed_mps: f32| over_mps2.abs() >= RIDE_DEAD_MPS2 && speed_mps * over_mps2 > 0.0;
         match self.push {

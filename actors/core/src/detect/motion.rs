@@ -1,4 +1,4 @@
-//! Gait or rest, from the learned models of acceleration and from the phone's step counter.
+//! Detects gait or rest from the learned models of acceleration and from the phone's step counter.
 
 use porchlight_schema::sample::ActivityType;
 use serde::{Deserialize, Serialize};
@@ -11,45 +11,47 @@ use super::constants::{
 use crate::gait::{Evidence, Models, MotionHistory};
 use crate::window::{BodyMotion, Stride, WINDOW_MS, Window};
 
-/// What is remembered of the body from second to second.
+/// The state of the body that is kept from second to second.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct MotionState {
-    /// The newest second with a step by the counter.
+    /// The newest second in which the counter showed a step.
     last_step_ms: Option<u32>,
-    /// Whether the counter speaks even where it does not rise, or has risen at all: then its silence is rest.
+    /// Whether the counter reports even without a rise, or has ever risen. Its silence then means
+    /// rest.
     counts_steps: bool,
-    /// Seconds running in which it spoke and did not rise, as far as they count.
+    /// The number of consecutive seconds in which the counter reported without a rise, as far as
+    /// they count.
     idle_sec: u8,
-    /// Milliseconds that usually lie between two rises on a walk; 0 before the first two.
+    /// The usual time between two rises on a walk, in milliseconds; 0 before the first two.
     usual_ms: f32,
-    /// Share of the impacts in the acceleration of the last strides; 0 before the first.
+    /// The share of impacts in the acceleration of the last strides; 0 before the first stride.
     impact_share: f32,
-    /// The newest seconds of `motion`, where the phone sends that.
+    /// The newest seconds of `motion`, if the phone sends it.
     history: MotionHistory,
-    /// The second after the newest with acceleration, and what the step counter said in that one: then its evidence can
-    /// still be corrected by what follows.
+    /// The second after the newest one with acceleration, and the step counter's evidence for that
+    /// newest one, which the expected second can still correct.
     expected: Option<(u32, f32)>,
 }
 
-/// What one second says of the body.
+/// The evidence of one second about the body.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Gait {
-    /// For gait where positive, for rest where negative.
+    /// Log-odds: positive for gait, negative for rest.
     pub log_odds: f32,
-    /// Something measured the body.
+    /// Whether a sensor measured the body.
     pub is_measured: bool,
-    /// Steps were seen.
+    /// Whether steps were seen.
     pub has_steps: bool,
-    /// For climbing stairs where positive, for level ground where negative, by the stride alone, around the second before
-    /// this one; none where the phone is not on a thigh, or nobody walks.
+    /// Log-odds from the stride alone, around the previous second: positive for climbing stairs,
+    /// negative for level ground. `None` if the phone is not on a thigh or nobody walks.
     pub climb: Option<f32>,
-    /// Log-odds of the second before this one, now that this one is known, and whether steps were seen in it; none where
-    /// that one had no acceleration.
+    /// The log-odds of the previous second, now that this one is known, and whether steps were seen
+    /// in it. `None` if that second had no acceleration.
     pub before: Option<(f32, bool)>,
 }
 
 impl MotionState {
-    /// Takes what the step counter says; whether somebody walks by it.
+    /// Reads the step counter, and returns whether it shows walking.
     fn count_steps(&mut self, window: &Window) -> bool {
         let since_ms = self
             .last_step_ms
@@ -72,7 +74,8 @@ impl MotionState {
             }
             None => {}
         }
-        // One that speaks each second is believed at once, one that speaks on change after twice its usual interval.
+        // A counter that reports every second is believed at once. One that reports on change is
+        // believed after twice its usual interval.
         let within_ms = if self.idle_sec > 0 {
             0
         } else if self.usual_ms > 0.0 {
@@ -83,8 +86,9 @@ impl MotionState {
         since_ms.is_some_and(|since_ms| since_ms < within_ms)
     }
 
-    /// A thigh that lifts a body by a step is raised much higher than by a level walk, and a phone in the trouser pocket is
-    /// swung and tilted with it, once each stride. That it is there is told by the sharpness of the impacts.
+    /// Detects climbing from the stride: on stairs the thigh is raised much higher than on level
+    /// ground, and a phone in the trouser pocket is swung and tilted once each stride. The
+    /// sharpness of the impacts shows that the phone is there.
     fn climb_by_stride(&mut self, stride: &Stride) -> Option<f32> {
         let new = if self.impact_share > 0.0 {
             IMPACT_NEW
@@ -102,7 +106,8 @@ impl MotionState {
         Some(log_odds.clamp(-CLIMB_SWING_MAX, CLIMB_SWING_MAX))
     }
 
-    /// Log-odds by acceleration of the second before and of this one, and how they enter the decoder.
+    /// Returns the log-odds by acceleration of the previous and this second, and how they enter the
+    /// decoder.
     fn by_acceleration(&mut self, models: Models, motion: &BodyMotion) -> ([f32; 2], Evidence) {
         let models = models.get();
         if let Some(log_odds) = motion.gait {
@@ -112,7 +117,7 @@ impl MotionState {
         let features = self
             .history
             .observe(motion.accel_mean, motion.accel_std, motion.cadence_hz);
-        // Where the phone has told a cadence before, its silence means that nobody walks.
+        // If the phone has reported a cadence before, its silence means that nobody walks.
         let model = if self.history.tells_cadence() {
             &models.with_cadence
         } else {
@@ -122,7 +127,7 @@ impl MotionState {
         (log_odds, models.motion_evidence)
     }
 
-    /// Looks at the next second.
+    /// Processes the next second.
     pub(super) fn observe(&mut self, models: Models, window: &Window) -> Gait {
         let stepped = window.steps.is_some_and(|steps| steps > 0);
         let steps_lately = self.count_steps(window);
@@ -146,7 +151,7 @@ impl MotionState {
             };
         };
         let ([before, own], evidence) = self.by_acceleration(models, &motion);
-        // Shaken hard: neither gait nor rest can be told.
+        // The phone is shaken too hard to distinguish gait from rest.
         if motion.accel_std > SHAKE_STD_MPS2 {
             return Gait {
                 log_odds: 0.0,
@@ -157,7 +162,7 @@ impl MotionState {
             };
         }
         self.expected = Some((window.t_ms + WINDOW_MS, by_counter));
-        // A counter runs late: where acceleration is clear it is not asked.
+        // A counter lags, so it is ignored where acceleration is clear.
         let weigh = |log_odds: f32, by_counter: f32| {
             let weighed = evidence.of(log_odds) + by_counter;
             let log_odds = weighed.max(evidence.rest).min(evidence.gait);
@@ -178,7 +183,7 @@ impl MotionState {
     }
 }
 
-/// What the phone's own recogniser says for a vehicle: a hint.
+/// Returns the phone's own evidence for a vehicle, which is only a hint.
 pub(super) fn vehicle_hint(window: &Window) -> f32 {
     match window.activity {
         Some((ActivityType::Driving | ActivityType::Cycling, confidence)) => {

@@ -1,4 +1,5 @@
-//! The movement track: evidence second by second, decoded to a course of states, made into events by the arbiter.
+//! The movement track: it collects evidence per second, decodes it to a course of states, and has
+//! the arbiter turn these into events.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,30 +24,31 @@ use crate::context::SessionContext;
 use crate::event_log::EventLog;
 use crate::window::WINDOW_MS;
 
-/// Seconds that wait for what follows: the height's slope and the speed of a leg are known a little later.
+/// The maximum number of waiting seconds. The height's slope and a leg's speed are known a little
+/// later.
 const WAITING: usize = DELAY_MAX + 4;
 
-/// Finds the movement track.
+/// Detects the movement track.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct MovementDetector {
     ride: RideTrack,
     position: PositionTrack,
-    /// The last seconds: those already decoded that the slope still needs, then those that wait.
+    /// The last seconds: decoded ones that the slope still needs, followed by the waiting ones.
     frames: Row<KeptFrame, WAITING>,
-    /// How many of `frames` were decoded.
+    /// The number of decoded seconds in `frames`.
     done: u8,
     has_body: bool,
     /// Whether a height was ever measured.
     has_height: bool,
-    /// When the newest fix came, if it was good enough to be one under the sky; 0 if it was not.
+    /// The time of the newest fix if it was good enough for one under the sky; 0 otherwise.
     sky_ms: u32,
-    /// The first second since the session's start, or since a silence.
+    /// The first second since the session's start or since a silence.
     begun_ms: Option<u32>,
-    /// Whether a fix has told of a speed since then.
+    /// Whether a fix has reported a speed since `begun_ms`.
     has_leg: bool,
     /// The newest second with a speed over ground, and that speed.
     lately: (u32, f32),
-    /// Without a barometer: a ride, and the second with which it ended, until that second is settled.
+    /// A ride found without a barometer, and its last second, kept until that second is settled.
     lone_ride: Option<(u32, LoneRide)>,
     decoder: Decoder,
     arbiter: Arbiter,
@@ -95,7 +97,7 @@ impl Detector for MovementDetector {
             if let Some((log_odds, has_steps)) = gait.before {
                 kept.put_body(log_odds, has_steps);
             }
-            // What the stride of the last 4 s says belongs where its middle lies.
+            // The evidence of the stride covers the last 4 s and belongs to the middle of them.
             if let Some(climb) = gait.climb {
                 kept.put_climb(climb);
             }
@@ -126,14 +128,14 @@ impl Detector for MovementDetector {
         self.done = 0;
         self.begun_ms = None;
         self.has_leg = false;
-        // What was before a silence says nothing of the place after it.
+        // The evidence from before a silence does not apply to the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
     }
 }
 
 impl MovementDetector {
-    /// Bytes on the heap.
+    /// Returns the heap size in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.frames.heap_bytes()
             + self.position.heap_bytes()
@@ -141,11 +143,12 @@ impl MovementDetector {
             + self.arbiter.heap_bytes()
     }
 
-    /// Seconds that wait: longer where positions are all there is, and come seldom.
+    /// Returns the number of seconds to wait. It is larger if positions are the only input and are
+    /// rare.
     fn delay(&self, newest_ms: u32) -> usize {
         let is_early = newest_ms.saturating_sub(self.begun_ms.unwrap_or(newest_ms)) < COLD_FIX_MS;
         if is_early && self.position.is_empty() {
-            // Whether it began in a vehicle shows with the first fix.
+            // The first fix shows whether the session began in a vehicle.
             DELAY_MAX
         } else if self.has_body {
             DELAY_MIN
@@ -163,7 +166,7 @@ impl MovementDetector {
         self.frames.push(frame);
     }
 
-    /// The second before the newest, while its state is not decoded.
+    /// Returns the second before the newest one while its state is not decoded.
     fn before_newest(&mut self) -> Option<&mut KeptFrame> {
         let place = self.frames.len().checked_sub(2)?;
         if place < usize::from(self.done) {
@@ -172,12 +175,12 @@ impl MovementDetector {
         self.frames.get_mut(place)
     }
 
-    /// Writes what a fix says of the seconds before it that wait.
+    /// Applies the evidence of a fix to the waiting seconds before it.
     fn fill(&mut self, leg: &Leg) {
-        // A vehicle that the first speed shows was under way before it.
+        // A vehicle revealed by the first speed was already moving before that.
         let is_first = !self.has_leg && leg.speed_mps >= DRIVE_SPEED_MPS;
         self.has_leg = true;
-        // A phone's own speed is that of the moment: it holds since the fix before.
+        // The phone's own speed is instantaneous, so it applies since the previous fix.
         let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
         let after_ms = leg.from_ms.saturating_sub(early_ms);
         let waiting = self.frames.get_mut(usize::from(self.done)..);
@@ -185,14 +188,14 @@ impl MovementDetector {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
             let is_since = is_first || middle_ms > after_ms;
             let is_within = is_since && middle_ms <= leg.to_ms + WINDOW_MS;
-            // A speed holds for its own seconds, a displacement for the middle of its time.
+            // A speed applies to its own seconds, a displacement to the middle of its interval.
             let holds = if leg.sees_walk {
                 is_within
             } else {
                 middle_ms + REST_HOLDS_MS >= leg.to_ms
             };
             if !is_since && !holds {
-                // Nor does it say anything of those before.
+                // It does not apply to the earlier seconds either.
                 break;
             }
             if is_within {
@@ -216,7 +219,8 @@ impl MovementDetector {
             return;
         };
         let (t_ms, speed_mps) = (kept.t_ms(), kept.speed_mps());
-        // Behind a door platforms take stations for satellites: places jump while the claims stay small.
+        // Behind a door, platforms report station fixes as satellite fixes: places jump while the
+        // claimed accuracies stay small.
         match speed_mps.filter(|_| !kept.is_loose()) {
             Some(speed_mps) => self.lately = (t_ms, speed_mps),
             None if t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => self.lately.1 = 0.0,
@@ -245,14 +249,14 @@ impl MovementDetector {
             arbiter.observe(context, frame, state, lone_ride, maybe_ms, log)
         });
         self.done += 1;
-        // The slope reaches so far back.
+        // The slope needs only this many past seconds.
         if let Some(useless) = usize::from(self.done).checked_sub(DELAY_MIN) {
             self.frames.drop_first(useless);
             self.done = DELAY_MIN as u8;
         }
     }
 
-    /// Mean height of a second and its neighbours.
+    /// Returns the mean height of a second and its neighbours.
     fn smooth_m(&self, place: usize, height_m: f32) -> f32 {
         let near = [place.checked_sub(1), place.checked_add(1)];
         let near = near
@@ -266,8 +270,8 @@ impl MovementDetector {
         sum_m / count
     }
 
-    /// Slope of the height around a second and its standard error, m/s: least squares over three seconds before and
-    /// after.
+    /// Returns the slope of the height around a second and its standard error, in m/s, by least
+    /// squares over three seconds before and after.
     fn rate_mps(&self, place: usize) -> Option<(f32, f32)> {
         if !self.has_height {
             return None;
@@ -278,7 +282,8 @@ impl MovementDetector {
     }
 }
 
-/// What it costs to be off by so much, if at all. Most are not: their spread is not drawn.
+/// Returns the cost of a deviation, if it is positive. Most are not, so the spread is computed
+/// lazily.
 fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
     let off = off.max(0.0);
     if off <= 0.0 {
@@ -288,7 +293,8 @@ fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
     (0.5 * share * share).min(RATE_COST_MAX)
 }
 
-/// What speaks against stairs under the sky, where the phone's own speed is that of a walk: a steep street.
+/// Returns the evidence against stairs under the sky if the phone's own speed is that of a walk, as
+/// on a steep street.
 fn street_cost(frame: &KeptFrame) -> f32 {
     match frame.speed_mps() {
         Some(speed_mps) if frame.sees_sky() && !frame.is_loose() => {
@@ -298,7 +304,7 @@ fn street_cost(frame: &KeptFrame) -> f32 {
     }
 }
 
-/// What one second says for each state.
+/// Returns the evidence of one second for each state.
 fn evidence_of(
     frame: &KeptFrame,
     rate: Option<(f32, f32)>,
@@ -306,7 +312,8 @@ fn evidence_of(
     before_fix: bool,
 ) -> Evidence {
     let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
-    // Places that are not of satellites jump: where a gait is felt they show no vehicle.
+    // Fixes that are not from satellites jump. If a gait is felt, they are no evidence for a
+    // vehicle.
     let walks = frame.has_body() && gait >= REST_LOG_ODDS;
     let drive = match speed_mps {
         Some(_) if frame.is_loose() && walks => 0.0,
@@ -314,10 +321,10 @@ fn evidence_of(
             .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
         None => 0.0,
     };
-    // Level ground for who stays, and for who walks.
+    // Costs of level ground, for staying and for walking.
     let ((level_stay, level_walk), climb, ride) = match rate {
         Some((rate_mps, error_mps)) => {
-            // In wind or in a pocket the height is rough, and its slope says little.
+            // In wind or in a pocket the height is rough, and its slope is weak evidence.
             let rough =
                 |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
             let level = || rough(LEVEL_SPREAD_MPS);
@@ -344,16 +351,17 @@ fn evidence_of(
         },
     };
     let on_foot = -drive.max(0.0);
-    // Stairs stand in one place as a cabin does: where no body is measured, a position that stays speaks for both.
+    // Stairs stay in one place, like a cabin. If no body is measured, a constant position is
+    // evidence for both.
     let climb_gait = if frame.has_body() { gait } else { -gait };
     let over_ground =
         (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
-    // A vehicle is at home at any height; without a speed only a gait speaks against it.
+    // A vehicle can be at any height. Without a speed only a gait is evidence against it.
     let driving = match speed_mps {
-        // That the place changes speaks for a vehicle as much as for a walk.
+        // A changing place is as much evidence for a vehicle as for a walk.
         Some(_) if !frame.has_body() => drive + gait.max(0.0) + vehicle,
         Some(_) => drive + vehicle,
-        // Who sits in a vehicle is at rest: until the first fix a session may have begun in one.
+        // A passenger is at rest, so until the first fix a session may have begun in a vehicle.
         None if before_fix => DRIVE_UNSEEN_LOG_ODDS - gait + vehicle,
         None => DRIVE_UNSEEN_LOG_ODDS - gait.max(0.0) + vehicle,
     };

@@ -1,120 +1,137 @@
-//! Every number of the detectors of gates and of the quality of positions, with its unit in its name and what it rests
-//! on.
+//! All parameters of the detectors for gates and position quality. Each has its unit in its name
+//! and states its basis.
 
 crate::parameters::table! {
-    /// The quality of positions: the limits of the contract.
+    /// Position quality: the limits of the contract.
     pub(super) mod gps {
-        /// A fix this bad is degraded, metres (contract 4).
+        /// A fix with at least this accuracy value is degraded, in metres (contract 4).
         DEGRADED_ACCURACY_M: f32 = 50.0;
-        /// Fixes running that make a degradation (contract 4).
+        /// The number of consecutive degraded fixes that make a degradation (contract 4).
         DEGRADED_FIXES: u8 = 2;
-        /// Fixes worse than this do not count as fixes for the loss, metres (contract 4).
+        /// Fixes worse than this do not count as fixes for the loss, in metres (contract 4).
         USELESS_ACCURACY_M: f32 = 150.0;
-        /// Without a useful fix for this long GPS is lost (contract 4).
+        /// GPS is lost after this long without a useful fix (contract 4).
         LOST_AFTER_MS: u32 = 10_000;
-        /// A fix this good restores, metres (contract 4).
+        /// A fix at least this good restores, in metres (contract 4).
         GOOD_ACCURACY_M: f32 = 35.0;
-        /// Three good fixes within this restore (contract 4).
+        /// Three good fixes within this time restore (contract 4).
         RESTORED_WITHIN_MS: u32 = 15_000;
-        /// Log-odds of the three: they follow from the fixes by rule.
+        /// The log-odds of the three GPS events, which follow from the fixes by rule.
         CONFIDENCE_GPS: f32 = 3.5;
     }
 
-    /// Gates: log-odds, unless the name says else. Judgement until there are recordings with labels (research 2.6).
+    /// Gates, in log-odds unless the name says otherwise. The values are judgement until labelled
+    /// recordings exist (research 2.6).
     pub(super) mod gate {
-        /// A pause from here on can be a gate, milliseconds (contract 4) …
+        /// The shortest pause that can be a gate, in milliseconds (contract 4).
         GATE_PAUSE_MS_MIN: u32 = 3_000;
-        /// … up to here (contract 4).
+        /// The longest pause that can be a gate, in milliseconds (contract 4).
         GATE_PAUSE_MS_MAX: u32 = 90_000;
-        /// Seconds of walking before it, so that it is on the way.
+        /// The seconds of walking required before a pause, so that it lies on the way.
         GATE_WALK_SEC: u8 = 5;
-        /// A pause that begins sooner after a drive is one in the vehicle, milliseconds.
+        /// A pause that begins sooner than this after a drive is inside the vehicle, in
+        /// milliseconds.
         GATE_LEFT_MS: u32 = 4_000;
-        /// Whatever moves this fast is a vehicle, m/s: runners reach 4, and a walk is below 2.1.
+        /// Anything this fast is a vehicle, in m/s: runners reach 4, and a walk is below 2.1.
         GATE_VEHICLE_MPS: f32 = 4.0;
-        /// Seconds of gait from which on the vehicle counts as left.
+        /// The seconds of gait after which the vehicle counts as left.
         GATE_FIRST_STEPS_SEC: u8 = 3;
-        /// Fixes at rest whose mean is the vehicle's place.
+        /// The number of fixes at rest whose mean is the vehicle's place.
         GATE_VEHICLE_FIXES: u8 = 8;
-        /// A door is pulled open within this after the wait for it has ended.
+        /// A door is pulled open within this time after the wait for it has ended.
         GATE_DOOR_MS: u32 = 2_000;
-        /// Seconds of walking that lead round a van to its rear doors: 7 m.
+        /// The seconds of walking that lead round a van to its rear doors: 7 m.
         GATE_ROUND_VEHICLE_SEC: u8 = 6;
-        /// Up to so many seconds of walking, positions tell whether one is still beside it …
+        /// The maximum seconds of walking after which positions show whether the courier is still
+        /// beside the vehicle.
         GATE_NEAR_VEHICLE_SEC: u8 = 20;
-        /// … within this, metres: a van's length. Positions of one minute err against each other by 3 m only.
+        /// The distance that counts as beside the vehicle, in metres: a van's length. Positions
+        /// within one minute differ in error by 3 m only.
         GATE_NEAR_VEHICLE_M: f32 = 6.0;
-        /// A pause there is for the parcel. It takes a door's pressure, or a gate that is known, to make it a gate all the same.
+        /// A pause beside the vehicle is for the parcel. Only a door's pressure or a known gate can
+        /// still make it a gate.
         GATE_AT_VEHICLE_LOG_ODDS: f32 = -2.5;
-        /// Evidence for rest that adds up to a pause: three seconds at rest.
+        /// The sum of evidence for rest that makes a pause: three seconds at rest.
         GATE_PAUSE_EVIDENCE: f32 = 2.8;
-        /// Evidence for gait after which it has gone on: three seconds of a clear walk; who fidgets has not.
+        /// The evidence for gait that ends a pause: three seconds of a clear walk. Fidgeting does
+        /// not reach it.
         GATE_RESUME_EVIDENCE: f32 = 4.0;
-        /// Evidence of a second that counts as walking.
+        /// The evidence of a second that counts as walking.
         GATE_GAIT_LOG_ODDS: f32 = 0.3;
-        /// From the end of the wait for an elevator to its start, at most: into the cabin, and the doors.
+        /// The maximum time from the end of the wait for an elevator to its start: walking into the
+        /// cabin, and the doors.
         GATE_TO_CABIN_MS: u32 = 16_000;
-        /// From a gate to the foot of the stairs, at least: less is their landing.
+        /// The minimum time from a gate to the foot of the stairs. A pause closer to the stairs is
+        /// on their landing.
         GATE_TO_STAIRS_MS: u32 = 3_000;
-        /// The decision is taken this long after the pause: the position decays some seconds behind a door (research 3: 12 s).
+        /// The time from the pause to the decision: the position decays some seconds behind a door
+        /// (research 3: 12 s).
         GATE_DECIDE_MS: u32 = 20_000;
-        /// A pause on foot with nothing else known.
+        /// The log-odds of a pause on foot with nothing else known.
         GATE_BASE_LOG_ODDS: f32 = -0.6;
-        /// The least that is reported.
+        /// The minimum log-odds that are reported.
         GATE_LOG_ODDS_MIN: f32 = 0.25;
-        /// At a gate or entrance that is known.
+        /// The log-odds of a pause at a known gate or entrance.
         GATE_KNOWN_LOG_ODDS: f32 = 3.0;
-        /// Within this of it, metres, or within the fix's accuracy.
+        /// The distance that counts as at a known gate, in metres, or the fix's accuracy if that is
+        /// larger.
         GATE_KNOWN_M: f32 = 15.0;
-        /// A leap of the pressure such as a door makes: 5 Pa (research 2.6) are 0.42 m; half of it in the mean of a second.
+        /// The minimum pressure leap of a door, as height: 5 Pa (research 2.6) are 0.42 m; half of
+        /// it shows in the mean of a second.
         GATE_SWING_M: f32 = 0.25;
-        /// A leap is one if it is this many times the usual.
+        /// A pressure leap must be this many times the usual noise.
         GATE_SWING_NOISE: f32 = 4.0;
-        /// Such a leap …
+        /// The log-odds of a door's pressure leap.
         GATE_SWING_LOG_ODDS: f32 = 2.0;
-        /// … and none although there is a barometer: street gates make none.
+        /// The log-odds of no pressure leap although there is a barometer: street gates make none.
         GATE_NO_SWING_LOG_ODDS: f32 = -0.3;
-        /// The position decays from here on.
+        /// The log-odds of a position that decays from the pause on.
         GATE_DECAY_LOG_ODDS: f32 = 1.0;
-        /// Decayed: this many times the accuracy before …
+        /// A position has decayed if its accuracy value is this many times the value before, and at
+        /// least `GATE_DECAY_M_MIN`.
         GATE_DECAY_RATIO: f32 = 2.0;
-        /// … and at least this, metres …
+        /// The minimum accuracy value of a decayed position, in metres.
         GATE_DECAY_M_MIN: f32 = 25.0;
-        /// … or no fix for this long.
+        /// A position has also decayed if there is no fix for this long.
         GATE_GPS_SILENT_MS: u32 = 8_000;
-        /// The magnetic field is another behind it.
+        /// The log-odds of a different magnetic field behind the gate.
         GATE_FIELD_LOG_ODDS: f32 = 0.4;
-        /// By this much, µT: a steel frame at arm's length.
+        /// The change of the magnetic field that counts, in µT: a steel frame at arm's length.
         GATE_FIELD_UT: f32 = 12.0;
-        /// Near the address …
+        /// The log-odds of a pause near the address.
         GATE_NEAR_LOG_ODDS: f32 = 1.4;
-        /// … within this, metres.
+        /// The distance that counts as near the address, in metres.
         GATE_NEAR_M: f32 = 60.0;
-        /// Far from it …
+        /// The log-odds of a pause far from the address.
         GATE_AWAY_LOG_ODDS: f32 = -1.5;
-        /// … beyond this, metres.
+        /// The distance beyond which a pause is far from the address, in metres.
         GATE_AWAY_M: f32 = 150.0;
-        /// Who says there that this is the door has no gate before him, unless one is known or a door's pressure shows it.
+        /// The log-odds if the courier reported during the pause that this is the door. No gate is
+        /// ahead then, unless one is known or a door's pressure shows it.
         GATE_ARRIVED_LOG_ODDS: f32 = -2.0;
-        /// A short pause is a glance at the phone now and then.
+        /// The log-odds of a short pause, which is sometimes a glance at the phone.
         GATE_SHORT_LOG_ODDS: f32 = -0.2;
-        /// Shorter than this, milliseconds.
+        /// The duration below which a pause is short, in milliseconds.
         GATE_SHORT_MS: u32 = 5_000;
-        /// After a climb or ride the doors are those of flats.
+        /// The log-odds after a climb or ride, where the doors are those of flats.
         GATE_INSIDE_LOG_ODDS: f32 = -1.2;
-        /// Height that was gained or lost since the pause, metres: it was a wait for an elevator, or the foot of a staircase.
+        /// The height change since the pause, in metres, that makes it a wait for an elevator or
+        /// the foot of a staircase.
         GATE_CLIMBED_M: f32 = 1.5;
-        /// Seconds of walking from the wait for an elevator into its cabin, at most.
+        /// The maximum seconds of walking from the wait for an elevator into its cabin.
         GATE_CABIN_SEC: u8 = 9;
-        /// The position was already this bad before the pause, metres: the way was inside.
+        /// The accuracy value before the pause, in metres, at which the way was already inside.
         GATE_INSIDE_ACCURACY_M: f32 = 40.0;
-        /// A turn between this and its mirror, radians, is turning back: 180° less a third of a right angle.
+        /// A turn between this and its mirror is turning back, in radians: 180° less a third of a
+        /// right angle.
         GATE_BACK_RAD: f32 = 2.4;
-        /// By positions: the cosine between the way there and the way on is at most this.
+        /// The maximum cosine between the way there and the way on that counts as turning back, by
+        /// positions.
         GATE_BACK_COSINE: f32 = -0.5;
-        /// Ways shorter than this have no direction, metres.
+        /// Ways shorter than this have no direction, in metres.
         GATE_LEG_M: f32 = 8.0;
-        /// The most without a door's pressure and without a known gate: a confidence of 0.6 (research 2.6).
+        /// The maximum log-odds without a door's pressure or a known gate: a confidence of 0.6
+        /// (research 2.6).
         GATE_CAP_LOG_ODDS: f32 = 0.405;
     }
 }

@@ -1,4 +1,4 @@
-//! Speed over ground and rest, from fixes alone.
+//! Determines the speed over ground and rest from fixes alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,10 @@ use super::row::Row;
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
 
-/// Fixes kept for displacement: at 5 s apart the last half minute.
+/// The number of fixes kept for displacement: the last half minute at intervals of 5 s.
 const KEPT: usize = 8;
 
-/// A fix, as far as displacement needs it.
+/// The part of a fix that displacement needs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Crumb {
     t_ms: u32,
@@ -23,56 +23,57 @@ struct Crumb {
     accuracy_m: f32,
 }
 
-/// The last fixes.
+/// The track of the last fixes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct PositionTrack {
-    /// The newest at the end; at least [`FIX_BASELINE_MS_MIN`] apart.
+    /// The kept fixes, newest last, at least [`FIX_BASELINE_MS_MIN`] apart.
     crumbs: Row<Crumb, KEPT>,
     usual_interval_ms: f32,
     last_ms: Option<u32>,
-    /// Fixes running that nothing on wheels could have reached from the newest crumb.
+    /// The number of consecutive fixes that no vehicle could have reached from the newest crumb.
     leaps: u8,
-    /// Whether the phone has told a speed of its own.
+    /// Whether the phone has reported a speed of its own.
     tells_speed: bool,
 }
 
-/// What a fix says of the time before it.
+/// The evidence of a fix about the time before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Leg {
-    /// From when …
+    /// The start of the interval, in milliseconds since the session's start.
     pub from_ms: u32,
-    /// … to when, milliseconds since the session's start.
+    /// The end of the interval, in milliseconds since the session's start.
     pub to_ms: u32,
-    /// Speed over ground in that time, m/s.
+    /// The speed over ground in the interval, in m/s.
     pub speed_mps: f32,
-    /// Whether it is the phone's own speed.
+    /// Whether the speed is the phone's own.
     pub is_own: bool,
-    /// Whether the phone tells speeds and told none here: the fix is not of satellites, and may be anywhere.
+    /// Whether the phone reports speeds but reported none here. The fix is not from satellites, and
+    /// may be anywhere.
     pub is_loose: bool,
-    /// Whether it is the phone's own speed, of an accuracy at which walking is told from rest.
+    /// Whether the speed is the phone's own and accurate enough to distinguish walking from rest.
     pub sees_walk: bool,
-    /// For walking where positive, for staying where negative; it holds for the middle of the last
+    /// Log-odds: positive for walking, negative for staying. They apply to the middle of the last
     /// [`REST_BASELINE_MS`].
     pub gait: Option<f32>,
 }
 
 impl PositionTrack {
-    /// Milliseconds that usually lie between two fixes; 0 where there are none.
+    /// Returns the usual time between two fixes in milliseconds; 0 without fixes.
     pub(super) fn usual_interval_ms(&self) -> f32 {
         self.usual_interval_ms
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.crumbs.heap_bytes()
     }
 
-    /// Whether no fix has come yet.
+    /// Returns whether no fix has arrived yet.
     pub(super) fn is_empty(&self) -> bool {
         self.last_ms.is_none()
     }
 
-    /// Looks at the next second.
+    /// Processes the next second.
     pub(super) fn observe(&mut self, window: &Window) -> Option<Leg> {
         match &window.fixes {
             [None, _] => None,
@@ -84,7 +85,7 @@ impl PositionTrack {
         }
     }
 
-    /// The first of two in one second.
+    /// Processes the first of two fixes in one second.
     #[inline(never)]
     fn see_first(&mut self, fix: &Fix) -> Option<Leg> {
         self.see(fix)
@@ -128,7 +129,7 @@ impl PositionTrack {
         leg
     }
 
-    /// By the phone's own speed.
+    /// Builds the leg from the phone's own speed.
     fn own(&mut self, fix: &Fix, speed_mps: f32, before_ms: Option<u32>) -> Leg {
         self.tells_speed = true;
         let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
@@ -136,7 +137,7 @@ impl PositionTrack {
         let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
             (fix.t_ms - before_ms).clamp(usual_ms, usual_ms + 2 * WINDOW_MS)
         });
-        // Good enough for that, the phone's own speed tells walking from rest at once.
+        // If it is accurate enough, the phone's own speed distinguishes walking from rest at once.
         let gait = if sees_walk {
             let by_speed = GAIT_BY_SPEED_SLOPE * (speed_mps - GAIT_BY_SPEED_MPS);
             Some(by_speed.clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX))
@@ -154,7 +155,7 @@ impl PositionTrack {
         }
     }
 
-    /// By how far the fix lies from one before.
+    /// Builds the leg from the distance between the fix and an earlier one.
     fn displacement(&self, fix: &Fix) -> Option<Leg> {
         let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN)?;
         let noise_m = if fix.accuracy_known {
@@ -175,13 +176,13 @@ impl PositionTrack {
         })
     }
 
-    /// Whether a fix lies where no vehicle gets to: it jumped, as those of stations do that are set down wrongly. When
-    /// several in a row say so it was the crumbs that were wrong.
+    /// Returns whether no vehicle could have reached the fix: it jumped, like fixes from wrongly
+    /// located stations. If several fixes in a row jump, the crumbs were wrong.
     fn is_leap(&mut self, fix: &Fix) -> bool {
         let Some(last) = self.crumbs.last() else {
             return false;
         };
-        // Most lie so near that no root need be drawn.
+        // Most fixes are so close that no square root is needed.
         let (east_m, north_m) = (
             fix.place.east_m - last.place.east_m,
             fix.place.north_m - last.place.north_m,
@@ -206,7 +207,7 @@ impl PositionTrack {
         false
     }
 
-    /// The newest crumb that is at least `apart_ms` old.
+    /// Returns the newest crumb that is at least `apart_ms` old.
     fn baseline(&self, t_ms: u32, apart_ms: u32) -> Option<Crumb> {
         let crumb = self
             .crumbs
@@ -216,7 +217,8 @@ impl PositionTrack {
         (t_ms - crumb.t_ms <= FIX_BASELINE_MS_MAX).then_some(*crumb)
     }
 
-    /// Staying or going, by how far the fix lies from where the phone was a quarter of a minute before.
+    /// Returns the evidence for staying or going, from the distance to the phone's place a quarter
+    /// of a minute before.
     fn rest(&self, fix: &Fix) -> Option<f32> {
         let before = self.baseline(fix.t_ms, REST_BASELINE_MS)?;
         let accuracy_m = if fix.accuracy_known {

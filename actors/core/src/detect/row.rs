@@ -1,4 +1,5 @@
-//! A short row of values: pushed at its end, dropped at its front. Written, it is as long as what stands in it.
+//! A short queue of values, pushed at the end and dropped at the front. Its serialized length is
+//! that of its content.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,15 +8,17 @@ use std::ops::{Deref, DerefMut};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// At most `N` values, of which there are at most 255. Most rows hold a few of those, so their room grows with them.
+/// A queue of at most `N` values, where `N` is at most 255. Most rows hold a few values, so their
+/// capacity grows on demand.
 #[derive(Debug, Clone)]
 pub(super) struct Row<T, const N: usize> {
-    /// What was dropped at the front still stands here, up to `from`: it is not moved up before the room behind runs out.
+    /// The values, preceded by dropped ones up to `from`. They are moved up only when the room at
+    /// the end runs out.
     values: Vec<T>,
     from: u8,
 }
 
-/// Free places for which it is worth to move the rest up.
+/// The number of free places that makes moving the values up worthwhile.
 const FREE_MIN: usize = 3;
 
 impl<T, const N: usize> Default for Row<T, N> {
@@ -28,24 +31,24 @@ impl<T, const N: usize> Default for Row<T, N> {
 }
 
 impl<T: Copy, const N: usize> Row<T, N> {
-    /// Values by which the room grows.
+    /// The number of values by which the capacity grows.
     const ROOM: usize = if N > 8 { 4 } else { 2 };
 
-    // Of the slice there are the same; these need not make one.
+    // The slice has methods of the same names, but these avoid creating the slice.
 
-    /// How many values there are.
+    /// Returns the number of values.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.values.len() - usize::from(self.from)
     }
 
-    /// The newest value.
+    /// Returns the newest value.
     #[inline]
     pub(super) fn last(&self) -> Option<&T> {
         (**self).last()
     }
 
-    /// Appends a value; false, and nothing done, where there is no room.
+    /// Appends a value. Returns `false` and does nothing if there is no room.
     #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
         if self.values.len() == self.values.capacity() && !self.make_room() {
@@ -55,7 +58,7 @@ impl<T: Copy, const N: usize> Row<T, N> {
         true
     }
 
-    /// Makes room behind, where there are less than `N`.
+    /// Makes room at the end if there are fewer than `N` values.
     #[inline(never)]
     fn make_room(&mut self) -> bool {
         let (live, room) = (self.len(), self.values.capacity());
@@ -73,7 +76,7 @@ impl<T: Copy, const N: usize> Row<T, N> {
         true
     }
 
-    /// Takes away the first `count` values, or all there are.
+    /// Removes the first `count` values, or all if there are fewer.
     #[inline]
     pub(super) fn drop_first(&mut self, count: usize) {
         if count >= self.len() {
@@ -83,21 +86,21 @@ impl<T: Copy, const N: usize> Row<T, N> {
         }
     }
 
-    /// Takes away the newest value.
+    /// Removes the newest value.
     pub(super) fn pop(&mut self) {
         if !self.is_empty() {
             self.values.pop();
         }
     }
 
-    /// Takes away all values, and keeps their room.
+    /// Removes all values and keeps their capacity.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.values.clear();
         self.from = 0;
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.values.capacity() * size_of::<T>()
     }

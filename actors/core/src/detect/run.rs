@@ -1,4 +1,4 @@
-//! Seconds of one state in a row: what may become an event.
+//! Collects consecutive seconds of one state, which may become an event.
 
 use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
@@ -19,45 +19,45 @@ use crate::context::SessionContext;
 use crate::floors::floors_of_climb;
 use crate::window::WINDOW_MS;
 
-/// Seconds of one state in a row, and what they said.
+/// Consecutive seconds of one state, with their evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) state: State,
     pub(super) start_ms: u32,
     pub(super) end_ms: u32,
-    /// End of the newest second of its own state.
+    /// The end of the newest second of the run's own state.
     pub(super) own_end_ms: u32,
-    /// Sum of the seconds' evidence for the state.
+    /// The sum of the seconds' evidence for the state.
     pub(super) evidence: f32,
-    /// Its seconds, by what was seen in them.
+    /// The number of seconds by kind of observation.
     pub(super) tally: Tally,
-    /// Seconds faster than anybody walks.
+    /// The number of seconds faster than any walk.
     pub(super) fast_sec: u16,
-    /// Sum of the squares of the speeds over ground, m²/s².
+    /// The sum of the squared speeds over ground, in m²/s².
     pub(super) speed_squared: f32,
-    /// Height before it, at its end, and a little later.
+    /// The height before the run; `to_m` is the height at its end or a little later.
     pub(super) from_m: Option<f32>,
     pub(super) to_m: Option<f32>,
-    /// Height gone up and down in it, metres.
+    /// The total height gone up and down, in metres.
     pub(super) path_m: f32,
-    /// Sum of the standard errors of its seconds' slopes, m/s.
+    /// The sum of the standard errors of the seconds' slopes, in m/s.
     pub(super) rough_mps: f32,
-    /// Height gained by acceleration alone, metres; 0 where a barometer tells.
+    /// The height gained by acceleration alone, in metres; 0 if a barometer measures it.
     pub(super) ride_m: f32,
-    /// Way over ground, metres.
+    /// The distance over ground, in metres.
     pub(super) ground_m: f32,
 }
 
-/// What is counted of a run whatever state its seconds have, …
+/// The kinds that a run counts for seconds of any state.
 const OF_ALL: u16 = Counted::Push.bit()
     | Counted::Seen.bit()
     | Counted::Sky.bit()
     | Counted::Fix.bit()
     | Counted::Speed.bit();
-/// … and what of those of its own state.
+/// The kinds that a run counts only for seconds of its own state.
 const OF_ITS_STATE: u16 = Counted::Body.bit() | Counted::Steps.bit() | Counted::Stride.bit();
 
-/// The event that a state makes.
+/// Returns the event type of a state.
 pub(super) fn event_type(state: State) -> EventType {
     match state {
         State::Still => EventType::Stopped,
@@ -69,7 +69,7 @@ pub(super) fn event_type(state: State) -> EventType {
 }
 
 impl Run {
-    /// One second; `before_m` is the height before it.
+    /// Creates a run of one second; `before_m` is the height before it.
     pub(super) fn of(frame: &KeptFrame, state: State, before_m: Option<f32>) -> Self {
         let mut run = Self {
             state,
@@ -91,7 +91,8 @@ impl Run {
         run
     }
 
-    /// One second more of its own state. Its height counts as the one before where none was known.
+    /// Adds a second of the run's own state. Its height also serves as the height before if none
+    /// was known.
     #[inline]
     pub(super) fn go_on(&mut self, frame: &KeptFrame) {
         self.end_ms = frame.t_ms() + WINDOW_MS;
@@ -121,12 +122,13 @@ impl Run {
         self.end_ms.saturating_sub(self.start_ms)
     }
 
-    /// Whether the body was measured in most of it.
+    /// Returns whether the body was measured in most of the run.
     pub(super) fn is_by_body(&self) -> bool {
         u32::from(self.tally.of(Counted::Body)) * 2 * WINDOW_MS >= self.duration_ms()
     }
 
-    /// Whether it shows that a vehicle was left: steps, or where no body is measured a long enough slow move.
+    /// Returns whether the run shows that a vehicle was left: steps, or a long enough slow move if
+    /// no body is measured.
     pub(super) fn is_walk_away(&self) -> bool {
         if self.is_by_body() {
             self.duration_ms() >= PARKED_WALK_MS_MIN && self.has_gait()
@@ -146,17 +148,18 @@ impl Run {
         }
     }
 
-    /// Whether steps were seen in most of it.
+    /// Returns whether steps were seen in most of the run.
     pub(super) fn has_gait(&self) -> bool {
         u32::from(self.tally.of(Counted::Steps)) * 2 * WINDOW_MS >= self.duration_ms()
     }
 
-    /// Whether a slow move by positions is too long for a manoeuvre: by time, and by fixes where those are rare.
+    /// Returns whether a slow move by positions is too long for a manoeuvre: by time, and by fixes
+    /// if those are rare.
     pub(super) fn is_long_move(&self) -> bool {
         self.duration_ms() >= PARKED_MOVE_MS_MIN && self.tally.of(Counted::Fix) >= PARKED_MOVE_FIXES
     }
 
-    /// Whether its speed is as steady as a walk's.
+    /// Returns whether the speed is as steady as a walk's.
     fn is_steady(&self) -> bool {
         let seconds = f32::from(self.tally.of(Counted::Speed)).max(1.0);
         let mean_mps = self.ground_m / seconds;
@@ -168,7 +171,8 @@ impl Run {
         Some(self.to_m? - self.from_m?)
     }
 
-    /// Whether it leads at least `min_m` up or down, and most of what it goes leads there.
+    /// Returns whether the run leads at least `min_m` up or down, and most of its path leads in
+    /// that direction.
     pub(super) fn is_straight(&self, min_m: f32) -> bool {
         let seconds = (self.duration_ms() / WINDOW_MS).max(1) as f32;
         let needed_m = min_m
@@ -178,7 +182,8 @@ impl Run {
             .is_some_and(|height_m| height_m.abs() >= needed_m)
     }
 
-    /// Whether no body was measured, and the sky was seen: there wind moves the pressure by more than a storey.
+    /// Returns whether no body was measured under the sky, where wind changes the pressure by more
+    /// than a storey.
     fn is_unfelt_under_sky(&self) -> bool {
         !self.is_by_body()
             && u32::from(self.tally.of(Counted::Sky)) * 2 * WINDOW_MS >= self.duration_ms()
@@ -188,7 +193,7 @@ impl Run {
         self.height_m().unwrap_or(self.ride_m)
     }
 
-    /// Whether it is an event by itself.
+    /// Returns whether the run is an event by itself.
     pub(super) fn qualifies(&self) -> bool {
         let duration_ms = self.duration_ms();
         match self.state {
@@ -217,7 +222,8 @@ impl Run {
                 };
                 duration_ms >= CLIMB_MS_MIN && self.is_straight(min_m)
             }
-            // A cabin pushes; where it did not, the air did, unless the way is long.
+            // A cabin pushes the body. Without a push the air caused the change, unless the way is
+            // long.
             State::Ride => {
                 let min_m = if self.is_unfelt_under_sky() {
                     RIDE_UNDER_SKY_HEIGHT_M_MIN
@@ -232,12 +238,13 @@ impl Run {
         }
     }
 
-    /// Whether `run` parts this from what follows though it is no event itself: a pause of 5 to 8 s ends a walk.
+    /// Returns whether `run` separates this run from the following ones without being an event: a
+    /// pause of 5 to 8 s ends a walk.
     pub(super) fn is_parted_by(&self, run: &Self) -> bool {
         self.state == State::Walk && run.state == State::Still && run.duration_ms() >= PAUSE_MS_MAX
     }
 
-    /// Whether `run`, which follows, may still belong to this event if it comes back.
+    /// Returns whether the following `run` may still belong to this event if its state comes back.
     pub(super) fn tolerates(&self, run: &Self) -> bool {
         let duration_ms = run.duration_ms();
         match (self.state, run.state) {
@@ -245,7 +252,7 @@ impl Run {
             (State::Drive, State::Walk) => !run.is_walk_away(),
             (State::Drive, _) => true,
             (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
-            // Where no body is measured nobody knows that it is a walk.
+            // If no body is measured, the walk is not certain.
             (State::Ride, State::Walk) => !run.is_by_body() && duration_ms < DOOR_STOP_MS_MAX,
             (State::Ride, State::Climb) => self.is_continued_by(run),
             (State::Climb, State::Walk | State::Still) => duration_ms < LANDING_MS_MAX,
@@ -254,14 +261,15 @@ impl Run {
         }
     }
 
-    /// Whether `run` is more of this ride though it looks like stairs: the cabin goes on slowly to the next floor, and no
-    /// body is measured that could tell.
+    /// Returns whether `run` continues this ride although it looks like stairs: the cabin goes on
+    /// slowly to the next floor, and no body is measured that could distinguish the two.
     pub(super) fn is_continued_by(&self, run: &Self) -> bool {
         let is_same_way = run.rises() * self.rises() > 0.0;
         (self.state, run.state) == (State::Ride, State::Climb) && !run.is_by_body() && is_same_way
     }
 
-    /// This and the next as one, of the longer one's state, with what was measured in both.
+    /// Joins this run and the next into one with the longer one's state and the measurements of
+    /// both.
     pub(super) fn joined(&self, next: &Self) -> Self {
         let (longer, shorter) = if self.duration_ms() >= next.duration_ms() {
             (self, next)
@@ -324,7 +332,7 @@ impl Run {
         }
     }
 
-    /// How sure it is.
+    /// Returns the confidence of the run.
     pub(super) fn confidence(&self) -> Confidence {
         let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
         confidence::of(&Seen {

@@ -1,16 +1,17 @@
-//! Slope of the height around a second, by least squares.
+//! Computes the slope of the height around a second by least squares.
 
 use super::constants::DELAY_MIN;
 use super::frame::KeptFrame;
 use crate::window::WINDOW_MS;
 
-/// Slope of the height over these seconds and its standard error, m/s; `here` is the middle one.
+/// Returns the slope of the height over these seconds and its standard error, in m/s; `here` is the
+/// middle second.
 pub(super) fn around(seconds: &[KeptFrame], here: &KeptFrame) -> Option<(f32, f32)> {
     let whole = seconds.try_into().ok();
     whole.and_then(of_whole).or_else(|| of_any(seconds, here))
 }
 
-/// Of any seconds.
+/// Computes the slope for any seconds.
 fn of_any(seconds: &[KeptFrame], here: &KeptFrame) -> Option<(f32, f32)> {
     let (mut count, mut sum_t, mut sum_tt) = (0.0_f32, 0.0_f32, 0.0_f32);
     let mut sums = HeightSums::default();
@@ -19,7 +20,7 @@ fn of_any(seconds: &[KeptFrame], here: &KeptFrame) -> Option<(f32, f32)> {
         let Some(height_m) = second.height_m() else {
             continue;
         };
-        // Times are below two days, so that their differences have room in 31 bits.
+        // Times are below two days, so their differences fit in 31 bits.
         let t_sec = second.t_ms().wrapping_sub(here_ms) as i32 as f32 / 1_000.0;
         count += 1.0;
         sum_t += t_sec;
@@ -30,11 +31,11 @@ fn of_any(seconds: &[KeptFrame], here: &KeptFrame) -> Option<(f32, f32)> {
     (count >= 3.0 && spread >= 0.5).then(|| sums.slope(count, sum_t, spread))
 }
 
-/// Seconds over which a slope is taken.
+/// The number of seconds over which a slope is computed.
 const WHOLE: usize = 2 * DELAY_MIN + 1;
 
-/// What [`of_any`] gives, bit for bit, where each second has a height and none is left out: the sums of their times are then
-/// known.
+/// Returns the result of [`of_any`], bit for bit, if each second has a height and none is missing.
+/// The sums of their times are then known.
 fn of_whole(seconds: &[KeptFrame; WHOLE]) -> Option<(f32, f32)> {
     const FROM_SEC: i32 = -(DELAY_MIN as i32);
     /// Seven times the sum of the squares of -3 to 3.
@@ -53,7 +54,7 @@ fn of_whole(seconds: &[KeptFrame; WHOLE]) -> Option<(f32, f32)> {
     Some(sums.slope(WHOLE as f32, 0.0, SPREAD))
 }
 
-/// Sums over seconds of the height, its square, and its product with the time.
+/// The sums over seconds of the height, its square, and its product with the time.
 #[derive(Default)]
 struct HeightSums {
     sum_h: f32,
@@ -69,7 +70,7 @@ impl HeightSums {
         self.sum_th += t_sec * height_m;
     }
 
-    /// Slope and its standard error, m/s.
+    /// Returns the slope and its standard error, in m/s.
     #[inline(always)]
     fn slope(&self, count: f32, sum_t: f32, spread: f32) -> (f32, f32) {
         let Self {
@@ -92,7 +93,7 @@ mod tests {
     use crate::detect::frame::Frame;
 
     proptest! {
-        /// What is known beforehand changes no bit.
+        /// The precomputed sums do not change any bit of the result.
         #[test]
         fn whole_seconds_have_the_slope_of_any(
             heights_m in prop::array::uniform7(-40.0_f32..400.0),

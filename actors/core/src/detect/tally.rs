@@ -1,8 +1,9 @@
-//! How many seconds of a run were of which kind.
+//! Counts the seconds of a run by kind.
 
 use serde::{Deserialize, Serialize};
 
-/// What is counted; a second may be several of these. Each has a bit, in this order.
+/// The kinds of seconds that are counted. A second may be of several kinds. Each kind has a bit, in
+/// this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
     /// The body was measured.
@@ -11,36 +12,36 @@ pub(super) enum Counted {
     Steps,
     /// The body was pushed up or down, or could have been.
     Push,
-    /// Walking away from a vehicle would be seen.
+    /// A walk away from a vehicle would be visible.
     Seen,
-    /// The sky was seen: the newest fix was a good one.
+    /// The sky was visible: the newest fix was a good one.
     Sky,
-    /// A fix came.
+    /// A fix arrived.
     Fix,
-    /// The stride was one of stairs.
+    /// The stride was one of climbing stairs.
     Stride,
-    /// There was a speed over ground.
+    /// A speed over ground was known.
     Speed,
 }
 
 impl Counted {
-    /// Its bit.
+    /// Returns the bit of this kind.
     pub(super) const fn bit(self) -> u16 {
         1 << self as u16
     }
 }
 
-/// How many there are.
+/// The number of kinds.
 const COUNTED: usize = 8;
 
 const BITS: [u16; COUNTED] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-/// Seconds of each kind: together in one vector of the processor. They stop at the highest number.
+/// The number of seconds of each kind, together in one SIMD vector. The counts saturate.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Tally([u16; COUNTED]);
 
 impl Tally {
-    /// Counts a second of the kinds whose bits are set.
+    /// Counts a second for the kinds whose bits are set.
     #[inline]
     pub(super) fn count(&mut self, bits: u16) {
         for (seconds, bit) in self.0.iter_mut().zip(BITS) {
@@ -48,14 +49,14 @@ impl Tally {
         }
     }
 
-    /// Adds those of the kinds whose bits are set.
+    /// Adds the counts of the kinds whose bits are set.
     pub(super) fn add(&mut self, other: &Self, bits: u16) {
         for ((seconds, more), bit) in self.0.iter_mut().zip(other.0).zip(BITS) {
             *seconds = seconds.saturating_add(if bits & bit != 0 { more } else { 0 });
         }
     }
 
-    /// Seconds of a kind.
+    /// Returns the number of seconds of a kind.
     pub(super) fn of(&self, counted: Counted) -> u16 {
         self.0[counted as usize]
     }

@@ -1,8 +1,9 @@
-//! The arbiter of the movement track: runs of states in, events that never overlap out.
+//! The arbiter of the movement track, which turns runs of states into events that never overlap.
 //!
-//! It holds one event and the runs after it that are not settled. A run of another state ends the event once it is long
-//! enough to be an event itself and too long to belong to the one before: a halt in traffic belongs to the drive, a
-//! landing to the stairs, a stop at a floor between to the ride, a short pause to the walk.
+//! It holds one event and the later runs that are not settled. A run of another state ends the
+//! event once it is long enough to be an event itself and too long to belong to the event before: a
+//! halt in traffic belongs to the drive, a landing to the stairs, a stop at a floor in between to
+//! the ride, a short pause to the walk.
 
 use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
@@ -22,43 +23,44 @@ use crate::context::SessionContext;
 use crate::event_log::EventLog;
 use crate::window::WINDOW_MS;
 
-/// Runs that may wait behind an event.
+/// The maximum number of runs that wait behind an event.
 const PENDING: usize = 5;
 
-/// Makes events of runs.
+/// Turns runs into events.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Arbiter {
     event: Option<Run>,
-    /// Most of the time none waits: then they take no room.
+    /// The waiting runs. Mostly there are no waiting runs, and then they take no room.
     pending: Row<Run, PENDING>,
-    /// The newest heights, for the ends of climbs; the newest last.
+    /// The newest heights, newest last, used for the ends of climbs.
     heights: [Option<f32>; 3],
-    /// When the newest of them was measured.
+    /// The time of the newest height.
     height_ms: u32,
-    /// In a vehicle, or not seen to have left it on foot.
+    /// Whether the courier is in a vehicle, or was not seen leaving it on foot.
     in_vehicle: bool,
-    /// Was seen to stay or to walk: before that nobody knows that it is no vehicle on a hill whose first fix is to come.
+    /// Whether a stay or a walk was seen. Before that, the state may be a vehicle on a hill whose
+    /// first fix is still to come.
     has_stood: bool,
-    /// When the first second was.
+    /// The time of the first second.
     first_ms: Option<u32>,
     /// The newest second of walking, or of a ride that pressure showed.
     walked_ms: Option<u32>,
-    /// When a ride may have begun that only acceleration shows, and that has not ended: a stay that it would leave too
-    /// short is not told before that is known.
+    /// The possible start of a ride that only acceleration shows and that has not ended. A stay
+    /// that this ride would make too short is not reported before the ride is known.
     ride_maybe_ms: Option<u32>,
-    /// While it ends: the last sample, beyond which nothing reaches.
+    /// The time of the last sample while the session ends. No event reaches beyond it.
     #[serde(skip)]
     last_ms: Option<u32>,
 }
 
 impl Arbiter {
-    /// Nothing was heard after `t_ms`: the second with it counts up to there.
+    /// Ends the input at `t_ms`: the second that contains it counts up to there.
     pub(super) fn end_with(&mut self, t_ms: u32) {
         self.last_ms = Some(t_ms);
     }
 
-    /// Takes the next settled second, the ride that acceleration alone showed, if it ended with it, and when one began
-    /// that may be under way.
+    /// Processes the next settled second, with a ride that acceleration alone showed and that ended
+    /// with this second, and the start of a ride that may be in progress.
     pub(super) fn observe(
         &mut self,
         context: &SessionContext,
@@ -82,7 +84,7 @@ impl Arbiter {
             self.height_ms = t_ms;
         }
         self.settle_height(frame);
-        // A vehicle that rolls out is not parked yet.
+        // A vehicle that is rolling out is not parked yet.
         if state == State::Walk || state == State::Ride {
             self.walked_ms = Some(t_ms);
         }
@@ -104,7 +106,8 @@ impl Arbiter {
         }
     }
 
-    /// A ride that only acceleration showed is known when it ends: the stay that it was taken for ends where it began.
+    /// Inserts a ride that only acceleration showed, which is known when it ends. The stay reported
+    /// in its place ends where the ride began.
     fn insert_ride(
         &mut self,
         context: &SessionContext,
@@ -118,7 +121,7 @@ impl Arbiter {
         if self.in_vehicle || !came_on_foot {
             return;
         }
-        // It lies within the newest stay, be that an event or not yet one.
+        // The ride lies within the newest stay, whether that is an event already or not.
         let Some(stay) = self
             .newest()
             .copied()
@@ -138,7 +141,7 @@ impl Arbiter {
             self.pending = Row::default();
             return;
         }
-        // A stay that was told is one (contract 4): the ride began when it was long enough.
+        // A reported stay remains one (contract 4): the ride began when the stay was long enough.
         let told_ms = self
             .event
             .filter(|event| event.state == State::Still && event.is_by_body())
@@ -172,9 +175,11 @@ impl Arbiter {
         self.event = Some(run);
     }
 
-    /// Nothing follows: what is long enough becomes an event, and the last one ends at `t_ms`.
+    /// Finishes the track: a run that is long enough becomes an event, and the last event ends at
+    /// `t_ms`.
     pub(super) fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
-        // A halt at the very end may be parking: what waits behind the event is decided as it stands.
+        // A halt at the very end may be parking. The runs behind the event are decided as they
+        // stand.
         while let Some(place) = self.first_qualified() {
             self.advance(context, place, log);
         }
@@ -194,7 +199,7 @@ impl Arbiter {
         };
     }
 
-    /// In the first two seconds after a climb or ride the height still settles: they count for its end.
+    /// Settles the height after a climb or ride: the first two seconds after it count for its end.
     fn settle_height(&mut self, frame: &KeptFrame) {
         let settles = |run: &Run| {
             matches!(run.state, State::Climb | State::Ride)
@@ -208,7 +213,7 @@ impl Arbiter {
         }
     }
 
-    /// `before`: the newest heights before the second.
+    /// Appends a second; `before` is the newest heights before it.
     fn append(&mut self, frame: &KeptFrame, state: State, before: &[Option<f32>; 3]) {
         let last_ms = self.last_ms.unwrap_or(u32::MAX);
         let newest = self.pending.last_mut().or(self.event.as_mut());
@@ -227,7 +232,8 @@ impl Arbiter {
             return;
         }
         if self.pending.len() == PENDING {
-            // More changes than are kept: the oldest two become one, of the longer one's state.
+            // There are more changes than are kept, so the oldest two runs become one, with the
+            // longer one's state.
             if let [first, next, ..] = &mut *self.pending {
                 *next = first.joined(next);
                 self.pending.drop_first(1);
@@ -236,8 +242,8 @@ impl Arbiter {
         self.pending.push(second);
     }
 
-    /// Where positions are all there is, a short slow move before or after a drive is the vehicle's: it leaves its
-    /// place, it looks for one. True where `second` was taken into the drive.
+    /// Absorbs a short slow move before or after a drive into the drive, if positions are the only
+    /// input: the vehicle leaves or looks for its place. Returns whether `second` was absorbed.
     fn absorb_manoeuvre(&mut self, second: &Run) -> bool {
         let Some((&manoeuvre, before)) = self.pending.split_last() else {
             return false;
@@ -272,20 +278,20 @@ impl Arbiter {
         }
     }
 
-    /// The newest run, be it the event or one that waits.
+    /// Returns the newest run, whether it is the event or a waiting one.
     fn newest(&self) -> Option<&Run> {
         self.pending.last().or(self.event.as_ref())
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.pending.heap_bytes()
     }
 
-    /// Makes of the runs that wait what can be made of them.
+    /// Resolves the waiting runs as far as possible.
     #[inline]
     fn resolve(&mut self, context: &SessionContext, log: &mut EventLog) {
-        // In most seconds none waits.
+        // In most seconds no run waits.
         if !self.pending.is_empty() {
             self.resolve_pending(context, log);
         }
@@ -314,7 +320,7 @@ impl Arbiter {
         }
     }
 
-    /// Where the event's own state has come back and all between was tolerable, it goes on.
+    /// Continues the event if its own state has come back and all runs between were tolerable.
     fn rejoin(&mut self) {
         let Some(event) = &self.event else { return };
         let Some(newest) = self.pending.last().copied() else {
@@ -329,7 +335,8 @@ impl Arbiter {
             && self.pending.iter().take(between).all(|run| {
                 event.tolerates(run) || !(self.is_event(run) || event.is_parted_by(run))
             });
-        // A climb or ride goes on in its own direction; before that shows it may be the way back.
+        // A climb or ride continues in its own direction. Until the direction is visible it may be
+        // the way back.
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || newest.height_m().is_none()
             || (newest.rises() * event.rises() > 0.0 && newest.rises().abs() >= SAME_WAY_M_MIN);
@@ -341,7 +348,7 @@ impl Arbiter {
         }
     }
 
-    /// How long a halt of the vehicle may be, by what was seen in it.
+    /// Returns how long a halt of the vehicle may be, given the observations during it.
     fn halt_ms_max(&self) -> u32 {
         let (mut seen_ms, mut all_ms) = (0, 0);
         for run in self.pending.iter() {
@@ -355,7 +362,8 @@ impl Arbiter {
         }
     }
 
-    /// Whether a run that waits can be an event: what looks like stairs or an elevator in a vehicle is a hill.
+    /// Returns whether a waiting run can be an event. In a vehicle, an apparent climb or ride is a
+    /// hill.
     fn is_event(&self, run: &Run) -> bool {
         let begun_ms = run.start_ms.saturating_sub(self.first_ms.unwrap_or(0));
         let may_climb =
@@ -390,7 +398,7 @@ impl Arbiter {
         self.pending.iter().position(|run| self.is_event(run))
     }
 
-    /// Ends the event; the run at `place` is the next, what stands before it is none.
+    /// Ends the event. The run at `place` is the next event, and the runs before it are not events.
     fn advance(&mut self, context: &SessionContext, place: usize, log: &mut EventLog) {
         if let Some(event) = self.event.take() {
             close(context, &event, log);
@@ -418,7 +426,7 @@ impl Arbiter {
     }
 }
 
-/// The mean of those that were measured.
+/// Returns the mean of the measured heights.
 fn mean(heights_m: &[Option<f32>; 3]) -> Option<f32> {
     let (mut sum_m, mut count) = (0.0, 0.0);
     for height_m in heights_m.iter().flatten() {

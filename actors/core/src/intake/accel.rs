@@ -1,5 +1,5 @@
-//! Raw acceleration and turn rate, second by second: spread, gravity, vertical acceleration, turn, cadence, and how far
-//! the phone swings with a stride.
+//! Reduces raw acceleration and turn rate to one-second values: spread, gravity, vertical
+//! acceleration, turn, cadence, and the swing of the phone with a stride.
 
 mod gait;
 
@@ -11,25 +11,27 @@ use serde::{Deserialize, Serialize};
 use crate::gait::{IMU_FEATURES, ImuSignal, Models, SecondBrief, imu_features};
 use crate::window::{BodyMotion, WINDOW_MS};
 
-/// Standard gravity, m/s² (ISO 80000-3): where nothing was measured yet.
+/// Standard gravity, m/s² (ISO 80000-3), used before the first measurement.
 const GRAVITY: f32 = 9.806_65;
-/// Width of a bin of the gait signal: 10 Hz resolves 3 steps a second and passes 93 % of a 2 Hz gait.
+/// Width of a bin of the gait signal in milliseconds: 10 Hz resolves 3 steps a second and passes 93
+/// % of a 2 Hz gait.
 const BIN_MS: u32 = 100;
-/// Bins kept: 4 s, at least five steps of an ordinary walk.
+/// The number of bins kept: 4 s, at least five steps of an ordinary walk.
 const BINS: usize = 40;
-/// Weight of a new second in the spread that the stride is compared with: about 4 s, like the bins.
+/// The weight of a new second in the spread against which the stride is compared: about 4 s, like
+/// the bins.
 const SPREAD_NEW: f32 = 0.35;
-/// Weight of a new second in the direction of gravity.
+/// The weight of a new second in the direction of gravity.
 const GRAVITY_NEW: f32 = 0.4;
-/// Weight of a new quiet second in the length of gravity, which is the accelerometer's own: sensors are off by up to
-/// 0.3 m/s².
+/// The weight of a new quiet second in the length of gravity, which is specific to the
+/// accelerometer: sensors are off by up to 0.3 m/s².
 const LENGTH_NEW: f32 = 0.03;
 /// A second is quiet below this spread, m/s².
 const QUIET_STD: f32 = 0.4;
-/// A length of gravity is believed between these, m/s².
+/// The plausible range for the length of gravity, m/s².
 const LENGTH_RANGE: std::ops::RangeInclusive<f32> = 9.3..=10.3;
 
-/// Sums over one second.
+/// The sums over one second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Second {
     t_ms: u32,
@@ -37,13 +39,13 @@ struct Second {
     gyro_count: u16,
     accel: [f32; 3],
     gyro: [f32; 3],
-    /// Of the norm, less [`GRAVITY`].
+    /// Sum of the norm, less [`GRAVITY`].
     norm: f32,
     norm_squared: f32,
 }
 
 impl Second {
-    /// Adds acceleration, axis by axis, and its norms.
+    /// Adds accelerations, axis by axis, and their norms.
     fn take(&mut self, [x, y, z]: [&[f32]; 3], norms: &[f32]) {
         let mut second = *self;
         for (((&x, &y), &z), &norm) in x.iter().zip(y).zip(z).zip(norms) {
@@ -69,11 +71,12 @@ impl Second {
     }
 }
 
-/// Elements of an array that are looked at together, at most.
+/// The maximum number of array elements processed together.
 const PART: usize = 64;
 
-/// The norm less gravity of each element, and its acceleration along gravity less gravity, if the direction of that is
-/// known: several elements at a time, which adding them up in their order is not.
+/// Computes each element's norm less gravity and, if the direction of gravity is known, its
+/// acceleration along gravity less gravity. Several elements are computed at a time, which the
+/// ordered summation does not allow.
 fn measure(
     [x, y, z]: [&[f32]; 3],
     up: Option<[f32; 3]>,
@@ -92,7 +95,8 @@ fn measure(
     }
 }
 
-/// Reduces `imu` samples. All state is of this kind alone, so the other kinds' order can't matter.
+/// Reduces `imu` samples. All state comes from this kind alone, so the order of the other kinds
+/// cannot matter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct AccelReducer {
     begun_ms: u32,
@@ -100,17 +104,17 @@ pub(super) struct AccelReducer {
     second: Option<Second>,
     gravity: Option<[f32; 3]>,
     length: Option<f32>,
-    /// The norm less gravity in bins, mm/s²: a ring.
+    /// The norm less gravity in bins, mm/s²: a ring buffer.
     #[serde(with = "bins")]
     bins: [i16; BINS],
     /// The acceleration along gravity, less gravity, in the same bins.
     #[serde(with = "bins")]
     rises: [i16; BINS],
-    /// Where in them the oldest bin stands.
+    /// The position of the oldest bin in both ring buffers.
     oldest: u8,
     filled: u8,
     bin: Bin,
-    /// Mean square of the norm's spread over the last seconds, m²/s⁴.
+    /// The mean square of the norm's spread over the last seconds, m²/s⁴.
     spread_squared: f32,
     /// The two newest complete seconds, the older one first.
     briefs: [SecondBrief; 2],
@@ -119,7 +123,7 @@ pub(super) struct AccelReducer {
     models: Models,
 }
 
-/// Features of a gait: of the second before the one that was closed, and of that one itself.
+/// The gait features of the second before the closed one, and of the closed second itself.
 pub(super) type GaitFeatures = [[f32; IMU_FEATURES]; 2];
 
 /// The bin that is still being filled.
@@ -143,13 +147,13 @@ impl Bin {
         *self = bin;
     }
 
-    /// Mean of a sum over it, mm/s².
+    /// Returns the mean of a sum over this bin, mm/s².
     fn mean(&self, sum: f32) -> i16 {
         (sum / f32::from(self.count) * 1_000.0).clamp(-32_000.0, 32_000.0) as i16
     }
 }
 
-/// serde's derive reads arrays up to 32 only.
+/// Serializes the bins, because serde's derive supports arrays of up to 32 elements only.
 mod bins {
     use super::BINS;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -198,7 +202,7 @@ fn sum(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
     [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
 }
 
-/// When the elements of an array are.
+/// The times of an array's elements.
 #[derive(Clone, Copy)]
 struct Clock {
     t_ms: u32,
@@ -214,9 +218,10 @@ impl Clock {
         self.t_ms.saturating_add(self.after_ms(place) as u32)
     }
 
-    /// The first element behind `from` that is at `end_ms`, which lies after `from`, or later; `to` where there is none.
+    /// Returns the first element after `from` whose time is at least `end_ms`, which lies after
+    /// `from`. Returns `to` if there is no such element.
     fn first_at(self, end_ms: u32, from: usize, to: usize) -> usize {
-        // What [`Clock::at_ms`] says, without a whole number for each.
+        // Equivalent to comparing [`Clock::at_ms`], without an integer conversion for each element.
         let after_ms = end_ms.saturating_sub(self.t_ms) as f32;
         if self.after_ms(to.saturating_sub(1)) < after_ms {
             return to;
@@ -228,23 +233,24 @@ impl Clock {
 }
 
 impl AccelReducer {
-    /// Judges the gait by these models from now on.
+    /// Sets the models that judge the gait from now on.
     pub(super) fn use_models(&mut self, models: Models) {
         self.models = models;
     }
 
-    /// When the newest array began.
+    /// Returns the start time of the newest array.
     pub(super) fn begun_ms(&self) -> u32 {
         self.begun_ms
     }
 
-    /// Up to where there is data.
+    /// Returns the time up to which there is data.
     pub(super) fn passed_ms(&self) -> u32 {
         self.passed_ms
     }
 
-    /// Takes an array; elements before `from_ms`, or in a time that an earlier array covered, are left out.
-    /// `done` gets each second that is complete, with the features from which its gait was judged.
+    /// Takes an array, without the elements before `from_ms` or in a time covered by an earlier
+    /// array. `done` receives each complete second with the features from which its gait was
+    /// judged.
     pub(super) fn take(
         &mut self,
         imu: &Imu<'_>,
@@ -280,7 +286,7 @@ impl AccelReducer {
         self.passed_ms = self.passed_ms.max(end_ms);
     }
 
-    /// Takes elements of one second, at most [`PART`] of them.
+    /// Takes at most [`PART`] elements of one second.
     fn take_part(&mut self, imu: &Imu<'_>, clock: Clock, part: Range<usize>) {
         let start_ms = clock.at_ms(part.start) / WINDOW_MS * WINDOW_MS;
         let accel = imu
@@ -299,7 +305,7 @@ impl AccelReducer {
                 axis.get(part.start..to).unwrap_or_default()
             }));
         }
-        // Bin by bin; no bin lies in two seconds.
+        // Processes bin by bin; no bin spans two seconds.
         let mut from = part.start;
         while from < part.end {
             let bin = clock.at_ms(from) / BIN_MS;
@@ -315,14 +321,14 @@ impl AccelReducer {
         }
     }
 
-    /// The direction of gravity; none before the first second is whole.
+    /// Returns the direction of gravity. Returns `None` before the first second is complete.
     fn up(&self) -> Option<[f32; 3]> {
         let gravity = self.gravity?;
         let length = dot(gravity, gravity).sqrt();
         (length > 1.0).then(|| gravity.map(|along| along / length))
     }
 
-    /// Shifts the bins so that `bin` is the open one; bins that got nothing repeat the one before.
+    /// Shifts the bins so that `bin` is the open one; bins without data repeat the previous bin.
     fn close_bins(&mut self, bin: u32) {
         let behind = bin.saturating_sub(self.bin.number) as usize;
         if behind > BINS / 2 || self.bin.count == 0 {
@@ -342,7 +348,7 @@ impl AccelReducer {
         };
     }
 
-    /// Finishes the second that begins at `t_ms`, if it is the open one.
+    /// Finishes the second that begins at `t_ms`, if that second is open.
     pub(super) fn close(&mut self, t_ms: u32) -> Option<(BodyMotion, GaitFeatures)> {
         let second = self.second.take_if(|second| second.t_ms == t_ms)?;
         let count = f32::from(second.count.max(1));
@@ -403,7 +409,7 @@ impl AccelReducer {
         Some((motion, features))
     }
 
-    /// Features of the gait with the newest second, which is remembered.
+    /// Returns the gait features including the newest second, and remembers that second.
     fn gait_features(&mut self, newest: SecondBrief, signal: ImuSignal<'_>) -> GaitFeatures {
         let [_, before] = self.briefs;
         let features = imu_features(self.briefs, newest, signal);
@@ -416,7 +422,8 @@ impl AccelReducer {
 mod tests {
     use super::*;
 
-    /// What is looked at together is no part of the result: an array of ten seconds is ten arrays of one.
+    /// The grouping of elements does not affect the result: an array of ten seconds equals ten
+    /// arrays of one second.
     #[test]
     fn a_long_array_is_its_seconds_one_by_one() {
         for per_second in [20_usize, 25, 50, 100, 400] {

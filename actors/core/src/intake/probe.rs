@@ -1,4 +1,5 @@
-//! What the intake makes of raw acceleration, second by second: what the gait models are fitted on.
+//! Reduces raw acceleration, second by second, with the code of the intake; the gait models are
+//! fitted on the result.
 
 use porchlight_schema::sample::Sample;
 use porchlight_schema::sample::packed::{PackedBatch, PackedError};
@@ -7,11 +8,12 @@ use super::accel::AccelReducer;
 use crate::gait::GaitSecond;
 use crate::window::{BodyMotion, WINDOW_MS};
 
-/// The complete seconds of `imu` in some batches, with the features that the models judge them by.
+/// Returns the complete seconds of `imu` in some batches, with the features by which the models
+/// judge them.
 ///
 /// # Errors
 ///
-/// A batch does not read back.
+/// Returns an error if a batch cannot be read back.
 pub fn gait_seconds(batches: &[PackedBatch]) -> Result<Vec<GaitSecond>, PackedError> {
     let mut reducer = AccelReducer::default();
     let mut seconds: Vec<GaitSecond> = Vec::new();

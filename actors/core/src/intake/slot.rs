@@ -5,22 +5,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::window::{BodyMotion, FIXES_PER_WINDOW, Fix, WINDOW_MS, Window};
 
-/// What one second gave so far. Each kind comes in its own order, so that the sums do not depend on the interleaving.
+/// The values of one second so far. Each kind arrives in its own order, so the sums do not depend
+/// on the interleaving.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Slot {
     fixes: [Option<Fix>; FIXES_PER_WINDOW],
-    /// Sum of pressure over [`PRESSURE_BASE_HPA`], and how many.
+    /// The sum of pressure over [`PRESSURE_BASE_HPA`], and the number of values.
     pressure: (f32, u16),
     steps: Option<u16>,
     motion: Option<BodyMotion>,
-    /// Whether `motion` is from raw `imu`, which goes before what the phone reduced.
+    /// Whether `motion` is from raw `imu`, which takes precedence over values reduced on the phone.
     is_from_imu: bool,
     magnetic: (f32, u16),
-    /// First and newest sample, milliseconds within the second.
+    /// The times of the first and the newest sample, milliseconds within the second.
     heard: Option<(u16, u16)>,
 }
 
-/// Subtracted before summing, so that a single-precision sum keeps a tenth of a pascal.
+/// Subtracted before summing, so that a single-precision sum keeps a resolution of a tenth of a
+/// pascal.
 const PRESSURE_BASE_HPA: f32 = 1_000.0;
 
 impl Slot {
@@ -85,10 +87,11 @@ impl Slot {
         self.heard.is_some()
     }
 
-    /// The finished window. `silent_since_ms` holds the time of its first sample until the intake has looked at it.
+    /// Returns the finished window. `silent_since_ms` holds the time of its first sample until the
+    /// intake has processed it.
     #[inline]
     pub(super) fn window(&self, t_ms: u32) -> Window {
-        // What comes once a second is its own mean.
+        // A single value per second is its own mean.
         let mean = |(sum, count): (f32, u16)| match count {
             0 => None,
             1 => Some(sum),

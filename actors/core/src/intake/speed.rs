@@ -1,26 +1,28 @@
-//! The speed that a phone tells with its fixes: some platforms, and some apps, say 0 where they know none.
+//! Filters the speed that a phone reports with its fixes: some platforms, and some apps, report 0
+//! for an unknown speed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::geo::Place;
 
-/// A phone whose told speeds are all 0 has moved when it is this far from where the first of them was told, metres, beside
-/// what both accuracies explain: a parked phone's drift and one leap under a roof stay within it.
+/// The distance in metres from the first fix with a reported 0 beyond which a phone that reports
+/// only 0 has moved, in addition to both accuracies: the drift of a parked phone and one jump under
+/// a roof stay within it.
 const MOVED_M: f32 = 25.0;
 
-/// Whether the told speeds are to be believed.
+/// Decides whether to believe the reported speeds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct ToldSpeed {
-    /// It has told another speed than 0: then its 0 is one.
+    /// Whether the phone has reported a speed other than 0; its 0 is then a real speed.
     tells: bool,
-    /// It moved while it told 0.
+    /// Whether the phone moved while it reported 0.
     is_mute: bool,
-    /// Place and accuracy of the first fix with a 0.
+    /// The place and accuracy of the first fix with a 0.
     since: Option<(Place, f32)>,
 }
 
 impl ToldSpeed {
-    /// The speed of the next fix, as far as it means one.
+    /// Returns the speed of the next fix if the reported value can be believed.
     pub(super) fn believed(
         &mut self,
         told_mps: Option<f32>,

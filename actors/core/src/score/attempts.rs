@@ -1,4 +1,5 @@
-//! Visits to the door: leaving by 15 m or a floor and coming back is another one (contract 5).
+//! Counts the visits to the door: leaving by 15 m or a floor and coming back starts another visit
+//! (contract 5).
 
 use porchlight_schema::event::{EventType, seconds};
 
@@ -12,13 +13,13 @@ use crate::score::parameters::door::attempts::{
     ASIDE_M, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
 };
 
-/// The visits, and the time at the door in the one in which the parcel was handed over.
+/// The visits, and the time at the door during the visit with the hand-over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Attempts {
     pub(crate) visits: u32,
-    /// From when to when one was at the door with the parcel, where that was seen.
+    /// The start and end of the stay at the door with the parcel, if it was observed.
     pub(crate) door: Option<(u32, u32)>,
-    /// Milliseconds of it that were spent there.
+    /// Time spent at the door within `door`, in milliseconds.
     pub(crate) at_door_ms: u32,
 }
 
@@ -90,7 +91,8 @@ pub(crate) fn count(
     handed
 }
 
-/// Whether the stay may have been at the address's door: one at another door is no visit, whatever it looks like.
+/// Returns whether the stay may have been at the address's door. A stay at another door is not a
+/// visit.
 fn is_at_address(scene: &Scene<'_>, doorstep: &Doorstep) -> bool {
     match doorstep.across {
         Across::Elsewhere => false,
@@ -99,8 +101,9 @@ fn is_at_address(scene: &Scene<'_>, doorstep: &Doorstep) -> bool {
     }
 }
 
-/// Of a visit's stays those at the very door: what lies steps before or after it, within the same visit, was a pause on
-/// the way, for a gate or for a call, unless the app said something there.
+/// Returns the stays of a visit that were at the door itself. A stay some steps before or after it
+/// in the same visit was a pause on the way, for a gate or a call, unless the app recorded
+/// something there.
 fn at_the_door<'v, 's>(scene: &Scene<'_>, door: &Stay, visit: &'v [&'s Stay]) -> &'v [&'s Stay] {
     let Some(place) = visit.iter().position(|stay| stay.from_ms == door.from_ms) else {
         return visit;
@@ -123,7 +126,8 @@ fn at_the_door<'v, 's>(scene: &Scene<'_>, door: &Stay, visit: &'v [&'s Stay]) ->
     visit.get(place - before..=place + after).unwrap_or(visit)
 }
 
-/// Whether `stay` was at the same door: same place as far as positions tell, same floor, and not at the vehicle.
+/// Returns whether `stay` was at the same door: the same place within position accuracy, the same
+/// floor, and not at the vehicle.
 fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     if stay.from_ms == door.from_ms {
         return true;
@@ -141,7 +145,8 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     };
     let apart_m = a.place.distance_m(b.place);
     let uncertain_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
-    // Where the courier said that he had arrived, the door may be a little farther off than positions agree.
+    // If the courier reported his arrival, the door may be a little farther off than the positions
+    // agree.
     let within_m = if stay.arrived || stay.marked {
         3.0
     } else {
@@ -150,14 +155,16 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     if apart_m > LEFT_M.max(within_m) {
         return false;
     }
-    // Indoors positions tell little: one that went in for the one stay went in for the other too.
+    // Indoor positions are unreliable: if the courier went in for one stay, he went in for the
+    // other too.
     let climbed = places.entrance.is_some() && door.height_m.is_none();
     if climbed && uncertain_m > 2.0 * LEFT_M {
         return false;
     }
     let parked = super::place::foot_at(scene, stay.from_ms).and_then(|foot| foot.parked_ms);
     let vehicle = parked.and_then(|at_ms| scene.estimate(at_ms.saturating_sub(5_000), at_ms));
-    // After the hand-over one goes back to the vehicle; a stay that may be there is not another visit.
+    // After the hand-over the courier returns to the vehicle; a stay that may be there is not
+    // another visit.
     let after_m = if stay.from_ms > door.to_ms && !stay.marked {
         LEFT_M
     } else {
@@ -166,7 +173,7 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m + after_m)
 }
 
-/// Whether the courier left the door between two stays at it.
+/// Returns whether the courier left the door between two stays at it.
 fn has_left(scene: &Scene<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
     let (from_ms, to_ms) = (before.to_ms, after.from_ms);
     let drove = scene

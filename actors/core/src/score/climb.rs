@@ -18,18 +18,18 @@ use crate::score::parameters::door::climb::{
     UNEXPLAINED_M, UNEXPLAINED_MS,
 };
 
-/// The way up or down.
+/// A climb or descent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Climb {
-    /// How likely each floor is; none where no height was measured.
+    /// The probability of each floor, or `None` if no height was measured.
     pub(crate) estimate: Option<Estimate>,
     pub(crate) floors: Option<i16>,
-    /// The rise from entrance to drop-off; none where pressure was not heard at both.
+    /// The rise from entrance to drop-off, or `None` if pressure is missing at either.
     pub(crate) rise: Option<Rise>,
     pub(crate) elevator_used: Option<bool>,
 }
 
-/// What is known of the building beforehand, and whether it has an elevator.
+/// Returns the prior knowledge of the building, and whether it has an elevator.
 fn building(scene: &Scene<'_>, elevator_used: Option<bool>) -> Building {
     let context = scene.input.context;
     Building {
@@ -59,7 +59,8 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
             elevator_used,
         };
     };
-    // Without a hand-over the end counts only where it is on another floor: one who came back shows nothing.
+    // Without a hand-over the end counts only if it is on another floor: a courier who came back
+    // proves nothing.
     let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
     let rise = measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
     let building = building(scene, elevator_used);
@@ -91,7 +92,8 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
     found
 }
 
-/// From the entrance (or, where one does not go in, from the vehicle) to the hand-over.
+/// Returns the span from the entrance (or from the vehicle, if the courier does not go in) to the
+/// hand-over.
 fn span(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32, Foot)> {
     let reached_ms = places.reached_ms?;
     let foot = super::place::foot_at(scene, reached_ms)?;
@@ -101,8 +103,9 @@ fn span(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32, Foot)> {
     Some((from_ms.min(reached_ms), reached_ms, foot))
 }
 
-/// The rise by pressure. With an entrance: between the two levels, as long as the climbs in between agree;
-/// otherwise the climbs alone, because a street may rise too.
+/// Measures the rise by pressure. With an entrance it is the difference of the two levels, as long
+/// as the climbs between them agree. Otherwise only the climbs count, because a street may rise
+/// too.
 fn measured(
     scene: &Scene<'_>,
     places: &Places,
@@ -128,7 +131,8 @@ fn measured(
     let by_climbs = climbs
         .iter()
         .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?));
-    // The air of a house is not that of the street: where one was in the hall for some seconds, its level counts.
+    // Indoor air pressure differs from that of the street: after some seconds in the hall, the
+    // hall's level counts.
     let in_hall = (
         from_ms.saturating_add(DOOR_MS),
         first_climb_ms.saturating_sub(FOOT_MS),
@@ -140,7 +144,7 @@ fn measured(
         .or_else(|| scene.height.level(ground_from_ms, ground_to_ms));
     let by_levels = ground.and_then(|ground| rise(ground, door_level));
     match (by_levels, by_climbs) {
-        // A climb that nobody saw: how much of the difference it was, and how much the street, cannot be told.
+        // No climb was detected: the shares of climb and street in the difference are unknown.
         (Some(levels), Some(climbed))
             if places.entrance.is_none()
                 && (levels.metres - climbed).abs() > UNEXPLAINED_M
@@ -153,7 +157,8 @@ fn measured(
             sigma_m: levels.sigma_m,
         }),
         (Some(levels), Some(climbed)) if (levels.metres - climbed).abs() <= AGREE_M => Some(levels),
-        // They disagree: an entrance known by more than the climb itself makes the levels the better witness.
+        // They disagree: if the entrance is known by more than the climb itself, the levels are
+        // more reliable.
         (Some(levels), Some(climbed)) => {
             let timed = places.entrance.is_some_and(|entrance| entrance.is_timed());
             Some(if timed {
@@ -170,7 +175,7 @@ fn measured(
     }
 }
 
-/// Whether the level changes faster than on a street, outside of any climb that was seen.
+/// Returns whether the level changes faster than on a street, outside of any detected climb.
 fn is_steep(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
     let seen = climbs(scene, from_ms, to_ms);
     let mut at_ms = from_ms;
@@ -222,7 +227,8 @@ fn signed_height_m(event: &Event) -> Option<f32> {
     })
 }
 
-/// Without a level at one of the two ends: the heights of the climbs, where each was measured and is likely one.
+/// Measures the rise without a level at one of the two ends: sums the heights of the climbs, if
+/// each was measured and is likely a climb.
 fn by_events(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Measured> {
     let climbs = climbs(scene, from_ms, to_ms);
     let rise_m = climbs.iter().try_fold(0.0, |sum, event| {
@@ -298,7 +304,7 @@ fn explain(
     );
 }
 
-/// The best floor and those that it may be instead, each with its probability.
+/// Formats the best floor and its alternatives, each with its probability.
 fn chances(estimate: &Estimate) -> String {
     let best = estimate.best();
     let percent = |probability: f64| (probability * 100.0).round();
@@ -308,15 +314,16 @@ fn chances(estimate: &Estimate) -> String {
         percent(estimate.probability(best))
     );
     for (floor, probability) in estimate.runners_up(3) {
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, ", {floor} ({:.0} %)", percent(probability));
     }
     text
 }
 
-/// Whether a ride was seen; "no" only where pressure (or vertical acceleration) was heard nearly all the time.
+/// Returns whether an elevator ride was detected; `Some(false)` only if pressure (or vertical
+/// acceleration) was recorded nearly all the time.
 fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Option<bool> {
-    // A ride before the courier left the vehicle is one of the vehicle's: a ramp, or a car lift.
+    // A ride before the courier left the vehicle is the vehicle's: a ramp, or a car lift.
     let within = |event: &Event| {
         places.foot.is_none_or(|foot| {
             overlap_ms(
@@ -380,7 +387,8 @@ fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Opt
     None
 }
 
-/// How long of `from_ms..to_ms` pressure was heard often enough for a ride to show, milliseconds.
+/// Returns how much of `from_ms..to_ms` has pressure samples frequent enough to show a ride, in
+/// milliseconds.
 fn height_heard_ms(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
     let levels = scene.height.levels(from_ms, to_ms);
     let next = levels.iter().skip(1).map(|level| level.t_ms);
@@ -393,7 +401,8 @@ fn height_heard_ms(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
         .fold(0, u32::saturating_add)
 }
 
-/// Whether a ride is as slow as stairs and nothing of the body was measured in it: it may have been either.
+/// Returns whether a ride may have been stairs: it is as slow as stairs, and no body sensor was
+/// recorded during it.
 fn may_be_stairs(scene: &Scene<'_>, ride: &Event) -> bool {
     let (from_ms, to_ms) = (ride.t_start_ms, end_of(ride, scene.end_ms));
     let told = scene
@@ -404,7 +413,7 @@ fn may_be_stairs(scene: &Scene<'_>, ride: &Event) -> bool {
     !told && signed_height_m(ride).is_some_and(|height_m| height_m.abs() <= STAIRS_MPS * length_sec)
 }
 
-/// Whether the level changed by a floor within a minute without any event that says how.
+/// Returns whether the level changed by a floor within a minute without any event that explains it.
 fn unexplained_rise(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
     let stairs: Vec<(u32, u32)> = scene
         .events(EventType::Stairs)
@@ -422,7 +431,8 @@ fn unexplained_rise(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
         let (low, high) = levels.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), height| {
             (low.min(height), high.max(height))
         });
-        // Outdoors a walk of a minute over a hill changes the level as well; half a floor more is left to it.
+        // Outdoors a walk of a minute over a hill changes the level as well; half a floor more is
+        // allowed for it.
         if high - low > UNEXPLAINED_M * 1.5
             && !stairs.iter().any(|stairs| overlap_ms(*stairs, span) > 0)
         {

@@ -1,4 +1,4 @@
-//! Whether the drop-off was at the address's door: across and up.
+//! Decides whether the drop-off was at the address's door, horizontally and vertically.
 
 use super::climb::Climb;
 use super::ledger::{Ledger, Span, words};
@@ -11,35 +11,35 @@ use crate::score::parameters::door::doorstep::{
     WRONG_LEAST_M, WRONG_SIGMAS,
 };
 
-/// How a stay lies to the address.
+/// The horizontal position of a stay relative to the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Across {
-    /// At it, by a position good enough to say so.
+    /// The stay is at the address, by a sufficiently accurate position.
     At,
-    /// At it as far as a poor position tells.
+    /// The stay may be at the address, but the position is poor.
     Perhaps,
-    /// Neither at it nor surely elsewhere.
+    /// The stay is neither at the address nor certainly elsewhere.
     Off,
-    /// At another one.
+    /// The stay is at another address.
     Elsewhere,
-    /// Not known.
+    /// The position is unknown.
     Unknown,
 }
 
-/// How the drop-off's floor lies to the address's.
+/// The drop-off's floor relative to the address's floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Up {
-    /// The same.
+    /// The floors are the same.
     Right,
-    /// Another.
+    /// The floors differ.
     Wrong,
-    /// It may be the same, and may be one beside it.
+    /// The floor may be the same or an adjacent one.
     Unclear,
-    /// The address names no floor, or height was not measured.
+    /// The address has no floor, or height was not measured.
     Unknown,
 }
 
-/// The drop-off and the address.
+/// The drop-off relative to the address.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Doorstep {
     pub(crate) right: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Doorstep {
     pub(crate) up: Up,
 }
 
-/// How `estimate` lies to the address, and to the drop-off point learned from earlier sessions.
+/// Compares `estimate` with the address, and with the drop-off point learned from earlier sessions.
 pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
     let (distance_m, sigma_m) = scene.offset_from_address(estimate);
     let learned = scene
@@ -77,8 +77,9 @@ pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
     Across::Off
 }
 
-/// How the climb lies to the address's floor, with how likely that floor is against all others. Basements and upper
-/// floors alike: 0 is the entrance's level. That the address names a floor is no evidence for it.
+/// Compares the climb with the address's floor, and returns the probability of that floor against
+/// all others. Basements and upper floors are treated alike: 0 is the entrance's level. The address
+/// naming a floor is not evidence for it.
 fn up(scene: &Scene<'_>, climb: &Climb) -> (Up, f64) {
     let told = scene.input.context.floor;
     match (told, &climb.estimate) {
@@ -87,7 +88,7 @@ fn up(scene: &Scene<'_>, climb: &Climb) -> (Up, f64) {
             (FloorMatch::Wrong, probability) => (Up::Wrong, probability),
             (FloorMatch::Unclear, probability) => (Up::Unclear, probability),
         },
-        // A height was measured that no building has.
+        // The measured height does not occur in any building.
         (Some(_), None) if climb.rise.is_some() => (Up::Unclear, 0.0),
         _ => (Up::Unknown, 0.0),
     }
@@ -206,7 +207,8 @@ fn explain_up(
     );
 }
 
-/// Whether the door may be told of: positions that are more likely untrue than true are no evidence for it.
+/// Returns whether the door may be reported: positions that are more likely false than true are no
+/// evidence for it.
 pub(crate) fn is_believed(right: bool, fraud_score: f64, ledger: &mut Ledger) -> bool {
     let believed = fraud_score < DOUBT_SCORE;
     if right && !believed {

@@ -1,7 +1,7 @@
-//! What a decision rests on: the parameters that weighed in it, each with its weight and a sentence.
+//! Explains a decision: the parameters that contributed to it, each with its weight and a sentence.
 //!
-//! For a person about whom a decision was made (contract 11): the evidence of a score, brought down to what counted for
-//! or against one of its statements.
+//! It is meant for a person about whom a decision was made (contract 11): the evidence of a score,
+//! reduced to the entries that counted for or against one of its statements.
 
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 use serde::Serialize;
@@ -9,23 +9,24 @@ use serde::Serialize;
 /// A parameter of a decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameter {
-    /// A stable name: the statement that it is about, and the signal, as `fraudScore.teleport`.
+    /// A stable name made of the statement and the signal, such as `fraudScore.teleport`.
     pub name: String,
-    /// How much it weighed, in the points of its statement; above 0 it speaks for the statement, below 0 against it.
+    /// The weight in the points of its statement: above 0 it supports the statement, below 0 it
+    /// contradicts it.
     pub weight: f64,
-    /// What was seen, and the innocent explanation that there may be.
+    /// The observation, and its possible innocent explanation.
     pub text: String,
 }
 
-/// What was decided about a session, and by which parameters.
+/// The decision about a session, and the parameters behind it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The decision: the outcome's reason code, and the codes beside it.
+    /// The decision: the outcome's reason code, and the additional reason codes.
     pub decision: Vec<ReasonCode>,
-    /// Version of the parameters that decided.
+    /// The version of the parameters used for the decision.
     pub version: String,
-    /// What weighed, statement by statement, within each the heaviest first. What weighed nothing stands last: it says
-    /// what was looked at, and could not be told.
+    /// The parameters by statement, the heaviest first within each. Parameters without weight come
+    /// last: they were examined but inconclusive.
     pub parameters: Vec<Parameter>,
 }
 

@@ -1,16 +1,18 @@
-//! A trace's fingerprint: small, the same for a replay, and different for an honest second trip on the same way.
+//! A trace's fingerprint: small, the same for a replay, and different for an honest second trip on
+//! the same way.
 //!
-//! Noise does not repeat itself, so it is noise that is compared: of the positions, and of what else a phone measures.
-//! Each is cut into overlapping pieces, and of all pieces the smallest hashes are kept (Broder 1997, min-wise hashing):
-//! the share of equal ones is the share of equal pieces. Two honest trips share hardly a piece; a copy shares all of
-//! them, wherever it is cut and whatever its times are.
+//! Noise does not repeat itself, so the fingerprint compares noise: that of the positions, and of
+//! the phone's other measurements. Each is cut into overlapping pieces, and the smallest hashes of
+//! all pieces are kept (Broder 1997, min-wise hashing): the share of equal hashes is the share of
+//! equal pieces. Two honest trips share hardly a piece; a copy shares all of them, wherever it is
+//! cut and whatever its times are.
 //!
-//! - **Positions**: four successive displacements, each brought to a quarter of a metre.
-//! - **Channels**: values to the last bit, in runs of eight: accuracy; speed, course and altitude; air pressure;
-//!   acceleration. A replay whose positions were moved a little still has the bytes of all of these, since nothing that
-//!   is measured comes out the same twice. Runs of hardly different values say nothing: a barometer at rest, or a phone
-//!   that always claims 5 m, looks alike everywhere. One channel alone is no proof, because a poor sensor may repeat a
-//!   pattern; two are.
+//! - **Positions**: four successive displacements, each rounded to a quarter of a metre.
+//! - **Channels**: values to the last bit, in runs of eight: accuracy; speed, course and altitude;
+//!   air pressure; acceleration. A replay with slightly moved positions still has the bytes of all
+//!   of these, since no measurement repeats exactly. Runs of nearly constant values are ignored: a
+//!   barometer at rest, or a phone that always claims 5 m, looks alike everywhere. One equal
+//!   channel is no proof, because a poor sensor may repeat a pattern; two are.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,25 +22,26 @@ use crate::score::parameters::door::fingerprint::{
 };
 use crate::window::{Fix, Window};
 
-/// See the module.
+/// The fingerprint of a trace (see the module documentation).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     slots: Vec<u64>,
     pieces: u32,
-    /// Of each channel; empty where it has too few runs, and in what earlier versions stored.
+    /// The hashes of each channel; empty if it has too few runs, and in data stored by earlier
+    /// versions.
     #[serde(default)]
     channels: Vec<Vec<u64>>,
 }
 
 impl Fingerprint {
-    /// The share of equal pieces of the positions, 0 to 1.
+    /// Returns the share of equal pieces of the positions, 0 to 1.
     #[must_use]
     pub fn similarity(&self, other: &Self) -> f32 {
         share(&self.slots, &other.slots)
     }
 
-    /// The similarity, if it is so great that one trace is a copy of the other: that of the positions, or else that of
-    /// the channels, of which the second best counts.
+    /// Returns the similarity if it is high enough that one trace is a copy of the other: the
+    /// similarity of the positions, or else the second-highest similarity of the channels.
     #[must_use]
     pub fn copy_of(&self, other: &Self) -> Option<f32> {
         let positions = self.similarity(other);
@@ -54,7 +57,8 @@ impl Fingerprint {
         Some(positions.max(measured)).filter(|&similarity| similarity >= COPY_SHARE)
     }
 
-    /// Keys under which a store may find candidates: two copies share most of these, two honest traces none.
+    /// Returns the keys under which a store may find candidates: two copies share most keys, two
+    /// honest traces none.
     #[must_use]
     pub fn keys(&self) -> Vec<u64> {
         let channels = self.channels.iter().enumerate();
@@ -76,7 +80,7 @@ fn share(own: &[u64], others: &[u64]) -> f32 {
     equal as f32 / SLOTS as f32
 }
 
-/// The smallest hashes of pieces, by as many hash functions.
+/// The smallest hashes of the pieces, one for each hash function.
 struct MinHashes {
     slots: Vec<u64>,
     pieces: u32,
@@ -102,8 +106,8 @@ impl MinHashes {
     }
 }
 
-/// The fingerprint of a session; none where too few of its positions move. Simulated fixes count too: a replay may
-/// be marked as such.
+/// Returns the fingerprint of a session, or `None` if too few of its positions move. Simulated
+/// fixes count too: a replay may be marked as such.
 #[must_use]
 pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
     let positions = positions(windows);
@@ -142,7 +146,7 @@ fn fixes(windows: &[Window]) -> impl Iterator<Item = &Fix> {
         .flat_map(|window| window.fixes.iter().flatten())
 }
 
-/// What a receiver tells beside the place, where it tells two of them at least.
+/// Hashes the receiver's values other than the position, if at least two of them are present.
 fn receiver(fix: &Fix) -> Option<u64> {
     let values = [fix.speed_mps, fix.bearing_deg, fix.altitude_m];
     let told = values.iter().flatten().count();
@@ -154,7 +158,7 @@ fn both(one: f32, other: f32) -> u64 {
     u64::from(one.to_bits()) << 32 | u64::from(other.to_bits())
 }
 
-/// The runs of a channel. A value that is merely repeated counts once.
+/// Hashes the runs of a channel. A repeated value counts once.
 fn channel(values: impl Iterator<Item = u64>) -> MinHashes {
     let mut hashes = MinHashes::new();
     let mut run: Vec<u64> = Vec::with_capacity(RUN + 1);

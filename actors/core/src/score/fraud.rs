@@ -1,8 +1,10 @@
-//! How likely the telemetry or the claim is untrue: log-odds of independent groups of evidence.
+//! Estimates how likely the telemetry or the claim is untrue: log-odds of independent groups of
+//! evidence.
 //!
-//! `logit = prior + Σ over groups of min(Σ signals, cap) − what poor visibility takes off + what acquits`. Facts
-//! (flags of the platform, an exact replay) are not weakened by poor visibility; everything inferred is, so that
-//! missing data cannot convict. Every term is an entry of the evidence, and the entries add up to the logit.
+//! `logit = prior + Σ over groups of min(Σ signals, cap) − reduction by poor visibility +
+//! acquittal`. Facts (flags of the platform, an exact replay) are not weakened by poor visibility;
+//! every inferred signal is, so that missing data cannot convict. Every term is an entry of the
+//! evidence, and the entries add up to the logit.
 
 mod body;
 mod claim;
@@ -28,7 +30,7 @@ use crate::window::Fix;
 
 const ABOUT: &str = "fraudScore";
 
-/// Grounds that are independent of each other; signals of one group are not.
+/// Groups of evidence that are independent of each other; signals within a group are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
     Flags,
@@ -63,7 +65,8 @@ impl Group {
         }
     }
 
-    /// Whether it is told by the platform or by an exact copy, and not inferred.
+    /// Returns whether the group is a fact (a flag of the platform or an exact copy) rather than an
+    /// inference.
     fn is_fact(self) -> bool {
         matches!(self, Self::Flags | Self::Replay)
     }
@@ -77,7 +80,7 @@ impl Group {
     }
 }
 
-/// Something that speaks for an untruth.
+/// A signal of an untruth.
 struct Signal {
     group: Group,
     name: &'static str,
@@ -86,14 +89,14 @@ struct Signal {
     words: Words,
 }
 
-/// The score and the flag.
+/// The fraud score and the flag.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Fraud {
     pub(crate) score: f64,
     pub(crate) suspicious: bool,
 }
 
-/// What the rest of scoring found, as far as it speaks for or against the claim.
+/// The other results of scoring that support or contradict the claim.
 pub(crate) struct Findings<'f> {
     pub(crate) places: &'f Places,
     pub(crate) climb: &'f Climb,
@@ -129,7 +132,8 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
             .iter()
             .filter(|signal| signal.group == group)
             .collect();
-        // A phone that stayed in the vehicle says little of the courier's claim, but all of its own positions.
+        // A phone left in the vehicle says little about the courier's claim, but everything about
+        // its own positions.
         let visibility = match group {
             Group::Outcome => findings.visibility.score,
             _ => findings.visibility.coverage,
@@ -140,7 +144,7 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
             grounds.push(group.name());
         }
     }
-    // Where the positions themselves are in doubt, a door that they show acquits nobody.
+    // If the positions themselves are in doubt, a door that they show acquits nobody.
     let doubted = signals
         .iter()
         .any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
@@ -168,7 +172,7 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
     Fraud { score, suspicious }
 }
 
-/// What consistent evidence at the door takes off.
+/// Records consistent evidence at the door, and returns its contribution to the logit.
 fn acquit(findings: &Findings<'_>, ledger: &mut Ledger) -> f64 {
     let door = findings.places.door();
     let span = door.map(|door| (door.from_ms, door.to_ms));
@@ -182,7 +186,8 @@ fn acquit(findings: &Findings<'_>, ledger: &mut Ledger) -> f64 {
     )
 }
 
-/// Enters a group's signals, its cap and what visibility takes off; returns what the group adds to the logit.
+/// Records a group's signals, its cap and the reduction by visibility, and returns the group's
+/// contribution to the logit.
 fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Ledger) -> f64 {
     let mut sum = 0.0;
     for signal in signals {
@@ -311,7 +316,8 @@ fn clock(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
-/// Two sessions that one courier records at once, for two parcels of one stop, hold one trace and copy nothing.
+/// Two sessions that one courier records at the same time, for two parcels of one stop, share one
+/// trace; neither is a copy.
 fn replay(scene: &Scene<'_>) -> Option<Signal> {
     let replay = scene.input.known.replay.filter(|replay| !replay.together)?;
     let text = format!(
@@ -332,7 +338,8 @@ fn replay(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
-/// Whether door, mark and body agree: then the claim is very likely true, whatever oddities the position shows.
+/// Returns whether door, mark and body agree: then the claim is very likely true, whatever oddities
+/// the position shows.
 fn is_door_evidence(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
     let marked = findings
         .places

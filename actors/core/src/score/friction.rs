@@ -1,4 +1,4 @@
-//! How hard the delivery was.
+//! Scores how hard the delivery was.
 
 use porchlight_schema::event::{EventType, Metadata, seconds};
 
@@ -8,13 +8,13 @@ use super::parameters::weights::friction as weights;
 use super::place::Places;
 use super::scene::{Scene, end_of};
 
-/// `1 gate on the way.`, `2 gates on the way.`
+/// Formats a count, such as `1 gate on the way.` or `2 gates on the way.`
 fn counted(count: usize, what: &str, when: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural} {when}.")
 }
 
-/// `1 − e^(−x)`: the first minutes count most.
+/// Computes `1 − e^(−x)`: the first minutes count most.
 fn saturating(value: f64, scale: f64) -> f64 {
     1.0 - libm::exp(-(value / scale).max(0.0))
 }
@@ -45,7 +45,7 @@ impl Account<'_> {
     }
 }
 
-/// The score; its entries add up to it.
+/// Returns the friction score, the sum of its entries.
 pub(crate) fn score(
     scene: &Scene<'_>,
     places: &Places,
@@ -99,7 +99,7 @@ fn waits(scene: &Scene<'_>, attempts: &Attempts, account: &mut Account<'_>) {
             Metadata::Gate { wait_sec } => f64::from(wait_sec),
             _ => seconds(end_of(event, scene.end_ms).saturating_sub(event.t_start_ms)),
         })
-        // The sum of nothing is −0, and would be written so.
+        // The sum of an empty iterator is −0, and would be written so.
         .fold(0.0, |sum, waited_sec| sum + waited_sec);
     let door_sec = (seconds(attempts.at_door_ms) - weights::WAIT_FREE_SEC).max(0.0);
     let points = weights::WAIT * saturating(gate_sec + door_sec, weights::WAIT_SCALE_SEC);

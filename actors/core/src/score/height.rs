@@ -6,14 +6,14 @@ use crate::score::parameters::door::height::{
 };
 use crate::window::Window;
 
-/// A level: height above the first pressure, metres.
+/// A level: height above the first pressure, in metres.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Level {
     pub(crate) t_ms: u32,
     pub(crate) height_m: f32,
 }
 
-/// Height above the first pressure of the session, second by second, where pressure was heard.
+/// The height above the session's first pressure for each second with a pressure sample.
 #[derive(Debug, Default)]
 pub(crate) struct HeightTrack {
     levels: Vec<Level>,
@@ -40,14 +40,14 @@ impl HeightTrack {
         Self { levels }
     }
 
-    /// The levels of `from_ms..to_ms`.
+    /// Returns the levels of `from_ms..to_ms`.
     pub(crate) fn levels(&self, from_ms: u32, to_ms: u32) -> &[Level] {
         let first = self.levels.partition_point(|level| level.t_ms < from_ms);
         let last = self.levels.partition_point(|level| level.t_ms < to_ms);
         self.levels.get(first..last).unwrap_or_default()
     }
 
-    /// The median level of `from_ms..to_ms`: doors and gusts move a few seconds only.
+    /// Returns the median level of `from_ms..to_ms`: doors and gusts affect only a few seconds.
     pub(crate) fn level(&self, from_ms: u32, to_ms: u32) -> Option<Level> {
         let mut levels = self.levels(from_ms, to_ms).to_vec();
         if levels.len() < SECONDS_LEAST {
@@ -62,7 +62,8 @@ impl HeightTrack {
     }
 }
 
-/// Whether the barometer tells whole hectopascals, which are 8 m each: then it measures no floors.
+/// Returns whether the barometer reports whole hectopascals, 8 m each: then it cannot measure
+/// floors.
 fn is_coarse(heard: &[(u32, f32)]) -> bool {
     let whole = heard
         .iter()
@@ -71,14 +72,15 @@ fn is_coarse(heard: &[(u32, f32)]) -> bool {
     heard.len() >= COARSE_SECONDS_LEAST && whole * 5 >= heard.len() * 4
 }
 
-/// A difference of two levels, metres, with its uncertainty (one standard deviation).
+/// A difference of two levels in metres, with its uncertainty (one standard deviation).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rise {
     pub(crate) metres: f32,
     pub(crate) sigma_m: f32,
 }
 
-/// From one level to the other; none where the weather may have changed more than that between.
+/// Returns the rise from one level to the other, or `None` if the weather may have changed by more
+/// in between.
 pub(crate) fn rise(from: Level, to: Level) -> Option<Rise> {
     let apart_ms = to.t_ms.abs_diff(from.t_ms);
     if apart_ms > COMPARABLE_MS {

@@ -7,17 +7,17 @@ use crate::score::parameters::place::jumps::{
 };
 use crate::window::{Fix, WINDOW_MS, Window};
 
-/// A jump.
+/// A jump between two positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Jump {
-    /// Of the first fix after it.
+    /// The time of the first fix after the jump.
     pub(crate) t_ms: u32,
-    /// Whether the positions stayed where it led; else it was a single fix far off.
+    /// Whether the positions stayed at the jump's destination; otherwise it was a single outlier.
     pub(crate) stays: bool,
 }
 
-/// Fixes of new places only: a phone that repeats its last one has not stood still until then, and the time of the
-/// first of them is the one that counts.
+/// Returns the first fix of each new place. A phone that repeats its last fix has not necessarily
+/// stood still, so the time of the first one counts.
 pub(crate) fn distinct(fixes: &[Fix]) -> Vec<Fix> {
     let mut distinct: Vec<Fix> = Vec::new();
     for fix in fixes {
@@ -36,7 +36,7 @@ fn accuracy_m(fix: &Fix) -> f32 {
     }
 }
 
-/// Whether two fixes are farther apart than their accuracies and any vehicle explain.
+/// Returns whether two fixes are farther apart than their accuracies and any vehicle explain.
 fn is_jump(from: &Fix, to: &Fix) -> bool {
     let (a, b) = (accuracy_m(from), accuracy_m(to));
     let distance_m = from.place.distance_m(to.place);
@@ -44,7 +44,7 @@ fn is_jump(from: &Fix, to: &Fix) -> bool {
     distance_m > JUMP_SIGMAS * (a * a + b * b).sqrt() && distance_m / seconds > JUMP_MPS
 }
 
-/// All jumps, in order.
+/// Finds all jumps, in order.
 pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
     let fixes = distinct(all);
     let settled_ms = fixes
@@ -53,7 +53,7 @@ pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
     let mut jumps = Vec::new();
     for (index, pair) in fixes.windows(2).enumerate() {
         let [from, to] = pair else { continue };
-        // The last time at which the place was repeated.
+        // The time of the place's last repetition.
         let next = all.partition_point(|fix| fix.t_ms < to.t_ms);
         let held_ms = next
             .checked_sub(1)
@@ -64,7 +64,8 @@ pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
             continue;
         }
         let until_ms = to.t_ms.saturating_add(STAYS_MS);
-        // A place that is repeated says nothing new, unless the body lies still and the phone has nothing new to say.
+        // A repeated place adds nothing, unless the body lies still and the phone has nothing new
+        // to report.
         let repeated = all
             .iter()
             .skip(next)
@@ -97,8 +98,9 @@ pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
     jumps
 }
 
-/// A fix that was repeated while the body lay at rest was no stale one of a phone on the way: then its last time counts,
-/// and the way must only be farther than anybody walks in all that time.
+/// Returns whether a jump starts at rest. A fix repeated while the body lay at rest is not a stale
+/// one of a moving phone: then its last time counts, and the distance must only exceed any walk in
+/// the whole time.
 fn is_jump_from_rest(from: &Fix, held_ms: u32, to: &Fix, windows: &[Window]) -> bool {
     let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
     let held = Fix {
@@ -111,7 +113,7 @@ fn is_jump_from_rest(from: &Fix, held_ms: u32, to: &Fix, windows: &[Window]) -> 
         && is_at_rest(windows, (from.t_ms, to.t_ms))
 }
 
-/// Whether the body was heard nearly all the time, and lay or sat still.
+/// Returns whether the body was recorded nearly all the time, and lay or sat still.
 fn is_at_rest(windows: &[Window], (from_ms, to_ms): (u32, u32)) -> bool {
     let first = windows.partition_point(|window| window.t_ms < from_ms);
     let last = windows.partition_point(|window| window.t_ms < to_ms);
@@ -130,8 +132,9 @@ fn is_at_rest(windows: &[Window], (from_ms, to_ms): (u32, u32)) -> bool {
             .is_some_and(|&spread| spread < REST_ACCEL_STD)
 }
 
-/// Takes out the fixes that were reached by a jump, until they are where they were before it, give or take a walk:
-/// what a jump leads to is no evidence of having been there. Of a jump that does not stay it is the one fix.
+/// Removes the fixes reached by a jump, until they return to where they were before it, give or
+/// take a walk: the destination of a jump is no evidence of having been there. A jump that does not
+/// stay loses its single fix.
 pub(crate) fn take_out(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
     let outliers: Vec<u32> = jumps
         .iter()
@@ -143,7 +146,7 @@ pub(crate) fn take_out(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
         if outliers.binary_search(&fix.t_ms).is_ok() {
             outlier = Some(fix.place);
         }
-        // What is said of it again is as little evidence.
+        // Repetitions of the outlier are no evidence either.
         outlier = outlier.filter(|place| *place == fix.place);
         outlier.is_none()
     });

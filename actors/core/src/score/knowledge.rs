@@ -1,8 +1,9 @@
-//! What was known beforehand, and how the service learns of a place from the sessions that went there.
+//! Prior knowledge for scoring, and how the service learns about a place from the sessions that
+//! went there.
 //!
-//! A place remembers its last confirmed sessions and no more. What is learned is the weighted median of what they
-//! saw: a single session, however wrong, moves it at most to what a neighbour saw; weights fall by half in half a
-//! year, and one courier counts for less than half of all.
+//! A place remembers only its last confirmed sessions. The learned value is the weighted median of
+//! their observations: a single session, however wrong, moves it at most to a neighbouring
+//! observation; weights halve in half a year, and one courier counts for less than half of all.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{Address, Point, SessionEnd, SessionStart, Tenant};
@@ -17,34 +18,36 @@ use crate::score::parameters::door::knowledge::{
     REGION_DEG, REGION_SHIFT, WEIGHT_LEAST,
 };
 
-/// Sessions that a place remembers.
+/// The number of sessions that a place remembers.
 pub const PLACE_SESSIONS_MAX: usize = 16;
 
 /// A place learned from earlier sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LearnedPoint {
-    /// Where.
+    /// The position.
     pub point: Point,
-    /// How exact, metres (68 % radius).
+    /// The accuracy in metres (68 % radius).
     pub sigma_m: f32,
-    /// How many fresh sessions it is worth.
+    /// The weight, in fresh sessions.
     pub weight: f32,
 }
 
 /// Another session with the same trace.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
-    /// Which.
+    /// The ID of the other session.
     pub session_id: SessionId,
-    /// The share that is the same, 0 to 1.
+    /// The equal share of the trace, 0 to 1.
     pub similarity: f32,
-    /// Whether the two were recorded at once, by one courier: then it is one trace with two names, not a copy.
+    /// Whether one courier recorded both sessions at the same time: then it is one trace with two
+    /// names, not a copy.
     #[serde(default)]
     pub together: bool,
 }
 
-/// Whether two sessions were recorded at once by one courier, as for two parcels of one stop: by the service's own
-/// times, each began before the other was completed. Whoever sends a trace again does so after it was recorded.
+/// Returns whether one courier recorded two sessions at the same time, as for two parcels of one
+/// stop: by the service's own times, each began before the other was completed. A replayed trace is
+/// sent after it was recorded.
 #[must_use]
 pub fn recorded_together(
     one: (&SessionStart, &SessionEnd),
@@ -56,24 +59,26 @@ pub fn recorded_together(
         && other.0.created_at < one.1.completed_at
 }
 
-/// What was known before a session was scored. Fixed when it is first scored, and stored with it.
+/// The knowledge available before a session was scored. It is fixed at the first scoring, and
+/// stored with the session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Knowledge {
-    /// Measured heights of floors above the entrance, metres; by floor, each once.
+    /// Measured heights of floors above the entrance in metres, one for each floor.
     pub floor_heights_m: Vec<(i16, f32)>,
-    /// How many fresh sessions each of these heights is worth; empty in what earlier versions stored.
+    /// The weight of each of these heights, in fresh sessions; empty in data stored by earlier
+    /// versions.
     #[serde(default)]
     pub floor_weights: Vec<f32>,
-    /// The entrance.
+    /// The learned entrance.
     pub entrance: Option<LearnedPoint>,
-    /// Where parcels for this address are handed over.
+    /// The learned hand-over point for this address.
     pub drop_off: Option<LearnedPoint>,
     /// An earlier session with the same trace, if one was found.
     pub replay: Option<Replay>,
 }
 
 impl Knowledge {
-    /// Heights of floors, where they can be those of a building.
+    /// Returns the heights of floors that are possible in a building.
     pub(crate) fn floors(&self) -> Vec<LearnedFloor> {
         let weights = self.floor_weights.iter().copied().map(Some);
         let weights = weights.chain(core::iter::repeat(None));
@@ -90,41 +95,43 @@ impl Knowledge {
     }
 }
 
-/// Whether a floor can have that height above the entrance, metres; never the ground, of which it says nothing.
+/// Returns whether a floor can have that height above the entrance, in metres; always false for the
+/// ground floor.
 fn is_storey(floor: i16, height_m: f32) -> bool {
     floor != 0 && STOREY_M.contains(&(height_m / f32::from(floor)))
 }
 
-/// What one scored session says of its place.
+/// The observations of one scored session about its place.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PlaceFacts {
-    /// The day of its start, counted from 1970.
+    /// The day of the session's start, counted from 1970.
     pub day: u32,
-    /// The courier, as a hash: couriers are told apart, not known.
+    /// The courier as a hash: it distinguishes couriers without identifying them.
     pub rider: u64,
-    /// Floor and height above the entrance, metres; where the floor was right by what was known.
+    /// Floor and height above the entrance in metres, if the floor was right by prior knowledge.
     pub floor_height_m: Option<(i16, f32)>,
-    /// Where one went in.
+    /// The place where the courier went in.
     pub entrance: Option<(Point, f32)>,
-    /// Where the parcel was handed over, and how exactly that is known, metres.
+    /// The place of the hand-over, and its accuracy in metres.
     pub drop_off: Option<(Point, f32)>,
 }
 
-/// What is remembered of a place: its last confirmed sessions, the newest last.
+/// The remembered knowledge of a place: its last confirmed sessions, the newest last.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PlaceKnowledge {
     sessions: Vec<PlaceFacts>,
 }
 
-/// Adds a confirmed session. Sessions count by their day, so that the order in which they are learned does not
-/// matter as long as all are kept.
+/// Adds a confirmed session. Sessions are ordered by day, so the order of learning does not matter
+/// as long as all are kept.
 #[must_use]
 pub fn learn(old: &PlaceKnowledge, facts: PlaceFacts) -> PlaceKnowledge {
     let mut sessions = old.sessions.clone();
     let at = sessions.partition_point(|session| session.day <= facts.day);
     sessions.insert(at, facts);
     if sessions.len() > PLACE_SESSIONS_MAX {
-        // The oldest of the courier who has most of them: nobody can push out what others saw.
+        // Drops the oldest session of the courier with the most sessions: nobody can displace the
+        // observations of others.
         let count = |rider: u64| sessions.iter().filter(|other| other.rider == rider).count();
         let most = sessions.iter().map(|session| count(session.rider)).max();
         let oldest = sessions
@@ -136,7 +143,8 @@ pub fn learn(old: &PlaceKnowledge, facts: PlaceFacts) -> PlaceKnowledge {
 }
 
 impl PlaceKnowledge {
-    /// What is known on `day` (since 1970) about `address`. Nothing of a replay: that is looked up elsewhere.
+    /// Returns the knowledge on `day` (since 1970) about `address`, without replays: they are
+    /// looked up elsewhere.
     #[must_use]
     pub fn known(&self, address: &Address, day: u32) -> Knowledge {
         let frame = LocalFrame::new(address.point);
@@ -154,7 +162,8 @@ impl PlaceKnowledge {
         }
     }
 
-    /// The weight of each session: by its age, and so that one courier makes less than half of all.
+    /// Returns the weight of each session: by its age, and limited so that one courier makes up
+    /// less than half of all.
     fn weights(&self, day: u32) -> Vec<f64> {
         let fresh = |facts: &PlaceFacts| {
             libm::exp(
@@ -173,7 +182,7 @@ impl PlaceKnowledge {
                 .map(|(_, age)| age)
                 .sum();
             let others = all - own;
-            // A courier who is alone keeps the weight of a single session.
+            // A courier without others keeps the weight of a single session.
             let most = (others * ONE_COURIER_SHARE).max(1.0);
             if own > most { age * most / own } else { age }
         };
@@ -197,7 +206,8 @@ impl PlaceKnowledge {
             .collect()
     }
 
-    /// Floor, height and weight; the first trusted session counts, since its weight says how little it is.
+    /// Returns floor, height and weight. The first trusted session counts already, since its weight
+    /// shows how little it is.
     fn floor_heights(&self, weights: &[f64]) -> Vec<(i16, f32, f32)> {
         let mut floors: Vec<i16> = self
             .sessions
@@ -261,7 +271,7 @@ impl PlaceKnowledge {
     }
 }
 
-/// The weighted median; none below the least weight.
+/// Returns the weighted median, or `None` below the least weight.
 fn median(mut values: Vec<(f32, f64)>, weight_least: f64) -> Option<f32> {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = values.iter().map(|(_, weight)| weight).sum();
@@ -278,7 +288,8 @@ fn median(mut values: Vec<(f32, f64)>, weight_least: f64) -> Option<f32> {
     None
 }
 
-/// Words after which a part of a building is named: what follows belongs to the unit, not to the place.
+/// Words that introduce a part of a building: the words after them belong to the unit, not to the
+/// place.
 const UNIT_WORDS: [&str; 12] = [
     "apt",
     "apartment",
@@ -294,8 +305,9 @@ const UNIT_WORDS: [&str; 12] = [
     "whg",
 ];
 
-/// The key under which a place is remembered: one for each building of a customer, in one environment. Case,
-/// punctuation and the unit do not matter; the same street in a town of the same name elsewhere is another place.
+/// Returns the key under which a place is remembered: one for each building of a customer, in one
+/// environment. Case, punctuation and the unit do not matter; the same street in a town of the same
+/// name elsewhere is another place.
 #[must_use]
 pub fn place_key(tenant: Tenant, address: &Address) -> [u8; 16] {
     let mut hash = Sha256::new();
@@ -319,7 +331,7 @@ pub fn place_key(tenant: Tenant, address: &Address) -> [u8; 16] {
     key
 }
 
-/// Words in lower case, without punctuation.
+/// Returns the words in lower case, without punctuation.
 fn normalised(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
     lower
@@ -329,7 +341,7 @@ fn normalised(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The words of a street line up to where it names a unit. The number after `#` is a unit too.
+/// Returns the words of a street line up to the unit. The number after `#` is a unit too.
 fn without_unit(line: &str) -> Vec<String> {
     let street = line.split('#').next().unwrap_or_default();
     let words = normalised(street);

@@ -1,26 +1,26 @@
-//! The evidence, entry by entry, and how numbers are rounded.
+//! Collects the evidence entry by entry, and defines the rounding of numbers.
 
 use porchlight_schema::event::seconds;
 use porchlight_schema::insight::Evidence;
 
-/// A part of a session, milliseconds since its start; none: the whole.
+/// A part of a session in milliseconds since its start; `None` means the whole session.
 pub(crate) type Span = Option<(u32, u32)>;
 
-/// Three decimals: what every score is brought to, so that it is the same number everywhere.
+/// Rounds to three decimals, as for every score, so that it is the same number everywhere.
 pub(crate) fn rounded(value: f64) -> f64 {
     let thousandths = (value * 1000.0).round();
     // Adding 0 turns −0 into 0.
     thousandths / 1000.0 + 0.0
 }
 
-/// What a piece of evidence says, in words: what was seen, and the honest explanation that there may be.
+/// The text of a piece of evidence: the observation, and its possible honest explanation.
 #[derive(Debug, Clone)]
 pub(crate) struct Words {
     pub(crate) text: String,
     pub(crate) explanation: &'static str,
 }
 
-/// Words for an entry.
+/// Creates the words of an entry.
 pub(crate) fn words(text: impl Into<String>, explanation: &'static str) -> Words {
     Words {
         text: text.into(),
@@ -28,14 +28,14 @@ pub(crate) fn words(text: impl Into<String>, explanation: &'static str) -> Words
     }
 }
 
-/// Entries in the order in which they were found.
+/// The entries in the order in which they were found.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: Vec<Evidence>,
 }
 
 impl Ledger {
-    /// Adds an entry; the points are rounded before they count anywhere. Returns them.
+    /// Adds an entry and returns its points, which are rounded before they count anywhere.
     pub(crate) fn add(
         &mut self,
         about: &str,
@@ -57,7 +57,7 @@ impl Ledger {
         points
     }
 
-    /// All entries.
+    /// Returns all entries.
     pub(crate) fn into_entries(self) -> Vec<Evidence> {
         self.entries
     }

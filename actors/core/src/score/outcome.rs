@@ -1,4 +1,5 @@
-//! The reason codes: one outcome (or `INSUFFICIENT_DATA` in its place), and what holds beside it.
+//! Derives the reason codes: one outcome (or `INSUFFICIENT_DATA` in its place), and the additional
+//! codes.
 
 use porchlight_schema::event::{EventType, seconds};
 use porchlight_schema::insight::ReasonCode;
@@ -17,7 +18,7 @@ use crate::score::parameters::door::outcome::{
 };
 use crate::window::Fix;
 
-/// What the codes are made of.
+/// The inputs of the reason codes.
 pub(crate) struct Findings<'f> {
     pub(crate) places: &'f Places,
     pub(crate) climb: &'f Climb,
@@ -25,7 +26,7 @@ pub(crate) struct Findings<'f> {
     pub(crate) visibility: &'f Visibility,
 }
 
-/// The codes, outcome first.
+/// Returns the reason codes, outcome first.
 pub(crate) fn codes(
     scene: &Scene<'_>,
     findings: &Findings<'_>,
@@ -142,8 +143,9 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
     never_near(scene, findings, ledger)
 }
 
-/// Handed over a little beside the address, as positions behind walls have it, but on its very floor, which is not that of
-/// the street: a second witness, as good as the place.
+/// Returns whether the hand-over was a little beside the address, as is usual for positions behind
+/// walls, but on its exact floor, which is not that of the street. The floor is then a second
+/// witness, as good as the place.
 fn is_upstairs_beside(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
     let Doorstep { across, up, .. } = *findings.doorstep;
     let estimate = findings
@@ -160,7 +162,8 @@ fn is_upstairs_beside(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
         })
 }
 
-/// Never near on foot: for sure, or as far as can be told.
+/// Returns the reason code for a courier who was never near on foot, either certainly or as far as
+/// the data shows.
 fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> ReasonCode {
     if let Some(halt) = findings.places.not_carried {
         let text =
@@ -219,7 +222,7 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
     ReasonCode::NoAttempt
 }
 
-/// Why too little was seen, if it was: too little for anything to be said of the door.
+/// Returns the reason if the data is insufficient for any statement about the door.
 pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'static str, String)> {
     if scene.end_ms < SESSION_LEAST_MS {
         return Some((
@@ -247,7 +250,8 @@ pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'stat
     })
 }
 
-/// How far a fix is from the address, and how far that is beyond the surroundings and the uncertainty.
+/// Returns the distance of a fix from the address, and by how much it exceeds the surroundings and
+/// the uncertainty.
 fn beyond_surroundings_m(scene: &Scene<'_>, fix: &Fix) -> (f32, f32) {
     let address_m = scene.input.context.accuracy_m;
     let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
@@ -255,8 +259,8 @@ fn beyond_surroundings_m(scene: &Scene<'_>, fix: &Fix) -> (f32, f32) {
     (distance_m, distance_m - SURROUNDINGS_M - uncertain_m)
 }
 
-/// The fix on foot that came nearest: when, at what distance, and how far that is beyond the surroundings and its
-/// uncertainty; 0 or less: within.
+/// Returns the nearest fix on foot: its time, its distance, and by how much that exceeds the
+/// surroundings and its uncertainty; 0 or less means within.
 fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
     let fixes = scene
         .feet
@@ -271,12 +275,13 @@ fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
     away.min_by(|a, b| a.2.total_cmp(&b.2))
 }
 
-/// Whether the courier came on foot within the address's surroundings; none where no position on foot tells.
+/// Returns whether the courier came on foot within the address's surroundings, or `None` if no
+/// position on foot shows it.
 pub(crate) fn is_near_on_foot(scene: &Scene<'_>) -> Option<bool> {
     nearest_on_foot(scene).map(|(_, _, away_m)| away_m <= 0.0)
 }
 
-/// A time within the surroundings in which the phone neither drove nor was seen on foot.
+/// Returns a time within the surroundings in which the phone neither drove nor was seen on foot.
 fn near_somehow(scene: &Scene<'_>) -> Option<(u32, u32)> {
     let mut drives: Vec<(u32, u32)> = scene
         .events(EventType::Driving)
@@ -298,7 +303,7 @@ fn near_somehow(scene: &Scene<'_>) -> Option<(u32, u32)> {
     (last.t_ms.saturating_sub(first.t_ms) >= NEAR_LEAST_MS).then_some((first.t_ms, last.t_ms))
 }
 
-/// The parcel was left below: floor above ground, no height gained, and height could be measured.
+/// Detects a parcel left below: floor above ground, no height gained, and height measurable.
 fn lobby_hand_off(
     scene: &Scene<'_>,
     findings: &Findings<'_>,
@@ -321,7 +326,7 @@ fn lobby_hand_off(
         Some(entrance) => scene
             .walked_m(entrance.at_ms, drop_off.at_ms)
             .is_some_and(|walked_m| walked_m <= LOBBY_M),
-        // One that did not go in handed it over at the main door.
+        // A courier who did not go in handed it over at the main door.
         None => true,
     };
     if !near {
@@ -341,8 +346,9 @@ fn lobby_hand_off(
     Some(ReasonCode::PossibleLobbyHandoff)
 }
 
-/// Whether the stay that was taken for the hand-over is one at a door at all: at the address each is; elsewhere one with
-/// a mark, or a short one in the streets around. Anything else is a break, or an errand.
+/// Returns whether the stay chosen as the hand-over is at a door at all: at the address every stay
+/// is; elsewhere one with a mark, or a short one in the streets around. Anything else is a break or
+/// an errand.
 pub(crate) fn is_stay_at_door(scene: &Scene<'_>, places: &Places, across: Across) -> bool {
     let Some((drop_off, door)) = places.drop_off.zip(places.door()) else {
         return false;
@@ -357,7 +363,7 @@ pub(crate) fn is_stay_at_door(scene: &Scene<'_>, places: &Places, across: Across
         && distance_m.is_some_and(|distance_m| distance_m <= DOOR_STAY_M)
 }
 
-/// A stay that looks like one at a door, at another address.
+/// Detects a stay at another address that looks like one at a door.
 fn wrong_address(
     scene: &Scene<'_>,
     findings: &Findings<'_>,
@@ -387,8 +393,8 @@ fn wrong_address(
     Some(ReasonCode::PossibleWrongAddress)
 }
 
-/// The first silence that is long enough. Start and end of the session count as words: a phone that begins late, or
-/// ends early, was not heard either.
+/// Finds the first silence that is long enough. The start and end of the session count as samples:
+/// a phone that begins late or ends early was silent too.
 fn interrupted(
     scene: &Scene<'_>,
     findings: &Findings<'_>,
@@ -441,7 +447,7 @@ fn silences(scene: &Scene<'_>) -> Vec<(u32, u32)> {
             None if window.t_ms > heard_ms => silences.push((heard_ms, window.t_ms)),
             None => {}
         }
-        // To the sample, not to the end of its second: 30 s are 30 s.
+        // Measures to the sample, not to the end of its second: 30 s are 30 s.
         heard_ms = heard_ms.max(window.t_ms).max(window.last_sample_ms);
     }
     if scene.end_ms > heard_ms {
@@ -450,7 +456,7 @@ fn silences(scene: &Scene<'_>) -> Vec<(u32, u32)> {
     silences
 }
 
-/// Why it may have been silent, as far as the phone said.
+/// Returns the cause of the silence, as far as the phone reported it.
 fn cause(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> &'static str {
     use porchlight_schema::sample::SystemName;
     let near = (

@@ -1,7 +1,8 @@
-//! Every number that scoring is made of, in one table by family, and the version that follows from it.
+//! All numbers used in scoring, in one table by family, and the version derived from them.
 //!
-//! The version is a hash of the names and values of all parameters, those of the model of buildings and of the
-//! detectors included, so that none can change and leave it standing. It is stored with each insight and answered by `/evidence`.
+//! The version is a hash of the names and values of all parameters, including those of the model of
+//! buildings and of the detectors, so every change of a parameter changes it. It is stored with
+//! each insight and returned by `/evidence`.
 
 pub(crate) mod door;
 pub(crate) mod fraud;
@@ -10,7 +11,7 @@ pub(crate) mod weights;
 
 use crate::parameters::{HASH_START, Version, hash};
 
-/// Rises when the rules of scoring change in a way that no parameter shows.
+/// Incremented when the rules of scoring change in a way that no parameter shows.
 const RULES: &[(&str, &str, &str)] = &[("scoring", "RULES", "8")];
 
 const HASH: u64 = {
@@ -25,15 +26,15 @@ const HASH: u64 = {
 
 const TEXT: Version = Version::new("s8-", HASH);
 
-/// Version of the parameters and rules of scoring.
+/// The version of the parameters and rules of scoring.
 pub const VERSION: &str = TEXT.as_str();
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A change of any parameter changes the version. Whoever changes one on purpose writes the new version here, so that
-    /// it shows in review.
+    /// A change of any parameter changes the version. An intended change updates the version here,
+    /// so that it shows in review.
     #[test]
     fn the_version_is_that_of_these_parameters() {
         assert_eq!(VERSION, "s8-3c57d49f6f278de6");
@@ -49,7 +50,7 @@ mod tests {
         ] {
             assert_ne!(hash(HASH_START, &one), hash(HASH_START, &other));
         }
-        // How a value is laid out on the line does not matter.
+        // The layout of a value on the line does not matter.
         let spaced = [("family", "NAME", " 1.0 ")];
         assert_eq!(hash(HASH_START, &one), hash(HASH_START, &spaced));
     }

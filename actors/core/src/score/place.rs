@@ -1,4 +1,4 @@
-//! Where and when: the stays on foot, which of them was at the door, the drop-off, and the entrance.
+//! Place and time: the stays on foot, the one at the door, the drop-off, and the entrance.
 
 pub(crate) mod entrance;
 mod halt;
@@ -15,12 +15,12 @@ use crate::score::parameters::place::drop_off::{
 use entrance::Entrance;
 use stays::Stay;
 
-/// What the drop-off is known by.
+/// The sign by which the drop-off is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DropOffSign {
     /// A mark of the app.
     Mark,
-    /// The stay alone.
+    /// Only the stay.
     Stay,
     /// The proof of delivery.
     Pod,
@@ -31,27 +31,28 @@ pub(crate) enum DropOffSign {
 pub(crate) struct DropOff {
     pub(crate) at_ms: u32,
     pub(crate) sign: DropOffSign,
-    /// Which stay, if it was one on foot.
+    /// The index of the stay, if it was on foot.
     pub(crate) stay: Option<usize>,
     pub(crate) estimate: Option<Estimate>,
     /// Whether the courier was on foot.
     pub(crate) on_foot: bool,
-    /// When the app said so, where that was before the stay.
+    /// The time of the app's mark, if it precedes the stay.
     pub(crate) said_ms: Option<u32>,
 }
 
-/// Everything about places that the scores read.
+/// All results about places that the scores read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Places {
     pub(crate) stays: Vec<Stay>,
     pub(crate) drop_off: Option<DropOff>,
     pub(crate) entrance: Option<Entrance>,
-    /// The period on foot in which the drop-off lies, or the one that came nearest to the address.
+    /// The period on foot that contains the drop-off, or the one that came nearest to the address.
     pub(crate) foot: Option<Foot>,
-    /// When the vehicle stood near the address while the phone did not move on foot, though something was handed
-    /// over, or the vehicle driven away.
+    /// The time in which the vehicle stood near the address and the phone did not move on foot,
+    /// although something was handed over or the vehicle drove away.
     pub(crate) not_carried: Option<(u32, u32)>,
-    /// Until when the way to the door is looked at: the hand-over, or the end of a session that ended on foot.
+    /// The end of the examined way to the door: the hand-over, or the end of a session that ended
+    /// on foot.
     pub(crate) reached_ms: Option<u32>,
 }
 
@@ -81,15 +82,15 @@ impl Places {
         places
     }
 
-    /// The stay at which the hand-over was.
+    /// Returns the stay of the hand-over.
     pub(crate) fn door(&self) -> Option<&Stay> {
         self.drop_off
             .and_then(|drop_off| self.stays.get(drop_off.stay?))
     }
 }
 
-/// The last word of the app on when the parcel changed hands: a hand-over before a photograph, and a photograph
-/// before the time at which a proof was attached, which may be long after.
+/// Returns the app's last mark of the hand-over. A hand-over takes precedence over a photograph,
+/// and a photograph over the time at which a proof was attached, which may be long after.
 fn marked_at(scene: &Scene<'_>) -> Option<(u32, DropOffSign)> {
     let last = |wanted: &[MarkName]| {
         let marks = scene.input.marks.iter();
@@ -103,8 +104,8 @@ fn marked_at(scene: &Scene<'_>) -> Option<(u32, DropOffSign)> {
         return Some((at_ms, DropOffSign::Mark));
     }
     let pod_ms = scene.input.pod.and_then(|pod| pod.t_ms)?;
-    // The proof's time is the service's, a sample's the phone's. Telemetry that goes on long after the end was sent at
-    // another pace than it was recorded, and the two cannot be compared.
+    // The proof's time is the service's, a sample's the phone's. Telemetry that goes on long after
+    // the end was sent at a different pace than it was recorded, so the two cannot be compared.
     let comparable = scene.end_ms.saturating_sub(scene.input.duration_ms) <= CLOCKS_APART_MS;
     (comparable && pod_ms <= scene.end_ms && foot_at(scene, pod_ms).is_some())
         .then_some((pod_ms, DropOffSign::Pod))
@@ -155,15 +156,15 @@ fn drop_off(
     })
 }
 
-/// Said to be handed over while driving, minutes after a stay at the address: the app was tapped late, and the stay is
-/// the hand-over.
+/// Handles a hand-over mark made while driving, minutes after a stay at the address: the app was
+/// tapped late, and the stay is the hand-over.
 fn late_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     scene.driving_at(at_ms)?;
     best_at_address(scene, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
 }
 
-/// Said to be handed over in the vehicle, minutes before a stay at the address: the app was tapped early. The stay is the
-/// hand-over; the claim remains what it was, and where.
+/// Handles a hand-over mark made in the vehicle, minutes before a stay at the address: the app was
+/// tapped early. The stay is the hand-over; the claim keeps its time and place.
 fn early_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
     best_at_address(scene, stays, (at_ms, until_ms)).map(|stay| DropOff {
@@ -172,7 +173,7 @@ fn early_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     })
 }
 
-/// The stay at the address, within a time, that looks most like one at a door.
+/// Returns the stay at the address within a time range that looks most like one at a door.
 fn best_at_address(
     scene: &Scene<'_>,
     stays: &[Stay],
@@ -201,7 +202,8 @@ fn best_at_address(
     })
 }
 
-/// The hand-over on foot; without one, the end of a session in which the courier was last on foot.
+/// Returns the time of the hand-over on foot, or else the end of a session in which the courier was
+/// last on foot.
 fn reached_ms(scene: &Scene<'_>, places: &Places) -> Option<u32> {
     match places.drop_off {
         Some(drop_off) => drop_off.on_foot.then_some(drop_off.at_ms),
@@ -212,7 +214,7 @@ fn reached_ms(scene: &Scene<'_>, places: &Places) -> Option<u32> {
     }
 }
 
-/// The period on foot at an instant. Marks may fall a moment before or after it.
+/// Returns the period on foot at an instant. Marks may fall a moment before or after it.
 pub(crate) fn foot_at(scene: &Scene<'_>, t_ms: u32) -> Option<Foot> {
     let near = |foot: &&Foot| {
         foot.from_ms <= t_ms.saturating_add(INSTANT_MS)
@@ -221,7 +223,8 @@ pub(crate) fn foot_at(scene: &Scene<'_>, t_ms: u32) -> Option<Foot> {
     scene.feet.iter().find(near).copied()
 }
 
-/// How near the courier came on foot: the distance less its uncertainty (address and fix), and the period.
+/// Returns the period in which the courier came nearest on foot, by the distance less its
+/// uncertainty (address and fix).
 fn nearest_foot(scene: &Scene<'_>) -> Option<Foot> {
     let nearest_m = |foot: &Foot| {
         let fixes = scene

@@ -1,19 +1,19 @@
-//! Where something was, from several sources that may contradict each other.
+//! Estimates a position from several sources that may contradict each other.
 
 use crate::geo::Place;
 pub(crate) use crate::score::parameters::place::position::SIGMA_LEAST_M;
 use crate::score::parameters::place::position::{CONTRADICT_SIGMAS, FUSED_LEAST};
 use crate::window::Fix;
 
-/// Where something was, and how exactly that is known (68 % radius).
+/// An estimated position with its accuracy (68 % radius).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) place: Place,
     pub(crate) sigma_m: f32,
 }
 
-/// The mean of fixes, each weighted by its accuracy. Errors of neighbouring fixes are the same error, so that many
-/// of them are no more exact than one.
+/// Returns the mean of fixes, weighted by accuracy. Neighbouring fixes share the same error, so
+/// many of them are no more exact than one.
 pub(crate) fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     let (mut weights, mut east, mut north) = (0.0_f64, 0.0_f64, 0.0_f64);
     for fix in fixes {
@@ -36,8 +36,9 @@ pub(crate) fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     })
 }
 
-/// What several sources say of one place, each weighted by its exactness. Fixes inside a building may be far off and
-/// claim to be exact: where they contradict what was seen outdoors and the way walked from there, they are left out.
+/// Combines several estimates of one place, weighted by accuracy. Fixes inside a building may be
+/// far off and claim to be exact: if they contradict the outdoor fixes and the way walked from
+/// there, they are left out.
 pub(crate) fn fused(inside: Option<Estimate>, outside: [Option<Estimate>; 2]) -> Option<Estimate> {
     let [before, after] = outside;
     let anchored = match (before, after) {
@@ -57,13 +58,13 @@ pub(crate) fn fused(inside: Option<Estimate>, outside: [Option<Estimate>; 2]) ->
     }
 }
 
-/// Whether two sources cannot both be right.
+/// Returns whether two sources cannot both be right.
 fn contradict(a: Estimate, b: Estimate) -> bool {
     let sigma_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
     a.place.distance_m(b.place) > CONTRADICT_SIGMAS * sigma_m
 }
 
-/// Somewhere between two sources of which one is wrong.
+/// Returns an estimate between two sources of which one is wrong.
 fn widest(a: Estimate, b: Estimate) -> Option<Estimate> {
     let middle = mean_estimate(&[a, b])?;
     Some(Estimate {

@@ -1,4 +1,4 @@
-//! A session laid out for scoring: fixes in order, the height track, and the periods on foot.
+//! Prepares a session for scoring: fixes in order, the height track, and the periods on foot.
 
 use porchlight_schema::event::{Event, EventType};
 
@@ -19,11 +19,11 @@ use crate::window::{Fix, WINDOW_MS, Window};
 pub(crate) struct Foot {
     pub(crate) from_ms: u32,
     pub(crate) to_ms: u32,
-    /// When the vehicle was parked before it; none where there was none.
+    /// The time at which the vehicle was parked before it, or `None` if there was no vehicle.
     pub(crate) parked_ms: Option<u32>,
 }
 
-/// What a body did in a second.
+/// The activity of the body in one second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
     Moving,
@@ -31,13 +31,14 @@ pub(crate) enum Body {
     Unknown,
 }
 
-/// The middle one of `values`, of an even number the upper of the two; none of none. They are in order afterwards.
+/// Returns the median of `values`, the upper of the two middle ones for an even number, or `None`
+/// if empty. Sorts `values`.
 pub(crate) fn median(values: &mut [f32]) -> Option<f32> {
     values.sort_by(f32::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-/// What the body did in `window`, as far as the phone can tell.
+/// Returns the body's activity in `window`, as far as the phone can tell.
 pub(crate) fn body(window: &Window) -> Body {
     if window.steps.is_some_and(|steps| steps > 0) {
         return Body::Moving;
@@ -57,20 +58,21 @@ pub(crate) fn body(window: &Window) -> Body {
     }
 }
 
-/// The session, laid out once and read by every part of scoring.
+/// The session, prepared once and read by every part of scoring.
 pub(crate) struct Scene<'a> {
     pub(crate) input: &'a ScoreInput<'a>,
     /// The events, without drives that the steps disprove.
     pub(crate) timeline: Vec<&'a Event>,
-    /// Fixes that may be believed as to the place: exact enough, not said to be simulated, not reached by a jump.
+    /// The fixes with a credible position: exact enough, not marked as simulated, not reached by a
+    /// jump.
     pub(crate) fixes: Vec<Fix>,
-    /// The jumps in the positions that were not said to be simulated.
+    /// The jumps in the positions that were not marked as simulated.
     pub(crate) jumps: Vec<Jump>,
-    /// The way walked up to each window, metres.
+    /// The distance walked up to each window, in metres.
     walked_m: Vec<f32>,
     pub(crate) height: HeightTrack,
     pub(crate) feet: Vec<Foot>,
-    /// The session's end, or that of the telemetry where it goes on beyond.
+    /// The end of the session, or of the telemetry if that continues beyond.
     pub(crate) end_ms: u32,
 }
 
@@ -99,7 +101,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The windows that begin in `from_ms..to_ms`.
+    /// Returns the windows that begin in `from_ms..to_ms`.
     pub(crate) fn windows(&self, from_ms: u32, to_ms: u32) -> &'a [Window] {
         let windows = self.input.windows;
         let first = windows.partition_point(|window| window.t_ms < from_ms);
@@ -107,14 +109,14 @@ impl<'a> Scene<'a> {
         windows.get(first..last).unwrap_or_default()
     }
 
-    /// The believable fixes of `from_ms..to_ms`.
+    /// Returns the credible fixes of `from_ms..to_ms`.
     pub(crate) fn fixes(&self, from_ms: u32, to_ms: u32) -> &[Fix] {
         let first = self.fixes.partition_point(|fix| fix.t_ms < from_ms);
         let last = self.fixes.partition_point(|fix| fix.t_ms < to_ms);
         self.fixes.get(first..last).unwrap_or_default()
     }
 
-    /// The events of a type, in order.
+    /// Returns the events of a type, in order.
     pub(crate) fn events(&self, event_type: EventType) -> impl Iterator<Item = &'a Event> {
         self.timeline
             .iter()
@@ -122,13 +124,14 @@ impl<'a> Scene<'a> {
             .filter(move |event| event.event_type == event_type)
     }
 
-    /// Whether the phone was in a moving vehicle at `t_ms`.
+    /// Returns the drive at `t_ms`, if the phone was in a moving vehicle.
     pub(crate) fn driving_at(&self, t_ms: u32) -> Option<&'a Event> {
         self.events(EventType::Driving)
             .find(|event| event.t_start_ms <= t_ms && t_ms <= end_of(event, self.end_ms))
     }
 
-    /// Metres walked on the level in `from_ms..to_ms`; none where a vehicle lies between.
+    /// Returns the metres walked on the level in `from_ms..to_ms`, or `None` if a vehicle lies
+    /// between.
     pub(crate) fn walked_m(&self, from_ms: u32, to_ms: u32) -> Option<f32> {
         let (from_ms, to_ms) = (from_ms.min(to_ms), from_ms.max(to_ms));
         let drives = self.events(EventType::Driving);
@@ -146,8 +149,8 @@ impl<'a> Scene<'a> {
         Some(walked_m(to_ms) - walked_m(from_ms))
     }
 
-    /// Where the phone was in `from_ms..=to_ms`: from the fixes of that time, and from good ones before and after it
-    /// with the way walked between.
+    /// Estimates the phone's position in `from_ms..=to_ms`: from the fixes of that time, and from
+    /// good ones before and after it with the way walked between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
         let mut inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
         if self.is_indoors(from_ms, to_ms)
@@ -173,7 +176,8 @@ impl<'a> Scene<'a> {
         fused(inside, [before.min_by(best), after.min_by(best)])
     }
 
-    /// Whether reception was bad, or floors were changed, in or shortly before or after this time: then it was indoors.
+    /// Returns whether the phone was indoors: reception was bad, or floors changed, during or
+    /// shortly before or after this time.
     pub(crate) fn is_indoors(&self, from_ms: u32, to_ms: u32) -> bool {
         let near = (
             from_ms.saturating_sub(INDOOR_NEAR_MS),
@@ -196,7 +200,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// How far an estimate is from the address, and the uncertainty of both together.
+    /// Returns the distance of an estimate from the address, and the combined uncertainty of both.
     pub(crate) fn offset_from_address(&self, estimate: Estimate) -> (f32, f32) {
         let address_m = self.input.context.accuracy_m.max(1.0);
         let sigma_m = (estimate.sigma_m * estimate.sigma_m + address_m * address_m).sqrt();
@@ -204,7 +208,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// When an event ended; an open one (there should be none) at the session's end.
+/// Returns the end of an event, or the session's end for an open event (which should not occur).
 pub(crate) fn end_of(event: &Event, end_ms: u32) -> u32 {
     event
         .t_end_ms
@@ -216,7 +220,7 @@ pub(crate) fn end_of(event: &Event, end_ms: u32) -> u32 {
         .max(event.t_start_ms)
 }
 
-/// How long two spans overlap.
+/// Returns the overlap of two spans in milliseconds.
 pub(crate) fn overlap_ms(a: (u32, u32), b: (u32, u32)) -> u32 {
     a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }
@@ -232,8 +236,8 @@ fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
     fixes
 }
 
-/// The way walked up to the start of each window, and to the end of the last: by steps where they are counted, else
-/// by gait, else by the time spent walking.
+/// Returns the distance walked up to the start of each window and to the end of the last: by steps
+/// if they are counted, else by gait, else by the time spent walking.
 fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32> {
     let spans = |event_type: EventType| -> Vec<(u32, u32)> {
         let events = timeline
@@ -280,8 +284,8 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
     sums
 }
 
-/// The events without short drives in which one walked, or of which only poor positions speak: under a roof they
-/// leap as if one drove.
+/// Returns the events without short drives that contain walking or rest only on poor positions:
+/// under a roof, positions leap as if the phone drove.
 fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
     let bad: Vec<(u32, u32)> = input
         .events
@@ -317,7 +321,7 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
             .iter()
             .map(|&bad| overlap_ms(bad, span))
             .fold(0, u32::saturating_add);
-        // Nobody gets into a vehicle, or out of it, without a pause.
+        // Nobody enters or leaves a vehicle without a pause.
         let walks_into = walks
             .iter()
             .any(|walk| walk.1.abs_diff(span.0) <= NO_PAUSE_MS);
@@ -335,7 +339,8 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         .collect()
 }
 
-/// A session that begins with a hand-over, before any drive and before the first step, begins on foot at the door.
+/// Handles a session that begins with a hand-over, before any drive and the first step: it begins
+/// on foot at the door.
 fn begun(mut feet: Vec<Foot>, input: &ScoreInput<'_>) -> Vec<Foot> {
     if let Some(first) = feet.first_mut().filter(|foot| foot.parked_ms.is_none())
         && input
@@ -348,7 +353,7 @@ fn begun(mut feet: Vec<Foot>, input: &ScoreInput<'_>) -> Vec<Foot> {
     feet
 }
 
-/// The periods on foot: what lies between drives and has enough steps in it.
+/// Returns the periods on foot: the times between drives with enough steps in them.
 fn feet(timeline: &[&Event], end_ms: u32) -> Vec<Foot> {
     let mut movements: Vec<&Event> = timeline
         .iter()
@@ -395,7 +400,8 @@ fn foot_of(period: &[&Event], parked_ms: Option<u32>, end_ms: u32) -> Option<Foo
         .fold(0, u32::saturating_add);
     let first = on_foot.clone().next()?;
     let to_ms = spans.iter().map(|span| span.1).max()?;
-    // A climb with no walk before it: the walk could not be seen, but the way began at the vehicle.
+    // A climb without a walk before it: the walk was not detected, but the way began at the
+    // vehicle.
     let from_ms = match first.event_type {
         EventType::Walking => first.t_start_ms,
         _ => parked_ms.unwrap_or(0).min(first.t_start_ms),

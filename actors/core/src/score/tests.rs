@@ -1,4 +1,4 @@
-//! Scripted sessions and what scoring must say of them.
+//! Scripted sessions and their expected scores.
 
 mod acts;
 mod contract;
@@ -24,7 +24,7 @@ use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 
 use super::parameters;
 
-/// The reason codes that stand for an outcome, and the one that stands in its place.
+/// The outcome reason codes, including the one that replaces an outcome.
 const OUTCOMES: [ReasonCode; 5] = [
     ReasonCode::FullAttempt,
     ReasonCode::PartialAttempt,
@@ -40,7 +40,7 @@ fn about<'s>(score: &'s Score, field: &'s str) -> impl Iterator<Item = &'s Evide
         .filter(move |entry| entry.about == field)
 }
 
-/// Which events there are, and from when to when, whole seconds: for messages of failed tests.
+/// Returns the events with start and end in whole seconds, for messages of failed tests.
 fn spans(score: &Score) -> Vec<(EventType, u32, Option<u32>)> {
     let span = |event: &Event| {
         let end_sec = event.t_end_ms.map(|t_ms| t_ms / 1_000);
@@ -57,7 +57,7 @@ fn is_rounded(value: f64) -> bool {
     ((value * 1000.0) - (value * 1000.0).round()).abs() < 1e-9
 }
 
-/// What holds for every score of every session.
+/// Asserts the invariants of every score.
 fn assert_sound(name: &str, score: &Score) {
     let summary = &score.summary;
     for value in [
@@ -146,7 +146,8 @@ fn assert_evidence(name: &str, score: &Score) {
     );
 }
 
-/// Four digits after a point: no metre and no second is told so exactly, only a coordinate would be.
+/// Returns whether the text has four digits after a point: metres and seconds are never that exact,
+/// only a coordinate is.
 fn has_coordinate(text: &str) -> bool {
     let fractions = text.split('.').skip(1);
     fractions

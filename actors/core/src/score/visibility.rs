@@ -1,9 +1,9 @@
-//! How complete the data was, against what the device has.
+//! Measures how complete the data is, relative to the device's channels.
 //!
-//! Time is cut into bins of five seconds. Most of a bin is covered by a channel once it was heard in it, the rest by how
-//! often, compared with how often it is heard at its best. A channel that the device does not
-//! claim to have may be absent; whether it counts as absent or as lost is decided in the session's favour, so that
-//! losing the last sample of a channel never raises the score.
+//! Time is cut into bins of five seconds. A channel covers most of a bin with its first sample, and
+//! the rest by its sample frequency compared with its best frequency. A channel that the device
+//! does not claim to have may be absent; whether it counts as absent or as lost is decided in the
+//! session's favour, so that losing the last sample of a channel never raises the score.
 
 mod silence;
 
@@ -16,13 +16,14 @@ use super::scene::Scene;
 use crate::geo::Place;
 use crate::score::parameters::door::visibility::{BIN_MS, CRITICAL_BEFORE_MS, CRITICAL_MARGIN_MS};
 
-/// What was covered, whole and around the drop-off.
+/// The coverage of the whole session and around the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Visibility {
     pub(crate) score: f64,
-    /// The same without what a phone that stayed in the vehicle takes off: how well it itself was seen.
+    /// The score without the deduction for a phone left in the vehicle: how well the phone itself
+    /// was observed.
     pub(crate) coverage: f64,
-    /// Coverage of the position over the whole session.
+    /// The coverage of the position over the whole session.
     pub(crate) position: f64,
 }
 
@@ -64,7 +65,7 @@ impl Channel {
         }
     }
 
-    /// Whether the device says that it has this channel; none where it says nothing.
+    /// Returns whether the device declares this channel, or `None` if it declares nothing.
     fn is_declared(self, sensors: &[String]) -> Option<bool> {
         if sensors.is_empty() {
             return None;
@@ -84,11 +85,11 @@ impl Channel {
     }
 }
 
-/// A channel as it counts.
+/// A channel with its weight and coverage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Part {
     channel: Channel,
-    /// Share of the whole.
+    /// The channel's share of the whole.
     weight: f64,
     whole: f64,
     critical: f64,
@@ -141,7 +142,7 @@ pub(crate) fn score(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> 
     }
 }
 
-/// What is taken off where there is next to no data, however complete the few seconds are.
+/// Returns the deduction for very little data, however complete the few seconds are.
 fn little(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
     let heard = scene.input.windows.iter().filter(|window| window.alive);
     let heard_sec = heard.count() as f64;
@@ -160,7 +161,7 @@ fn little(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
     )
 }
 
-/// What is taken off for batches that were left out.
+/// Returns the deduction for batches that were left out.
 fn left_out(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
     let missing = scene.input.missing_batches;
     if missing > 0 {
@@ -192,7 +193,7 @@ fn left_out(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
     )
 }
 
-/// What is taken off where the phone did not go along.
+/// Returns the deduction for a phone that the courier did not carry.
 fn not_carried(places: &Places, sum: f64, ledger: &mut Ledger) -> f64 {
     let Some(halt) = places
         .not_carried
@@ -212,7 +213,7 @@ fn not_carried(places: &Places, sum: f64, ledger: &mut Ledger) -> f64 {
     )
 }
 
-/// The time that weighs most.
+/// Returns the time span with the highest weight.
 fn critical_span(scene: &Scene<'_>, places: &Places) -> (u32, u32) {
     if let Some(drop_off) = places.drop_off {
         let from_ms = places.entrance.map_or(
@@ -241,10 +242,10 @@ fn critical_span(scene: &Scene<'_>, places: &Places) -> (u32, u32) {
     })
 }
 
-/// Seconds of each bin in which a channel was heard.
+/// The number of seconds of each bin with a sample of a channel.
 struct Bins {
     heard: Vec<u8>,
-    /// Bins that count as covered though the channel was silent.
+    /// The bins that count as covered although the channel was silent.
     granted: Vec<bool>,
 }
 
@@ -257,7 +258,7 @@ impl Bins {
         }
     }
 
-    /// Once for each second.
+    /// Records a sample; call it once for each second.
     fn hear(&mut self, t_ms: u32) {
         if let Some(bin) = self.heard.get_mut((t_ms / BIN_MS) as usize) {
             *bin = bin.saturating_add(1);
@@ -279,7 +280,8 @@ impl Bins {
         self.heard.iter().any(|heard| *heard > 0)
     }
 
-    /// In how many seconds of a bin the channel is usually heard, at its best: nine tenths of its bins have no more.
+    /// Returns the usual number of seconds of a bin with a sample, at the channel's best: nine
+    /// tenths of its bins have no more.
     fn usual(&self) -> u8 {
         let mut heard: Vec<u8> = self
             .heard
@@ -384,8 +386,9 @@ fn parts(scene: &Scene<'_>, places: &Places, critical: (u32, u32)) -> Vec<Part> 
     parts
 }
 
-/// Nothing is declared: a channel may be one that the device does not have. Of all readings the best one counts.
-/// An absent channel keeps a part of its share, uncovered: that the device lacks it was not said.
+/// Handles a device that declares nothing: it may lack a channel, so the most favourable
+/// interpretation counts. An absent channel keeps a part of its share, uncovered, because the
+/// device did not declare its absence.
 fn in_favour(parts: Vec<Part>) -> Vec<Part> {
     let reading = |absent: u32| -> Vec<Part> {
         let place = |(index, part): (usize, &Part)| {

@@ -1,4 +1,4 @@
-//! One lane: what its messages that wait come to.
+//! Decides how to proceed with the waiting messages of one lane.
 
 use porchlight_schema::limits::HELD_MS_MAX;
 use porchlight_schema::message::MessageEvent;
@@ -6,26 +6,28 @@ use porchlight_schema::time::TimestampMs;
 
 use super::{Change, HandRequest, Queued, Report, State, Update, schedule};
 
-/// What to do with a lane.
+/// The next step for a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing waits.
+    /// No message is waiting.
     Empty,
-    /// First this must be committed.
+    /// This change must be committed first.
     Tidy(Change),
-    /// Its first message is due.
+    /// The first message of the lane is due.
     Send(Queued),
-    /// Its first message is due later.
+    /// The first message of the lane is due at this later time.
     Wait(TimestampMs),
-    /// Its first message is held until the endpoint is resumed, at most until this time.
+    /// The first message of the lane is held until the endpoint is resumed, but no later than this
+    /// time.
     Held(TimestampMs),
 }
 
-/// Examines a lane's messages that wait, in order of number. `paused_at` is when the endpoint was paused, if it is.
+/// Examines a lane's waiting messages, in order of number. `paused_at` is the time at which the
+/// endpoint was paused, if it is paused.
 ///
-/// An `insight.updated` that waits is superseded by a newer one. What was held for too long is cancelled. What waits
-/// behind a message that is due later, or held, is parked, so that the store's list of what is to be looked at holds
-/// only what can be acted on.
+/// A newer `insight.updated` supersedes a waiting one. A message that was held for too long is
+/// cancelled. A message behind one that is due later, or held, is parked, so that the store's ready
+/// list contains only messages that can be acted on.
 pub(super) fn examine(
     waiting: &[Queued],
     now: TimestampMs,
@@ -73,7 +75,8 @@ pub(super) fn examine(
     }
 }
 
-/// Whether the first message of a lane may be sent now. One that was held may as soon as the pause is over.
+/// Returns whether the first message of a lane may be sent now. A held message may be sent as soon
+/// as the pause is over.
 fn may_go(message: &Queued, now: TimestampMs, paused_at: Option<TimestampMs>) -> bool {
     match message.state {
         State::Held => paused_at.is_none(),
@@ -81,8 +84,9 @@ fn may_go(message: &Queued, now: TimestampMs, paused_at: Option<TimestampMs>) ->
     }
 }
 
-/// When the pause began that outlasted the lane's first message, although nobody was there to cancel it then: what
-/// waits behind that message was held from then on, or from when it was made.
+/// Returns the start of the pause that outlasted the lane's first message, even if no one cancelled
+/// the message at that time. The messages behind it count as held from then on, or from their
+/// creation.
 fn expired_pause(waiting: &[Queued], now: TimestampMs) -> Option<TimestampMs> {
     let head = waiting.first().filter(|head| head.state == State::Held)?;
     let until = head.due_at.filter(|&until| until <= now)?;
@@ -107,9 +111,11 @@ fn push(change: &mut Change, before: Queued, after: Queued, report: Option<Repor
     }
 }
 
-/// What the end of a try changes: the message itself and, when it leaves the lane, the one that it led to.
+/// Returns the changes at the end of an attempt: the message itself and, when it leaves the lane,
+/// the message behind it.
 ///
-/// `waiting` is the lane as it was when the try was begun. The report's cause is not [`super::Cause::Internal`].
+/// `waiting` is the lane as it was when the attempt began. The report's cause is not
+/// [`super::Cause::Internal`].
 pub(super) fn conclude(
     waiting: &[Queued],
     tried: Queued,
@@ -130,7 +136,8 @@ pub(super) fn conclude(
         };
     }
     let is_head = waiting.first().is_some_and(|head| head.id == tried.id);
-    // Only a lane's first message is listed by its due time: a later one, tried by hand, waits for those before it.
+    // Only a lane's first message is listed by its due time. A later message, attempted manually,
+    // waits for those before it.
     after.parked = after.state == State::Waiting && !is_head;
     let mut change = Change {
         updates: Vec::with_capacity(1),
@@ -288,11 +295,11 @@ mod tests {
         assert_eq!(lane[0].index(), Index::Held(until));
         let numbers: Vec<_> = lane.iter().map(|m| (m.number, m.parked)).collect();
         assert_eq!(numbers, [(0, false), (1, true), (3, true)]);
-        // Paused once more, later: it has been held since then.
+        // The endpoint is paused again later; the message has been held since then.
         let later = Some(NOW.plus_ms(day_ms));
         tidied(&mut lane, NOW, later);
         assert_eq!(lane[0].due_at, Some(until.plus_ms(day_ms)));
-        // Resumed: it goes at once.
+        // The endpoint is resumed: the message is sent at once.
         assert_eq!(examine(&lane, NOW, None), Verdict::Send(lane[0]));
     }
 
@@ -300,7 +307,7 @@ mod tests {
     fn what_was_held_for_too_long_is_cancelled_whether_or_not_it_is_resumed_since() {
         for still_paused in [true, false] {
             let mut lane = lane();
-            // The last one was made three days after the others.
+            // The last message was created three days after the others.
             let late = NOW.plus_ms(3 * 86_400_000);
             lane[3].id = MessageId::derived(late, lane[3].session_id, 3);
             lane.remove(2);

@@ -1,4 +1,5 @@
-//! The machine of one endpoint: a window of its outbox, what is under way, and what comes next.
+//! The state machine of one endpoint: a window of its outbox, the lanes in progress, and the choice
+//! of the next one.
 
 mod answers;
 mod next;
@@ -15,19 +16,20 @@ use porchlight_schema::time::TimestampMs;
 use super::window::Window;
 use super::{Change, Effect, HandRequest, Input, Mode, Queued};
 
-/// How much an endpoint may do at once, and hold.
+/// Limits on an endpoint's concurrent attempts and on its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Quick attempts in flight at most; at least [`Policy::IN_FLIGHT_MIN`].
+    /// The maximum number of quick attempts in flight; at least [`Policy::IN_FLIGHT_MIN`].
     pub in_flight_max: usize,
-    /// Slow attempts in flight at most, beside the quick ones.
+    /// The maximum number of slow attempts in flight, in addition to the quick ones.
     pub slow_max: usize,
-    /// Lanes in the window at most.
+    /// The maximum number of lanes in the window.
     pub lanes_max: usize,
 }
 
 impl Policy {
-    /// Fewest tries under way to which time-outs bring an endpoint down: room for one of each class.
+    /// The lowest number of attempts in flight to which timeouts can reduce an endpoint: room for
+    /// one of each class.
     pub const IN_FLIGHT_MIN: usize = 4;
 }
 
@@ -43,33 +45,34 @@ impl Default for Policy {
 
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX >= Policy::IN_FLIGHT_MIN);
 
-/// Requests for tries by hand that are held in memory.
+/// The maximum number of requests for manual attempts held in memory.
 const BY_HAND_MAX: usize = 64;
-/// With fewer lanes in a list than this, and more in the store, the list is filled up.
+/// A list with fewer lanes than this is refilled if the store has more.
 const LOW_WATER: usize = 64;
-/// How often the store's list of what is due is read again: before what was beyond the horizon can be due.
+/// The interval at which the store's due list is read again: before a message beyond the horizon
+/// can become due.
 const RELIST_MS: i64 = WHEEL_AHEAD_MS as i64 / 3;
-/// A message may be committed this much later than it was made and still be found by its own poke.
+/// A message committed within this time after its creation is still found by its own poke.
 const COMMIT_LAG_MS: i64 = 1_000;
-/// One that took longer, up to this, is found by the first listing after [`DEEP_EVERY_MS`]; one that took longer still
-/// when everything is listed again. The store wades through what it has removed since then, so most listings are not
-/// that deep.
+/// A message committed later than that, up to this limit, is found by the first listing after
+/// [`DEEP_EVERY_MS`]; an even later one is found when everything is listed again. The store has to
+/// skip over the entries removed since then, so most listings are not that deep.
 const COMMIT_LAG_MS_MAX: i64 = 30_000;
-/// How often a listing reaches back that far.
+/// The interval between listings that reach back that far.
 const DEEP_EVERY_MS: i64 = 5_000;
-/// The pause after a fault of our own; doubled for each one that follows.
+/// The pause after an internal fault; doubled for each consecutive one.
 const HOLD_MS_MIN: i64 = 500;
-/// The longest such pause.
+/// The longest pause after internal faults.
 const HOLD_MS_MAX: i64 = 60_000;
 
-/// The usual time of an answer before any came.
+/// The assumed usual response time before the first response.
 const USUAL_MS_FIRST: u32 = ATTEMPT_SLOW_MS as u32 / USUAL_TIMES;
-/// While others wait for a permit an attempt is slow when it takes this many times as long as usual.
+/// While others wait for a permit, an attempt is slow when it takes this many times the usual time.
 const USUAL_TIMES: u32 = 4;
-/// … but not before this.
+/// The shortest time after which an attempt can count as slow.
 const SLOW_MS_MIN: i64 = 50;
 
-/// What a lane under way counts as.
+/// The class under which a lane in progress is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     ByHand,
@@ -86,7 +89,7 @@ enum Stage {
         begun_at: TimestampMs,
     },
     Committing(Change),
-    /// The store could not; to be asked again after the pause.
+    /// The store failed to commit; the commit is repeated after the pause.
     Uncommitted(Change),
 }
 
@@ -95,11 +98,11 @@ struct Busy {
     class: Class,
     hand: Option<HandRequest>,
     stage: Stage,
-    /// Whether its attempt is slow, so that it holds no quick permit.
+    /// Whether the attempt is slow and therefore holds no quick permit.
     slow: bool,
 }
 
-/// What of the outbox must be listed.
+/// The parts of the outbox that must be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Wanted {
     ready: bool,
@@ -115,7 +118,7 @@ impl Wanted {
     };
 }
 
-/// What one endpoint sends next, and when.
+/// Decides which message an endpoint sends next, and when.
 #[derive(Debug)]
 pub struct EndpointMachine {
     policy: Policy,
@@ -124,27 +127,29 @@ pub struct EndpointMachine {
     window: Window,
     by_hand: BTreeMap<(TimestampMs, MessageId), HandRequest>,
     busy: BTreeMap<SessionId, Busy>,
-    /// Quick permits. Falls with time-outs for which there was no room among the slow ones, rises with answers.
+    /// The number of quick permits. It falls with timeouts that found no room among the slow
+    /// attempts and rises with responses.
     allowed: usize,
-    /// What an answer of this receiver usually takes, in milliseconds: an exponential average.
+    /// The usual response time of this receiver in milliseconds: an exponential average.
     usual_ms: u32,
     wanted: Wanted,
     loading: bool,
-    /// What came while a list was being read is not in it.
+    /// Whether a poke arrived while a list was being read; the list does not contain its message.
     poked_while_loading: bool,
-    /// The store has more to be looked at than the window took.
+    /// Whether the store has more ready lanes than the window took.
     more_ready: bool,
-    /// The store has more that is due than the window took.
+    /// Whether the store has more due lanes than the window took.
     more_due: bool,
-    /// The store has more that was held than the window took.
+    /// Whether the store has more held lanes than the window took.
     more_held: bool,
     more_by_hand: bool,
-    /// The store's list held nothing but lanes that are under way: worth reading again when one of them is not.
+    /// Whether the store's list contained only lanes in progress: it is worth reading again when
+    /// one of them is done.
     list_after_commit: bool,
     relist_at: TimestampMs,
-    /// What was made before this time was listed already, but for what was committed late.
+    /// Messages created before this time are already listed, except those that were committed late.
     listed_from: TimestampMs,
-    /// When a listing is to reach back for what was committed late.
+    /// The time at which a listing must reach back for messages that were committed late.
     deep_at: TimestampMs,
     /// The time of the listing that is being read.
     listing_at: TimestampMs,
@@ -154,7 +159,7 @@ pub struct EndpointMachine {
 }
 
 impl EndpointMachine {
-    /// A machine that knows nothing yet of its outbox and will ask for all of it.
+    /// Creates a machine that knows nothing of its outbox yet and requests all of it.
     #[must_use]
     pub fn new(policy: Policy, mode: Mode) -> Self {
         let beginning = TimestampMs(i64::MIN);
@@ -185,14 +190,15 @@ impl EndpointMachine {
         }
     }
 
-    /// The number that every effect from now on carries. An answer under an older one is dropped by
-    /// [`Self::handle`].
+    /// The generation number carried by every effect from now on. [`Self::handle`] drops an answer
+    /// with an older number.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Forgets everything: another endpoint took this one's place. What is under way answers to nobody.
+    /// Discards all state because another endpoint replaced this one. Answers to operations still
+    /// in progress are dropped.
     pub fn restart(&mut self, mode: Mode) {
         let generation = self.generation + 1;
         *self = Self {
@@ -201,8 +207,8 @@ impl EndpointMachine {
         };
     }
 
-    /// Takes in what happened at `now`, and says what to do. `generation` is that of the effect which the input
-    /// answers; for one that answers none, [`Self::generation`].
+    /// Processes an input at `now` and returns the effects to execute. `generation` is that of the
+    /// effect answered by the input; for an input that answers none, it is [`Self::generation`].
     pub fn handle(&mut self, now: TimestampMs, generation: u64, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         if generation != self.generation {
@@ -226,31 +232,32 @@ impl EndpointMachine {
         effects
     }
 
-    /// Attempts, reads and commits under way.
+    /// The number of attempts, reads and commits in progress.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.busy.len()
     }
 
-    /// Those of them whose attempt is slow.
+    /// The number of slow attempts among those in progress.
     #[must_use]
     pub fn slow_in_flight(&self) -> usize {
         self.busy.values().filter(|busy| busy.slow).count()
     }
 
-    /// Lanes in memory.
+    /// The number of lanes in memory.
     #[must_use]
     pub fn window_len(&self) -> usize {
         self.window.len()
     }
 
-    /// Lanes that wait for a retry, as far as they are in the window.
+    /// The number of lanes in the window that wait for a retry.
     #[must_use]
     pub fn lanes_blocked(&self) -> usize {
         self.window.due_len()
     }
 
-    /// Since when the oldest message that could be sent has been waiting; none when nothing is due.
+    /// The time since which the oldest sendable message has been waiting. Returns `None` if no
+    /// message is due.
     #[must_use]
     pub fn oldest_due(&self, now: TimestampMs) -> Option<TimestampMs> {
         let ready = self.window.first_ready().map(|(id, _)| id.made_at());
@@ -267,11 +274,12 @@ impl EndpointMachine {
         if mode == self.mode {
             return;
         }
-        // What is in the window was put there under the other mode; all of it is in the store.
+        // The entries of the window were added under the other mode; the store contains all of
+        // them.
         self.window = Window::default();
         self.by_hand.clear();
         self.wanted = Wanted::ALL;
-        // A listing that is under way was asked for under the other mode.
+        // A listing in progress was requested under the other mode.
         self.poked_while_loading |= self.loading;
         self.mode = mode;
     }
@@ -289,7 +297,7 @@ impl EndpointMachine {
     }
 
     fn held(&self, now: TimestampMs) -> bool {
-        // A clock that was set back must not turn a pause into years.
+        // A clock that was set back must not extend a pause to years.
         now < self.hold_until && self.hold_until.since_ms(now) <= HOLD_MS_MAX
     }
 }

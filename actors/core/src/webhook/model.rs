@@ -1,5 +1,6 @@
-//! The machine against a plain model of its world: a store that is two maps, a receiver that does as it is told, a
-//! clock that jumps from one happening to the next. Whatever is thrown at it, what is promised must hold.
+//! Tests the machine against a plain model of its environment: a store made of two maps, a scripted
+//! receiver, and a clock that jumps from one event to the next. The machine's guarantees must hold
+//! for every input.
 
 mod cases;
 
@@ -41,7 +42,7 @@ struct World {
     machine: EndpointMachine,
     mode: Mode,
     store_up: bool,
-    /// Whether a commit that is reported as failed was made nevertheless.
+    /// Whether a commit reported as failed was made nevertheless.
     commit_in_doubt: bool,
     receiver: Receiver,
     messages: BTreeMap<MessageId, Queued>,
@@ -56,7 +57,8 @@ struct World {
     counter: u64,
     idle: bool,
     first_paused_at: Option<TimestampMs>,
-    /// Whether something may have been held for too long, be it that the store was away when it was to be sent.
+    /// Whether a message may have been held for too long, for example because the store was
+    /// unavailable when it was to be sent.
     was_paused_for_long: bool,
 }
 
@@ -93,7 +95,7 @@ impl World {
         let lane = self.lanes.entry(session_id).or_default();
         let number = lane.len() as u32;
         let event = MessageEvent::ALL[lane.len().min(2)];
-        // Messages of one millisecond exist, and of several sessions.
+        // Some messages share a millisecond, and they belong to several sessions.
         let id = MessageId::derived(self.now, session_id, number);
         lane.push(id);
         self.messages
@@ -223,7 +225,7 @@ impl World {
     fn commit(&mut self, change: Change) {
         for update in change.updates {
             let stored = self.messages[&update.before.id];
-            // Exactly what was read is replaced, or it has been replaced already.
+            // The update replaces exactly the message that was read, or has already replaced it.
             assert!(stored == update.before || stored == update.after);
             if let Some(report) = update.report {
                 assert_eq!(update.after.attempts, update.before.attempts + 1);
@@ -273,7 +275,7 @@ impl World {
         self.tries.insert(ends, (message.session_id, report));
     }
 
-    /// Lets time pass until nothing more happens before `until`.
+    /// Advances time until no event remains before `until`.
     fn run_until(&mut self, until: TimestampMs) {
         for _ in 0..2_000_000 {
             let try_ends = self.tries.keys().next().map(|&(at, _)| at);
@@ -325,7 +327,7 @@ impl World {
             Op::Crash => self.crash(),
             Op::Mode(mode) => {
                 self.mode = match mode {
-                    // As it is stored: pausing what is paused changes nothing.
+                    // Same behaviour as the store: pausing a paused endpoint changes nothing.
                     Mode::Paused(_) if matches!(self.mode, Mode::Paused(_)) => self.mode,
                     Mode::Paused(_) => Mode::Paused(self.now),
                     mode => mode,
@@ -342,12 +344,12 @@ impl World {
         }
     }
 
-    /// Everything heals, and all of the outbox must come to an end.
+    /// Ends all faults; every message in the outbox must then reach a final state.
     fn settle(&mut self) {
         self.receiver = Receiver::Answers;
         self.store_up = true;
         self.apply(Op::Mode(Mode::Sending));
-        // The scan of the node wakes a machine that has gone to sleep.
+        // The node's scan wakes a machine that went to sleep.
         for _ in 0..2_000 {
             self.input(Input::Poked);
             self.run_until(self.now.plus_ms(300_000));

@@ -1,13 +1,13 @@
-//! When a message that failed is tried again (contract section 6).
+//! The retry schedule of failed messages (contract section 6).
 
 use porchlight_schema::limits::{RETRY_DELAYS_MS, RETRY_JITTER_PARTS};
 use porchlight_schema::time::TimestampMs;
 
-/// When the next attempt is due after `finished` attempts have failed, the last of them at `failed_at`; none when
-/// the schedule is used up.
+/// Returns the due time of the next attempt after `finished` failed attempts, the last of them at
+/// `failed_at`. Returns `None` if the schedule is exhausted.
 ///
 /// The delay is never shorter than the contract's step: jitter only adds, at most one part in
-/// [`RETRY_JITTER_PARTS`]. `chance` is any number; the same one gives the same time.
+/// [`RETRY_JITTER_PARTS`]. `chance` is any number; the same number gives the same time.
 #[must_use]
 pub fn next_due(finished: u32, failed_at: TimestampMs, chance: u64) -> Option<TimestampMs> {
     let step = usize::try_from(finished.checked_sub(1)?).ok()?;

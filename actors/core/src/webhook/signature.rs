@@ -1,5 +1,5 @@
-//! How a request proves that it comes from us: the signature of the contract's section 6, and beside it that of the
-//! Standard Webhooks specification 1.0.0.
+//! Signs requests to prove their origin, with the signature of the contract's section 6 and with
+//! that of the Standard Webhooks specification 1.0.0.
 
 use std::fmt::Write as _;
 
@@ -10,22 +10,22 @@ use porchlight_schema::ids::MessageId;
 use porchlight_schema::time::TimestampMs;
 use sha2::Sha256;
 
-/// What every secret begins with.
+/// The prefix of every secret.
 pub const SECRET_PREFIX: &str = "whsec_";
 
-/// The text is not `whsec_` and base64.
+/// The error for a text that is not `whsec_` followed by base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a webhook secret")]
 pub struct SecretError;
 
-/// A secret as the customer holds it, from the 32 random bytes that it stands for.
+/// Returns the text of a secret, as held by the customer, for its 32 random bytes.
 #[must_use]
 pub fn secret_text(bytes: &[u8; 32]) -> String {
     format!("{SECRET_PREFIX}{}", BASE64.encode(bytes))
 }
 
 fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> Option<[u8; 32]> {
-    // HMAC takes keys of any length; the type says otherwise for the sake of other MACs.
+    // HMAC takes keys of any length; the fallible signature exists for other MACs.
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     for part in parts {
         mac.update(part);
@@ -33,32 +33,34 @@ fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> Option<[u8; 32]> {
     Some(mac.finalize().into_bytes().into())
 }
 
-/// `X-Service-Signature` and `X-Service-Signature-Previous`: `sha256=` and the lowercase hex of HMAC-SHA256 over the
-/// body, keyed with the whole text of the secret, prefix included.
+/// Returns the value of `X-Service-Signature` and `X-Service-Signature-Previous`: `sha256=` and the
+/// lowercase hex of HMAC-SHA256 over the body, keyed with the whole text of the secret, including
+/// the prefix.
 #[must_use]
 pub fn service_signature(secret: &str, body: &[u8]) -> String {
     let digest = hmac_sha256(secret.as_bytes(), &[body]).unwrap_or_default();
     let mut text = String::with_capacity(7 + 64);
     text.push_str("sha256=");
     for byte in digest {
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text
 }
 
-/// `webhook-timestamp`: whole seconds since 1970.
+/// Returns the value of `webhook-timestamp`: whole seconds since 1970.
 #[must_use]
 pub fn standard_timestamp(at: TimestampMs) -> i64 {
     at.0.div_euclid(1000)
 }
 
-/// `webhook-signature`: for every secret `v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`, keyed with the
-/// bytes that the secret's text encodes; in the order given, which should be newest first.
+/// Returns the value of `webhook-signature`: for every secret, `v1,` and the base64 of HMAC-SHA256
+/// over `id.timestamp.body`, keyed with the bytes encoded in the secret's text. Signatures keep the
+/// given order, which should be newest first.
 ///
 /// # Errors
 ///
-/// When a secret is not `whsec_` and base64.
+/// Returns an error if a secret is not `whsec_` followed by base64.
 pub fn standard_signature<'s>(
     secrets: impl IntoIterator<Item = &'s str>,
     id: MessageId,

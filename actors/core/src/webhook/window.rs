@@ -1,20 +1,20 @@
-//! The window of an outbox that is in memory: which lanes to look at next.
+//! The in-memory window of an outbox: the lanes to examine next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::time::TimestampMs;
 
-/// Why a lane is in the window.
+/// The reason for a lane's presence in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// It has something to be looked at, known by the id of a message.
+    /// The lane has a message to examine; this is the id of one of its messages.
     Ready(MessageId),
-    /// Its first message is due at this time.
+    /// The first message of the lane is due at this time.
     Due(TimestampMs),
 }
 
-/// Lanes that wait, each once, in the two orders in which they are served.
+/// The waiting lanes, each present once, in the two orders in which they are served.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     waits: BTreeMap<SessionId, Wait>,
@@ -23,22 +23,22 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Lanes that wait.
+    /// The number of waiting lanes.
     pub(super) fn len(&self) -> usize {
         self.waits.len()
     }
 
-    /// Lanes that have something to be looked at.
+    /// The number of lanes with a message to examine.
     pub(super) fn ready_len(&self) -> usize {
         self.ready.len()
     }
 
-    /// Lanes whose first message is due at a known time.
+    /// The number of lanes whose first message is due at a known time.
     pub(super) fn due_len(&self) -> usize {
         self.due.len()
     }
 
-    /// Makes the lane wait for this and nothing else.
+    /// Replaces any earlier wait of the lane with this one.
     pub(super) fn put(&mut self, lane: SessionId, wait: Wait) {
         self.remove(lane);
         self.waits.insert(lane, wait);
@@ -48,12 +48,12 @@ impl Window {
         };
     }
 
-    /// Whether and why the lane waits.
+    /// Returns the reason for which the lane waits, if it does.
     pub(super) fn get(&self, lane: SessionId) -> Option<Wait> {
         self.waits.get(&lane).copied()
     }
 
-    /// Takes the lane out.
+    /// Removes the lane.
     pub(super) fn remove(&mut self, lane: SessionId) {
         match self.waits.remove(&lane) {
             Some(Wait::Ready(id)) => {
@@ -66,14 +66,14 @@ impl Window {
         }
     }
 
-    /// Takes out the lane that is due last, to make room.
+    /// Removes the lane that is due last, to make room.
     pub(super) fn remove_latest_due(&mut self) {
         if let Some(&(_, lane)) = self.due.last() {
             self.remove(lane);
         }
     }
 
-    /// The lane with the oldest message to be looked at.
+    /// The lane with the oldest message to examine.
     pub(super) fn first_ready(&self) -> Option<(MessageId, SessionId)> {
         self.ready.first().copied()
     }

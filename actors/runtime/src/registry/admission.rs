@@ -1,5 +1,5 @@
-//! Admission: a batch is counted before its body is read, each of its bytes when it arrives, and both are given back when
-//! it is acknowledged or refused.
+//! Admission control. A batch is counted before its body is read, and each byte of the body when it
+//! arrives. Both are released when the batch is acknowledged or refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,10 +16,10 @@ use super::gate::UnderWay;
 use super::{Handle, Registry};
 use crate::shares::{ShareExceeded, TenantUsage};
 
-/// Why a batch was not admitted. Come again.
+/// The reason why a batch was not admitted. The client may retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AdmitError {
-    /// This session has too much in flight.
+    /// This session has too many batches in flight.
     #[error("too many batches of this session are in flight")]
     SessionFull,
     /// This session's tenant has used up one of its shares of this node.
@@ -34,7 +34,7 @@ pub enum AdmitError {
     Draining,
 }
 
-/// The right to have one batch in flight; given back when dropped.
+/// A permit to have one batch in flight, released when dropped.
 #[derive(Debug)]
 pub struct Permit {
     registry: Registry,
@@ -44,19 +44,19 @@ pub struct Permit {
     waited: Duration,
 }
 
-/// Where the batches of one session are counted.
+/// The place where the batches of one session are counted.
 #[derive(Debug, Clone)]
 pub(crate) enum Counted {
-    /// The session records, and this node acts for it.
+    /// The session is in progress, and this node acts for it.
     Here(Arc<Handle>),
-    /// The session records, and another node acts for it.
+    /// The session is in progress, and another node acts for it.
     Elsewhere(Arc<Edge>),
     /// The session has ended.
     Ended(SessionId),
 }
 
 impl Registry {
-    /// Admits one batch of the session that `counted` names, before any byte of its body is read.
+    /// Admits one batch of the session in `counted`, before any byte of its body is read.
     pub(crate) fn admit(
         &self,
         usage: &Arc<TenantUsage>,
@@ -71,7 +71,8 @@ impl Registry {
         Ok(permit)
     }
 
-    /// Admits a body whose bytes are counted as they arrive, of a request that names no session yet.
+    /// Admits the body of a request that names no session yet. Its bytes are counted as they
+    /// arrive.
     pub(crate) fn admit_body(&self, usage: &Arc<TenantUsage>) -> Result<Permit, AdmitError> {
         if self.is_draining() {
             return Err(AdmitError::Draining);
@@ -80,7 +81,7 @@ impl Registry {
             Metrics::get().on_batch(BatchOutcome::NodeFull);
             return Err(AdmitError::NodeFull);
         }
-        // Where the node or the share is full already, not a byte is read.
+        // If the node or the share is already full, the body is not read at all.
         if self.inner.in_flight_bytes.load(Ordering::Relaxed) >= NODE_IN_FLIGHT_BYTES_MAX {
             Metrics::get().on_batch(BatchOutcome::NodeFull);
             return Err(AdmitError::NodeFull);
@@ -92,8 +93,9 @@ impl Registry {
         Ok(Permit::new(self, usage))
     }
 
-    /// Admits a request for a new session, before its body is read. A node that drains counts nothing, for it does not
-    /// wait for what it is going to refuse: the start itself is refused, after what is wrong with the request.
+    /// Admits a request for a new session before its body is read. A draining node counts nothing,
+    /// because it does not wait for requests that it is going to refuse. It refuses the start
+    /// itself, after any error in the request.
     pub(crate) fn admit_start(
         &self,
         usage: &Arc<TenantUsage>,
@@ -109,7 +111,7 @@ impl Registry {
         }
     }
 
-    /// Whether another batch of this tenant would be admitted, as far as the node goes.
+    /// Returns whether the limits of the node admit another batch of this tenant.
     pub(crate) fn has_room(&self, usage: &TenantUsage) -> bool {
         let gate = &self.inner.gate;
         let waiting = self.inner.mailboxes.load(Ordering::Relaxed);
@@ -119,8 +121,8 @@ impl Registry {
         has_mailboxes && gate.has_room(usage)
     }
 
-    /// Counts a batch whose last byte is there, or another write that takes its place among the batches, until it is
-    /// answered. `waited`: how long it waited before it was looked at.
+    /// Counts a batch whose last byte has arrived, or another write that takes a batch's place,
+    /// until it is answered. `waited` is its queue delay.
     pub(crate) fn begin_ingest<'r>(
         &'r self,
         usage: &'r TenantUsage,
@@ -129,7 +131,8 @@ impl Registry {
         self.inner.gate.begin(usage, waited)
     }
 
-    /// Counts one more batch of a session; false where it has as many in flight as it may have.
+    /// Counts one more batch of a session. Returns false if the session has the maximum number in
+    /// flight.
     fn begin_in_flight(&self, counted: &Counted) -> bool {
         let free = |in_flight: u32| (in_flight < SESSION_IN_FLIGHT_MAX).then_some(in_flight + 1);
         let count = |in_flight: &AtomicU32| {
@@ -180,8 +183,8 @@ impl Permit {
         }
     }
 
-    /// The same permit, of a request that waited for `waited` before it was looked at: a request that waits unread is as
-    /// late as one whose write is slow.
+    /// Sets the queue delay of the request to `waited`: a request that waits unread is as late as
+    /// one whose write is slow.
     #[must_use]
     pub fn having_waited(mut self, waited: Duration) -> Self {
         self.waited = waited;
@@ -192,7 +195,7 @@ impl Permit {
         self.waited
     }
 
-    /// What the batch's tenant uses of this node.
+    /// Returns the usage of this node by the batch's tenant.
     pub(crate) fn usage(&self) -> &TenantUsage {
         &self.usage
     }
@@ -201,8 +204,8 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// The tenant, or the node, has more bytes in flight than it may have. What was counted is given back with the
-    /// permit.
+    /// Returns an error if the tenant or the node has too many bytes in flight. The counted bytes
+    /// are released with the permit.
     pub fn grow(&mut self, bytes: usize) -> Result<(), AdmitError> {
         self.bytes += bytes;
         Metrics::get().in_flight_bytes.increment(bytes as f64);

@@ -1,5 +1,6 @@
-//! Sessions that another node acts for, as they are known where their telemetry comes in: whose they are, and that they
-//! recorded a moment ago. So a phone's batch does not cost a look-up each.
+//! A cache of sessions that another node acts for, kept where their telemetry arrives. It holds
+//! their tenant and that they were in progress a moment ago, so that not every batch costs a
+//! look-up.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -19,13 +20,13 @@ use crate::shares::TenantUsage;
 #[derive(Debug)]
 pub(crate) struct Edge {
     pub(crate) tenant: Tenant,
-    /// What that tenant uses of this node.
+    /// The usage of this node by that tenant.
     pub(crate) usage: Arc<TenantUsage>,
-    /// Batches of the session that are in flight on this node.
+    /// The number of batches of the session in flight on this node.
     pub(super) in_flight: AtomicU32,
 }
 
-/// That a session recorded when it was looked up. After a while nobody knows any more.
+/// The result of a look-up that found a session in progress. It expires after a while.
 #[derive(Debug, Clone)]
 pub(crate) struct Belief {
     pub(crate) edge: Arc<Edge>,
@@ -33,26 +34,27 @@ pub(crate) struct Belief {
 }
 
 impl Belief {
-    /// Whether it may still be gone by: an end on another node is not known here before.
+    /// Returns whether the belief is still valid. Until it expires, this node does not notice an
+    /// end on another node.
     pub(crate) fn is_good(&self) -> bool {
         self.looked_up_at.elapsed() < Duration::from_millis(EDGE_BELIEF_MS)
     }
 }
 
-/// What is believed of all of them.
+/// The beliefs about all sessions of other nodes.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     sessions: DashMap<SessionId, Belief>,
 }
 
 impl Edges {
-    /// What is believed of a session, if it still may be.
+    /// Returns the belief about a session if it is still valid.
     fn get(&self, session_id: SessionId) -> Option<Belief> {
         let belief = self.sessions.get(&session_id)?;
         belief.is_good().then(|| belief.clone())
     }
 
-    /// The session was found to record, by a look-up that began at `looked_up_at`.
+    /// Records that a look-up that began at `looked_up_at` found the session in progress.
     fn put(&self, start: &SessionStart, usage: Arc<TenantUsage>, looked_up_at: Instant) -> Belief {
         self.make_room();
         let entry = self.sessions.entry(start.session_id);
@@ -68,16 +70,17 @@ impl Edges {
         entry.clone()
     }
 
-    /// The session has ended.
+    /// Removes a session that has ended.
     fn forget(&self, session_id: SessionId) {
         self.sessions.remove(&session_id);
     }
 
-    /// Called on a look-up that the store answered, so that its cost is small beside that one's.
+    /// Evicts expired beliefs. It runs after a look-up in the store, so its cost is small in
+    /// comparison.
     fn make_room(&self) {
         if self.sessions.len() >= EDGE_SESSIONS_MAX {
             self.sessions.retain(|_, belief| belief.is_good());
-            // All of it is fresh: whoever is forgotten is looked up again.
+            // If all beliefs are fresh, all are evicted; their sessions are looked up again.
             if self.sessions.len() >= EDGE_SESSIONS_MAX {
                 self.sessions.clear();
             }
@@ -86,13 +89,14 @@ impl Edges {
 }
 
 impl Registry {
-    /// What is believed of a session that another node acts for; none: it is to be looked up.
+    /// Returns the belief about a session that another node acts for. Returns `None` if the session
+    /// has to be looked up.
     pub(crate) fn belief(&self, session_id: SessionId) -> Option<Belief> {
         self.inner.edges.get(session_id)
     }
 
-    /// A session that another node acts for was found so, by a look-up that began at `looked_up_at`. What to go by, if
-    /// it records.
+    /// Records a look-up, begun at `looked_up_at`, of a session that another node acts for. Returns
+    /// `None` if the session has ended.
     pub(crate) fn believe(&self, row: &SessionRow, looked_up_at: Instant) -> Option<Belief> {
         if row.end.is_none() {
             let usage = self.inner.shares.of(row.start.tenant);
@@ -102,7 +106,7 @@ impl Registry {
         None
     }
 
-    /// A session that another node acts for has ended.
+    /// Removes the belief about a session that has ended and that another node acts for.
     pub(super) fn disbelieve(&self, session_id: SessionId) {
         self.inner.edges.forget(session_id);
         self.wake_watchers(session_id);

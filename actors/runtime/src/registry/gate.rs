@@ -1,11 +1,11 @@
-//! Batches of this node on their way from their last byte to their acknowledgement: counted, timed, and limited by what
-//! the node is seen to manage ([`AdmissionLimit`]).
+//! Counts and times the batches of this node between their last byte and their acknowledgement, and
+//! limits them to the number that the node is measured to handle ([`AdmissionLimit`]).
 //!
-//! What a batch waited for its worker counts as its delay: a node that has too much to do is late with reading, long
-//! before its store is late with writing, and admitting less is what shortens both.
+//! The queue delay of a batch before its worker is part of its delay: an overloaded node is late
+//! with reading long before its store is late with writing, and admitting less shortens both.
 //!
-//! A body that is still coming in is not counted here: a phone on a bad network takes seconds, and costs nothing but
-//! its bytes, which have a budget of their own.
+//! A body that is still arriving is not counted here: a phone on a bad network takes seconds, and
+//! costs only its bytes, which have a budget of their own.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -19,15 +19,16 @@ use tokio::time::Instant;
 
 use crate::shares::TenantUsage;
 
-/// How often the limit learns: some group commits, and soon enough for a load that rises within a second.
+/// The interval at which the limit adapts: it spans several group commits and is short enough for a
+/// load that rises within a second.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// The admission gate, as described in the module documentation.
 #[derive(Debug)]
 pub(super) struct Gate {
     limit: AtomicU32,
     under_way: AtomicU32,
-    // Of the present interval.
+    // The next three fields are measurements of the current interval.
     acknowledged: AtomicU32,
     delay_sum_us: AtomicU64,
     was_full: AtomicBool,
@@ -40,7 +41,7 @@ struct Learning {
     since: Instant,
 }
 
-/// A batch that is under way, until this is dropped.
+/// A batch in flight, until this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'g> {
     gate: &'g Gate,
@@ -66,8 +67,8 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Whether there is room for another batch of this tenant. A tenant that fills the node leaves room to the others:
-    /// what a light tenant has under way may exceed the limit a little.
+    /// Returns whether there is room for another batch of this tenant. A tenant that fills the node
+    /// leaves room for the others: the batches of a light tenant may exceed the limit a little.
     pub(super) fn has_room(&self, usage: &TenantUsage) -> bool {
         let limit = self.limit.load(Relaxed);
         let under_way = self.under_way.load(Relaxed);
@@ -78,12 +79,12 @@ impl Gate {
         self.is_light(usage) && under_way < limit + limit / LIGHT_TENANT_ROOM_PARTS
     }
 
-    /// Whether a tenant has only a small part of the node's batches under way.
+    /// Returns whether a tenant has only a small part of the node's batches in flight.
     pub(super) fn is_light(&self, usage: &TenantUsage) -> bool {
         usage.batches().load(Relaxed) < self.limit.load(Relaxed) / LIGHT_TENANT_PARTS
     }
 
-    /// Counts a batch whose last byte is there, and that waited for this long before it was looked at.
+    /// Counts a batch whose last byte has arrived and whose queue delay was `waited`.
     pub(super) fn begin<'g>(&'g self, usage: &'g TenantUsage, waited: Duration) -> UnderWay<'g> {
         self.under_way.fetch_add(1, Relaxed);
         usage.batches().fetch_add(1, Relaxed);
@@ -100,7 +101,7 @@ impl Gate {
         let delay = now.duration_since(since);
         let delay_us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
         self.delay_sum_us.fetch_add(delay_us, Relaxed);
-        // Whoever comes upon the interval's end sees to it; all others go on.
+        // The caller that meets the end of the interval adapts the limit; all others continue.
         if self.acknowledged.fetch_add(1, Relaxed) % 8 == 7
             && let Some(learning) = self.try_learning()
         {
@@ -136,7 +137,7 @@ impl Gate {
 }
 
 impl UnderWay<'_> {
-    /// It is durable, or was before.
+    /// Acknowledges a batch that is durable, newly or already.
     pub(crate) fn acknowledge(self) {
         self.gate.acknowledge(self.since);
     }

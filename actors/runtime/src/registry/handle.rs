@@ -1,4 +1,4 @@
-//! What is known of a session that records, without asking its actor.
+//! The state of a session in progress that is known without asking its actor.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,52 +16,53 @@ use crate::session::{Frozen, SessionActor};
 use crate::shares::{SharePermit, TenantUsage};
 use crate::supervision::Budget;
 
-/// A session that records.
+/// A session in progress.
 #[derive(Debug)]
 pub struct Handle {
-    /// Which.
+    /// The ID of the session.
     pub session_id: SessionId,
-    /// Whose.
+    /// The tenant of the session.
     pub tenant: Tenant,
-    /// When the service made it.
+    /// When the service created the session.
     pub created_at: TimestampMs,
-    /// When the phone began.
+    /// When the phone started the session.
     pub started_at: TimestampMs,
-    /// When its last batch was taken, by the wall clock.
+    /// When its last batch was received, by the wall clock.
     heard_at_ms: AtomicI64,
-    /// When its last batch was taken, or the session was taken on, by the clock that does not jump.
+    /// When its last batch was received or the session was adopted, by the monotonic clock.
     active_at_ms: AtomicI64,
-    /// When its age was 0, by the clock that does not jump.
+    /// When its age was 0, by the monotonic clock.
     born_at_ms: i64,
     pub(super) in_flight: AtomicU32,
     queued: AtomicU32,
-    /// What waits in the mailboxes of all sessions.
+    /// The number of messages in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
     behind: AtomicBool,
-    /// The number after the highest batch that this node was told of or has read.
+    /// The number after the highest batch that this node was notified of or has read.
     told: AtomicU32,
-    /// What the session's tenant uses of this node.
+    /// The usage of this node by the session's tenant.
     pub(crate) usage: Arc<TenantUsage>,
     _live: SharePermit,
     slot: Mutex<Slot>,
 }
 
-/// When this process took a session on, and with what age.
+/// When this process adopted a session, and the age of the session then.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Adopted {
-    /// By the clock that does not jump.
+    /// The time of the adoption by the monotonic clock.
     pub(super) uptime_ms: i64,
-    /// The session's age then, milliseconds.
+    /// The session's age at the adoption, milliseconds.
     pub(super) age_ms: i64,
 }
 
-/// The session's actor, if there is one.
+/// The session's actor, if there is one, and its state.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) actor: Option<Addr<SessionActor>>,
-    /// It panicked and will be rebuilt: what comes meanwhile it will read from the journal.
+    /// Whether the actor panicked and will be rebuilt. It will read batches that arrive meanwhile
+    /// from the journal.
     pub(crate) restarting: bool,
-    /// What its last actor knew when it was put to rest; never beside an actor.
+    /// The state of the last actor when it was frozen. It is `None` while there is an actor.
     pub(crate) frozen: Option<Box<Frozen>>,
     pub(crate) budget: Budget,
     pub(super) heard: Heard,
@@ -94,27 +95,29 @@ impl Handle {
         }
     }
 
-    /// When its last batch was taken, or when it was made.
+    /// Returns when the last batch was received, or when the session was created.
     #[must_use]
     pub fn heard_at(&self) -> TimestampMs {
         TimestampMs(self.heard_at_ms.load(Ordering::Relaxed))
     }
 
-    /// A batch was taken at this moment, by the wall clock and by the one that does not jump.
+    /// Records that a batch was received now, by the wall clock and by the monotonic clock.
     pub(super) fn touch(&self, now: TimestampMs, uptime_ms: i64) {
         self.heard_at_ms.fetch_max(now.0, Ordering::Relaxed);
         self.active_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
     }
 
-    /// The store has a batch that was taken at `received_at`, perhaps by another node, as seen at this moment.
+    /// Records that the store has a batch received at `received_at`, perhaps by another node, as
+    /// seen now.
     pub(crate) fn touch_found(&self, received_at: TimestampMs, now: TimestampMs, uptime_ms: i64) {
         self.heard_at_ms.fetch_max(received_at.0, Ordering::Relaxed);
-        // Never after this moment, and never before the session was taken on: that is what the clock said first.
+        // The result is not after now, and not before the adoption, which is the initial value of
+        // `active_at_ms`.
         let active_at_ms = uptime_ms - now.since_ms(received_at).max(0);
         self.active_at_ms.fetch_max(active_at_ms, Ordering::Relaxed);
     }
 
-    /// How long it has been silent and how old it is.
+    /// Returns how long the session has been silent and how old it is.
     pub(crate) fn elapsed(&self, uptime_ms: i64) -> Elapsed {
         Elapsed {
             silent_ms: uptime_ms - self.active_at_ms.load(Ordering::Relaxed),
@@ -122,7 +125,7 @@ impl Handle {
         }
     }
 
-    /// Its stored times.
+    /// Returns the session's stored times.
     pub(crate) fn times(&self) -> RecordedTimes {
         RecordedTimes {
             created_at: self.created_at,
@@ -135,13 +138,13 @@ impl Handle {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is an actor, and whether there is the state of one at rest.
+    /// Returns whether there is an actor, and whether there is a frozen state.
     pub(super) fn holds(&self) -> (bool, bool) {
         let slot = self.slot();
         (slot.actor.is_some(), slot.frozen.is_some())
     }
 
-    /// Takes the actor out if no message waits for it: after that nothing can be sent to it.
+    /// Takes the actor out if no message waits for it. After that, nothing can be sent to it.
     pub(super) fn take_idle_actor(&self) -> Option<Addr<SessionActor>> {
         let mut slot = self.slot();
         if self.queued() == 0 {
@@ -164,7 +167,7 @@ impl Handle {
             .increment(1.0);
     }
 
-    /// One of the waiting messages was taken up.
+    /// Counts a waiting message as taken from the mailbox.
     pub(crate) fn dequeue(&self) {
         let before = self
             .queued
@@ -180,7 +183,7 @@ impl Handle {
         }
     }
 
-    /// A new actor has an empty mailbox, whatever its forerunner left.
+    /// Resets the count of waiting messages, because a new actor has an empty mailbox.
     pub(super) fn clear_queue(&self) {
         let left = self.queued.swap(0, Ordering::Relaxed);
         if left == 0 {
@@ -193,13 +196,13 @@ impl Handle {
             .decrement(f64::from(left));
     }
 
-    /// The session's actor has, or will have, the batch of this number.
+    /// Records that the session's actor has, or will have, batch `seq`.
     pub(crate) fn told(&self, seq: u32) {
         self.told
             .fetch_max(seq.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Whether this node knows of the batch of this number.
+    /// Returns whether this node knows of batch `seq`.
     pub(super) fn has_told(&self, seq: u32) -> bool {
         self.told.load(Ordering::Relaxed) > seq
     }
@@ -208,7 +211,8 @@ impl Handle {
         self.behind.store(true, Ordering::Release);
     }
 
-    /// Whether a hand-over was lost since this was asked last: then the journal has more than was told.
+    /// Returns whether a handover was lost since the last call. If so, the journal has more than
+    /// the actor was notified of.
     pub(crate) fn take_behind(&self) -> bool {
         self.behind.swap(false, Ordering::Acquire)
     }
@@ -216,7 +220,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // An actor that died may have left messages, and a session that is over gets no other one.
+        // An actor that died may have left messages, and a session that is over gets no new actor.
         self.clear_queue();
     }
 }

@@ -1,22 +1,23 @@
-//! Which of a session's last batches this node was told of: what it reads in the journal and was not told of is a
-//! hand-over that was lost.
+//! The latest batches of a session that this node was notified of. A batch in the journal without a
+//! notification is a lost handover.
 
 use porchlight_observe::peer::PeerMetrics;
 use porchlight_ports::JournalEntry;
 
 use super::Handle;
 
-/// Numbers of batches, exactly so for the highest and the 63 before it; those below count as known.
+/// A set of batch numbers, exact for the highest and the 63 before it. Lower numbers count as
+/// known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Heard {
-    /// The number after the highest.
+    /// The number after the highest known one.
     next: u32,
-    /// Bit i: the number `next - 1 - i` is known.
+    /// Bit i is set if the number `next - 1 - i` is known.
     mask: u64,
 }
 
 impl Heard {
-    /// Notes a number; whether it is new.
+    /// Notes a number. Returns whether it is new.
     pub(super) fn note(&mut self, seq: u32) -> bool {
         if seq >= self.next {
             let by = seq - self.next + 1;
@@ -34,8 +35,8 @@ impl Heard {
 }
 
 impl Handle {
-    /// These were read in the journal, by an actor that expects `next_seq`. Where it had caught up before, those that it
-    /// was not told of are counted.
+    /// Notes a page of the journal, read by an actor that expects `next_seq`. If the actor had
+    /// caught up before, the batches without a notification are counted.
     pub(crate) fn note_read(&self, page: &[JournalEntry], next_seq: u32, had_caught_up: bool) {
         let mut slot = self.slot();
         let new = page.iter().filter(|entry| slot.heard.note(entry.seq));

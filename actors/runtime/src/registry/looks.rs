@@ -1,5 +1,5 @@
-//! Sessions that are to be looked at, because another node said so or handed over a batch of one that is not known here:
-//! the store says what is to be done.
+//! Sessions to look at, because another node requested it or handed over a batch of a session that
+//! is not known here. The store determines the action.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,13 @@ use tokio::sync::Semaphore;
 
 use super::Registry;
 
-/// The first pause after a failure; each further one is twice as long, up to [`PAUSE_MAX`].
+/// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
-/// See [`PAUSE_FIRST`].
+/// The longest pause after a failure; see [`PAUSE_FIRST`].
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// The sessions that are to be looked at; true: asked for again while that is done.
+/// The sessions to look at. The value is true if a look was requested again while one is in
+/// progress.
 #[derive(Debug)]
 pub(super) struct Looks {
     asked: Mutex<BTreeMap<SessionId, bool>>,
@@ -39,7 +40,7 @@ impl Looks {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether somebody has to begin.
+    /// Requests a look at a session. Returns whether the caller has to start it.
     fn ask(&self, session_id: SessionId) -> bool {
         let mut asked = self.lock();
         if let Some(again) = asked.get_mut(&session_id) {
@@ -55,15 +56,15 @@ impl Looks {
         has_room
     }
 
-    /// It was looked at; whether it is to be looked at once more.
+    /// Removes a session after a look. Returns whether another look is needed.
     fn done(&self, session_id: SessionId) -> bool {
         self.lock().remove(&session_id).unwrap_or(false)
     }
 }
 
 impl Registry {
-    /// Looks at a session in the store and does what it needs: one that records is taken on, of one that has ended the
-    /// insight is made. Never waits.
+    /// Looks at a session in the store and acts on the result: a session in progress is adopted,
+    /// and for an ended session the insight is computed. Never waits.
     pub(crate) fn look_at(&self, session_id: SessionId) {
         let Some(lane) = self.lane(session_id) else {
             return;
@@ -89,7 +90,8 @@ impl Registry {
     }
 
     async fn look(&self, session_id: SessionId) -> StoreResult<()> {
-        // The semaphore is never closed; over a pause the place is another's.
+        // The semaphore is never closed. During a pause after a failure, another look can have the
+        // permit.
         let _place = self.inner.looks.places.acquire().await.ok();
         if !self.acts_for(session_id) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! When a session is looked at again: actors that hear nothing are put to rest, what rests for long is left to the store,
-//! and what is silent for too long ends.
+//! Periodic checks of sessions: idle actors are frozen, states that stay frozen for long are left
+//! to the store, and sessions that are silent for too long end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use super::send::{tell_drain, tell_freeze};
 use super::{Handle, OnDue, Registry};
 use crate::session::Frozen;
 
-/// An actor that heard nothing for this long is put to rest; its state stays in memory, as bytes.
+/// An actor that received nothing for this long is frozen. Its state stays in memory as bytes.
 pub(super) const FREEZE_AFTER_MS: i64 = 15 * 1000;
-/// A session that heard nothing for this long has its state in the store only.
+/// A session that received nothing for this long has its state only in the store.
 pub(super) const PASSIVATE_AFTER_MS: i64 = 5 * 60 * 1000;
 
 impl Registry {
-    /// Takes a session on at this moment.
+    /// Returns the time and the age of a session that is adopted now.
     pub(super) fn adopted_now(&self, created_at: TimestampMs) -> Adopted {
         let (clock, lifetime) = (&self.inner.clock, &self.inner.lifetime);
         Adopted {
@@ -30,19 +30,20 @@ impl Registry {
         }
     }
 
-    /// How long a session has left if nothing more comes, in milliseconds.
+    /// Returns how long a session has left if nothing more arrives, in milliseconds.
     pub(super) fn left_ms(&self, handle: &Handle) -> i64 {
         let elapsed = handle.elapsed(self.inner.clock.uptime_ms());
         self.inner.lifetime.left_ms(elapsed)
     }
 
-    /// Arms the deadline of a session: when it is over, if nothing more comes, or when it is time to look again.
+    /// Arms the deadline of a session: its end if nothing more arrives, or the next check if that
+    /// is earlier.
     pub(crate) fn arm(&self, handle: &Handle) {
         let elapsed = handle.elapsed(self.inner.clock.uptime_ms());
         let mut due_ms = self.inner.lifetime.left_ms(elapsed);
         let (has_actor, is_frozen) = handle.holds();
         if has_actor {
-            // One that is still busy is looked at again a little later.
+            // An actor that is still busy is checked again a little later.
             due_ms = due_ms.min((FREEZE_AFTER_MS - elapsed.silent_ms).max(1_000));
         } else if is_frozen {
             due_ms = due_ms.min(PASSIVATE_AFTER_MS - elapsed.silent_ms);
@@ -53,9 +54,9 @@ impl Registry {
         self.arm_for(handle.session_id, due_ms);
     }
 
-    /// Takes on a session that records and whose last batch is not known. It has the whole idle time-out from now on; the
-    /// sessions that a start finds end one after the other within a further thirtieth of it, for the journal of each is
-    /// read first, and thousands must not be read at once.
+    /// Adopts a session in progress whose last batch is not known. It has the full idle time-out
+    /// from now on. The sessions found at a start end one after the other within a further
+    /// thirtieth of it: the journal of each is read first, and thousands must not be read at once.
     pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<Handle> {
         let handle = self.enter(row, row.start.created_at);
         let [.., high, low] = handle.session_id.to_bytes();
@@ -101,7 +102,8 @@ impl Registry {
         self.arm(&handle);
     }
 
-    /// Has what an idle session's actor knows, or knew, written to the store, and forgets it.
+    /// Writes the state of an idle session's actor, running or frozen, to the store, and drops it
+    /// from memory.
     fn passivate(&self, handle: &Arc<Handle>) {
         if handle.slot().frozen.is_some() {
             let mut slot = handle.slot();
@@ -112,7 +114,8 @@ impl Registry {
         }
     }
 
-    /// An actor was put to rest: what it knows is kept, unless another has come up meanwhile, which has read it anew.
+    /// Keeps the state of an actor that was frozen, unless a new actor has started meanwhile and
+    /// has read the state again.
     pub(crate) fn keep(&self, handle: &Arc<Handle>, frozen: Option<Box<Frozen>>) {
         {
             let mut slot = handle.slot();
@@ -125,7 +128,7 @@ impl Registry {
         }
     }
 
-    /// Lets every actor write its snapshot and stop; how many did.
+    /// Lets every actor write its snapshot and stop. Returns how many did.
     pub(crate) async fn drain(&self) -> usize {
         let handles: Vec<_> = self
             .inner

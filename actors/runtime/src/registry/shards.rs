@@ -1,4 +1,4 @@
-//! Sessions of shards that come and go: taken up, written down and forgotten, or dropped.
+//! The sessions of shards that are acquired, drained or dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,31 +15,33 @@ use super::send::{tell_catch_up, tell_finish};
 use super::{Handle, Registry};
 use crate::session::Drain;
 
-/// Actors that write their last snapshot at a time.
+/// The number of actors that write their last snapshot at a time.
 const DRAINED_AT_ONCE: usize = 256;
 
 impl Registry {
-    /// The generation in which this process acts for a session now; none: another does, or nobody.
+    /// Returns the generation in which this process acts for a session now. Returns `None` if
+    /// another process or none does.
     pub(crate) fn generation(&self, session_id: SessionId) -> Option<u64> {
         self.inner.ownership.generation(session_id.shard())
     }
 
-    /// Whether this process acts for a session now and takes on what is new of it.
+    /// Returns whether this process acts for a session now and accepts its new batches.
     pub(crate) fn acts_for(&self, session_id: SessionId) -> bool {
         self.generation(session_id).is_some() && !self.inner.letting_go.contains(session_id.shard())
     }
 
-    /// Whether other nodes may act for, and write of, the sessions of this one.
+    /// Returns whether other nodes may act for, and write to, the sessions of this node.
     pub(crate) fn is_shared(&self) -> bool {
         self.inner.ownership.is_shared()
     }
 
-    /// Sessions of these shards are taken on from now on.
+    /// Adopts sessions of these shards from now on.
     pub(crate) fn open_shards(&self, shards: ShardSet) {
         self.inner.letting_go.set(shards, false);
     }
 
-    /// Forgets the sessions of these shards, and takes none on any more; gives the handles of those that record.
+    /// Forgets the sessions of these shards and adopts no more of them. Returns the handles of
+    /// those in progress.
     fn close_shards(&self, shards: ShardSet) -> Vec<Arc<Handle>> {
         self.inner.letting_go.set(shards, true);
         let is_of = |id: &SessionId| shards.contains(id.shard());
@@ -60,7 +62,8 @@ impl Registry {
             }
             !goes
         });
-        // Afterwards: whoever has a handle's slot may be asking for the maps.
+        // The actors are stopped after the iteration, because a holder of a handle's slot may be
+        // accessing the maps.
         for handle in ending {
             if let Some(actor) = handle.slot().actor.take() {
                 tell_finish(&actor, StopReason::LostOwnership);
@@ -72,13 +75,14 @@ impl Registry {
         handles
     }
 
-    /// Lets the sessions of these shards write their snapshots, stops and forgets them; how many wrote.
+    /// Lets the sessions of these shards write their snapshots, then stops and forgets them.
+    /// Returns how many wrote.
     pub(crate) async fn drain_shards(&self, shards: ShardSet) -> usize {
         let handles = self.close_shards(shards);
         self.drain_handles(&handles).await
     }
 
-    /// Stops the sessions of these shards at once; nothing is written.
+    /// Stops the sessions of these shards at once, without writing anything.
     pub(crate) fn drop_shards(&self, shards: ShardSet) {
         for handle in self.close_shards(shards) {
             let mut slot = handle.slot();
@@ -89,7 +93,8 @@ impl Registry {
         }
     }
 
-    /// Lets every actor of these, and every state at rest, be written; how many were.
+    /// Writes the state of every actor and every frozen state of these handles. Returns how many
+    /// were written.
     pub(super) async fn drain_handles(&self, handles: &[Arc<Handle>]) -> usize {
         let mut drained = 0;
         for handles in handles.chunks(DRAINED_AT_ONCE) {
@@ -113,7 +118,7 @@ impl Registry {
         drained
     }
 
-    /// Forgets a session for which this process does not act any more.
+    /// Forgets a session that this process no longer acts for.
     pub(super) fn forget(&self, handle: &Arc<Handle>) {
         if self.inner.sessions.remove(&handle.session_id).is_some() {
             Metrics::get().sessions_live.decrement(1.0);
@@ -123,8 +128,8 @@ impl Registry {
         }
     }
 
-    /// Brings the actor of a session that was taken over up to date, if it was heard lately; of the others the state
-    /// stays in the store.
+    /// Brings the actor of a session that was taken over up to date if the session was active
+    /// recently. The state of other sessions stays in the store.
     pub(crate) async fn restore(&self, handle: &Arc<Handle>) -> StoreResult<()> {
         let newest = self.inner.store.newest(handle.session_id).await?;
         if let Some((_, received_at)) = newest {
@@ -132,9 +137,9 @@ impl Registry {
         }
         let silent_ms = self.inner.clock.now().since_ms(handle.heard_at());
         if silent_ms < PASSIVATE_AFTER_MS {
-            // One that does not answer in time is still at it.
+            // An actor that does not answer in time is still catching up.
             let _events = self.events(handle).await;
-            // Its shard may have gone meanwhile, and nobody would stop the actor.
+            // If the shard was lost meanwhile, nothing else would stop the actor.
             if self.handle(handle.session_id).is_none() {
                 self.forget(handle);
             }
@@ -142,22 +147,23 @@ impl Registry {
         Ok(())
     }
 
-    /// The store has a batch of a session that was taken at `received_at`.
+    /// Records that the store has a batch of the session, received at `received_at`.
     pub(crate) fn touch_found(&self, handle: &Handle, received_at: TimestampMs) {
         let clock = &self.inner.clock;
         handle.touch_found(received_at, clock.now(), clock.uptime_ms());
     }
 
-    /// When a silent session's journal is looked at again, where other nodes write it too.
+    /// Returns when a silent session's journal is checked again. Returns `None` if no other node
+    /// writes to it.
     pub(super) fn tail_due(&self, handle: &Handle) -> Option<Duration> {
         self.is_shared().then(|| {
             let [.., low] = handle.session_id.to_bytes();
-            // Not all at the same moment.
+            // The checks are spread over time.
             Duration::from_millis(SNAPSHOT_MS + u64::from(low) * 16)
         })
     }
 
-    /// Looks whether a silent session ended, or has batches, of which this node was not told.
+    /// Checks whether a silent session has ended, or has batches, without this node being notified.
     pub(super) fn look_at_tail(&self, handle: Arc<Handle>) {
         let registry = self.clone();
         actix_rt::spawn(async move {
@@ -197,8 +203,8 @@ impl Registry {
         Ok(())
     }
 
-    /// A session has ended: other nodes may take batches of it for a moment, of which nobody is told that they came
-    /// late. So its insight is looked at once more when that is over.
+    /// Requests the insight once more after the end has settled. For a moment after the end, other
+    /// nodes may accept batches without reporting that they came late.
     pub(super) fn look_again_at_end(&self, session_id: SessionId) {
         if !self.is_shared() {
             return;

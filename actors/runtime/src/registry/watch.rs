@@ -1,6 +1,7 @@
-//! Who watches a session: whoever does is woken when there may be something new, and then looks.
+//! Watchers of a session. A watcher is woken when there may be something new, and then looks.
 //!
-//! A wake-up carries no data, and many of them are one; so a slow watcher costs nothing, and none is ever told too little.
+//! A wake-up carries no data, and many wake-ups merge into one. So a slow watcher costs nothing,
+//! and no watcher misses a change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +21,7 @@ use crate::session::{ReadTold, SessionActor};
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     sessions: DashMap<SessionId, watch::Sender<()>>,
-    /// How many there are, so that nothing is looked up while nobody watches.
+    /// The number of watched sessions, so that nothing is looked up while there is no watcher.
     count: AtomicUsize,
 }
 
@@ -33,22 +34,22 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits until there may be something new since this was asked last.
+    /// Waits until there may be something new since the last call.
     pub async fn changed(&mut self) {
-        // The sender lives as long as there is a watcher: this one.
+        // The sender lives as long as there is a watcher, such as this one.
         if self.receiver.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// The same for who watches closely: of a session that another node acts for nobody is woken here, and it is looked
-    /// each second.
+    /// Waits like [`Watch::changed`], but at most a second if another node acts for the session,
+    /// because nothing wakes the watcher here.
     pub async fn changed_anywhere(&mut self) {
         if self.registry.acts_for(self.session_id) {
             self.changed().await;
         } else {
             let patience = Duration::from_millis(EDGE_POLL_MS);
-            // Whichever comes first: it is looked then.
+            // The caller looks after either of the two.
             let _changed = tokio::time::timeout(patience, self.changed()).await;
         }
     }
@@ -65,7 +66,8 @@ impl Drop for Watch {
 }
 
 impl Registry {
-    /// Watches a session from now on: look at it after this, and again after each [`Watch::changed`].
+    /// Watches a session from now on. The caller looks at it after this call, and again after each
+    /// [`Watch::changed`].
     #[must_use]
     pub fn watch(&self, session_id: SessionId) -> Watch {
         let watched = &self.inner.watched;
@@ -80,7 +82,7 @@ impl Registry {
         }
     }
 
-    /// There may be something new of this session.
+    /// Wakes the watchers of a session that may have something new.
     pub(crate) fn wake_watchers(&self, session_id: SessionId) {
         let watched = &self.inner.watched;
         if watched.count.load(Ordering::Relaxed) > 0
@@ -90,7 +92,7 @@ impl Registry {
         }
     }
 
-    /// Everybody looks: the node stops.
+    /// Wakes all watchers because the node is stopping.
     pub(super) fn wake_all_watchers(&self) {
         for sender in &self.inner.watched.sessions {
             sender.send_replace(());
@@ -105,7 +107,7 @@ impl Registry {
         self.actor_in(&mut slot, handle)
     }
 
-    /// The changes numbered `number` and up of a session that records, at most `limit` of them.
+    /// Returns at most `limit` changes of a session in progress, from number `number` on.
     pub(crate) async fn told_since(
         &self,
         handle: &Arc<Handle>,

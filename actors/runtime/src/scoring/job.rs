@@ -1,4 +1,5 @@
-//! One session scored: read everything, compute, commit. Killed at any point, it is done again and gives the same.
+//! The scoring of one session: read everything, compute, commit. If killed at any point, it runs
+//! again with the same result.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,31 +22,32 @@ use porchlight_schema::time::TimestampMs;
 use super::knowledge::{self, Learned};
 use crate::messages;
 
-/// Batches read from the journal at once.
+/// The number of batches read from the journal at once.
 const READ_BATCHES: usize = 256;
-/// What a customer is told of an insight that could not be made.
+/// The error message that customers see if an insight could not be computed.
 const FAILED: &str = "The session could not be scored; its telemetry is kept.";
 
-/// Why a session was not scored; it is tried again.
+/// The reason why a session was not scored. Scoring is retried.
 #[derive(Debug, thiserror::Error)]
 pub enum ScoreError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Another insight was committed meanwhile.
+    /// Another insight was committed in the meantime.
     #[error("another revision was committed meanwhile")]
     Outrun,
 }
 
 impl ScoreError {
-    /// Whether rows that are stored can't be read: another attempt meets the same.
+    /// Returns whether stored rows cannot be read, in which case another attempt fails in the same
+    /// way.
     pub(super) fn is_damage(&self) -> bool {
         matches!(self, Self::Store(StoreError::Corrupt(_)))
     }
 }
 
-/// Commits an insight that says `failed`, for a session that has ended and of which not all can be read. Changes nothing
-/// when its insight says so already. Gives the tenant whose webhooks there may be something new for.
+/// Commits a `failed` insight for an ended session that cannot be read completely. Changes nothing
+/// if the insight is already `failed`. Returns the tenant whose webhooks may have something new.
 pub(super) async fn give_up(
     store: &dyn Store,
     clock: &dyn Clock,
@@ -92,7 +94,8 @@ pub(super) async fn give_up(
     Ok(Some(start.tenant))
 }
 
-/// A session's insight. One that can't be read counts as none: it is made again from the telemetry.
+/// Returns a session's insight. An unreadable insight counts as missing and is computed again from
+/// the telemetry.
 async fn stored_insight(
     store: &dyn Store,
     session_id: SessionId,
@@ -111,8 +114,8 @@ async fn stored_insight(
     }
 }
 
-/// Scores a session if it has ended and there is anything that its insight does not cover. Gives the tenant whose
-/// webhooks there may be something new for.
+/// Scores a session if it has ended and its insight does not cover everything. Returns the tenant
+/// whose webhooks may have something new.
 pub(super) async fn score(
     store: &dyn Store,
     clock: &dyn Clock,
@@ -139,7 +142,7 @@ pub(super) async fn score(
     let fingerprint = replayed
         .as_ref()
         .and_then(|replayed| trace_fingerprint(&replayed.windows));
-    // What was known is fixed when the session is first scored (contract 4).
+    // The knowledge is fixed when the session is first scored (contract 4).
     let first = stored.is_none();
     let known = match &stored {
         Some(stored) => knowledge::read(session_id, &stored.known),
@@ -187,7 +190,7 @@ pub(super) async fn score(
     Ok(Some(start.tenant))
 }
 
-/// What an insight of the session has to cover now.
+/// Returns the data that an insight of the session must cover now.
 async fn to_cover(
     store: &dyn Store,
     session_id: SessionId,
@@ -216,8 +219,9 @@ fn record(
     }
 }
 
-/// Reads a session's batches in order. A batch that makes a detector panic is put aside, in writing, as the live
-/// session does it; it may have come too late for that one. None: the panic is at no batch, or at too many.
+/// Reads a session's batches in order. Quarantines a batch that makes a detector panic, and writes
+/// a note, as the live session does; the batch may have come too late for the live session. Returns
+/// `None` if the panic is not caused by a batch, or by too many.
 pub(crate) async fn replay(
     store: &dyn Store,
     context: &SessionContext,
@@ -271,23 +275,23 @@ async fn replay_without<'c>(
     }
 }
 
-/// The batch at which a detector panicked, and would again.
+/// A batch at which a detector panicked, and would panic again.
 #[derive(Debug, PartialEq, Eq)]
 struct Poisonous {
     seq: u32,
 }
 
-/// Applies batches one by one, up to the first that can't be borne.
+/// Applies batches one by one, up to the first that causes a panic.
 fn apply(page: &[JournalEntry], mut one: impl FnMut(&JournalEntry)) -> Result<(), Poisonous> {
     for entry in page {
-        // What was half changed is thrown away.
+        // The half-changed state is discarded.
         catch_unwind(AssertUnwindSafe(|| one(entry)))
             .map_err(|_panic| Poisonous { seq: entry.seq })?;
     }
     Ok(())
 }
 
-/// None: scoring panicked, and would again.
+/// Computes the score. Returns `None` if scoring panicked, which it would do again.
 fn compute(
     context: &SessionContext,
     replayed: &Replayed,

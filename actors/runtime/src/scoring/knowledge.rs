@@ -1,5 +1,5 @@
-//! What the service remembers of places and of traces, as rows of the store: read before a session is first scored,
-//! written in the commit of its first insight.
+//! The service's knowledge of places and traces, as rows of the store: read before a session is
+//! first scored, and written in the commit of its first insight.
 
 use porchlight_core::score::{
     Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, Replay, learn, place_key, recorded_together,
@@ -11,26 +11,26 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use porchlight_observe::Fact;
 use porchlight_ports::{Insights, Store, StoreResult};
 
-/// The first byte of a key, by what lies under it.
+/// The first byte of the key of a place.
 const PLACE: u8 = 1;
-/// See [`PLACE`].
+/// The first byte of the key of a trace; see [`PLACE`].
 const TRACE: u8 = 2;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// What a first scoring leaves to be remembered.
+/// The knowledge gained from a first scoring.
 pub(super) struct Learned<'a> {
     pub(super) place: Option<PlaceFacts>,
     pub(super) fingerprint: Option<&'a Fingerprint>,
 }
 
-/// A trace that was seen.
+/// A trace seen before.
 #[derive(Serialize, Deserialize)]
 struct SeenTrace {
     session_id: SessionId,
     fingerprint: Fingerprint,
 }
 
-/// What is known of this session's place, and whether its trace was seen before.
+/// Returns the knowledge of this session's place, and whether its trace was seen before.
 pub(super) async fn recall(
     store: &dyn Store,
     (start, end): (&SessionStart, &SessionEnd),
@@ -68,7 +68,8 @@ pub(super) async fn recall(
     Ok(known)
 }
 
-/// The rows to be written with the first insight. A trace that is a copy stays under the session that had it first.
+/// Returns the rows to write with the first insight. A copied trace stays under the session that
+/// had it first.
 pub(super) async fn learned(
     store: &(impl Insights + ?Sized),
     start: &SessionStart,
@@ -109,18 +110,19 @@ async fn place_of(
         .unwrap_or_default())
 }
 
-/// What was known, as it is stored with an insight.
+/// Encodes the knowledge that is stored with an insight.
 pub(super) fn write(known: &Knowledge) -> Vec<u8> {
     encode(known)
 }
 
-/// What was known when the session was first scored.
+/// Decodes the knowledge from the session's first scoring.
 pub(super) fn read(session_id: SessionId, bytes: &[u8]) -> Knowledge {
     decode(session_id, bytes).unwrap_or_default()
 }
 
 fn encode(value: &impl Serialize) -> Vec<u8> {
-    // Plain data can't fail to become JSON, and JSON reads what an earlier version wrote.
+    // Serializing plain data to JSON cannot fail, and JSON can read data written by an earlier
+    // version.
     serde_json::to_vec(value).unwrap_or_default()
 }
 
@@ -143,7 +145,8 @@ fn day_of(start: &SessionStart) -> u32 {
     u32::try_from(start.started_at.0.div_euclid(DAY_MS)).unwrap_or(0)
 }
 
-/// FNV-1a: couriers are told apart, not known; it needs to be the same everywhere and for ever.
+/// Hashes the courier's id with FNV-1a, only to tell couriers apart. It must be the same everywhere
+/// and forever.
 fn rider_of(start: &SessionStart) -> u64 {
     start
         .external_rider_id

@@ -1,4 +1,4 @@
-//! What a session tells those who watch it, from any change on.
+//! The feed of changes that a session's watchers read, from any change on.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,15 +15,15 @@ use tokio::sync::Semaphore;
 use super::Service;
 use crate::registry::Watch;
 
-/// Batches read from the journal at once; in between other requests get their turn.
+/// The number of batches read from the journal at once. Other requests get their turn in between.
 const READ_BATCHES: usize = 32;
 
-/// Where a session's feed stands.
+/// The state of a session's feed.
 #[derive(Debug, Clone)]
 pub enum FeedState {
-    /// It records: these are the next changes, none while there is nothing new.
+    /// The session is in progress. Contains the next changes; empty if there is nothing new.
     Live(Vec<Told>),
-    /// It has ended so; [`Service::feed_of_ended`] has all its changes.
+    /// The session has ended. [`Service::feed_of_ended`] returns all its changes.
     Ended(SessionEnd),
 }
 
@@ -34,19 +34,21 @@ impl Service {
         self.registry().watch(session_id)
     }
 
-    /// Whether a session records, as far as is known here. Asks the store only where another node acts for it.
+    /// Returns whether a session is in progress, as far as this node knows. Reads the store only if
+    /// another node acts for it.
     pub async fn still_records(&self, session_id: SessionId) -> bool {
         if self.registry().acts_for(session_id) {
             return self.registry().handle(session_id).is_some();
         }
         let target = self.target(session_id).await;
-        // Nobody is sent away because the store does not answer.
+        // A store that does not answer must not turn a watcher away.
         target.map_or(true, |target| {
             target.is_some_and(|target| target.end.is_none())
         })
     }
 
-    /// The changes numbered `number` and up, at most `limit` of them; none where there is no such session.
+    /// Returns at most `limit` changes numbered `number` and up. Returns `None` if there is no such
+    /// session.
     pub async fn feed(
         &self,
         session_id: SessionId,
@@ -62,11 +64,12 @@ impl Service {
         let registry = self.registry();
         if !registry.acts_for(session_id) {
             let told = registry.inner().peers.told(session_id, number, limit).await;
-            // Who can't be asked now is asked again.
+            // If the owner cannot be reached now, the caller asks again.
             return Ok(Some(FeedState::Live(told.unwrap_or_default())));
         }
         let Some(handle) = registry.handle(session_id) else {
-            // It ended just now: the store knows how. Or it was taken over just now, and is looked for again.
+            // Either it ended just now and the store knows how, or it was taken over just now and
+            // the caller asks again.
             let row = self.find(session_id).await?;
             return Ok(row.map(|row| {
                 row.end
@@ -78,13 +81,14 @@ impl Service {
             .map_err(StoreError::unavailable)
     }
 
-    /// Everything that a session told until it had ended, computed from what is stored. See [`Feed`].
+    /// Computes all changes of an ended session from the stored data. See [`Feed`].
     pub async fn feed_of_ended(
         &self,
         row: &SessionRow,
         end: &SessionEnd,
     ) -> StoreResult<Vec<Told>> {
-        // Each takes as long as a scoring: few at once, the others wait.
+        // Each computation takes as long as a scoring, so only a few run at once and the others
+        // wait.
         static AT_WORK: Semaphore = Semaphore::const_new(FEEDS_COMPUTED_MAX);
         let _place = AT_WORK.acquire().await.map_err(StoreError::unavailable)?;
         let notes = self.store().notes(row.start.session_id).await?;
@@ -108,14 +112,15 @@ impl Service {
             );
             match self.compute(row.start.session_id, feed).await? {
                 Ok(told) => return Ok(told),
-                // Scoring puts it aside in writing; here it is only passed over.
+                // Scoring writes a note when it quarantines a batch; here the batch is only
+                // skipped.
                 Err(seq) => put_aside.insert(seq),
             };
         }
         Err(StoreError::Corrupt("a session no detector can bear".into()))
     }
 
-    /// The batch at which a detector panicked, if one did.
+    /// Computes the changes. Returns the batch at which a detector panicked, if one did.
     async fn compute(
         &self,
         session_id: SessionId,

@@ -1,4 +1,4 @@
-//! How sessions begin, end, are taken up again after a restart, and how the service stops.
+//! The life cycle of sessions: start, end, recovery after a restart, and draining of the service.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,13 +20,14 @@ use super::{AttachPodError, Service, StartCommand, StartError, StopCommand, Stop
 use crate::messages;
 use crate::registry::{Handle, Registry};
 
-/// How often a service that drains looks whether it is done.
+/// The interval at which a draining service checks whether it is done.
 const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Batches read from the journal at once.
+/// The number of batches read from the journal at once.
 const READ_BATCHES: usize = 256;
 
 impl Service {
-    /// Starts a session; a repeat by `Idempotency-Key` gives the first one's start.
+    /// Starts a session. A repeat with the same `Idempotency-Key` returns the first session's
+    /// start.
     pub async fn start(&self, command: StartCommand) -> Result<SessionStart, StartError> {
         if self.is_draining() {
             return Err(StartError::Draining);
@@ -39,7 +40,8 @@ impl Service {
             return self.started_before_or(command, created_at, error).await;
         }
         let usage = self.usage(command.tenant);
-        // Held until the registry counts the session itself, so that many starts at once do not exceed the share.
+        // Held until the registry counts the session itself, so that many concurrent starts do not
+        // exceed the share.
         let _live = match usage.hold(Share::LiveSessions) {
             Ok(live) => live,
             Err(exceeded) => {
@@ -66,7 +68,8 @@ impl Service {
             idempotency: command.idempotency,
             message,
         };
-        // It is one of the writes that the node has under way. What the limit learns from are batches alone.
+        // The start counts as one of the node's writes in flight. The limit learns from batches
+        // only.
         let under_way = self.registry().begin_ingest(&usage, Duration::ZERO);
         let started = self.store().start(new).await?;
         drop(under_way);
@@ -88,7 +91,8 @@ impl Service {
         }
     }
 
-    /// Refuses a start with `error`, unless it repeats one that was taken: that is answered as it was.
+    /// Refuses a start with `error`, unless it repeats an accepted start; a repeat gets the same
+    /// answer again.
     async fn started_before_or(
         &self,
         command: StartCommand,
@@ -112,8 +116,8 @@ impl Service {
     }
 
     async fn repeated(&self, first: SessionStart) -> Result<SessionStart, StartError> {
-        // Whoever made it may have been told of a failure before the registry knew. Looked up anew, for it may have
-        // ended since.
+        // The first request may have failed before the registry knew of the session. Looks the
+        // session up again because it may have ended since.
         let session_id = first.session_id;
         if !self.registry().acts_for(session_id) {
             self.tell_owner(session_id);
@@ -123,8 +127,9 @@ impl Service {
         Ok(first)
     }
 
-    /// Stops a session. The first stop counts; again, for a session that was stopped, gives the same. A session that the
-    /// service ended in the last 24 hours is given the end that the app says.
+    /// Stops a session. The first stop counts; repeating it for a stopped session returns the same
+    /// result. A session that the service ended in the last 24 hours gets the end that the app
+    /// reports.
     pub async fn stop(
         &self,
         row: &SessionRow,
@@ -137,7 +142,7 @@ impl Service {
             return self.stop_after_timeout(row, &end, command, now).await;
         }
         if row.end.is_some() {
-            // Whoever ended it may have died, or been told of a failure, before the registry knew.
+            // The process that ended it may have died, or seen an error, before the registry knew.
             let (registry, session_id) = (self.registry(), row.start.session_id);
             if registry.handle(session_id).is_some() || !registry.acts_for(session_id) {
                 registry.on_ended(session_id);
@@ -170,7 +175,7 @@ impl Service {
             return Ok(row);
         }
         if outcome.end.is_replaced_by_stop_at(now) {
-            // A time-out came first.
+            // A timeout ended it first.
             return self
                 .stop_after_timeout(&row, &outcome.end, command, now)
                 .await;
@@ -181,8 +186,8 @@ impl Service {
         Ok(row)
     }
 
-    /// Gives a session that the service ended at `timeout` the end that the app says. `session.stopped` was sent, and is
-    /// not sent again; the insight is made again.
+    /// Replaces the end of a session that the service ended at `timeout` with the end that the app
+    /// reports. The message `session.stopped` is not sent again; the insight is computed again.
     async fn stop_after_timeout(
         &self,
         row: &SessionRow,
@@ -200,7 +205,7 @@ impl Service {
             }
         };
         check_ended_at(&row.start, ended_at, now)?;
-        // First, so that the insight that follows the stop has it.
+        // Attaches the PoD first, so that the insight after the stop includes it.
         if let Some(pod) = command.pod {
             self.attach_pod(row, pod).await?;
         }
@@ -214,7 +219,8 @@ impl Service {
         if outcome.first {
             Fact::StoppedAfterTimeout { session_id }.tell();
         }
-        // Asked for also when another stop came first: whoever took it may have died before it asked.
+        // Requested even if another stop came first: its process may have died before it requested
+        // the score.
         self.registry().request_score(session_id);
         Ok(SessionRow {
             start: row.start.clone(),
@@ -222,8 +228,8 @@ impl Service {
         })
     }
 
-    /// The time of a session's last sample by the phone's clock; none: it has no sample. Reads the whole journal, a page
-    /// at a time.
+    /// Returns the time of a session's last sample by the phone's clock, or `None` if it has no
+    /// sample. Reads the whole journal, page by page.
     async fn last_sample_at(&self, start: &SessionStart) -> StoreResult<Option<TimestampMs>> {
         let (mut from_seq, mut last_ms) = (0, None);
         loop {
@@ -240,11 +246,13 @@ impl Service {
         Ok(last_ms.map(|last_ms| start.started_at.plus_ms(i64::from(last_ms))))
     }
 
-    /// Attaches a PoD; after the end a new insight is made. An identical one changes nothing.
+    /// Attaches a PoD. After the session's end, a new insight is computed. An identical PoD changes
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// The tenant replaces too many PoDs of completed sessions, or the store failed.
+    /// Returns an error if the tenant replaces too many PoDs of completed sessions, or if the store
+    /// fails.
     pub async fn attach_pod(&self, row: &SessionRow, pod: Pod) -> Result<Pod, AttachPodError> {
         let session_id = row.start.session_id;
         if row.end.is_some()
@@ -263,8 +271,9 @@ impl Service {
                 },
             )
             .await?;
-        // Asked for even when nothing changed, for the answer to the first request may have been lost: an insight that
-        // covers the PoD is not made anew. The handle is looked for now, for the end may have come in between.
+        // Requested even if nothing changed, because the answer to the first request may have been
+        // lost; an insight that already covers the PoD is not computed again. Looks up the handle
+        // only now because the session may have ended meanwhile.
         let registry = self.registry();
         if registry.handle(session_id).is_none() || !registry.acts_for(session_id) {
             registry.request_score(session_id);
@@ -272,27 +281,29 @@ impl Service {
         Ok(pod)
     }
 
-    /// Tells who acts for a session to look at it.
+    /// Asks the session's owner to look at it.
     fn tell_owner(&self, session_id: SessionId) {
         let peers = &self.registry().inner().peers;
         peers.nudge(Nudge::Session(session_id));
     }
 
-    /// Takes up what a former process left; see [`Service::take_shards`].
+    /// Takes up the work that a former process left; see [`Service::take_shards`].
     ///
     /// # Errors
     ///
-    /// The store can't be read.
+    /// Returns an error if the store cannot be read.
     pub async fn recover(&self) -> StoreResult<usize> {
         self.take_shards(ShardSet::ALL).await
     }
 
-    /// Refuses new work, waits for what is in flight, lets every session write its state; within the deadline.
+    /// Refuses new work, waits for the work in flight, and lets every session write its state, all
+    /// within the deadline.
     pub async fn drain(&self) {
         Fact::Draining.tell();
         self.registry().refuse();
         let deadline = Instant::now() + Duration::from_millis(DRAIN_MS_MAX);
-        // First the snapshots: a backlog of scoring that takes the whole time must not leave them unwritten.
+        // Snapshots come first: a scoring backlog that takes the whole time must not leave them
+        // unwritten.
         let writing = async {
             while self.registry().bodies_in_flight() > 0 {
                 tokio::time::sleep(DRAIN_LOOK_EVERY).await;
@@ -315,7 +326,7 @@ impl Service {
     }
 }
 
-/// Refuses an end before the session's start, or too far ahead of the service's clock.
+/// Refuses an end that is before the session's start or too far ahead of the service's clock.
 fn check_ended_at(
     start: &SessionStart,
     ended_at: TimestampMs,
@@ -331,7 +342,7 @@ fn without_start() -> StoreError {
     StoreError::Corrupt("a session without its start".into())
 }
 
-/// Ends a session, whoever asks for it: commit first, then the actor goes and the insight is made.
+/// Ends a session for any caller: commits first, then the actor stops and the insight is computed.
 async fn end_session(
     registry: &Registry,
     start: &SessionStart,
@@ -357,10 +368,11 @@ async fn end_session(
     Ok(outcome)
 }
 
-/// A session's deadline has passed: looks once more when it was last heard, and ends it if it is over.
+/// Handles a session's expired deadline: checks again when the session was last heard, and ends it
+/// if it is over.
 pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
     actix_rt::spawn(async move {
-        // A deadline that is lost would leave the session without an end.
+        // Losing a deadline would leave the session without an end.
         let timed_out = AssertUnwindSafe(time_out(&registry, &handle)).catch_unwind();
         let error = match timed_out.await {
             Ok(Ok(())) => return,
@@ -381,7 +393,7 @@ async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> 
                 registry.touch_found(handle, received_at);
             }
         }
-        // It is ended by what is known here, so that its insight can say that it failed.
+        // The session ends by the times known here, so that its insight can report the failure.
         Err(error @ StoreError::Corrupt(_)) => Fact::Unreadable {
             session_id,
             what: "its newest batch",
@@ -402,7 +414,7 @@ async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> 
             end_session(registry, &start, end, None).await?;
             (registry.inner().poke)(start.tenant);
         }
-        // Somebody else ended it.
+        // Another caller has ended it.
         _ => registry.on_ended(session_id),
     }
     Ok(())

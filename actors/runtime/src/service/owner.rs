@@ -1,4 +1,4 @@
-//! What other nodes tell this one, and ask of it, about the sessions that it acts for.
+//! Notifications and requests from other nodes about the sessions that this node acts for.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use super::{Live, Service};
 use crate::registry::Handle;
 
 impl Service {
-    /// Takes a batch that another node has made durable; false: this one does not act for the session. Never waits.
+    /// Takes a batch that another node has made durable. Returns `false` if this node does not act
+    /// for the session. Never waits.
     #[must_use]
     pub fn take_over(&self, session_id: SessionId, seq: u32, batch: PackedBatch) -> bool {
         let is_ours = self.registry().acts_for(session_id);
@@ -30,14 +31,14 @@ impl Service {
         self.registry().look_at(session_id);
     }
 
-    /// The events so far of a session that this node acts for.
+    /// Returns the events so far of a session that this node acts for.
     ///
     /// # Errors
     ///
     /// See [`PeerError`].
     pub async fn live(&self, session_id: SessionId) -> Result<LiveAnswer, PeerError> {
         let Some(handle) = self.own_handle(session_id).await? else {
-            // It is scored, or nobody has looked at it since it ended.
+            // It is scored, or no node has looked at it since it ended.
             return Ok(LiveAnswer {
                 events: Vec::new(),
                 changed_at: None,
@@ -51,7 +52,8 @@ impl Service {
         })
     }
 
-    /// The changes numbered `number` and up, at most `limit`, of a session that records and that this node acts for.
+    /// Returns at most `limit` changes numbered `number` and up, of a session in progress that this
+    /// node acts for.
     ///
     /// # Errors
     ///
@@ -69,8 +71,8 @@ impl Service {
         told.map_err(|_| PeerError::Unreachable)
     }
 
-    /// The handle of a session that this node acts for, taken on where need be; none: it has ended, and its actor is
-    /// gone.
+    /// Returns the handle of a session that this node acts for, and takes the session on if
+    /// necessary. Returns `None` if the session has ended and its actor is gone.
     async fn own_handle(&self, session_id: SessionId) -> Result<Option<Arc<Handle>>, PeerError> {
         let registry = self.registry();
         if !registry.acts_for(session_id) {
@@ -91,7 +93,8 @@ impl Service {
         }
     }
 
-    /// The events so far of a session that is not scored, from whoever can tell.
+    /// Returns the events so far of a session that is not scored, from its owner or else from its
+    /// last snapshot.
     pub(super) async fn live_anywhere(&self, row: &SessionRow) -> StoreResult<Live> {
         let (registry, session_id) = (self.registry(), row.start.session_id);
         let asked = if registry.acts_for(session_id) {
@@ -121,7 +124,8 @@ impl Service {
         }
     }
 
-    /// The events so far as the last snapshot has them. Its age is that of the first batch that it does not know.
+    /// Returns the events so far from the last snapshot. Their age is that of the first batch that
+    /// the snapshot lacks.
     async fn live_from_snapshot(&self, row: &SessionRow) -> StoreResult<Live> {
         let session_id = row.start.session_id;
         let snapshot = self.store().newest_snapshot(session_id).await?;
@@ -139,7 +143,8 @@ impl Service {
     }
 }
 
-/// The events in a snapshot's state; none: it can't be read, as one that is damaged, or of another version.
+/// Returns the events in a snapshot's state, or `None` if the state cannot be read because it is
+/// damaged or of another version.
 fn events_in(state: &[u8]) -> Option<Vec<Event>> {
     let restored = catch_unwind(AssertUnwindSafe(|| SessionMachine::restore(state)));
     restored.ok()?.ok().map(|machine| machine.events().to_vec())

@@ -1,4 +1,4 @@
-//! A scored session's track, computed from its journal.
+//! The track of a scored session, computed from its journal.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,13 +11,13 @@ use super::Service;
 use crate::scoring::replay;
 
 impl Service {
-    /// Computes the track of a scored session. This replays the whole session, which takes tens of milliseconds for a
-    /// long one: do not call it on a thread that serves requests. `None` if the session has fewer than two fixes or
-    /// can't be computed.
+    /// Computes the track of a scored session. This replays the whole session, which takes tens of
+    /// milliseconds for a long one: do not call it on a thread that serves requests. Returns `None`
+    /// if the session has fewer than two fixes or cannot be computed.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn path_track(&self, row: &SessionRow, score: &Score) -> StoreResult<Option<Track>> {
         let context = SessionContext::new(&row.start);
         let session_id = row.start.session_id;

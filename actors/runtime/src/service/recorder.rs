@@ -1,5 +1,6 @@
-//! Recorders: messages of apps on stock phones become batches of sessions. What is decided is stored before it is done,
-//! and each step may be done again: see [`porchlight_core::recorder`].
+//! Recorders turn messages of apps on stock phones into batches of sessions. Every decision is
+//! stored before it is carried out, and each step may be repeated: see
+//! [`porchlight_core::recorder`].
 
 use porchlight_core::recorder::{
     Append, EndOfSession, Message, Opening, Plan, RecorderState, Stop,
@@ -16,39 +17,40 @@ use super::{
 use crate::registry::AdmitError;
 use porchlight_ports::{Idempotency, SessionRow, StoreError, StoreResult};
 
-/// How often a message is planned again because another one of its recorder was quicker.
+/// The maximum number of times a message is planned because another message of its recorder was
+/// faster.
 const ATTEMPTS_MAX: usize = 16;
 
-/// What a recorder is asked to record.
+/// The order that a recorder was created with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecorderOrder {
-    /// Whose its sessions are.
+    /// The tenant that owns its sessions.
     pub tenant: Tenant,
     /// The customer's id of the courier.
     pub external_rider_id: String,
-    /// The customer's id of the delivery; none: the recorder's own id.
+    /// The customer's id of the delivery. If `None`, the recorder's own id is used.
     pub delivery_id: Option<String>,
-    /// Where to.
+    /// The address of the delivery.
     pub address: Address,
-    /// When it was made.
+    /// The time at which the order was made.
     pub created_at: TimestampMs,
-    /// From when on it takes nothing more.
+    /// The time from which the recorder accepts nothing more.
     pub expires_at: TimestampMs,
 }
 
-/// A recorder.
+/// A recorder, as read from the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorder {
-    /// Which.
+    /// The recorder's id.
     pub id: RecorderId,
-    /// What it records.
+    /// The order that it records.
     pub order: RecorderOrder,
-    /// Its sessions so far.
+    /// The state of its sessions so far.
     pub state: RecorderState,
     version: u64,
 }
 
-/// A recorder as it is stored: JSON, which reads what an earlier version wrote.
+/// A recorder as stored: JSON, which can read rows written by an earlier version.
 #[derive(Serialize, Deserialize)]
 struct Stored<O, S> {
     order: O,
@@ -56,13 +58,13 @@ struct Stored<O, S> {
     state: S,
 }
 
-/// Why a message of an app was not recorded. The app may send it again.
+/// The reason why an app's message was not recorded. The app may send it again.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The recorder has expired, or was deleted.
+    /// The recorder has expired or was deleted.
     #[error("the recorder has expired or was deleted")]
     Gone,
-    /// There is too much in flight.
+    /// Too much is in flight.
     #[error("too much is in flight")]
     Busy(AdmitError),
     /// The node is stopping.
@@ -74,7 +76,7 @@ pub enum RecordError {
 }
 
 impl Service {
-    /// Makes a recorder.
+    /// Creates a recorder.
     pub async fn create_recorder(&self, order: RecorderOrder) -> StoreResult<Recorder> {
         let random = self.registry().inner().entropy.random();
         let id = RecorderId::new(order.created_at, random);
@@ -89,7 +91,7 @@ impl Service {
         })
     }
 
-    /// A recorder, whoever's it is.
+    /// Returns a recorder of any tenant.
     pub async fn recorder(&self, id: RecorderId) -> StoreResult<Option<Recorder>> {
         let Some(row) = self.store().recorder(id).await? else {
             return Ok(None);
@@ -104,12 +106,12 @@ impl Service {
         }))
     }
 
-    /// Removes a recorder; its sessions stay. False: there is none.
+    /// Removes a recorder but keeps its sessions. Returns `false` if there is no such recorder.
     pub async fn remove_recorder(&self, id: RecorderId) -> StoreResult<bool> {
         self.store().remove_recorder(id).await
     }
 
-    /// Records a message: when this answers, all of it is durable that a session takes.
+    /// Records a message. When this returns, every part of it that a session accepts is durable.
     pub async fn record(&self, id: RecorderId, message: &Message) -> Result<(), RecordError> {
         let idle_ms = self.registry().inner().lifetime.idle_ms;
         for _ in 0..ATTEMPTS_MAX {
@@ -134,7 +136,7 @@ impl Service {
         Err(StoreError::Overloaded.into())
     }
 
-    /// Lets the state know of an end of its newest session by the service, or by the customer.
+    /// Updates the state if the service or the customer has ended its newest session.
     async fn see_newest_end(&self, state: &mut RecorderState) -> StoreResult<()> {
         let open = state.newest().filter(|newest| newest.ended_at_ms.is_none());
         let Some((session_id, started_at_ms)) = open.and_then(|newest| {
@@ -156,13 +158,14 @@ impl Service {
                 });
             }
             Some(_) => {}
-            // It is gone, with all that it had.
+            // The session was removed with all its data.
             None => state.newest_ended(EndOfSession::At(started_at_ms - 1)),
         }
         Ok(())
     }
 
-    /// Starts the session of an ordinal; again, it is the same one. Gives its id, and its start by the phone's clock.
+    /// Starts the session of an ordinal; a repeat returns the same session. Returns its id, and its
+    /// start by the phone's clock.
     async fn open(
         &self,
         recorder: &Recorder,
@@ -170,11 +173,11 @@ impl Service {
         now: TimestampMs,
     ) -> Result<(SessionId, i64), RecordError> {
         let order = &recorder.order;
-        // A phone's clock may be wrong; the times within the session are right all the same.
+        // The phone's clock may be wrong, but the times within the session are still right.
         let earliest = now.plus_ms(-RECORDER_STARTED_AT_BACK_MS_MAX);
         let latest = now.plus_ms(CLOCK_AHEAD_MS_MAX);
         let started_at = TimestampMs(opening.started_at_ms).clamp(earliest, latest);
-        // No customer's key has such a character (contract 9).
+        // No customer's key contains this character (contract 9).
         let key = format!("\u{1}{}/{}", recorder.id, opening.ordinal);
         let command = StartCommand {
             tenant: order.tenant,
@@ -192,7 +195,7 @@ impl Service {
         };
         match self.start(command).await {
             Ok(start) => {
-                // Another message may have made it first, with a start of its own.
+                // Another message may have created the session first, with a different start.
                 let differs_ms = start.started_at.since_ms(started_at);
                 Ok((start.session_id, opening.started_at_ms + differs_ms))
             }
@@ -216,8 +219,8 @@ impl Service {
         Ok(())
     }
 
-    /// Appends a batch. One that the session takes no more, or that another body stands in the place of, is left out: the
-    /// app could do nothing about it.
+    /// Appends a batch. Skips a batch that the session no longer accepts, or whose `seq` holds
+    /// another body: the app could do nothing about it.
     async fn append_planned(
         &self,
         state: &RecorderState,

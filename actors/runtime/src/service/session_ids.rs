@@ -1,26 +1,27 @@
-//! Ids for sessions in the order in which they are made.
+//! Session ids that sort in the order of creation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
-/// Bits of the place that an id has among those of its millisecond.
+/// The number of bits for an id's position among the ids of its millisecond.
 const PLACE_BITS: u32 = 16;
-/// Bits of an id that stay random.
+/// The number of bits of an id that stay random.
 const RANDOM_BITS: u32 = 64;
 
-/// Gives a session its id. Two of one millisecond sort as they were made, on one node: whoever starts sessions one after
-/// the other finds them in that order in the list, whatever the clock's resolution.
+/// Creates session ids. On one node, ids of the same millisecond sort in the order of creation: a
+/// client that starts sessions one after the other finds them in that order in the list, whatever
+/// the clock's resolution.
 #[derive(Debug, Default)]
 pub(crate) struct SessionIds {
-    /// The newest id's millisecond, and its place in it.
+    /// The millisecond of the newest id, and its position in that millisecond.
     newest: AtomicU64,
 }
 
 impl SessionIds {
-    /// An id made at `at`; 64 bits of `random` are in it. Where a millisecond has more than 65,536 of them, the last
-    /// ones are in no order.
+    /// Creates an id at `at` that contains 64 bits of `random`. If a millisecond has more than
+    /// 65,536 ids, the last ones are unordered.
     pub(crate) fn make(&self, at: TimestampMs, random: u128) -> SessionId {
         let first = u64::try_from(at.0).unwrap_or(0) << PLACE_BITS;
         let after = |newest: u64| {
@@ -47,7 +48,7 @@ mod tests {
     #[test]
     fn ids_of_one_millisecond_sort_as_they_were_made() {
         let ids = SessionIds::default();
-        // The randomness falls while the ids rise; a clock that is put back begins anew.
+        // The randomness falls while the ids rise; a clock that is set back starts over.
         let made: Vec<SessionId> = [5_i64, 5, 5, 6, 6, 4, 4]
             .iter()
             .zip((0..7_u128).rev())

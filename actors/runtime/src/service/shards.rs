@@ -1,4 +1,4 @@
-//! Shards are taken up, given away, and lost.
+//! Taking up, draining, and dropping shards.
 
 use std::sync::Arc;
 
@@ -10,19 +10,21 @@ use porchlight_schema::ids::ShardSet;
 use super::Service;
 use crate::registry::Handle;
 
-/// Sessions that are read at a time when shards are taken up.
+/// The number of sessions read per page when shards are taken up.
 const TAKEN_PAGE: usize = 1_000;
-/// Sessions that are restored at a time.
+/// The number of sessions restored concurrently.
 const RESTORED_AT_ONCE: usize = 64;
 
 impl Service {
-    /// Takes up what lives in these shards: sessions that record, and insights that are behind; how many sessions. On a
-    /// store that other nodes share, sessions that were heard lately are restored before this answers. On one's own, when
-    /// each was last heard is looked up later, so that a start with many of them is soon over.
+    /// Takes up the work in these shards, which is sessions in progress and outdated insights, and
+    /// returns the number of sessions. On a store shared with other nodes, recently heard sessions
+    /// are restored before this returns. On a store of its own, the node looks up later when each
+    /// session was last heard, so that a start with many is fast.
     ///
     /// # Errors
     ///
-    /// The store can't be read: what was taken up stays, and this may be called again.
+    /// Returns an error if the store cannot be read. The work taken up so far stays, and this may
+    /// be called again.
     pub async fn take_shards(&self, shards: ShardSet) -> StoreResult<usize> {
         self.registry().open_shards(shards);
         let adopted = self.adopt_live(shards).await?;
@@ -42,11 +44,12 @@ impl Service {
         Ok(sessions)
     }
 
-    /// Takes on the sessions of these shards that record and that are not known here; those that were new.
+    /// Takes on the sessions in progress of these shards that this node does not know yet, and
+    /// returns them.
     ///
     /// # Errors
     ///
-    /// The store can't be read.
+    /// Returns an error if the store cannot be read.
     async fn adopt_live(&self, shards: ShardSet) -> StoreResult<Vec<Arc<Handle>>> {
         let registry = self.registry();
         let mut after = None;
@@ -79,12 +82,12 @@ impl Service {
         }
     }
 
-    /// Looks for what nobody told this node of in its shards: insights that are behind, and, where `thoroughly`, sessions
-    /// that record.
+    /// Looks for work in its shards that this node was not notified of: outdated insights and, if
+    /// `thoroughly`, sessions in progress.
     ///
     /// # Errors
     ///
-    /// The store can't be read.
+    /// Returns an error if the store cannot be read.
     pub async fn look_over(&self, shards: ShardSet, thoroughly: bool) -> StoreResult<()> {
         self.score_behind(shards).await?;
         if thoroughly {
@@ -95,18 +98,19 @@ impl Service {
         Ok(())
     }
 
-    /// Gives away what lives in these shards: nothing new is taken on, states are written, actors stop. How many states
-    /// were written.
+    /// Drains these shards: takes on nothing new, writes states, and stops the actors. Returns the
+    /// number of states written.
     pub async fn drain_shards(&self, shards: ShardSet) -> usize {
         self.registry().drain_shards(shards).await
     }
 
-    /// Stops what lives in these shards at once and writes nothing: they are another's, or may be soon.
+    /// Stops the work in these shards at once and writes nothing: another node owns them, or may
+    /// soon.
     pub fn drop_shards(&self, shards: ShardSet) {
         self.registry().drop_shards(shards);
     }
 
-    /// Takes no new work from now on.
+    /// Refuses new work from now on.
     pub fn refuse(&self) {
         self.registry().refuse();
     }

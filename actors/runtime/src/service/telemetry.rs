@@ -1,4 +1,5 @@
-//! The way of one batch: admitted before it is read, durable before it is acknowledged, processed afterwards.
+//! The path of one batch: admitted before it is read, durable before it is acknowledged, and
+//! processed afterwards.
 
 use std::sync::Arc;
 
@@ -13,37 +14,38 @@ use super::Service;
 use crate::registry::{AdmitError, Belief, Counted, Handle, Permit};
 use crate::shares::TenantUsage;
 
-/// A session that telemetry is for.
+/// The session that telemetry is addressed to.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Which.
+    /// The session's id.
     pub session_id: SessionId,
-    /// Whose.
+    /// The tenant that owns the session.
     pub tenant: Tenant,
-    /// How it ended, if it has.
+    /// The end of the session, if it has ended.
     pub end: Option<SessionEnd>,
     at: At,
     usage: Arc<TenantUsage>,
 }
 
-/// Where the session is acted for.
+/// The place that acts for the session.
 #[derive(Debug, Clone)]
 pub(super) enum At {
-    /// Here, and it records.
+    /// This node acts for the session, which is in progress.
     Here(Arc<Handle>),
-    /// On another node, and it recorded a moment ago.
+    /// Another node acts for the session, which was in progress a moment ago.
     Elsewhere(Belief),
-    /// It has ended.
+    /// The session has ended.
     Over,
 }
 
-/// Why a batch was not taken.
+/// The reason why a batch was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
     /// Another body was acknowledged under this `seq`.
     #[error("another body was acknowledged under this seq")]
     Conflict,
-    /// The session ended longer ago than telemetry is taken for: see [`SessionEnd::takes_telemetry_until`].
+    /// The session ended too long ago to accept telemetry: see
+    /// [`SessionEnd::takes_telemetry_until`].
     #[error("the session has ended")]
     Closed,
     /// The store failed.
@@ -52,7 +54,7 @@ pub enum IngestError {
 }
 
 impl Target {
-    /// What the session's tenant uses of this node.
+    /// Returns the tenant's usage of this node.
     #[must_use]
     pub fn usage(&self) -> &Arc<TenantUsage> {
         &self.usage
@@ -60,8 +62,8 @@ impl Target {
 }
 
 impl Service {
-    /// The session that telemetry is for; none: there is no such session. Reads the store only for a session that is
-    /// not known to record.
+    /// Returns the session that telemetry is addressed to, or `None` if there is no such session.
+    /// Reads the store only if the session is not known to be in progress.
     pub async fn target(&self, session_id: SessionId) -> StoreResult<Option<Target>> {
         let registry = self.registry();
         let is_ours = registry.acts_for(session_id);
@@ -105,7 +107,7 @@ impl Service {
         }))
     }
 
-    /// Takes on a session that records, of a shard that this node acts for.
+    /// Takes on a session in progress of a shard that this node acts for.
     pub(super) async fn take_on(&self, row: &SessionRow) -> StoreResult<Arc<Handle>> {
         let (session_id, created_at) = (row.start.session_id, row.start.created_at);
         let newest = self.store().newest(session_id).await?;
@@ -113,11 +115,13 @@ impl Service {
         Ok(self.registry().adopt(row, heard_at.max(created_at)))
     }
 
-    /// Admits one batch before its body is read. The bytes of the body are counted as they arrive, by [`Permit::grow`].
+    /// Admits one batch before its body is read. [`Permit::grow`] counts the bytes of the body as
+    /// they arrive.
     ///
     /// # Errors
     ///
-    /// The session, its tenant or the node has too much in flight, or the node stops.
+    /// Returns an error if the session, its tenant or the node has too much in flight, or if the
+    /// node is stopping.
     pub fn admit(&self, target: &Target) -> Result<Permit, AdmitError> {
         let counted = match &target.at {
             At::Here(handle) => Counted::Here(Arc::clone(handle)),
@@ -127,51 +131,53 @@ impl Service {
         self.registry().admit(&target.usage, counted)
     }
 
-    /// What a tenant uses of this node.
+    /// Returns a tenant's usage of this node.
     #[must_use]
     pub fn usage(&self, tenant: Tenant) -> Arc<TenantUsage> {
         self.registry().inner().shares.of(tenant)
     }
 
-    /// Bodies that are admitted and not answered.
+    /// Returns the number of bodies that are admitted and not yet answered.
     #[must_use]
     pub fn bodies_in_flight(&self) -> usize {
         self.registry().bodies_in_flight()
     }
 
-    /// Shows in the metrics what tenants use of this node.
+    /// Updates the metrics of the tenants' usage of this node.
     pub fn show_shares(&self) {
         self.registry().inner().shares.show();
     }
 
-    /// Whether the node has room for another batch of a tenant at the moment.
+    /// Returns whether the node currently has room for another batch of a tenant.
     #[must_use]
     pub fn has_room(&self, usage: &TenantUsage) -> bool {
         self.registry().has_room(usage)
     }
 
-    /// Admits a request that starts a session, before its body is read. None: the node drains, and [`Service::start`]
-    /// refuses.
+    /// Admits a request that starts a session, before its body is read. Returns `None` if the node
+    /// is draining; [`Service::start`] then refuses.
     ///
     /// # Errors
     ///
-    /// The tenant starts too many sessions, or the tenant or the node has too much in flight.
+    /// Returns an error if the tenant starts too many sessions, or if the tenant or the node has
+    /// too much in flight.
     pub fn admit_start(&self, usage: &Arc<TenantUsage>) -> Result<Option<Permit>, AdmitError> {
         self.registry().admit_start(usage)
     }
 
-    /// Admits `bytes` bytes that a connection holds before it is known which session they belong to.
+    /// Admits `bytes` bytes that a connection holds before their session is known.
     ///
     /// # Errors
     ///
-    /// The tenant or the node has too much in flight, or the node stops.
+    /// Returns an error if the tenant or the node has too much in flight, or if the node is
+    /// stopping.
     pub fn reserve(&self, usage: &Arc<TenantUsage>, bytes: usize) -> Result<Permit, AdmitError> {
         let mut permit = self.registry().admit_body(usage)?;
         permit.grow(bytes)?;
         Ok(permit)
     }
 
-    /// Takes a batch: when it answers, the batch is durable (or was before).
+    /// Takes a batch. When this returns successfully, the batch is durable (or was before).
     pub async fn ingest(
         &self,
         target: &Target,
@@ -199,8 +205,9 @@ impl Service {
             })?;
         under_way.acknowledge();
         drop(permit);
-        // Of a session that has ended, or ended meanwhile, no actor would miss the batch. It is not left to the
-        // hand-over alone, nor to the first of two answers of which one was lost.
+        // If the session has ended, even meanwhile, no actor would notice that the batch is
+        // missing. The score is requested here so as not to depend on the hand-over alone, nor on
+        // the first of two answers, which may have been lost.
         let registry = self.registry();
         let is_over = if registry.acts_for(target.session_id) {
             registry.handle(target.session_id).is_none()
@@ -232,8 +239,8 @@ impl Service {
         }
     }
 
-    /// How a session has ended, if it has: what was believed when the batch's head came may be too old when its body is
-    /// there.
+    /// Returns the session's end, if it has ended. The belief from the batch's head may be too old
+    /// when its body has arrived.
     async fn end_by_now(&self, target: &Target) -> StoreResult<Option<SessionEnd>> {
         match &target.at {
             At::Elsewhere(belief) if !belief.is_good() => {
@@ -244,8 +251,8 @@ impl Service {
         }
     }
 
-    /// A batch is durable: what the store calls right after the commit, on its own thread. Who acts for the session is
-    /// given it, here or on another node. Never waits.
+    /// Passes a durable batch to the node that acts for the session, this one or another. The store
+    /// calls this right after the commit, on its own thread. Never waits.
     pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
         let registry = self.registry();
         if registry.acts_for(session_id) {

@@ -1,5 +1,5 @@
-//! The sessions of one tenant. What a customer sees of the store is read through here, so that nobody reaches the
-//! sessions of another.
+//! The sessions of one tenant. All customer reads of the store go through here, so that no customer
+//! reaches the sessions of another.
 
 use porchlight_ports::{
     Acknowledged, JournalEntry, Page, SessionFilter, SessionRow, StoreResult, StoredInsight,
@@ -11,10 +11,10 @@ use porchlight_schema::time::TimestampMs;
 
 use super::Service;
 
-/// Sessions that [`TenantSessions::live`] reads in one step.
+/// The number of sessions that [`TenantSessions::live`] reads in one step.
 const LIVE_STEP: usize = 500;
 
-/// The sessions of one tenant; made by [`Service::of`].
+/// The sessions of one tenant, created by [`Service::of`].
 #[derive(Debug, Clone, Copy)]
 pub struct TenantSessions<'s> {
     service: &'s Service,
@@ -22,7 +22,7 @@ pub struct TenantSessions<'s> {
 }
 
 impl Service {
-    /// The sessions of this tenant.
+    /// Returns the sessions of this tenant.
     #[must_use]
     pub fn of(&self, tenant: Tenant) -> TenantSessions<'_> {
         TenantSessions {
@@ -37,21 +37,21 @@ impl TenantSessions<'_> {
         row.start.tenant == self.tenant
     }
 
-    /// A session; `None` if this tenant has none of that id.
+    /// Returns a session, or `None` if this tenant has no session with that id.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
         let row = self.service.find(session_id).await?;
         Ok(row.filter(|row| self.owns(row)))
     }
 
-    /// The sessions that pass the filter, newest first, at most `limit`, after `after`.
+    /// Returns at most `limit` sessions that pass the filter, newest first, after `after`.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn list(
         &self,
         filter: &SessionFilter,
@@ -61,12 +61,12 @@ impl TenantSessions<'_> {
         self.service.list(self.tenant, filter, limit, after).await
     }
 
-    /// The sessions that record, newest first, and whether there may be more: of all tenants' sessions about
-    /// `looked_at_max` are looked at.
+    /// Returns the tenant's sessions in progress, newest first, and whether there may be more.
+    /// Looks at about `looked_at_max` sessions of all tenants.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn live(&self, looked_at_max: usize) -> StoreResult<(Vec<SessionRow>, bool)> {
         let (mut own, mut seen, mut after) = (Vec::new(), 0, None);
         let store = self.service.store();
@@ -84,11 +84,12 @@ impl TenantSessions<'_> {
         Ok((own, is_cut))
     }
 
-    /// The stored insight of a session; `None` if it is not scored, or another tenant's.
+    /// Returns the stored insight of a session, or `None` if it is not scored or belongs to another
+    /// tenant.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn scored(&self, row: &SessionRow) -> StoreResult<Option<StoredInsight>> {
         if !self.owns(row) {
             return Ok(None);
@@ -96,11 +97,12 @@ impl TenantSessions<'_> {
         self.service.scored(row.start.session_id).await
     }
 
-    /// The highest `seq` of a session and when it was taken; `None` without a batch, or if it is another tenant's.
+    /// Returns the highest `seq` of a session and the time it was received, or `None` if the
+    /// session has no batch or belongs to another tenant.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn newest(&self, row: &SessionRow) -> StoreResult<Option<(u32, TimestampMs)>> {
         if !self.owns(row) {
             return Ok(None);
@@ -108,11 +110,11 @@ impl TenantSessions<'_> {
         self.service.store().newest(row.start.session_id).await
     }
 
-    /// Which batches of a session were acknowledged; none of another tenant's.
+    /// Returns which batches of a session were acknowledged; empty for another tenant's session.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn acknowledged(&self, row: &SessionRow) -> StoreResult<Acknowledged> {
         if !self.owns(row) {
             return Ok(Acknowledged::default());
@@ -124,11 +126,12 @@ impl TenantSessions<'_> {
             .await
     }
 
-    /// The batches of a session from `from_seq` on, at most `limit`; none of another tenant's.
+    /// Returns at most `limit` batches of a session from `from_seq` on; empty for another tenant's
+    /// session.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn batches(
         &self,
         row: &SessionRow,

@@ -1,4 +1,4 @@
-//! A session's machine while its actor lives, and while it rests.
+//! A session's machine while its actor is running, and while it is frozen.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use porchlight_core::session::SessionMachine;
 use porchlight_schema::limits::SNAPSHOT_MS;
 use porchlight_schema::time::TimestampMs;
 
-/// A snapshot is due this long after the first batch that is not in one.
+/// A snapshot is due this long after the first batch that is not in a snapshot.
 const SNAPSHOT_AFTER: Duration = Duration::from_millis(SNAPSHOT_MS);
 
-/// What an actor knew when it was put to rest.
+/// The state of an actor that was frozen.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     state: Box<[u8]>,
@@ -18,16 +18,16 @@ pub(crate) struct Frozen {
     unsnapshotted_since: Option<Instant>,
 }
 
-/// The machine and what it needs to know.
+/// The machine and the context that it needs.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) context: SessionContext,
     pub(super) machine: SessionMachine,
-    /// How often events had changed when it was looked at last.
+    /// The machine's change count when it was last checked.
     pub(super) seen: u32,
     pub(super) changed_at: Option<TimestampMs>,
     pub(super) unsnapshotted_since: Option<Instant>,
-    /// The journal was read to its end once.
+    /// Whether the journal was read to its end once.
     pub(super) is_caught_up: bool,
 }
 
@@ -40,7 +40,8 @@ impl Running {
         })
     }
 
-    /// None: it can't be read, and the store has all of it.
+    /// Restores a frozen machine. Returns `None` if its state cannot be read; the store has all of
+    /// it.
     pub(super) fn thaw(frozen: &Frozen) -> Option<Box<Self>> {
         let (context, machine) = SessionMachine::thaw(&frozen.state).ok()?;
         let seen = machine.change_count();
@@ -54,7 +55,7 @@ impl Running {
         }))
     }
 
-    /// Notes what a batch changed; whether any event opened or closed.
+    /// Notes the changes of a batch. Returns whether any event opened or closed.
     pub(super) fn note_change(&mut self, now: TimestampMs) -> bool {
         let change_count = self.machine.change_count();
         let has_changed = self.seen != change_count;

@@ -1,4 +1,4 @@
-//! What the actor tells those who watch its session.
+//! The answers of the actor to watchers of its session.
 
 use std::time::Instant;
 
@@ -8,13 +8,13 @@ use porchlight_observe::{MessageKind, Outcome};
 
 use super::SessionActor;
 
-/// What has changed since?
+/// A request for the changes from a number on.
 #[derive(Message)]
 #[rtype(result = "Option<Vec<Told>>")]
 pub(crate) struct ReadTold {
-    /// The number of the first change that is asked for.
+    /// The number of the first requested change.
     pub(crate) number: u32,
-    /// So many changes at most.
+    /// The maximum number of changes.
     pub(crate) limit: usize,
 }
 

@@ -1,4 +1,5 @@
-//! The shell around one endpoint's machine: it reads, signs, sends and commits as the machine says.
+//! The shell around one endpoint's machine: it reads, signs, sends and commits as the machine
+//! directs.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,28 +21,28 @@ use porchlight_schema::time::TimestampMs;
 use super::request::{Armed, Saying};
 use super::{Inner, Presence, Tell, Told};
 
-/// An endpoint that was read longer ago than this is read again before a try, so that a change made on another node
-/// applies to what waits.
+/// The maximum age of an endpoint before an attempt reads it again, so that a change made on
+/// another node applies to waiting messages.
 const ENDPOINT_FRESH_MS: i64 = 5_000;
 
-/// An actor with nothing to do stays for this long: one that comes anew lists its whole outbox, one that is there
-/// only what is new.
+/// The time for which an idle actor stays. A new actor lists its whole outbox; an existing one
+/// lists only new messages.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// One tenant's webhooks.
+/// The actor for one tenant's webhooks.
 pub(super) struct WebhookActor {
     tenant: Tenant,
     inner: Arc<Inner>,
     presence: Arc<Presence>,
     at_work: Option<AtWork>,
     stopping: StopReason,
-    /// Since when there has been nothing to do.
+    /// The time since which there has been nothing to do.
     idle_since: Option<TimestampMs>,
-    /// What this actor has added to the gauges.
+    /// The values that this actor has added to the gauges.
     told: (usize, usize, usize),
 }
 
-/// What there is once the endpoint has been read.
+/// The actor's state once the endpoint has been read.
 struct AtWork {
     machine: EndpointMachine,
     armed: Arc<Armed>,
@@ -87,7 +88,7 @@ impl WebhookActor {
         ctx.spawn(reading);
     }
 
-    /// Takes in the endpoint as it is stored; false when there is nothing (more) to do here.
+    /// Takes in the endpoint as stored. Returns `false` if there is nothing (more) to do here.
     fn take_endpoint(
         &mut self,
         ctx: &mut Context<Self>,
@@ -99,7 +100,7 @@ impl WebhookActor {
             Err(error) => {
                 WebhookMetrics::get().on_store_failure(self.tenant, "reading the endpoint", &error);
                 if self.at_work.is_none() {
-                    // The scan of the node comes back to it.
+                    // The node's scan comes back to this tenant.
                     self.stop(ctx, StopReason::Idle);
                 }
                 return self.at_work.is_some();
@@ -155,7 +156,8 @@ impl WebhookActor {
         }
     }
 
-    /// Gives the machine what happened, and does what it says. `generation` is that of the effect that is answered.
+    /// Feeds an input to the machine and performs the resulting effects. `generation` is that of
+    /// the answered effect.
     fn feed(&mut self, ctx: &mut Context<Self>, generation: Option<u64>, input: Input) {
         let (now, begun) = (self.inner.clock.now(), Instant::now());
         let metrics = Metrics::get().actor(ActorKind::Webhook);
@@ -225,11 +227,11 @@ impl WebhookActor {
         }
     }
 
-    /// There is nothing to do: stays for a while, and goes when nothing came.
+    /// Handles an idle machine: stays for a while, and stops if nothing has come.
     fn rest(&mut self, ctx: &mut Context<Self>, now: TimestampMs) {
         let since = *self.idle_since.get_or_insert(now);
         let left_ms = LINGER.as_millis() as i64 - now.since_ms(since);
-        // A clock that was set back must not keep it for ever.
+        // A clock that was set back must not keep the actor forever.
         let may_stay = (1..=LINGER.as_millis() as i64).contains(&left_ms);
         if may_stay && !self.inner.is_ending(self.tenant) {
             let wait = Duration::from_millis(left_ms.unsigned_abs());
@@ -353,7 +355,7 @@ impl WebhookActor {
     }
 }
 
-/// The endpoint as it is stored now; none when this try is not to be made.
+/// Returns the endpoint as stored now, or `None` if this attempt must not be made.
 async fn read_again(inner: &Inner, armed: Arc<Armed>) -> Option<Arc<Armed>> {
     let known = &armed.endpoint;
     let endpoint = inner.outbox.endpoint(known.tenant).await.ok()??;
@@ -366,7 +368,8 @@ async fn read_again(inner: &Inner, armed: Arc<Armed>) -> Option<Arc<Armed>> {
     Armed::new(endpoint, inner.seal.as_ref()).map(Arc::new)
 }
 
-/// One try, and when the receiver's certificate ends. Where our own part of it fails, the cause says so.
+/// Makes one attempt and returns its report and the expiry of the receiver's certificate. If our
+/// own part fails, the cause says so.
 async fn attempt_once(
     inner: &Inner,
     armed: Option<Arc<Armed>>,
@@ -398,7 +401,7 @@ async fn attempt_once(
     let Ok(request) = armed.sign(&saying, at) else {
         return (ours(), None);
     };
-    // A process that was stopped and goes on here may have lost the tenant long ago.
+    // A process that was suspended and resumes here may have lost the tenant long ago.
     if !inner.may_send(tenant) {
         return (ours(), None);
     }
@@ -452,7 +455,7 @@ impl Handler<Told> for WebhookActor {
             Tell::Tick => self.feed(ctx, None, Input::Tick),
             Tell::Changed => {
                 self.presence.changed.store(false, Ordering::Release);
-                // Until it is read there seems to be nothing to do: not the moment to go.
+                // Until the endpoint is read, the actor only seems idle: it must not stop now.
                 self.idle_since = None;
                 self.read_endpoint(ctx);
             }

@@ -1,4 +1,4 @@
-//! What a customer may do with the configuration, and what is answered.
+//! The operations on a tenant's webhook configuration, and their results.
 
 use porchlight_core::webhook::signature::secret_text;
 use porchlight_ports::{
@@ -11,54 +11,54 @@ use zeroize::Zeroizing;
 
 use super::{Webhooks, remembered};
 
-/// How often a change is tried again that met another change.
+/// The maximum number of attempts at a change that conflicts with other changes.
 const CHANGES_MAX: u32 = 5;
 
-/// Why a configuration was not made, changed or removed.
+/// The reason why a configuration was not created, changed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigureError {
-    /// There is one already.
+    /// The tenant already has an endpoint.
     #[error("there is a webhook already")]
     Exists,
-    /// There is none.
+    /// The tenant has no endpoint.
     #[error("there is no webhook")]
     None,
-    /// The URL is not taken.
+    /// The URL is refused.
     #[error("the URL is refused: {0}")]
     Url(UrlRefused),
-    /// An overlap of two secrets runs.
+    /// An overlap of two secrets is active.
     #[error("the previous secret still signs")]
     OverlapRuns,
-    /// No overlap of two secrets runs.
+    /// No overlap of two secrets is active.
     #[error("there is no previous secret")]
     NoOverlap,
     /// The `Idempotency-Key` was used with another body.
     #[error("the idempotency key was used with another body")]
     KeyReused,
-    /// As many answers with a secret are remembered as may be.
+    /// The limit of remembered answers with a secret is reached.
     #[error("too many secrets were made with an idempotency key")]
     TooManyRemembered,
     /// Too many requests of this tenant wait for its receiver.
     #[error("too many URLs are being checked")]
     Busy,
-    /// Others change it all the time.
+    /// Concurrent changes kept conflicting with this one.
     #[error("the webhook was changed by others meanwhile")]
     Contended,
-    /// The store can't.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The secret can't be encrypted.
+    /// The secret cannot be encrypted.
     #[error("the secret cannot be sealed")]
     Seal,
 }
 
-/// An endpoint and the secret that was made for it, which is shown this once.
+/// An endpoint and its newly made secret, which is shown only this once.
 pub struct Made {
-    /// The endpoint. Where the answer is a repeat: URL and pause as they were.
+    /// The endpoint. In a repeated answer, URL and pause are those of the first answer.
     pub endpoint: Endpoint,
     /// The secret's text.
     pub secret: Zeroizing<String>,
-    /// Until when the secret before it signs too.
+    /// The time until which the previous secret signs too.
     pub previous_expires_at: Option<TimestampMs>,
 }
 
@@ -71,23 +71,24 @@ impl std::fmt::Debug for Made {
 }
 
 impl Webhooks {
-    /// The wall clock's time.
+    /// Returns the wall clock's time.
     #[must_use]
     pub fn now(&self) -> TimestampMs {
         self.inner.clock.now()
     }
 
-    /// A tenant's endpoint.
+    /// Returns a tenant's endpoint.
     ///
     /// # Errors
     ///
-    /// [`ConfigureError::None`] when there is none, and what the store says.
+    /// Returns [`ConfigureError::None`] if there is none, or the store's error.
     pub async fn endpoint(&self, tenant: Tenant) -> Result<Endpoint, ConfigureError> {
         let endpoint = self.inner.outbox.endpoint(tenant).await?;
         endpoint.ok_or(ConfigureError::None)
     }
 
-    /// Creates a tenant's endpoint with a new secret. A repeat by `repeat` gets the same answer for 24 hours.
+    /// Creates a tenant's endpoint with a new secret. A repeat with the same key in `repeat` gets
+    /// the same answer for 24 hours.
     ///
     /// # Errors
     ///
@@ -121,7 +122,7 @@ impl Webhooks {
         };
         remembered::remember(&mut endpoint, now, request, repeat)?;
         if !self.inner.outbox.create_endpoint(endpoint.clone()).await? {
-            // The same request may have been first.
+            // The same request may have created it first.
             let made = self.repeated(tenant, request, repeat).await?;
             return made.ok_or(ConfigureError::Exists);
         }
@@ -133,7 +134,7 @@ impl Webhooks {
         })
     }
 
-    /// Changes what is given.
+    /// Changes the given fields of the endpoint.
     ///
     /// # Errors
     ///
@@ -160,8 +161,9 @@ impl Webhooks {
         .await
     }
 
-    /// Makes a new secret; the one before signs too for `overlap_sec`. With 0 all older secrets end now; with
-    /// another number none may be in an overlap already. A repeat by `repeat` gets the same answer for 24 hours.
+    /// Makes a new secret; the previous one signs too for `overlap_sec`. With 0, all older secrets
+    /// end now; with another number, no overlap may be active already. A repeat with the same key
+    /// in `repeat` gets the same answer for 24 hours.
     ///
     /// # Errors
     ///
@@ -208,11 +210,11 @@ impl Webhooks {
         })
     }
 
-    /// Ends a running overlap: from now on only the current secret signs.
+    /// Ends the active overlap: from now on only the current secret signs.
     ///
     /// # Errors
     ///
-    /// [`ConfigureError::NoOverlap`] when none runs; see [`ConfigureError`].
+    /// Returns [`ConfigureError::NoOverlap`] if no overlap is active; see [`ConfigureError`].
     pub async fn end_overlap(&self, tenant: Tenant) -> Result<(), ConfigureError> {
         let ended = self.replace(tenant, |endpoint| {
             if endpoint.overlap(self.inner.clock.now()).is_none() {
@@ -224,7 +226,7 @@ impl Webhooks {
         ended.await.map(drop)
     }
 
-    /// Removes the endpoint; what waits is cancelled.
+    /// Removes the endpoint and cancels its waiting messages.
     ///
     /// # Errors
     ///
@@ -258,7 +260,7 @@ impl Webhooks {
         Ok((secret, sealed.ok_or(ConfigureError::Seal)?))
     }
 
-    /// Changes the endpoint by `change`, which is asked anew when another change came first.
+    /// Changes the endpoint with `change`, which is called again if another change came first.
     async fn replace(
         &self,
         tenant: Tenant,

@@ -1,7 +1,7 @@
 //! Answers that showed a secret, remembered for 24 hours by their `Idempotency-Key`.
 //!
-//! They stand in the endpoint's own row, so that a secret and the memory of its answer are committed together, and are
-//! gone with the endpoint.
+//! They are stored in the endpoint's own row, so that a secret and its remembered answer are
+//! committed together and removed with the endpoint.
 
 use porchlight_ports::{Endpoint, Idempotency, RememberedSecret, SecretRequest};
 use porchlight_schema::limits::{IDEMPOTENCY_MS, SECRETS_REMEMBERED_MAX};
@@ -14,11 +14,11 @@ fn is_fresh(answer: &RememberedSecret, now: TimestampMs) -> bool {
     now < answer.answered_at.plus_ms(IDEMPOTENCY_MS)
 }
 
-/// The answer that was given to the same request before.
+/// Returns the earlier answer to the same request, if it is remembered.
 ///
 /// # Errors
 ///
-/// [`ConfigureError::KeyReused`] when it had another body.
+/// Returns [`ConfigureError::KeyReused`] if the earlier request had another body.
 pub(super) fn answer<'e>(
     endpoint: &'e Endpoint,
     now: TimestampMs,
@@ -37,11 +37,11 @@ pub(super) fn answer<'e>(
     }
 }
 
-/// Remembers the answer that shows the endpoint's present secret.
+/// Remembers the answer that shows the endpoint's current secret.
 ///
 /// # Errors
 ///
-/// [`ConfigureError::TooManyRemembered`].
+/// Returns [`ConfigureError::TooManyRemembered`] if the limit is reached.
 pub(super) fn remember(
     endpoint: &mut Endpoint,
     now: TimestampMs,
@@ -70,7 +70,7 @@ pub(super) fn remember(
 }
 
 impl Webhooks {
-    /// The answer that was given to the same request before, if there is an endpoint that remembers it.
+    /// Returns the earlier answer to the same request, if there is an endpoint that remembers it.
     ///
     /// # Errors
     ///
@@ -94,11 +94,11 @@ impl Webhooks {
             .transpose()
     }
 
-    /// An answer as it was given before.
+    /// Rebuilds an earlier answer as it was given.
     ///
     /// # Errors
     ///
-    /// [`ConfigureError::Seal`] when the secret can't be decrypted with the configured keys.
+    /// Returns [`ConfigureError::Seal`] if the secret cannot be decrypted with the configured keys.
     pub(super) fn made_before(
         &self,
         mut endpoint: Endpoint,

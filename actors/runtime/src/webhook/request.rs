@@ -1,4 +1,5 @@
-//! A message as it goes over the wire: its headers, signed at the time of the try with every secret that is live.
+//! A message as sent over the wire: its headers are signed at the time of the attempt with every
+//! live secret.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use zeroize::Zeroizing;
 
 use porchlight_ports::{Endpoint, OutboundRequest, SecretSeal};
 
-/// An endpoint with its secrets, ready to sign. They are wiped from memory when it goes.
+/// An endpoint with its decrypted secrets, ready to sign. The secrets are wiped from memory on
+/// drop.
 pub struct Armed {
     /// The endpoint.
     pub endpoint: Endpoint,
@@ -28,25 +30,26 @@ impl std::fmt::Debug for Armed {
     }
 }
 
-/// What one request says of itself.
+/// The content and the metadata of one request.
 #[derive(Debug, Clone)]
 pub struct Saying {
-    /// What it tells.
+    /// The event that the message reports.
     pub event: MessageEvent,
-    /// Of which session.
+    /// The session that the event belongs to.
     pub session: String,
-    /// The message.
+    /// The message's id.
     pub id: MessageId,
-    /// Which try, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// Its place within the session.
+    /// The message's position within the session.
     pub sequence: u32,
-    /// The exact body.
+    /// The exact body of the request.
     pub body: Arc<str>,
 }
 
 impl Armed {
-    /// Decrypts the endpoint's secrets. None: one of them can't be opened with the keys that there are.
+    /// Decrypts the endpoint's secrets. Returns `None` if one of them cannot be decrypted with the
+    /// available keys.
     #[must_use]
     pub fn new(endpoint: Endpoint, seal: &dyn SecretSeal) -> Option<Self> {
         let open = |secret| seal.open(endpoint.tenant, endpoint.id, secret);
@@ -62,11 +65,11 @@ impl Armed {
         })
     }
 
-    /// The request, signed at `now` (contract section 6).
+    /// Builds the request, signed at `now` (contract section 6).
     ///
     /// # Errors
     ///
-    /// When what was stored as a secret is none.
+    /// Returns an error if the stored secret is not a valid secret.
     pub fn sign(&self, saying: &Saying, now: TimestampMs) -> Result<OutboundRequest, SecretError> {
         let body = saying.body.as_bytes();
         let previous = self.previous.as_ref();

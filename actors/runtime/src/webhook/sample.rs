@@ -1,4 +1,4 @@
-//! The bodies of test events: shaped as the real ones, about a session that does not exist.
+//! The bodies of test events: shaped like real ones, about a session that does not exist.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use serde::Serialize;
 
 use super::TEST_SESSION;
 
-/// How long the session took that the test events speak of.
+/// The duration of the session in test events.
 const DURATION_MS: i64 = 300_000;
 
-/// The body of a test event.
+/// Returns the body of a test event.
 pub(super) fn body(tenant: Tenant, event: MessageEvent, now: TimestampMs) -> Arc<str> {
     let start = start(tenant, now.plus_ms(-DURATION_MS));
     let end = SessionEnd {
@@ -34,7 +34,7 @@ pub(super) fn body(tenant: Tenant, event: MessageEvent, now: TimestampMs) -> Arc
             envelope(event, now, InsightMessageView::new(&start, &record(now)))
         }
     };
-    // The views write ids only; the test's is none.
+    // The views only write valid ids, and the test session's id is not one.
     let session_id = start.session_id.to_string();
     text.replace(&session_id, TEST_SESSION).into()
 }
@@ -46,7 +46,7 @@ fn envelope(event: MessageEvent, timestamp: TimestampMs, data: impl Serialize) -
         data,
         test: true,
     };
-    // Plain data with text keys can't fail to become JSON.
+    // Serializing plain data with text keys to JSON cannot fail.
     serde_json::to_string(&envelope).unwrap_or_default()
 }
 

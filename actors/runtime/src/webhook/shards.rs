@@ -1,4 +1,4 @@
-//! Tenants of shards that come and go.
+//! Taking up and giving away the tenants of shards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::{Inner, Tell, Webhooks};
 use crate::shards;
 
 impl Webhooks {
-    /// Takes up what waits in the outboxes of these shards' tenants.
+    /// Takes up the waiting messages in the outboxes of these shards' tenants.
     ///
     /// # Errors
     ///
-    /// The store can't be read; this may be called again.
+    /// Returns an error if the store cannot be read. This may be called again.
     pub async fn take_shards(&self, shards: ShardSet) -> StoreResult<()> {
         let inner = &self.inner;
         inner.letting_go.set(shards, false);
@@ -30,8 +30,9 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Begins nothing more for these shards' tenants, and waits until what is under way is committed; what is not by
-    /// then is stopped: it may be sent again by the next owner, under the same id.
+    /// Starts nothing more for these shards' tenants, and waits until the work in flight is
+    /// committed. Work not committed in time is stopped: the next owner may send it again under the
+    /// same id.
     pub async fn drain_shards(&self, shards: ShardSet, within: Duration) {
         let inner = &self.inner;
         inner.letting_go.set(shards, true);
@@ -48,7 +49,7 @@ impl Webhooks {
         }
     }
 
-    /// Stops what these shards' tenants have under way, at once.
+    /// Stops all work in flight for these shards' tenants at once.
     pub fn drop_shards(&self, shards: ShardSet) {
         let inner = &self.inner;
         inner.letting_go.set(shards, true);
@@ -59,13 +60,14 @@ impl Webhooks {
 }
 
 impl Inner {
-    /// Whether this process sends a tenant's messages, and takes on what is new.
+    /// Returns whether this process sends a tenant's messages and takes on new ones.
     pub(super) fn acts_for(&self, tenant: Tenant) -> bool {
         let shard = tenant.organization_id.shard();
         self.ownership.generation(shard).is_some() && !self.letting_go.contains(shard)
     }
 
-    /// Whether this process may send for a tenant at this moment, be it the last that it does.
+    /// Returns whether this process may send for a tenant at this moment, even if it is the last
+    /// time.
     pub(super) fn may_send(&self, tenant: Tenant) -> bool {
         let shard = tenant.organization_id.shard();
         let may = self.ownership.generation(shard).is_some();
@@ -75,12 +77,12 @@ impl Inner {
         may
     }
 
-    /// Whether nothing more is begun for a tenant here.
+    /// Returns whether this process starts nothing more for a tenant.
     pub(super) fn is_ending(&self, tenant: Tenant) -> bool {
         self.is_draining() || !self.acts_for(tenant)
     }
 
-    /// The shards for whose tenants this process sends.
+    /// Returns the shards for whose tenants this process sends.
     pub(super) fn own(&self) -> ShardSet {
         shards::own(self.ownership.as_ref(), &self.letting_go)
     }
@@ -92,7 +94,7 @@ impl Inner {
             .collect()
     }
 
-    /// Tells the tenant's actor, if there is one.
+    /// Sends a message to the tenant's actor, if there is one.
     fn tell_one_that_is(self: &Arc<Self>, tenant: Tenant, what: Tell) {
         if self.actors.contains_key(&tenant) {
             self.tell(tenant, what);

@@ -1,5 +1,5 @@
-//! The deliveries of one tenant. Every look-up and every retry of a customer goes through here, so that nobody reaches
-//! the deliveries of another.
+//! The deliveries of one tenant. All customer look-ups and retries go through here, so that no
+//! customer reaches the deliveries of another.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,7 +14,7 @@ use porchlight_schema::session::Tenant;
 
 use super::Webhooks;
 
-/// The webhooks of one tenant; made by [`Webhooks::of`].
+/// The webhooks of one tenant, created by [`Webhooks::of`].
 #[derive(Debug, Clone, Copy)]
 pub struct TenantWebhooks<'w> {
     webhooks: &'w Webhooks,
@@ -22,7 +22,7 @@ pub struct TenantWebhooks<'w> {
 }
 
 impl Webhooks {
-    /// The webhooks of this tenant.
+    /// Returns the webhooks of this tenant.
     #[must_use]
     pub fn of(&self, tenant: Tenant) -> TenantWebhooks<'_> {
         TenantWebhooks {
@@ -37,20 +37,21 @@ impl TenantWebhooks<'_> {
         self.webhooks.inner.outbox.as_ref()
     }
 
-    /// The tenant's endpoint, if there is one.
+    /// Returns the tenant's endpoint, if there is one.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn endpoint(&self) -> StoreResult<Option<Endpoint>> {
         self.outbox().endpoint(self.tenant).await
     }
 
-    /// The deliveries that pass the filter, newest first; see [`porchlight_ports::Outbox::deliveries`].
+    /// Returns the deliveries that pass the filter, newest first; see
+    /// [`porchlight_ports::Outbox::deliveries`].
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn deliveries(
         &self,
         filter: &DeliveryFilter,
@@ -61,20 +62,20 @@ impl TenantWebhooks<'_> {
         outbox.deliveries(self.tenant, filter, limit, after).await
     }
 
-    /// One delivery; `None` if this tenant has none of that id.
+    /// Returns one delivery, or `None` if this tenant has no delivery with that id.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn delivery(&self, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
         self.outbox().delivery(self.tenant, id).await
     }
 
-    /// Asks for one more attempt of a delivery and wakes the tenant's actor.
+    /// Requests one more attempt of a delivery and wakes the tenant's actor.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn retry(&self, id: MessageId) -> StoreResult<AskOutcome> {
         let now = self.webhooks.now();
         let outcome = self.outbox().ask_by_hand(self.tenant, id, now).await?;
@@ -84,12 +85,12 @@ impl TenantWebhooks<'_> {
         Ok(outcome)
     }
 
-    /// Asks for one more attempt of all deliveries that pass the filter, and wakes the tenant's actor; with `dry_run`
-    /// only counts them.
+    /// Requests one more attempt of all deliveries that pass the filter, and wakes the tenant's
+    /// actor. With `dry_run`, only counts them.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn retry_all(
         &self,
         filter: &DeliveryFilter,
@@ -106,12 +107,12 @@ impl TenantWebhooks<'_> {
         Ok(asked)
     }
 
-    /// For each of these rows the message directly before it in its session, if the row waits behind one. `current` is
-    /// the tenant's endpoint.
+    /// Returns, for each of these rows, the message directly before it in its session, if the row
+    /// waits behind one. `current` is the tenant's endpoint.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn before(
         &self,
         current: Option<&Endpoint>,
@@ -141,11 +142,11 @@ impl TenantWebhooks<'_> {
         Ok(before)
     }
 
-    /// How many of the attempts that were asked for have not been made yet.
+    /// Returns the number of requested attempts that have not been made yet.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Returns an error if the store fails.
     pub async fn retries_waiting(&self) -> StoreResult<usize> {
         let Some(endpoint) = self.endpoint().await? else {
             return Ok(0);

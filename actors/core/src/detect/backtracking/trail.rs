@@ -1,4 +1,4 @@
-//! The newest crumbs of a path, and which of them lie near a place.
+//! Stores the newest crumbs of a path and finds those near a place.
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -6,11 +6,11 @@ use std::fmt;
 
 use crate::geo::Place;
 
-/// Crumbs kept: 64 of 5 m are 320 m of path (research 2.3).
+/// The number of crumbs kept: 64 of 5 m are 320 m of path (research 2.3).
 const CRUMBS: usize = 64;
-/// Crumbs that are passed over at once if none of them is near.
+/// The number of crumbs that are skipped at once if none of them is near.
 const LANES: usize = 8;
-/// Crumbs by which the room grows.
+/// The number of crumbs by which the capacity grows.
 const ROOM: usize = 16;
 
 /// A point of the path.
@@ -21,7 +21,8 @@ pub(super) struct Crumb {
     pub(super) course: Course,
 }
 
-/// The phone's own course over ground in 255 parts of the circle, from 1 on; 0 where it told none.
+/// The phone's own course over ground, as 255 parts of the circle counted from 1; 0 if the phone
+/// reported none.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Course(u8);
 
@@ -30,7 +31,7 @@ impl Course {
         Self(course_deg.map_or(0, |deg| (deg * (255.0 / 360.0)) as u8 % 255 + 1))
     }
 
-    /// Whether both are known, and less than a right angle apart.
+    /// Returns whether both courses are known and less than a right angle apart.
     pub(super) fn is_along(self, other: Self) -> bool {
         let apart = self.0.abs_diff(other.0);
         self.0 > 0 && other.0 > 0 && !(64..=191).contains(&apart)
@@ -41,22 +42,23 @@ impl Course {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trail(Option<Box<Ring>>);
 
-/// A ring of crumbs, field by field, so that a vector of the processor holds several of them. Most ways are shorter, and its
-/// room grows with them; where there is no crumb yet the place is infinitely far away.
+/// A ring of crumbs as separate arrays per field, so that a SIMD vector holds several crumbs. Most
+/// ways are shorter, so its capacity grows with them. A place without a crumb is infinitely far
+/// away.
 #[derive(Debug, Clone)]
 struct Ring {
     east_m: Vec<f32>,
     north_m: Vec<f32>,
     t_ms: Vec<u32>,
     course: Vec<Course>,
-    /// Where the oldest stands.
+    /// The position of the oldest crumb.
     first: u8,
     length: u8,
     newest: Crumb,
 }
 
 impl Ring {
-    /// Where the crumb of this number stands.
+    /// Returns the position of the crumb with this number.
     fn at(&self, number: usize) -> usize {
         (usize::from(self.first) + number) % CRUMBS
     }
@@ -95,7 +97,7 @@ impl Trail {
         self.0.is_none()
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |ring| {
             size_of::<Ring>()
@@ -104,7 +106,7 @@ impl Trail {
         })
     }
 
-    /// The crumb of this number.
+    /// Returns the crumb with this number.
     pub(super) fn get(&self, number: usize) -> Option<Crumb> {
         let ring = self.0.as_ref()?;
         if number >= usize::from(ring.length) {
@@ -121,13 +123,13 @@ impl Trail {
         })
     }
 
-    /// The newest crumb.
+    /// Returns the newest crumb.
     #[inline]
     pub(super) fn newest(&self) -> Option<Crumb> {
         self.0.as_ref().map(|ring| ring.newest)
     }
 
-    /// Length of the way from the crumb of `since_ms` to the newest, metres.
+    /// Returns the length of the way from the crumb of `since_ms` to the newest, in metres.
     pub(super) fn way_m(&self, since_ms: u32) -> f32 {
         let newer = (0..self.len()).rev().filter_map(|number| self.get(number));
         let mut way_m = 0.0;
@@ -139,7 +141,8 @@ impl Trail {
         way_m
     }
 
-    /// How far `place` lies beyond the crumb `there`, along the way that led on from it, metres; negative: before it.
+    /// Returns how far `place` lies beyond the crumb `there` along the onward way, in metres;
+    /// negative if before it.
     pub(super) fn ahead_m(&self, there: &Crumb, place: Place) -> f32 {
         let newer = (0..self.len()).filter_map(|number| self.get(number));
         let Some(next) = newer.into_iter().find(|crumb| crumb.t_ms > there.t_ms) else {
@@ -151,7 +154,7 @@ impl Trail {
             / way_m
     }
 
-    /// Appends a crumb; the oldest goes where there is no room.
+    /// Appends a crumb and evicts the oldest if there is no room.
     pub(super) fn push(&mut self, crumb: Crumb) {
         let ring = self.0.get_or_insert_with(|| {
             Box::new(Ring {
@@ -173,10 +176,12 @@ impl Trail {
         ring.put(at, crumb);
     }
 
-    /// Calls `look` with the number of each crumb within `near_m` of `place`, in any order, and of hardly any that are not.
+    /// Calls `look` with the number of each crumb within `near_m` of `place`, in any order. It also
+    /// reports a few crumbs slightly farther away.
     pub(super) fn each_near(&self, place: Place, near_m: f32, mut look: impl FnMut(usize)) {
         let Some(ring) = &self.0 else { return };
-        // Of most crumbs it is enough to know that they are far away: roots are drawn for those near by alone.
+        // For most crumbs it is enough to know that they are far away, so roots are computed only
+        // for the near ones.
         let far_m2 = near_m * near_m * 1.001;
         let mut is_near = [0_u8; CRUMBS];
         let places = ring.east_m.iter().zip(&ring.north_m);
@@ -250,7 +255,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The ring is a row of the newest crumbs, and knows which of them are near.
+        /// The ring holds the newest crumbs in order and knows which of them are near.
         #[test]
         fn the_newest_crumbs_are_kept_and_found(
             places in prop::collection::vec((-40.0_f32..40.0, -40.0_f32..40.0), 0..200),

@@ -1,4 +1,4 @@
-//! A pause that may be a gate, and what speaks for it.
+//! Defines a pause that may be a gate, with the evidence for it.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,34 +23,35 @@ pub(super) struct Pause {
     pub(super) end_ms: Option<u32>,
     pub(super) accuracy_m: f32,
     pub(super) field_ut: Option<f32>,
-    /// Where the walk came from, and where the pause is.
+    /// The place the walk came from; `place` is that of the pause.
     pub(super) from: Option<Place>,
     pub(super) place: Option<Place>,
-    /// Fixes that `place` is the mean of.
+    /// The number of fixes whose mean is `place`.
     pub(super) fixes: u8,
-    /// Where the walk has led to, as long as it went on.
+    /// The place the walk has reached while it continued.
     pub(super) onward: Option<Place>,
-    /// Turned about gravity since it began; none where no gyroscope tells.
+    /// The turn about gravity since the pause began, in radians. `None` without a gyroscope.
     pub(super) yaw_rad: Option<f32>,
     pub(super) has_pressure: bool,
     pub(super) has_swing: bool,
     pub(super) has_decay: bool,
     pub(super) has_field_change: bool,
-    /// The position was bad before it.
+    /// Whether the position was already bad before the pause.
     pub(super) is_inside: bool,
-    /// Height when it ended.
+    /// The height at the end of the pause.
     pub(super) end_m: Option<f32>,
-    /// The courier said in it that this is the door.
+    /// Whether the courier reported during the pause that this is the door.
     pub(super) is_arrived: bool,
-    /// A door's leap of the pressure while it lasted.
+    /// Whether a door's pressure leap occurred during the pause.
     pub(super) has_swing_within: bool,
-    /// Seconds of walking between the vehicle and it; none where no vehicle was left.
+    /// The seconds of walking between the vehicle and the pause. `None` if no vehicle was left.
     pub(super) from_vehicle_sec: Option<u8>,
-    /// Where the vehicle was left.
+    /// The place where the vehicle was left.
     pub(super) vehicle: Option<Place>,
 }
 
-/// The mean of `count` places, of which `place` is the newest and `before` the mean of the others.
+/// Returns the mean of `count` places, of which `place` is the newest and `before` is the mean of
+/// the others.
 pub(super) fn nearer(before: Place, place: Place, count: u8) -> Place {
     let share = 1.0 / f32::from(count.max(1));
     Place {
@@ -66,12 +67,14 @@ impl Pause {
             |t_ms: u32| t_ms >= self.start_ms && self.end_ms.is_none_or(|end_ms| t_ms <= end_ms);
         self.is_arrived |= window.arrived_ms.is_some_and(is_within);
         self.has_pressure |= swing_m.is_some();
-        // What the walk itself does to the air, or to the field, long after the door is not the door's.
+        // Changes of the air or the field long after the pause come from the walk itself, not from
+        // the door.
         if self
             .end_ms
             .is_none_or(|end_ms| window.t_ms.saturating_sub(end_ms) < 4_000)
         {
-            // In a pocket the walk itself swings the pressure by metres: only a leap at rest is a door's.
+            // In a pocket the walk itself swings the pressure by metres, so only a leap at rest is
+            // a door's.
             let is_swing = observation.gait.log_odds <= GATE_GAIT_LOG_ODDS
                 && swing_m.is_some_and(|swing_m| swing_m > 0.0);
             self.has_swing |= is_swing;
@@ -101,7 +104,7 @@ impl Pause {
         }
     }
 
-    /// Where one stays is known better with every fix.
+    /// Refines the place of the pause with another fix.
     pub(super) fn stay_at(&mut self, place: Place) {
         self.fixes = self.fixes.saturating_add(1);
         self.place = Some(
@@ -110,8 +113,9 @@ impl Pause {
         );
     }
 
-    /// Whether it was beside the vehicle that was left: somebody looks for the parcel, or locks the door. A few steps
-    /// lead round a van; on a longer way positions tell, whose errors are much the same within a minute.
+    /// Returns whether the pause was beside the vehicle that was left, because the courier looks
+    /// for the parcel or locks the door. A few steps lead round a van. On a longer way positions
+    /// decide, since their errors barely change within a minute.
     pub(super) fn is_at_vehicle(&self) -> bool {
         let Some(walked_sec) = self.from_vehicle_sec else {
             return false;
@@ -125,7 +129,7 @@ impl Pause {
                 && apart_m.is_some_and(|apart_m| apart_m <= GATE_NEAR_VEHICLE_M))
     }
 
-    /// Whether the address names a gate, or an entrance, at its place.
+    /// Returns whether the address names a gate or an entrance at the place of the pause.
     pub(super) fn is_known(&self, context: &SessionContext) -> bool {
         self.place.is_some_and(|place| {
             let near_m = GATE_KNOWN_M.max(self.accuracy_m);
@@ -137,7 +141,7 @@ impl Pause {
         })
     }
 
-    /// Metres from the address, beyond what it may be off.
+    /// Returns the distance from the address in metres, less the address's own error.
     pub(super) fn away_m(&self, context: &SessionContext) -> Option<f32> {
         let away_m = self.place?.distance_m(Place::default());
         Some((away_m - context.accuracy_m).max(0.0))
@@ -148,7 +152,7 @@ impl Pause {
             .is_some_and(|away_m| away_m <= GATE_NEAR_M)
     }
 
-    /// Where the walk leads to, unless a fix jumped there.
+    /// Sets where the walk leads to, unless a fix jumped there.
     pub(super) fn go_on_to(&mut self, t_ms: u32, place: Place) {
         let (Some(end_ms), Some(from)) = (self.end_ms, self.place) else {
             return;
@@ -162,8 +166,8 @@ impl Pause {
         }
     }
 
-    /// Whether the walk turned round: then it was not a passage, but where the way ended. The gyroscope knows; positions
-    /// are asked where there is none.
+    /// Returns whether the walk turned round. The pause is then the end of the way and not a
+    /// passage. The gyroscope decides; without one, positions do.
     pub(super) fn goes_back(&self) -> bool {
         if let Some(yaw_rad) = self.yaw_rad {
             let turned = yaw_rad.abs();
@@ -214,7 +218,7 @@ impl Pause {
         if self.is_at_vehicle() {
             log_odds += GATE_AT_VEHICLE_LOG_ODDS;
         }
-        // Without a door's pressure or a known gate nobody can be sure (research 2.6).
+        // Without a door's pressure or a known gate the result is uncertain (research 2.6).
         if is_known || self.has_swing {
             log_odds
         } else {

@@ -1,14 +1,14 @@
-//! What accuracy is usual in a session.
+//! Estimates the usual accuracy in a session.
 
 use serde::{Deserialize, Serialize};
 
 use crate::detect::constants::{DEGRADED_RATIO, USUAL_BIN_M, USUAL_BIN_RATIO, USUAL_FIXES_MIN};
 use crate::detect::parameters::gps::DEGRADED_ACCURACY_M;
 
-/// Bins of the accuracies that were usable.
+/// The number of bins for usable accuracies.
 const BINS: usize = 64;
 
-/// Upper edges of the bins, metres.
+/// The upper edges of the bins, in metres.
 const EDGES_M: [f32; BINS] = edges_m();
 
 const fn edges_m() -> [f32; BINS] {
@@ -26,21 +26,22 @@ const fn edges_m() -> [f32; BINS] {
 pub(super) struct Usual {
     #[serde(with = "counts")]
     counts: [u8; BINS],
-    /// The bin of the median, and how many lie in those below it and in all.
+    /// The bin of the median; `below` and `all` count the fixes in lower bins and in all bins.
     bin: u8,
     below: u16,
     all: u16,
-    /// What the fixes in that bin say.
+    /// The accuracies of the fixes in that bin.
     in_bin: InBin,
 }
 
-/// Many phones claim one of a few values: then the median is one of them, and not between two edges.
+/// The accuracies in the median's bin. Many phones claim only a few values, so the median is one of
+/// them and not interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 enum InBin {
-    /// None since the median came into the bin.
+    /// No fixes since the median entered the bin.
     #[default]
     Unheard,
-    /// All the same, metres.
+    /// All fixes have the same accuracy, in metres.
     One(f32),
     Several,
 }
@@ -57,7 +58,7 @@ impl Default for Usual {
     }
 }
 
-/// serde's derive reads arrays up to 32 only.
+/// serde's derive supports arrays of up to 32 elements only.
 mod counts {
     use super::BINS;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -79,14 +80,14 @@ mod counts {
     }
 }
 
-/// Bins of which a table tells by the highest bits of an accuracy: sixteen for each doubling, so that each holds one edge
-/// at most.
+/// The number of entries of a table indexed by the highest bits of an accuracy: sixteen per
+/// doubling, so that each entry holds at most one edge.
 const FINE: usize = 6 * 16;
 const FINE_SHIFT: u32 = 19;
-/// The highest bits of 1 m, where they begin.
+/// The highest bits of 1 m, where the table begins.
 const FINE_FROM: u32 = 1.0_f32.to_bits() >> FINE_SHIFT;
 
-/// For each of them how many edges lie below it, or at its beginning.
+/// For each table entry, the number of edges below it or at its beginning.
 static EDGES_BELOW: [u8; FINE] = edges_below();
 
 const fn edges_below() -> [u8; FINE] {
@@ -103,7 +104,7 @@ const fn edges_below() -> [u8; FINE] {
     all
 }
 
-/// How many edges lie below an accuracy that is no less than nothing.
+/// Returns the bin of a non-negative accuracy: the number of edges below it.
 fn bin_of(accuracy_m: f32) -> usize {
     let fine = (accuracy_m.to_bits() >> FINE_SHIFT).checked_sub(FINE_FROM);
     match fine.and_then(|fine| EDGES_BELOW.get(fine as usize)) {
@@ -120,14 +121,15 @@ fn bin_of(accuracy_m: f32) -> usize {
     }
 }
 
-/// For each bin, what is so far below the median if that lies in it: no median lies below its bin.
+/// For each bin, the limit below which an accuracy is near any median in that bin: no median lies
+/// below its bin.
 const FAR_BELOW_M: [f32; BINS] = far_below_m();
 
 const fn far_below_m() -> [f32; BINS] {
     let mut all = [0.0; BINS];
     let mut bin = 1;
     while bin < BINS {
-        // A thousandth for what rounding takes.
+        // The factor leaves a thousandth for rounding.
         all[bin] = 0.999 * DEGRADED_RATIO * EDGES_M[bin - 1];
         bin += 1;
     }
@@ -144,7 +146,7 @@ impl Usual {
         self.all += 1;
         self.below += u16::from(place < usize::from(self.bin));
         if *count == u8::MAX {
-            // Old fixes count half: only their proportions matter.
+            // Old fixes count half, because only the proportions matter.
             self.counts = self.counts.map(|count| count / 2);
             self.all = self.counts.iter().map(|&count| u16::from(count)).sum();
             (self.bin, self.below) = (0, 0);
@@ -203,7 +205,7 @@ impl Usual {
 mod tests {
     use super::*;
 
-    /// The table finds the bin that a search finds, at every edge and around it.
+    /// The table finds the same bin as a search, at every edge and around it.
     #[test]
     fn the_table_knows_every_bin() {
         let searched = |accuracy_m: f32| EDGES_M.partition_point(|&edge_m| edge_m < accuracy_m);
@@ -216,7 +218,7 @@ mod tests {
         }
     }
 
-    /// What is found near the usual without the median is near it by the median.
+    /// A value that is found near the usual without the median is also near it by the median.
     #[test]
     fn what_is_near_at_once_is_near_by_the_median() {
         let mut usual = Usual::default();

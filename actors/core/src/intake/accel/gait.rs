@@ -1,47 +1,51 @@
-//! What the last seconds of acceleration say of a gait: its cadence, and how far the phone swings with a stride.
+//! Derives gait properties from the last seconds of acceleration: the cadence, and the swing of the
+//! phone with a stride.
 
 use super::{AccelReducer, BIN_MS, BINS};
 use crate::window::Stride;
 
-/// Lags of the autocorrelation that can be a step: 0.3 s (3.3 steps a second, running) …
+/// The shortest autocorrelation lag that can be a step: 0.3 s (3.3 steps a second, running).
 const LAG_MIN: usize = 3;
-/// … to 1.4 s (a stride of two steps at 1.4 a second, where a pocket shows only every other one).
+/// The longest such lag: 1.4 s (a stride of two steps at 1.4 a second, where a pocket shows only
+/// every other step).
 const LAG_MAX: usize = 14;
-/// Lags that are looked at: from none to one beyond the last.
+/// The number of lags examined: from zero to one beyond [`LAG_MAX`].
 const LAGS: usize = LAG_MAX + 2;
-/// Lags above this are a stride, two steps.
+/// A lag above this is a stride, two steps.
 const LAG_STEP_MAX: f32 = 8.0;
-/// Below this spread of the gait signal, m/s², there are no steps: a phone at rest has 0.02, in a vehicle 0.1 to 0.4.
+/// The spread of the gait signal, m/s², below which there are no steps: a phone at rest has 0.02,
+/// in a vehicle 0.1 to 0.4.
 const GAIT_STD_MIN: f32 = 0.45;
-/// Share of the variance that must come back after one step.
+/// The share of the variance that must recur after one step.
 const GAIT_CORRELATION_MIN: f32 = 0.35;
-/// Two bins of vertical acceleration are taken as one for the stride: it is slow.
+/// The number of bins for the stride: two bins of vertical acceleration are merged into one because
+/// the stride is slow.
 const STRIDE_BINS: usize = BINS / 2;
-/// Twice the cosine of the angle by which each of the stride's frequencies advances from one of those to the next:
-/// 2 to 5 cycles in the 4 s that are kept, 0.5 to 1.25 Hz, half the cadence of any walk.
+/// Twice the cosine of the angle by which each stride frequency advances per merged bin: 2 to 5
+/// cycles in the retained 4 s, 0.5 to 1.25 Hz, half the cadence of any walk.
 const STRIDE_TURNS: [f32; 4] = [1.618_034, 1.175_571, 0.618_034, 0.0];
 
-/// Spread of the gait signal below which the phone rests and its autocorrelation is not looked at, mm/s²: twice the
-/// noise of accelerometers that were recorded at rest.
+/// The spread of the gait signal, mm/s², below which the phone is at rest and its autocorrelation
+/// is not computed: twice the noise of accelerometers recorded at rest.
 const REST_STD_MMPS2: f32 = 60.0;
-/// Bins of three seconds.
+/// The number of bins in three seconds.
 const NEWEST_BINS: usize = 30;
 
-/// Autocorrelation by lag in bins.
+/// The autocorrelation by lag in bins.
 pub(super) type Correlation = [f32; LAGS];
 
 /// The gait signal of the last seconds less its mean, mm/s².
 pub(super) struct Signal {
-    /// How many bins there are.
+    /// The number of filled bins.
     filled: usize,
-    /// What there is of it stands at the end of the first [`BINS`]; all else is 0.
+    /// The available values are at the end of the first [`BINS`]; all others are 0.
     values: [f32; BINS + LAGS],
-    /// The sum of its squares.
+    /// The sum of the squared values.
     energy: f32,
 }
 
 impl AccelReducer {
-    /// A ring of bins in the order of time.
+    /// Returns a ring of bins in chronological order.
     fn in_order(&self, ring: &[i16; BINS]) -> [i16; BINS] {
         let (newer, older) = ring.split_at(usize::from(self.oldest) % BINS);
         let mut bins = [0; BINS];
@@ -54,7 +58,7 @@ impl AccelReducer {
     pub(super) fn signal(&self) -> Signal {
         let filled = usize::from(self.filled).min(BINS);
         let bins = self.in_order(&self.bins);
-        // Whole numbers far below 2^24: their sum is exact in single precision too.
+        // The bins are integers far below 2^24, so their sum is also exact in single precision.
         let sum: i32 = bins[BINS - filled..]
             .iter()
             .map(|&bin| i32::from(bin))
@@ -72,7 +76,8 @@ impl AccelReducer {
         }
     }
 
-    /// What the last 4 s say of the stride; none before there are so many, and where nobody walks.
+    /// Returns the stride in the last 4 s. Returns `None` if there is less than 4 s of data or
+    /// nobody walks.
     pub(super) fn stride(&self, signal: &Signal) -> Option<Stride> {
         let spread_squared = self.spread_squared;
         if usize::from(self.filled) < BINS || spread_squared < GAIT_STD_MIN * GAIT_STD_MIN {
@@ -84,8 +89,9 @@ impl AccelReducer {
         for (pair, bins) in pairs.iter_mut().zip(rises.chunks_exact(2)) {
             *pair = bins.iter().map(|&bin| f32::from(bin)).sum::<f32>() / 2_000.0;
         }
-        // Goertzel's algorithm at each of the stride's frequencies; whole cycles, so that a constant counts nothing.
-        // All of them in step, so that none waits for its own last value.
+        // Goertzel's algorithm at each stride frequency, over whole cycles, so that a constant
+        // contributes nothing. All frequencies advance in step, so that none waits for its own last
+        // value.
         let (mut newest, mut before) =
             ([0.0_f32; STRIDE_TURNS.len()], [0.0_f32; STRIDE_TURNS.len()]);
         for &value in &pairs {
@@ -109,13 +115,14 @@ impl AccelReducer {
 }
 
 impl Signal {
-    /// The newest three seconds of it, or what there is, less the mean of four, mm/s².
+    /// Returns up to three of the newest seconds of the signal, less the mean of four, mm/s².
     pub(super) fn newest(&self) -> &[f32] {
         let from = BINS - self.filled.min(NEWEST_BINS);
         self.values.get(from..BINS).unwrap_or_default()
     }
 
-    /// Its autocorrelation by lag in bins; none at rest, and before there are two seconds.
+    /// Returns the autocorrelation by lag in bins. Returns `None` at rest and before there are two
+    /// seconds of data.
     pub(super) fn correlation(&self) -> Option<Correlation> {
         let (filled, energy) = (self.filled, self.energy);
         if filled < BINS / 2 || energy < filled as f32 * REST_STD_MMPS2 * REST_STD_MMPS2 {
@@ -134,7 +141,7 @@ impl Signal {
         Some(correlation)
     }
 
-    /// Steps a second by the autocorrelation; 0 where there is no gait.
+    /// Returns the steps per second according to the autocorrelation, or 0 if there is no gait.
     pub(super) fn cadence_hz(&self, correlation: Option<&Correlation>) -> f32 {
         let clear = GAIT_STD_MIN * 1_000.0;
         let is_clear = self.energy >= self.filled as f32 * clear * clear;
@@ -148,7 +155,8 @@ impl Signal {
             if here < GAIT_CORRELATION_MIN || here < before || here < after {
                 continue;
             }
-            // A later peak must be clearly higher: the first one is the step, later ones are its multiples.
+            // A later peak must be clearly higher: the first peak is the step, later ones are its
+            // multiples.
             if best.is_none_or(|(_, height)| here > height + 0.2) {
                 let bend = before - 2.0 * here + after;
                 let shift = if bend < -1e-6 {

@@ -1,4 +1,5 @@
-//! What a climb shows of the building beside its height: where it stopped between, and how often it turned.
+//! Extracts further facts about the building from a climb: intermediate stops and the number of
+//! turns.
 
 use porchlight_schema::event::{Event, EventType};
 
@@ -8,7 +9,8 @@ use crate::score::parameters::door::stops::{END_M, LEVEL_M, STOP_SECONDS, STOPS_
 use crate::score::place::Places;
 use crate::score::scene::{Scene, end_of};
 
-/// Heights above the entrance at which the way was level between two climbs, or a ride stopped, metres.
+/// Returns the heights above the entrance at which the path was level between two climbs, or a ride
+/// stopped, metres.
 pub(super) fn between(
     scene: &Scene<'_>,
     places: &Places,
@@ -49,7 +51,7 @@ pub(super) fn between(
         .collect()
 }
 
-/// Levels of a ride at which it stopped on the way.
+/// Returns the levels of a ride at which it stopped on the way.
 fn halts(levels: &[Level]) -> Vec<f32> {
     let (Some(first), Some(last)) = (levels.first(), levels.last()) else {
         return Vec::new();
@@ -77,7 +79,8 @@ fn halts(levels: &[Level]) -> Vec<f32> {
     halts
 }
 
-/// How often the way turned about itself on stairs; none where a part of it was ridden, or no gyroscope told.
+/// Returns the number of turns on stairs. Returns `None` if a part was ridden, or no gyroscope sent
+/// data.
 pub(super) fn turns(scene: &Scene<'_>, climbs: &[&Event]) -> Option<f32> {
     let on_stairs = climbs
         .iter()

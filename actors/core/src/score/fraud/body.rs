@@ -1,4 +1,4 @@
-//! The position against the body: one moves, the other does not.
+//! Compares position and body: one moves and the other does not.
 
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::{ActivityType, SystemName};
@@ -20,7 +20,7 @@ use crate::window::{Fix, Window};
 
 pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     let pieces = pieces(scene);
-    // Two ways of seeing one thing: the surer one counts.
+    // Both detectors see the same thing, so the stronger signal counts.
     let walks = [walks(scene, &pieces), strides::signal(scene)]
         .into_iter()
         .flatten()
@@ -42,34 +42,34 @@ pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     .collect()
 }
 
-/// A piece of the session in which the position is known, and something of the body.
+/// A piece of the session with a known position and some body data.
 struct Piece {
     from_ms: u32,
     to_ms: u32,
-    /// Straight way by position.
+    /// The straight distance by position.
     way_m: f32,
     speed_mps: f32,
-    /// What the body did.
+    /// The state of the body.
     body: Rest,
-    /// How much it was shaken, where that was told: the median spread of acceleration.
+    /// The median spread of acceleration, if it was reported.
     spread: f32,
-    /// A part of a drive, halts included, or faster than anybody walks.
+    /// Whether the piece is part of a drive, halts included, or faster than anybody walks.
     on_road: bool,
 }
 
-/// What speaks for a body at rest.
+/// The evidence for a body at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// Its motion was told all the time, and there was no gait in it.
+    /// Motion was reported all the time and contained no gait.
     Still,
-    /// Its motion was not told, but the step counter spoke, and did not rise.
+    /// No motion was reported, but the step counter was active and did not rise.
     Uncounted,
-    /// Nothing: it moved, or was not heard.
+    /// No evidence: the body moved, or sent no data.
     No,
 }
 
-/// Pieces without overlap. One in which nothing contradicts is tried again a little later, so that a way that begins
-/// within it is not cut in two.
+/// Returns pieces without overlap. A piece that does not count is tried again a little later, so
+/// that a path that begins within it is not cut in two.
 fn pieces(scene: &Scene<'_>) -> Vec<Piece> {
     let windows = scene.input.windows;
     let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
@@ -104,7 +104,7 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         return None;
     }
     let way_m = first.place.distance_m(last.place);
-    // A drift within the accuracies is no way.
+    // A drift within the accuracies is not a path.
     let mut told: Vec<f32> = fixes.iter().filter_map(|fix| fix.speed_mps).collect();
     let sigmas = match median(&mut told) {
         Some(mps) if mps >= MOVED_MPS => MOVED_SIGMAS,
@@ -117,7 +117,7 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         true => 1.0,
         false => 0.0,
     };
-    // It counts by half; how quick it was it does not say by half.
+    // Without reported speeds the distance counts by half, but the speed is not halved.
     let speed_mps = if share > 0.0 { way_m / seconds } else { 0.0 };
     let way_m = share * way_m;
     let windows = scene.windows(from_ms, to_ms);
@@ -138,7 +138,8 @@ fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
     })
 }
 
-/// Whether two fixes in a row show a speed that nobody walks at: a vehicle that creeps does so between its halts.
+/// Returns whether two successive fixes show a speed that nobody walks at: a creeping vehicle does
+/// so between its halts.
 fn is_faster_than_foot(pair: &[&Fix]) -> bool {
     let [from, to] = pair else { return false };
     let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
@@ -146,7 +147,7 @@ fn is_faster_than_foot(pair: &[&Fix]) -> bool {
     told || (seconds >= 2.0 && from.place.distance_m(to.place) / seconds > CREEPS_MPS)
 }
 
-/// What the windows of a piece say of the body, and the median spread of acceleration.
+/// Returns the state of the body in the windows of a piece, and the median spread of acceleration.
 fn rest(scene: &Scene<'_>, windows: &[Window]) -> (Rest, f32) {
     let in_vehicle = |window: &&Window| {
         matches!(
@@ -183,8 +184,8 @@ fn rest(scene: &Scene<'_>, windows: &[Window]) -> (Rest, f32) {
     (rest, median.filter(|_| heard).unwrap_or(f32::INFINITY))
 }
 
-/// Whether the phone has a step counter that speaks when it rises only: it is declared, it has spoken, and nothing says
-/// that it was lost.
+/// Returns whether the phone has a step counter that reports only when it rises: it is declared, it
+/// has reported, and no event says that it was lost.
 fn counts_on_change(scene: &Scene<'_>) -> bool {
     let input = scene.input;
     input.context.sensors.iter().any(|sensor| sensor == "steps")
@@ -203,7 +204,7 @@ fn has_gait(window: &&Window) -> bool {
         })
 }
 
-/// The position walks, and nothing of a walk is in the body.
+/// The position walks and the body shows no sign of a walk.
 fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
     let declared = scene
         .input
@@ -260,15 +261,16 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
     })
 }
 
-/// Whether the body was heard, and never went along with the positions: then what the positions look like is told against
-/// them. A carried phone whose receiver smooths, or reckons each position anew, has a gait where they walk.
+/// Returns whether the body sent data and never moved along with the positions: then the look of
+/// the positions counts against them. A carried phone whose receiver smooths, or computes each
+/// position independently, has a gait where they walk.
 pub(super) fn is_apart(scene: &Scene<'_>) -> bool {
     let is_heard = scene.input.windows.iter().any(Window::hears_body);
     is_heard && walked_along_m(scene) < APART_M
 }
 
-/// The way that body and position walked together, metres: a phone that is carried through the streets is where its
-/// owner is, and one that lies at home never walks in step with its positions.
+/// Returns the distance that body and position walked together, metres: a phone carried through the
+/// streets is where its owner is, and one that lies at home never walks in step with its positions.
 fn walked_along_m(scene: &Scene<'_>) -> f32 {
     let mut sum_m = 0.0;
     let mut from_ms = 0;
@@ -291,7 +293,7 @@ fn walked_along_m(scene: &Scene<'_>) -> f32 {
     sum_m
 }
 
-/// The position drives, and the phone lies still. `agrees`: on foot the two went together.
+/// The position drives and the phone lies still. `agrees`: on foot the two moved together.
 fn drives(pieces: &[Piece], agrees: bool) -> Option<Signal> {
     let calmer_than = |most: f32| -> Option<(u32, u32, u32)> {
         let calm = |piece: &&Piece| {
@@ -311,7 +313,7 @@ fn drives(pieces: &[Piece], agrees: bool) -> Option<Signal> {
             .map(|span| (weights::GPS_DRIVES_NEARLY, "nearly", span))
     };
     let (points, how, (from_ms, to_ms, time_ms)) = still.or_else(nearly)?;
-    // Who then walks in step with the positions was driven in something very soft.
+    // A bearer who walks in step with the positions was driven in a very soft vehicle.
     let points = if agrees {
         points.min(weights::GPS_DRIVES_NEARLY)
     } else {
@@ -331,7 +333,7 @@ fn drives(pieces: &[Piece], agrees: bool) -> Option<Signal> {
     })
 }
 
-/// The body walks outdoors and the position, said to be exact, does not change at all.
+/// The body walks outdoors and the position, reported as exact, does not change at all.
 fn frozen(scene: &Scene<'_>) -> Option<Signal> {
     let mut since: Option<Fix> = None;
     let mut steps = 0_u32;
@@ -363,7 +365,8 @@ fn frozen(scene: &Scene<'_>) -> Option<Signal> {
     None
 }
 
-/// Nothing speaks for a building: no climb, no loss, not near the address, and walking all along.
+/// Returns whether nothing indicates a building: no climb, no loss, not near the address, and
+/// continuous walking.
 fn is_outdoors(scene: &Scene<'_>, start: Fix, until_ms: u32) -> bool {
     let inside = |event_type| {
         let mut events = scene.events(event_type);
@@ -378,7 +381,7 @@ fn is_outdoors(scene: &Scene<'_>, start: Fix, until_ms: u32) -> bool {
     start.place.distance_m(Place::default()) > 150.0 && !building.into_iter().any(inside)
 }
 
-/// Height by position and height by pressure, over a drive.
+/// Compares height by position with height by pressure, over a drive.
 fn altitude(scene: &Scene<'_>) -> Option<Signal> {
     let altitude_m = |from_ms: u32, to_ms: u32| {
         let good = scene

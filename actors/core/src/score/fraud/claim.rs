@@ -1,4 +1,4 @@
-//! The claim: what the app says was done, against where that was.
+//! Compares the app's claim of a hand-over with the place where it was made.
 
 use porchlight_schema::sample::SystemName;
 
@@ -23,7 +23,7 @@ pub(super) fn signals(scene: &Scene<'_>, findings: &Findings<'_>) -> Vec<Signal>
     let Some(mut claimed) = claimed else {
         return Vec::new();
     };
-    // What was said too early was said where the phone was then.
+    // A claim that was made too early is judged by the phone's position at that time.
     if let Some(said_ms) = claimed.said_ms {
         let (from_ms, to_ms) = (
             said_ms.saturating_sub(SAID_MS),
@@ -42,7 +42,7 @@ pub(super) fn signals(scene: &Scene<'_>, findings: &Findings<'_>) -> Vec<Signal>
     .collect()
 }
 
-/// Handed over far from the address, and from where hand-overs to it usually are.
+/// The hand-over was far from the address, and from the usual place of hand-overs to it.
 fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
     let Some(estimate) = claimed.estimate else {
         return between_jumps(scene, claimed);
@@ -60,7 +60,8 @@ fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
         return None;
     }
     let very = distance_m > VERY_FAR_M.max(VERY_FAR_SIGMAS * sigma_m);
-    // Whoever taps late, or hands over round the corner, has been there; whoever never came has nothing to hand over.
+    // A courier who taps late, or hands over round the corner, has been there; one who never came
+    // has nothing to hand over.
     let never_near = very
         && scene
             .fixes
@@ -91,8 +92,9 @@ fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
     })
 }
 
-/// Handed over where only positions were that had jumped there and jumped back: those before and after it tell where the
-/// phone was. A receiver that was wrong from the start, and then found its place, does not jump back.
+/// The hand-over was at positions that had jumped away and back: those before and after it show
+/// where the phone was. A receiver that was wrong from the start, and then found its place, does
+/// not jump back.
 fn between_jumps(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
     let at_ms = claimed.at_ms;
     let next = scene.fixes.partition_point(|fix| fix.t_ms <= at_ms);
@@ -125,7 +127,8 @@ fn between_jumps(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
     })
 }
 
-/// Handed over at speed, with no stay at a door shortly before that would make it a late tap.
+/// The hand-over was reported at speed, with no stay at a door shortly before that would make it a
+/// late tap.
 fn driving(scene: &Scene<'_>, findings: &Findings<'_>, claimed: DropOff) -> Option<Signal> {
     scene.driving_at(claimed.at_ms)?;
     let around = scene.fixes(

@@ -1,5 +1,6 @@
-//! The told speed against the places. A receiver measures its speed by the Doppler shift, apart from its position, and
-//! both err on their own; whoever makes a route reckons both from one line.
+//! Compares the reported speed with the positions. A receiver measures its speed by the Doppler
+//! shift, independently of its position, and both have separate errors; a route generator computes
+//! both from one line.
 
 use super::{Group, Signal};
 use crate::score::ledger::words;
@@ -9,7 +10,7 @@ use crate::score::parameters::fraud::doppler::{
 use crate::score::parameters::weights::fraud as weights;
 use crate::window::Fix;
 
-/// `fixes`: of new places only, in order.
+/// Takes `fixes` of new places only, in order.
 pub(super) fn signal(fixes: &[Fix]) -> Option<Signal> {
     let (mut changes, mut same, mut span) = (0_u32, 0_u32, None);
     for pair in fixes.windows(2) {

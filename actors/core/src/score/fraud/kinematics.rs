@@ -1,4 +1,5 @@
-//! Positions that no receiver gives: jumps beyond the accuracy, values that never change.
+//! Detects positions that no receiver produces: jumps beyond the accuracy, values that never
+//! change.
 
 use super::{Group, Signal, body, doppler, noise};
 use crate::score::jumps::distinct;
@@ -55,7 +56,7 @@ fn jumps(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
-/// A stretch of fixes that have something in common.
+/// A stretch of fixes with a common property.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     span: (u32, u32),
@@ -63,7 +64,8 @@ struct Stretch {
     way_m: f32,
 }
 
-/// The longest stretch over which `same` holds from fix to fix, if it is long enough to tell something.
+/// Returns the longest stretch over which `same` holds from fix to fix, if it is long enough to be
+/// meaningful.
 fn longest(fixes: &[Fix], same: impl Fn(&Fix, &Fix) -> bool) -> Option<Stretch> {
     let (mut start, mut way_m) = (0, 0.0);
     let mut longest: Option<Stretch> = None;
@@ -90,7 +92,8 @@ fn longest(fixes: &[Fix], same: impl Fn(&Fix, &Fix) -> bool) -> Option<Stretch> 
     longest
 }
 
-/// An altitude that is told, and is the same. Some platforms say 0 where they know none.
+/// Returns whether an altitude is reported and unchanged. Some platforms report 0 for an unknown
+/// one.
 fn is_same_altitude(from: &Fix, to: &Fix) -> bool {
     from.altitude_m.is_some_and(|altitude_m| altitude_m != 0.0) && from.altitude_m == to.altitude_m
 }
@@ -102,7 +105,7 @@ fn is_same_claim(from: &Fix, to: &Fix) -> bool {
         && from.accuracy_m == to.accuracy_m
 }
 
-/// `apart`: the body was heard, and did not go along.
+/// Checks for constant fixes. `apart`: the body sent data and did not move along.
 fn constant_fixes(fixes: &[Fix], apart: bool) -> Option<Signal> {
     let (name, points, what, stretch) = if let Some(stretch) = longest(fixes, is_same_claim) {
         let long = stretch.fixes >= CONSTANT_LONG_FIXES && stretch.way_m >= CONSTANT_LONG_WAY_M;

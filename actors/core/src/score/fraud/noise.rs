@@ -1,5 +1,5 @@
-//! The noise of the positions: receivers have it, and it wanders. Whoever makes positions leaves it out, or adds a
-//! new throw of the dice to each.
+//! Checks the noise of the positions: a receiver's noise wanders. Generated positions have none, or
+//! independent noise for each fix.
 
 use porchlight_schema::event::EventType;
 
@@ -18,7 +18,8 @@ pub(super) fn signal(scene: &Scene<'_>, fixes: &[Fix]) -> Option<Signal> {
     smooth(fixes).or_else(|| white(&pieces(scene, fixes)))
 }
 
-/// The change of place from one fix to the next, east and north, m/s; none where they are too near or too far apart in time.
+/// Returns the change of place from one fix to the next, east and north, m/s. Returns `None` if
+/// they are too near or too far apart in time.
 fn velocity(from: &Fix, to: &Fix) -> Option<(f32, f32)> {
     let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
     let (east_m, north_m) = (
@@ -30,17 +31,17 @@ fn velocity(from: &Fix, to: &Fix) -> Option<(f32, f32)> {
         .then(|| (east_m / seconds, north_m / seconds))
 }
 
-/// What was seen of the noise in a piece of the way.
+/// The noise in a piece of the path.
 struct Piece {
     span: (u32, u32),
     on_road: bool,
-    /// What is left of the velocities without their course, m/s.
+    /// The residual of the velocities without their course, m/s.
     rest_mps: f32,
-    /// The correlation of its successive values.
+    /// The correlation of successive residuals.
     correlation: f32,
 }
 
-/// Pieces of way that follow each other without overlap.
+/// Returns successive pieces of the path without overlap.
 fn pieces(scene: &Scene<'_>, fixes: &[Fix]) -> Vec<Piece> {
     let driving: Vec<(u32, u32)> = scene
         .events(EventType::Driving)
@@ -76,7 +77,7 @@ fn pieces(scene: &Scene<'_>, fixes: &[Fix]) -> Vec<Piece> {
 
 fn piece(velocities: &[(f32, f32)], span: (u32, u32), is_driven: bool) -> Option<Piece> {
     let length = |(east, north): (f32, f32)| (east * east + north * north).sqrt();
-    // The speed along the way: that of its chords, which noise hardly lengthens.
+    // The speed along the path is that of its chords, which noise hardly lengthens.
     let chord_mps = |chord: &[(f32, f32)]| {
         let sum = chord
             .iter()
@@ -122,7 +123,7 @@ fn piece(velocities: &[(f32, f32)], span: (u32, u32), is_driven: bool) -> Option
     })
 }
 
-/// Changes of velocity, and how many of them are none.
+/// Changes of velocity, and the number of even ones.
 #[derive(Debug, Default)]
 struct Evenness {
     changes: u32,
@@ -184,7 +185,8 @@ fn smooth(fixes: &[Fix]) -> Option<Signal> {
     })
 }
 
-/// On foot only: at speed, a clock that is off by a tenth of a second makes metres.
+/// Detects independent noise, on foot only: at speed, a clock that is off by a tenth of a second
+/// makes metres.
 fn white(pieces: &[Piece]) -> Option<Signal> {
     let white: Vec<&Piece> = pieces
         .iter()
@@ -212,7 +214,8 @@ fn white(pieces: &[Piece]) -> Option<Signal> {
     })
 }
 
-/// Whoever stands still, by the speed that the receiver tells, does not leap to and fro by metres each second.
+/// Detects positions that leap back and forth by metres each second while the receiver reports
+/// standing still.
 pub(super) fn at_rest(fixes: &[Fix]) -> Option<Signal> {
     let (mut changes, mut squares) = (0_u32, 0.0_f32);
     let (mut pairs, mut products, mut norms) = (0_u32, 0.0_f32, 0.0_f32);

@@ -1,5 +1,6 @@
-//! The ways on foot, second by second, against the strides that were felt on them. A way is known by the speed that the
-//! receiver tells and by where it leads, so that neither a short walk nor a hand that fidgets hides what is missing.
+//! Compares the paths on foot, second by second, with the strides felt on them. A path is known by
+//! the speed that the receiver reports and by where it leads, so that neither a short walk nor a
+//! fidgeting hand hides missing strides.
 
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::SystemName;
@@ -14,7 +15,7 @@ use crate::score::parameters::weights::fraud as weights;
 use crate::score::scene::{Scene, end_of};
 use crate::window::{Fix, Window};
 
-/// What was felt on the ways.
+/// The strides and gait felt on the paths.
 #[derive(Debug, Default)]
 struct Felt {
     way_m: f32,
@@ -25,7 +26,7 @@ struct Felt {
     span: Option<(u32, u32)>,
 }
 
-/// The position walks, and neither gait nor steps go with it.
+/// The position walks without a matching gait or step count.
 pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
     let felt = felt(scene);
     let span = felt.span.filter(|_| felt.way_m >= WALKS_M)?;
@@ -55,7 +56,7 @@ pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
-/// Whether a step counter lives: it has spoken, and nothing says that it was lost.
+/// Returns whether a step counter is alive: it has reported, and no event says that it was lost.
 fn counts(scene: &Scene<'_>) -> bool {
     let input = scene.input;
     input.windows.iter().any(|window| window.steps.is_some())
@@ -89,7 +90,7 @@ fn felt(scene: &Scene<'_>) -> Felt {
     felt
 }
 
-/// The ways on foot outside of drives and buildings: from when to when, and how long, metres.
+/// Returns the paths on foot outside of drives and buildings: start, end, and length in metres.
 fn ways(scene: &Scene<'_>) -> Vec<(u32, u32, f32)> {
     let drives: Vec<(u32, u32)> = scene
         .events(EventType::Driving)
@@ -124,7 +125,7 @@ fn ways(scene: &Scene<'_>) -> Vec<(u32, u32, f32)> {
     ways
 }
 
-/// A run of fixes at a walk, if it is a way: it lasts, and leads away.
+/// Returns a run of fixes at a walk if it is a path: it lasts, and leads away.
 fn way(scene: &Scene<'_>, run: &[Fix]) -> Option<(u32, u32, f32)> {
     let (first, last) = (run.first()?, run.last()?);
     let farthest_m = run

@@ -1,6 +1,6 @@
-//! The course of the positions against the gyroscope: whoever turns a corner turns the phone with him, however it is
-//! carried and whatever it lies in. A gyroscope fails apart from accelerometer and step counter, so that this is a
-//! ground of its own.
+//! Compares the course of the positions with the gyroscope: a courier who turns a corner turns the
+//! phone too, however it is carried and wherever it lies. A gyroscope fails independently of
+//! accelerometer and step counter, so that this is a ground of its own.
 
 use super::{Group, Signal, body};
 use crate::score::ledger::words;
@@ -20,8 +20,9 @@ pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
     let missed = missed_corners(scene);
     let (first, last) = (missed.first()?, missed.last()?);
     let (felt, ways) = turns_felt(scene);
-    // A phone that turns on the way is carried on it: corners that it missed are a fault of the positions. One corner is
-    // enough where it is one of a street, and the phone turned nowhere on a way of minutes.
+    // A phone that turns on the path is carried on it: corners that it missed are a fault of the
+    // positions. One corner is enough if it is a street corner and the phone never turned on a path
+    // of minutes.
     let many = missed.len() >= CORNERS && felt * 2 <= missed.len();
     let sure = felt == 0 && ways >= WAYS_LEAST && missed.iter().any(|corner| corner.of_street);
     if !(many || sure) {
@@ -32,7 +33,8 @@ pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
     } else {
         weights::TURNS_UNFELT
     };
-    // Whose body walks in step with the positions carries the phone: then it is rather the gyroscope that fails.
+    // A bearer who walks in step with the positions carries the phone: a failed gyroscope is then
+    // more likely.
     let points = if body::is_apart(scene) {
         points
     } else {
@@ -63,8 +65,8 @@ fn is_alive(scene: &Scene<'_>) -> bool {
     high - low > ALIVE_RAD
 }
 
-/// Pieces of the way, on foot or in a vehicle: in how many the phone turned, and how many there are in which it was
-/// heard.
+/// Returns the number of pieces of the path, on foot or in a vehicle, in which the phone turned,
+/// and the number of pieces with data.
 fn turns_felt(scene: &Scene<'_>) -> (usize, usize) {
     let (Some(first), Some(last)) = (scene.fixes.first(), scene.fixes.last()) else {
         return (0, 0);
@@ -82,20 +84,20 @@ fn turns_felt(scene: &Scene<'_>) -> (usize, usize) {
     (felt, ways)
 }
 
-/// Whether fixes show a way by their speed, or by how far they lead.
+/// Returns whether fixes show a path by their speed, or by how far they lead.
 fn is_way(fixes: &[Fix]) -> bool {
     way(fixes).is_some()
 }
 
 /// A corner at which the phone did not turn.
 struct Corner {
-    /// From when to when the phone was watched.
+    /// The start and end of the time in which the phone was watched.
     span: (u32, u32),
-    /// Both ways of it are far longer than positions err.
+    /// Whether both legs are far longer than the position error.
     of_street: bool,
 }
 
-/// The corners at which the phone did not turn.
+/// Returns the corners at which the phone did not turn.
 fn missed_corners(scene: &Scene<'_>) -> Vec<Corner> {
     let mut missed = Vec::new();
     let good: Vec<Fix> = scene
@@ -127,7 +129,8 @@ fn missed_corners(scene: &Scene<'_>) -> Vec<Corner> {
     missed
 }
 
-/// By how much the course turns at a fix, if that is a corner, radians; and whether it is one of a street.
+/// Returns the turn of the course at a fix, in radians, if it is a corner, and whether that is a
+/// street corner.
 fn corner_at(good: &[Fix], fix: &Fix) -> Option<(f32, bool)> {
     let first = good.partition_point(|other| other.t_ms < fix.t_ms.saturating_sub(LEG_MS));
     let last = good.partition_point(|other| other.t_ms <= fix.t_ms.saturating_add(LEG_MS));
@@ -145,10 +148,11 @@ fn corner_at(good: &[Fix], fix: &Fix) -> Option<(f32, bool)> {
         .then_some((turn_rad, of_street))
 }
 
-/// East and north from the first of these fixes to the last, where that is a way and no wander.
+/// Returns east and north from the first of these fixes to the last, if they form a path and not a
+/// wander.
 fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
     let (from, to) = (fixes.first()?, fixes.last()?);
-    // It is whole: no silence and no end of the session cuts it short.
+    // The leg is whole: no silence and no end of the session cuts it short.
     if to.t_ms.saturating_sub(from.t_ms) < LEG_MS / 2 {
         return None;
     }
@@ -165,8 +169,7 @@ fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
     ))
 }
 
-/// The farthest that the phone turned away, within the span, from how it lay at its start; none where it was not
-/// heard.
+/// Returns the largest turn of the phone within the span. Returns `None` if it sent no data.
 fn turned_rad(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
     let windows = scene.windows(from_ms, to_ms);
     let (mut sum, mut low, mut high, mut heard) = (0.0_f32, 0.0_f32, 0.0_f32, 0_usize);

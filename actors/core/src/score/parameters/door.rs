@@ -1,209 +1,241 @@
-//! Parameters of scoring: the climb, the door, the outcome, visibility, and what is learned. Each says its unit in its name and what it rests on.
+//! Parameters of scoring: the climb, the door, the outcome, visibility, and learning. Each name
+//! includes the unit, and each comment the source.
 
 crate::parameters::table! {
-    /// Of `score/climb.rs`.
+    /// Parameters of `score/climb.rs`.
     pub(crate) mod climb {
-        /// Before the way in, what the ground's level is taken from.
+        /// The time before the entry from which the ground's level is taken.
         GROUND_MS: u32 = 20_000;
-        /// After the entrance the level still counts as the ground's: halls are level.
+        /// The time after the entrance in which the level still counts as the ground's: halls are
+        /// level.
         HALL_MS: u32 = 5_000;
-        /// A door's gust is gone after this, and the first step of a climb may lie this long before it shows.
+        /// The time after which a door's gust is gone.
         DOOR_MS: u32 = 2_000;
-        /// See the one above.
+        /// The longest time between the first step of a climb and its detection.
         FOOT_MS: u32 = 1_000;
-        /// Around a hand-over without a stay.
+        /// The time around a hand-over without a stay.
         INSTANT_MS: u32 = 5_000;
-        /// The sum of the climbs and the difference of the levels agree within this, metres.
+        /// The largest difference in metres at which the sum of the climbs and the difference of
+        /// the levels agree.
         AGREE_M: f32 = 1.5;
-        /// On foot a street of one in ten makes less than this in that time; stairs make twice as much.
+        /// The level change within [`STEEP_MS`] that a walk on a street of one in ten does not
+        /// reach; stairs make twice as much.
         STEEP_M: f32 = 2.8;
-        /// See the one above.
+        /// The time for [`STEEP_M`].
         STEEP_MS: u32 = 20_000;
-        /// Stairs are not climbed faster, m/s (research 2.0: 0.2 to 0.35, the quickest half a metre).
+        /// The highest speed on stairs, m/s (research 2.0: 0.2 to 0.35, the quickest half a metre).
         STAIRS_MPS: f32 = 0.5;
-        /// An event below this is not counted on.
+        /// The least confidence at which an event counts.
         CONFIDENCE_LEAST: f64 = 0.4;
-        /// This much of the time must be heard before "none" may be said.
+        /// The least share of recorded time for a "none" result.
         HEARD_SHARE: f64 = 0.8;
-        /// A shorter time shows no ride, nor that there was none (contract 5: nothing is concluded from a session that short).
+        /// The least time that can show a ride or its absence (contract 5: nothing is concluded
+        /// from a session that short).
         HEARD_LEAST_SEC: f64 = 20.0;
-        /// Pressure no rarer than this shows every climb: the slope of a height is taken over seven seconds.
+        /// The longest interval between pressure samples that shows every climb: the slope of a
+        /// height is taken over seven seconds.
         PRESSURE_GAP_MS: u32 = 2_000;
-        /// Standard deviation of the height of one climb, metres: its first and last steps may be missing.
+        /// The standard deviation of the height of one climb, metres: its first and last steps may
+        /// be missing.
         CLIMB_SIGMA_M: f32 = 0.8;
-        /// A rise of this much that no event explains leaves open how it was made.
+        /// The unexplained rise that leaves the kind of climb open.
         UNEXPLAINED_M: f32 = 2.2;
-        /// Within this time.
+        /// The time for [`UNEXPLAINED_M`].
         UNEXPLAINED_MS: u32 = 60_000;
     }
 
-    /// Of `score/climb/stops.rs`.
+    /// Parameters of `score/climb/stops.rs`.
     pub(crate) mod stops {
-        /// A level that lasts this long is a stop. Judgement: doors of elevators stay open for 3 s and more.
+        /// The duration of a constant level that counts as a stop. Judgement: doors of elevators
+        /// stay open for 3 s and more.
         STOP_SECONDS: usize = 4;
-        /// A level changes by less than this each second, metres: elevators start with 0.3 m/s² and more.
+        /// The largest level change per second at a stop, metres: elevators start with 0.3 m/s² and
+        /// more.
         LEVEL_M: f32 = 0.1;
-        /// A stop this near to where the climb began or ended is its beginning or end, metres: half of a low storey.
+        /// The distance in metres at which a stop counts as the beginning or end of the climb: half
+        /// of a low storey.
         END_M: f32 = 1.5;
-        /// Stops that are looked at.
+        /// The largest number of stops examined.
         STOPS_MOST: usize = 12;
-        /// Of the seconds on stairs, this share must have been told by a gyroscope.
+        /// The least share of the seconds on stairs with gyroscope data.
         TURN_SHARE: f32 = 0.8;
     }
 
-    /// Of `score/height.rs`.
+    /// Parameters of `score/height.rs`.
     pub(crate) mod height {
         /// R·T/g of the standard atmosphere at 15 °C, metres: height = this · ln(p0 / p).
         SCALE_HEIGHT_M: f64 = 8_434.0;
-        /// Seconds of pressure below which a level is not measured.
+        /// The least number of seconds of pressure for measuring a level.
         SECONDS_LEAST: usize = 3;
-        /// Weather moves the pressure by about 0.1 hPa in ten minutes: metres a minute (judgement, as fronts do more).
+        /// The pressure drift by weather, metres a minute: about 0.1 hPa in ten minutes (judgement,
+        /// as fronts do more).
         DRIFT_M_PER_MIN: f32 = 0.08;
-        /// After this long, two levels can no longer be compared.
+        /// The longest time over which two levels can be compared.
         COMPARABLE_MS: u32 = 45 * 60_000;
-        /// Noise of one level: a phone's barometer averages to 0.03 to 0.1 m within seconds (Falcon and Schulzrinne 2018).
+        /// The noise of one level: a phone's barometer averages to 0.03 to 0.1 m within seconds
+        /// (Falcon and Schulzrinne 2018).
         LEVEL_SIGMA_M: f32 = 0.3;
-        /// So near to a whole hectopascal is one; of a barometer that tells hundredths, one second in a hundred is.
+        /// The distance within which a value counts as a whole hectopascal; a barometer that
+        /// reports hundredths has one such second in a hundred.
         WHOLE_HPA: f32 = 0.002;
-        /// Seconds of pressure from which that can be said.
+        /// The least number of seconds of pressure for detecting a coarse barometer.
         COARSE_SECONDS_LEAST: usize = 20;
     }
 
-    /// Of `score/doorstep.rs`.
+    /// Parameters of `score/doorstep.rs`.
     pub(crate) mod doorstep {
-        /// Within this many combined uncertainties (68 % radius) the stay is at the address: 99 % of honest ones are.
+        /// The number of combined uncertainties (68 % radius) within which the stay is at the
+        /// address: 99 % of honest ones are.
         ACROSS_SIGMAS: f32 = 2.0;
-        /// A door lies this far from the middle of its roof, which is what geocoders answer.
+        /// The distance of a door from the middle of its roof, which geocoders return.
         ACROSS_LEAST_M: f32 = 20.0;
-        /// A position less exact than this is no evidence for the right door.
+        /// The largest uncertainty of a position that is evidence for the right door.
         RIGHT_SIGMA_M: f32 = 35.0;
-        /// A position less exact than this is no evidence for a stay at the address at all.
+        /// The largest uncertainty of a position that is evidence for a stay at the address at all.
         FULL_SIGMA_M: f32 = 60.0;
-        /// A stay this far, and farther than three uncertainties, is at another address (contract 5).
+        /// The least distance of a stay at another address, which must also exceed three
+        /// uncertainties (contract 5).
         WRONG_LEAST_M: f32 = 50.0;
-        /// See the one above.
+        /// The least distance of a stay at another address, in uncertainties (contract 5).
         WRONG_SIGMAS: f32 = 3.0;
-        /// Weight from which a learned drop-off point stands beside the address: that of three fresh sessions.
+        /// The least weight at which a learned drop-off point counts beside the address: that of
+        /// three fresh sessions.
         LEARNED_WEIGHT_LEAST: f32 = 2.5;
-        /// From this fraud score on, positions are no evidence for the right door.
+        /// The least fraud score at which positions are no evidence for the right door.
         DOUBT_SCORE: f64 = 0.5;
     }
 
-    /// Of `score.rs`: what a session must show to teach.
+    /// Parameters of `score.rs`: the conditions for learning from a session.
     pub(crate) mod learning {
-        /// The highest fraud score of a session that teaches. Honest sessions have 0.05 and less.
+        /// The highest fraud score of a session used for learning. Honest sessions have 0.05 and
+        /// less.
         FRAUD_MOST: f64 = 0.1;
     }
 
-    /// Of `score/attempts.rs`.
+    /// Parameters of `score/attempts.rs`.
     pub(crate) mod attempts {
-        /// Leaving, across (contract 5).
+        /// The horizontal distance that counts as leaving (contract 5).
         LEFT_M: f32 = 15.0;
-        /// Leaving, up or down: more than half of the lowest storey.
+        /// The vertical distance that counts as leaving: more than half of the lowest storey.
         LEFT_HEIGHT_M: f32 = 2.2;
-        /// Leaving and coming back on foot takes this many metres at least.
+        /// The least distance walked, in metres, for leaving and coming back on foot.
         LEFT_WALK_M: f32 = 2.0 * LEFT_M;
-        /// Steps aside at a door lead no farther than this, metres: four steps; a garden gate is farther from the door.
+        /// The longest distance in metres of steps aside at a door: four steps; a garden gate is
+        /// farther from the door.
         ASIDE_M: f32 = 3.0;
-        /// Seconds away on another level before it counts: doors and gusts move the pressure for a moment.
+        /// The least number of seconds away on another level: doors and gusts move the pressure for
+        /// a moment.
         LEFT_SECONDS: usize = 3;
     }
 
-    /// Of `score/outcome.rs`.
+    /// Parameters of `score/outcome.rs`.
     pub(crate) mod outcome {
-        /// The address's surroundings (contract 5), to which the uncertainty is added.
+        /// The radius of the address's surroundings (contract 5), to which the uncertainty is
+        /// added.
         SURROUNDINGS_M: f32 = 75.0;
-        /// A fix less exact than this shows nothing about the surroundings.
+        /// The largest accuracy radius of a fix that is evidence about the surroundings.
         NEAR_ACCURACY_M: f32 = 100.0;
-        /// Near the address for less than this is passing by.
+        /// The least time near the address; a shorter one is passing by.
         NEAR_LEAST_MS: u32 = 10_000;
-        /// Shorter sessions show nothing (research 5).
+        /// The least duration of a session that shows anything (research 5).
         SESSION_LEAST_MS: u32 = 20_000;
-        /// Silence that interrupts a stream, anywhere (contract 5).
+        /// The silence that interrupts a stream, anywhere (contract 5).
         SILENCE_MS: u32 = 30_000;
-        /// Silence that interrupts it around the drop-off (contract 5).
+        /// The silence that interrupts a stream around the drop-off (contract 5).
         SILENCE_AT_DROP_OFF_MS: u32 = 10_000;
-        /// Around the drop-off.
+        /// The time around the drop-off.
         AROUND_MS: u32 = 30_000;
-        /// Near the entrance: walked from there to the drop-off (research 3).
+        /// The longest walk from the entrance to the drop-off that counts as near the entrance
+        /// (research 3).
         LOBBY_M: f32 = 30.0;
-        /// Less than this is no height gained.
+        /// The least height that counts as gained.
         LEVEL_M: f32 = 1.6;
-        /// Without a mark, a longer stay elsewhere is a break rather than a hand-over.
+        /// The duration of an unmarked stay elsewhere that may be a hand-over; a longer one is a
+        /// break.
         DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=300_000;
-        /// On the address's floor a hand-over within this many combined uncertainties of it may be at its door (contract 5: what is
-        /// farther is at another).
+        /// The number of combined uncertainties within which a hand-over on the address's floor may
+        /// be at its door (contract 5: a farther one is at another).
         BESIDE_SIGMAS: f32 = 3.0;
-        /// And one farther away is an errand: wrong doors are in the same or the next street.
+        /// The longest distance of such a stay; a farther one is an errand: wrong doors are in the
+        /// same or the next street.
         DOOR_STAY_M: f32 = 400.0;
     }
 
-    /// Of `score/visibility.rs`.
+    /// Parameters of `score/visibility.rs`.
     pub(crate) mod visibility {
-        /// See the one above.
+        /// The length of a bin.
         BIN_MS: u32 = 5_000;
-        /// The critical time reaches this far before the entrance and beyond the drop-off (research 5).
+        /// The time before the entrance and after the drop-off that is still critical (research 5).
         CRITICAL_MARGIN_MS: u32 = 30_000;
-        /// Without an entrance it is the last three minutes up to there.
+        /// The critical time before the drop-off without an entrance: three minutes together with
+        /// the margin.
         CRITICAL_BEFORE_MS: u32 = 150_000;
     }
 
-    /// Of `score/visibility/silence.rs`.
+    /// Parameters of `score/visibility/silence.rs`.
     pub(crate) mod silence {
-        /// Reception that is lost this near the address, or the drop-off, is lost to a building.
+        /// The distance from the address or the drop-off within which lost reception is attributed
+        /// to a building.
         BUILDING_M: f32 = 100.0;
-        /// Of the readings of a counter that speaks on change, hardly one tells no rise: the first, and this share of the others.
+        /// The divisor for the readings without a rise of a counter that reports on change: at most
+        /// the first, and one in this many others.
         REPEATED_SHARE: usize = 10;
     }
 
-    /// Of `score/knowledge.rs`.
+    /// Parameters of `score/knowledge.rs`.
     pub(crate) mod knowledge {
-        /// After this many days a session counts half.
+        /// The number of days after which a session counts half.
         HALF_LIFE_DAYS: f64 = 180.0;
-        /// Weight without which no place is learned: two fresh sessions.
+        /// The least weight for learning a place: two fresh sessions.
         WEIGHT_LEAST: f64 = 1.5;
-        /// Weight without which no height is learned: a session of a year ago.
+        /// The least weight for learning a height: a session of a year ago.
         FLOOR_WEIGHT_LEAST: f64 = 0.25;
-        /// Of what the others weigh, one courier weighs this much at most: less than half of all.
+        /// The largest weight of one courier, as a share of the weight of the others: less than
+        /// half of all.
         ONE_COURIER_SHARE: f64 = 0.9;
-        /// What lies farther from the address is no place of it.
+        /// The largest distance of a learned place from the address.
         PLACE_MOST_M: f32 = 150.0;
         /// The least uncertainty of a learned place, metres.
         PLACE_SIGMA_LEAST_M: f32 = 5.0;
-        /// Towns of one name lie farther apart than this, degrees: 11 km of latitude. A building on the line between two cells may
-        /// be remembered twice, which costs it some sessions of learning …
+        /// The size of a region cell in degrees: towns of one name lie farther apart (11 km of
+        /// latitude). A building on the line between two cells may be remembered twice, which costs
+        /// it some sessions of learning.
         REGION_DEG: f64 = 0.1;
-        /// … and no round coordinate lies on such a line: they are shifted by this part of a cell.
+        /// The part of a cell by which the lines between cells are shifted, so that no round
+        /// coordinate lies on one.
         REGION_SHIFT: f64 = 0.371;
     }
 
-    /// Of `score/fingerprint.rs`.
+    /// Parameters of `score/fingerprint.rs`.
     pub(crate) mod fingerprint {
-        /// Hashes kept of positions, and of each channel.
+        /// The number of hashes kept for the positions, and for each channel.
         SLOTS: usize = 32;
-        /// Displacements in a piece.
+        /// The number of displacements in a piece.
         PIECE: usize = 4;
-        /// Displacements are brought to this, metres: above the rounding of local coordinates, below the noise of fixes.
+        /// The grid for displacements, metres: above the rounding of local coordinates, below the
+        /// noise of fixes.
         GRID_M: f32 = 0.25;
-        /// A piece that leads no farther says nothing: standing still looks the same everywhere.
+        /// The least length of a piece: standing still looks the same everywhere.
         PIECE_LEAST_M: f32 = 3.0;
-        /// A displacement beyond this is a gap or a jump.
+        /// The longest displacement; a longer one is a gap or a jump.
         STEP_MOST_M: f32 = 500.0;
-        /// Pieces below which positions, or a channel, have no fingerprint.
+        /// The least number of pieces for a fingerprint of the positions or a channel.
         PIECES_LEAST: u32 = 40;
-        /// Share of equal pieces from which a trace is called a copy. Honest traces share none: four quantised pairs hit by
-        /// chance once in about 10⁶ even when walking the same line at the same speed.
+        /// The share of equal pieces from which a trace is called a copy. Honest traces share none:
+        /// four quantised pairs match by chance once in about 10⁶ even when walking the same line
+        /// at the same speed.
         COPY_SHARE: f32 = 0.5;
-        /// Values in a run of a channel.
+        /// The number of values in a run of a channel.
         RUN: usize = 8;
-        /// Different values that a run must hold: five steps of the last digit in eight values are noise.
+        /// The least number of different values in a run: five steps of the last digit in eight
+        /// values are noise.
         DIFFERENT_LEAST: usize = 5;
-        /// Channels that must repeat where positions do not.
+        /// The least number of channels that must repeat if positions do not.
         CHANNELS_LEAST: usize = 2;
-        /// Hashes of positions, and of each channel, under which a store finds candidates. A copy shares nine in ten of them
-        /// at least, so that it is missed less than once in a thousand.
+        /// The number of position hashes under which a store finds candidates. A copy shares at
+        /// least nine in ten of the hashes, so that it is missed less than once in a thousand.
         POSITION_KEYS: usize = 6;
-        /// See the one above.
+        /// The number of hashes of each channel under which a store finds candidates.
         CHANNEL_KEYS: usize = 3;
     }
 }

@@ -1,250 +1,277 @@
-//! Parameters of scoring: what speaks for an untruth. Each says its unit in its name and what it rests on.
+//! Parameters of scoring: the signals of an untruth. Each name includes the unit, and each comment
+//! the source.
 
 crate::parameters::table! {
-    /// Of `score/fraud.rs`.
+    /// Parameters of `score/fraud.rs`.
     pub(crate) mod signals {
-        /// Fixes marked as simulated from which the flag counts as more than a slip.
+        /// The number of simulated fixes from which the flag counts as more than a slip.
         MOCK_SEVERAL: usize = 3;
-        /// Fixes marked as simulated from which the flag persists, with the time and the share of all fixes.
+        /// The number of simulated fixes from which the flag persists, together with the time and
+        /// the share of all fixes.
         MOCK_PERSISTING: usize = 10;
-        /// See the one above.
+        /// The duration of simulated fixes from which the flag persists.
         MOCK_PERSISTING_MS: u32 = 10_000;
-        /// See the one above.
+        /// The share of simulated fixes among all fixes from which the flag persists.
         MOCK_PERSISTING_SHARE: f64 = 0.2;
     }
 
-    /// Of `score/fraud/body.rs`.
+    /// Parameters of `score/fraud/body.rs`.
     pub(crate) mod body {
-        /// Positions are compared over pieces of this length.
+        /// The length of the pieces over which positions are compared.
         PIECE_MS: u32 = 20_000;
-        /// A way below this many accuracies is drift, where the phone does not tell its speed.
+        /// The least way in accuracies that is not drift, if the phone does not report its speed.
         DRIFT_SIGMAS: f32 = 2.5;
-        /// The same where its speed, which receivers measure apart from the position, says that it moved.
+        /// The least way in accuracies if the reported speed, which receivers measure apart from
+        /// the position, shows movement.
         MOVED_SIGMAS: f32 = 1.5;
-        /// Without a told speed a way counts by this part: indoors, positions by radio drift far and claim to be exact.
+        /// The share by which a way counts without a reported speed: indoors, radio positions drift
+        /// far and claim to be exact.
         UNTOLD_SHARE: f32 = 0.5;
-        /// Half of the fixes of a way tell at least this speed; of a stay, hardly any.
+        /// The least median reported speed of a way; hardly any fix of a stay reaches it.
         MOVED_MPS: f32 = 0.5;
-        /// Exact enough to trust a way of some metres.
+        /// The accuracy at which a way of some metres is trusted.
         GOOD_ACCURACY_M: f32 = 20.0;
-        /// The median spread of acceleration (m/s²) of a phone that lies on a table, or in the pocket of someone who sits. In a
-        /// car it is 0.24 and more nine tenths of the time, and never below 0.17 (a recorded drive of 15 minutes); half of
-        /// that is left to softer cars and smoother roads.
+        /// The median spread of acceleration (m/s²) of a phone that lies on a table, or in the
+        /// pocket of someone who sits. In a car it is 0.24 and more nine tenths of the time, and
+        /// never below 0.17 (a recorded drive of 15 minutes); half of that is left as a margin for
+        /// softer cars and smoother roads.
         AT_REST_ACCEL_STD: f32 = 0.085;
-        /// Below this it is nearly at rest: with someone who sits, or in the softest of cars.
+        /// The spread of acceleration below which the phone is nearly at rest: with someone who
+        /// sits, or in the softest of cars.
         NEARLY_AT_REST_ACCEL_STD: f32 = 0.15;
-        /// The same without a gait: whoever stands or sits moves less, whoever walks more (0.7 and more, recorded).
+        /// The spread of acceleration below which there is no gait: standing or sitting has less,
+        /// walking more (0.7 and more, recorded).
         NO_GAIT_ACCEL_STD: f32 = 0.35;
-        /// Speed on foot over a piece.
+        /// The speed range on foot over a piece.
         FOOT_MPS: core::ops::RangeInclusive<f32> = 0.6..=2.6;
-        /// Between two fixes nobody on foot is faster.
+        /// The highest speed on foot between two fixes.
         CREEPS_MPS: f32 = 2.8;
-        /// Speed in a vehicle over a piece.
+        /// The speed in a vehicle over a piece.
         ROAD_MPS: f32 = 5.0;
-        /// Seconds of a piece in which the body must be heard.
+        /// The least number of seconds of a piece with body data.
         HEARD_LEAST: usize = 15;
-        /// Fixes that a piece has at least: one each 5 s.
+        /// The least number of fixes in a piece: one each 5 s.
         FIXES_LEAST: usize = 4;
-        /// Pieces that do not count begin anew so much later.
+        /// The step to the start of the next piece if a piece does not count.
         NEXT_MS: u32 = 4_000;
-        /// Of the seconds of a piece, so many may look like a gait: whoever holds a phone fidgets. A walk of 20 s has 15 or
-        /// more of them.
+        /// The most seconds of a piece that may look like a gait, because people fidget with a
+        /// phone in the hand. A walk of 20 s has 15 or more of them.
         FIDGETS_MOST: usize = 4;
-        /// And so many steps may be counted: late ones of a walk before. A walk of 20 s has 25 and more.
+        /// The most steps that may be counted in a piece: late ones of an earlier walk. A walk of
+        /// 20 s has 25 or more.
         STEPS_MOST: u32 = 4;
-        /// Way on foot without a body from which it counts, and from which it counts more.
+        /// The distance on foot without a moving body from which the signal counts.
         WALKS_M: f32 = 40.0;
-        /// See the one above.
+        /// The distance on foot without a moving body from which the signal counts more.
         WALKS_FAR_M: f32 = 150.0;
-        /// See the one above.
+        /// The distance on foot without a counted step from which the signal counts.
         WALKS_UNCOUNTED_M: f32 = 60.0;
-        /// Way on foot on which body and position go together, from which they are believed to do so, and seconds of gait that
-        /// a piece of it has.
+        /// The distance on foot over which body and position must agree before they are believed to
+        /// move together.
         AGREES_M: f32 = 50.0;
-        /// See the one above.
+        /// The minimum seconds of gait in a piece in which body and position agree.
         GAIT_LEAST: usize = 12;
-        /// Less than this together is none: a piece at the slowest walk has more.
+        /// Below this common distance, body and position do not count as moving together: a piece
+        /// at the slowest walk is longer.
         APART_M: f32 = 12.0;
-        /// Time in a vehicle without any shaking.
+        /// The time in a vehicle without any shaking from which the signal counts.
         DRIVES_MS: u32 = 40_000;
-        /// Steps outdoors under a frozen position.
+        /// The steps outdoors under a frozen position from which the signal counts.
         FROZEN_STEPS: u32 = 90;
-        /// See the one above.
+        /// The maximum accuracy of a frozen position that claims to be exact.
         FROZEN_ACCURACY_M: f32 = 10.0;
-        /// Heights by position and by pressure may differ by this much.
+        /// The most by which heights by position and by pressure may differ.
         ALTITUDE_M: f32 = 45.0;
-        /// Heights are compared over times in this range.
+        /// The durations over which heights are compared.
         ALTITUDE_MS: core::ops::RangeInclusive<u32> = 60_000..=1_200_000;
-        /// Each of the two heights is the middle one of this time.
+        /// Each of the two heights is the median over this time.
         ALTITUDE_MIDDLE_MS: u32 = 10_000;
     }
 
-    /// Of `score/fraud/claim.rs`.
+    /// Parameters of `score/fraud/claim.rs`.
     pub(crate) mod claim {
-        /// Uncertainties, and metres, beyond which a hand-over is far from the address.
+        /// The number of uncertainties beyond which a hand-over is far from the address.
         FAR_SIGMAS: f32 = 3.0;
-        /// See the one above.
+        /// The distance in metres beyond which a hand-over is far from the address.
         FAR_M: f32 = 75.0;
-        /// The same for very far.
+        /// The number of uncertainties beyond which a hand-over is very far from the address.
         VERY_FAR_SIGMAS: f32 = 10.0;
-        /// See the one above.
+        /// The distance in metres beyond which a hand-over is very far from the address.
         VERY_FAR_M: f32 = 500.0;
-        /// Speed at which one drives.
+        /// The speed above which a vehicle is driving.
         DRIVING_MPS: f32 = 5.0;
-        /// A stay at a door this long before explains a late tap.
+        /// A stay at a door within this time before the hand-over explains a late tap.
         LATE_TAP_MS: u32 = 300_000;
-        /// Where positions jumped away and back, the believed ones before and after a claim lie within this time of it …
+        /// If positions jumped away and back, the believed ones before and after a claim must lie
+        /// within this time of it.
         BETWEEN_JUMPS_MS: u32 = 120_000;
-        /// … and nobody came from the one to the address, and back to the other, more quickly than this.
+        /// No courier travels faster than this from the believed positions around a claim to the
+        /// address.
         REACH_MPS: f32 = 40.0;
-        /// Around an instant, what its position is taken from.
+        /// The time around an instant from which its position is taken.
         SAID_MS: u32 = 3_000;
-        /// Location taken away this long before the hand-over.
+        /// The time before the hand-over within which a withdrawn location counts.
         WITHDRAWN_MS: u32 = 60_000;
     }
 
-    /// Of `score/fraud/doppler.rs`.
+    /// Parameters of `score/fraud/doppler.rs`.
     pub(crate) mod doppler {
-        /// Exact enough not to be a coasting phone's.
+        /// Fixes with at most this accuracy do not come from a coasting phone.
         ACCURACY_M: f32 = 20.0;
-        /// Changes of place that are compared, seconds.
+        /// The durations of the changes of place that are compared, in seconds.
         STEP_SEC: core::ops::RangeInclusive<f32> = 0.5..=2.5;
-        /// The mean of the two told speeds, on foot: faster, filters bring both together (up to 94 % within 2 %, recorded).
+        /// The mean of the two reported speeds, on foot. At higher speeds, filters bring both
+        /// together (up to 94 % within 2 %, recorded).
         FOOT_MPS: core::ops::RangeInclusive<f32> = 0.5..=3.0;
-        /// They are the same within this, m/s.
+        /// Two speeds are equal within this, m/s.
         SAME_MPS: f32 = 0.05;
-        /// In so many of so many changes. Of 38 recordings with 20 changes and more the highest share is 0.35 of 31, 0.30 of 37,
-        /// 0.22 of 58, 0.19 of 159; one phone that coasts has 0.76 of 21.
+        /// The share of changes in which the speeds must be equal. Of 38 recordings with 20 or more
+        /// changes the highest shares are 0.35 of 31, 0.30 of 37, 0.22 of 58, 0.19 of 159; one
+        /// phone that coasts has 0.76 of 21.
         SAME_SHARE: f32 = 0.5;
-        /// See the one above.
+        /// The minimum number of compared changes.
         CHANGES_LEAST: u32 = 30;
     }
 
-    /// Of `score/fraud/kinematics.rs`.
+    /// Parameters of `score/fraud/kinematics.rs`.
     pub(crate) mod kinematics {
-        /// Fixes of constant altitude and accuracy, and the way between them.
+        /// The minimum number of fixes of constant altitude and accuracy.
         CONSTANT_FIXES: usize = 60;
-        /// See the one above.
+        /// The minimum distance covered by fixes of constant altitude and accuracy.
         CONSTANT_WAY_M: f32 = 100.0;
-        /// See the one above.
+        /// The number of constant fixes from which the signal counts more.
         CONSTANT_LONG_FIXES: usize = 180;
-        /// See the one above.
+        /// The distance covered by constant fixes from which the signal counts more.
         CONSTANT_LONG_WAY_M: f32 = 300.0;
     }
 
-    /// Of `score/fraud/noise.rs`.
+    /// Parameters of `score/fraud/noise.rs`.
     pub(crate) mod noise {
-        /// Fixes that are looked at together, and how far apart they are.
+        /// The number of changes of place that form a piece.
         PIECE: usize = 40;
-        /// See the one above.
+        /// The time between two fixes that form a change of place, in seconds.
         STEP_SEC: core::ops::RangeInclusive<f32> = 0.5..=2.5;
-        /// Changes of place that make a chord.
+        /// The number of changes of place that form a chord.
         CHORD: usize = 10;
-        /// The mean speed of a piece, on foot and in a vehicle.
+        /// The mean speed of a piece on foot.
         FOOT_MPS: core::ops::RangeInclusive<f32> = 0.5..=3.0;
-        /// See the one above.
+        /// The mean speed of a piece in a vehicle.
         ROAD_MPS: core::ops::RangeInclusive<f32> = 3.0..=45.0;
-        /// A change of velocity from one second to the next below this is none, m/s.
+        /// A change of velocity from one second to the next below this counts as even, m/s.
         EVEN_MPS: f32 = 0.10;
-        /// Changes that must be seen for their share to tell something.
+        /// The minimum number of changes for their share to be meaningful.
         EVEN_OF: u32 = 60;
-        /// The share of even ones, on foot: phones that lose the sky coast, two recorded ones in up to 0.66 of 29 changes.
+        /// The share of even changes on foot from which a path counts as smooth. Phones that lose
+        /// the sky coast, two recorded ones in up to 0.66 of 29 changes.
         EVEN_ON_FOOT: f32 = 0.70;
-        /// In a vehicle: 0.05 at the most in seven recordings with 7,300 changes.
+        /// The share of even changes in a vehicle from which a path counts as smooth: 0.05 at most
+        /// in seven recordings with 7,300 changes.
         EVEN_ON_ROAD: f32 = 0.35;
-        /// Wander is taken off by the mean of so many changes of place on either side.
+        /// The mean of this many changes of place on either side removes the wander.
         AROUND: usize = 3;
-        /// Noise below this may be that of rounding: five decimals of a degree make 0.64 m/s.
+        /// Noise below this may come from rounding: five decimals of a degree make 0.64 m/s.
         WHITE_LEAST_MPS: f32 = 0.8;
-        /// The correlation of what is left of two successive changes of place. Noise that is thrown anew for each fix gives
-        /// −0.6, the wander of a receiver −0.1 to 0.4; recorded phones on foot −0.33 at the least.
+        /// The correlation of the residuals of two successive changes of place. Independent noise
+        /// for each fix gives −0.6, the wander of a receiver −0.1 to 0.4, and recorded phones on
+        /// foot at least −0.33.
         WHITE_CORRELATION: f32 = -0.45;
-        /// Pieces in which it must be so.
+        /// The minimum number of pieces with such a correlation.
         WHITE_PIECES: usize = 2;
-        /// At rest, by the told speed, m/s.
+        /// The reported speed up to which a receiver is at rest, m/s.
         REST_MPS: f32 = 0.3;
-        /// Changes of place at rest that must be seen, and so many that follow each other.
+        /// The minimum number of pairs of successive changes of place at rest.
         REST_CHANGES: u32 = 25;
-        /// And how far they lead, metres a second: below it, rounding has its part in them.
+        /// The minimum size of the changes of place at rest, in metres per second: rounding
+        /// contributes to smaller ones.
         REST_LEAST_MPS: f32 = 0.8;
-        /// The correlation of successive ones: a throw of the dice for each fix gives −0.5. A receiver's wander is none or goes
-        /// on: −0.00 to 0.85 in 17 recordings with 15 changes and more.
+        /// The correlation of successive changes at rest: independent noise for each fix gives
+        /// −0.5. A receiver's wander is zero or continues: −0.00 to 0.85 in 17 recordings with 15
+        /// or more changes.
         REST_CORRELATION: f32 = -0.35;
     }
 
-    /// Of `score/fraud/strides.rs`.
+    /// Parameters of `score/fraud/strides.rs`.
     pub(crate) mod strides {
-        /// Exact enough to trust a way of some metres.
+        /// Fixes with at most this accuracy are trusted over a path of some metres.
         ACCURACY_M: f32 = 20.0;
-        /// The told speed on foot.
+        /// The reported speed on foot.
         FOOT_MPS: core::ops::RangeInclusive<f32> = 0.6..=2.4;
-        /// Fixes farther apart in time do not belong to one way.
+        /// Fixes farther apart in time do not belong to one path.
         GAP_MS: u32 = 3_000;
-        /// A way lasts this long at least …
+        /// The minimum duration of a path.
         WAY_MS: u32 = 10_000;
-        /// … and leads away by this, and by this many accuracies: receivers measure speed apart from the position.
+        /// The minimum distance that a path leads away: receivers measure speed independently of
+        /// the position.
         WAY_LEAST_M: f32 = 12.0;
-        /// See the one above.
+        /// The minimum number of accuracies that a path leads away.
         WAY_SIGMAS: f32 = 1.5;
-        /// Chords of which its length is made.
+        /// The duration of the chords that make up the length of a path.
         CHORD_MS: u32 = 8_000;
-        /// Ways shorter than this together tell nothing.
+        /// Paths with a smaller total length are not judged.
         WALKS_M: f32 = 40.0;
         /// A long stride (textbook: 0.6 to 0.8 m).
         STRIDE_M: f32 = 0.9;
-        /// Counters are late by up to this (Android: 10 s, and the beat of their reports).
+        /// The most that step counters lag (Android: 10 s, plus their report interval).
         LATE_MS: u32 = 15_000;
-        /// The share of the strides of a way that may be counted though nobody walked it.
+        /// The share of the strides of a path that may be counted although nobody walked it.
         COUNTED_SHARE: f32 = 0.1;
-        /// A gait has this cadence and this spread of acceleration, m/s² (recorded walks: 0.5 and more).
+        /// The minimum cadence of a gait.
         GAIT_HZ: f32 = 1.0;
-        /// See the one above.
+        /// The minimum spread of acceleration of a gait, m/s² (recorded walks: 0.5 and more).
         GAIT_ACCEL_STD: f32 = 0.45;
-        /// Nobody walks with a gait in fewer seconds than this share; a hand that fidgets looks like one in no more.
+        /// With a gait in at most this share of the seconds, nobody walked: a fidgeting hand looks
+        /// like a gait in no more.
         GAIT_SHARE: f32 = 0.15;
-        /// With a gait in more seconds than this the counter is believed to be broken.
+        /// With a gait in more than this share of the seconds, the step counter is assumed to be
+        /// broken.
         BROKEN_SHARE: f32 = 0.4;
-        /// Of the seconds of the ways, so many must be heard.
+        /// The share of the seconds of the paths with motion data that is required.
         HEARD_SHARE: f32 = 0.8;
     }
 
-    /// Of `score/fraud/turns.rs`.
+    /// Parameters of `score/fraud/turns.rs`.
     pub(crate) mod turns {
-        /// Only fixes this exact show a course.
+        /// Only fixes with at most this accuracy show a course.
         ACCURACY_M: f32 = 15.0;
-        /// The course before and after a corner is taken over this time on either side.
+        /// The time on either side of a corner over which the course is taken.
         LEG_MS: u32 = 8_000;
-        /// Each of the two ways must lead this far, so that a wander of a few metres cannot turn the course by 50°.
+        /// The minimum length of each of the two legs, so that a wander of a few metres cannot turn
+        /// the course by 50°.
         LEG_LEAST_M: f32 = 8.0;
-        /// And this many accuracies; where the phone tells no speed, more.
+        /// The minimum length of a leg in accuracies, if the phone reports a speed.
         LEG_SIGMAS: f32 = 1.0;
-        /// See the one above.
+        /// The minimum length of a leg in accuracies, if the phone reports no speed.
         LEG_SIGMAS_UNTOLD: f32 = 3.0;
-        /// Whoever goes a way tells this speed, where he tells one.
+        /// The minimum reported speed on a leg, if the phone reports one.
         LEG_MPS: f32 = 0.7;
-        /// A corner, radians: 50° to 130°. Who turns right round may do so by stepping backwards.
+        /// The angle of a corner in radians: 50° to 130°. A courier may turn right round by
+        /// stepping backwards.
         CORNER_RAD: core::ops::RangeInclusive<f32> = 0.87..=2.27;
-        /// The phone is watched for so much longer on either side: positions are smoothed and late.
+        /// The additional time on either side for which the phone is watched: positions are
+        /// smoothed and late.
         LATE_MS: u32 = 4_000;
-        /// The share of a corner that a phone turns at least, wherever it is carried; less contradicts.
+        /// The minimum share of a corner that a phone turns, wherever it is carried; less
+        /// contradicts the corner.
         TURNED_SHARE: f32 = 0.35;
-        /// Seconds that must be heard, of those watched.
+        /// The share of the watched seconds with data that is required.
         HEARD_SHARE: f32 = 0.9;
-        /// A gyroscope whose readings do not differ by this anywhere is dead, radians a second.
+        /// A gyroscope whose readings never differ by more than this is dead, radians per second.
         ALIVE_RAD: f32 = 0.0005;
-        /// Corners without a turn from which it counts, and from which it counts more.
+        /// The number of corners without a turn from which the signal counts.
         CORNERS: usize = 2;
-        /// See the one above.
+        /// The number of corners without a turn from which the signal counts more.
         CORNERS_MANY: usize = 4;
-        /// A corner of a street, driven: both ways lead this far, and this many accuracies.
+        /// The minimum length of both legs of a driven street corner, in metres.
         STREET_M: f32 = 20.0;
-        /// See the one above.
+        /// The minimum length of both legs of a driven street corner, in accuracies.
         STREET_SIGMAS: f32 = 2.0;
-        /// Pieces of the way, a minute, in none of which the phone turned, for one corner to be enough.
+        /// The number of pieces, one minute in total, without any turn of the phone for which one
+        /// corner is enough.
         WAYS_LEAST: usize = 5;
-        /// Pieces of way in which the phone is asked whether it ever turned.
+        /// The duration of the pieces in which the phone is checked for turns.
         PIECE_MS: u32 = 12_000;
-        /// By this much, radians (35°); drift and fidgets turn less.
+        /// The minimum turn of the phone in a piece, radians (35°); drift and fidgeting turn it
+        /// less.
         FELT_RAD: f32 = 0.6;
     }
 }

@@ -1,221 +1,243 @@
-//! Parameters of scoring: where the courier was: positions, jumps, stays, entrance. Each says its unit in its name and what it rests on.
+//! Scoring parameters for where the courier was: positions, jumps, stays, entrance. Each states its
+//! unit in its name and its basis.
 
 crate::parameters::table! {
-    /// Of `score/place.rs`.
+    /// Parameters of `score/place.rs`.
     pub(crate) mod drop_off {
-        /// A mark this far from a stay still belongs to it (research: 20 s).
+        /// A mark this close to a stay still belongs to it (research: 20 s).
         MARK_NEAR_MS: u32 = 20_000;
-        /// The phone's clock and the service's may be this far apart at the end: what was under way.
+        /// The most by which the phone's clock and the service's may differ at the end, because of
+        /// data in transit.
         CLOCKS_APART_MS: u32 = 60_000;
-        /// A stay at the address this long before explains a hand-over that is tapped on the way on (research 4: 5 min).
+        /// A stay at the address within this time before the hand-over explains a tap after
+        /// departure (research 4: 5 min).
         LATE_TAP_MS: u32 = 300_000;
-        /// And one this long after explains a tap in the vehicle. Judgement: parking and a walk, with a stay.
+        /// A stay within this time after the hand-over explains a tap in the vehicle. Judgement:
+        /// parking and a walk, with a stay.
         EARLY_TAP_MS: u32 = 600_000;
-        /// At the address: within this many uncertainties of it, or these metres.
+        /// The number of uncertainties within which a place is at the address.
         LATE_TAP_SIGMAS: f32 = 2.0;
-        /// See the one above.
+        /// The distance in metres within which a place is at the address.
         LATE_TAP_M: f32 = 20.0;
-        /// Around an instant, what its position is taken from.
+        /// The time around an instant from which its position is taken.
         INSTANT_MS: u32 = 3_000;
     }
 
-    /// Of `score/place/entrance.rs`.
+    /// Parameters of `score/place/entrance.rs`.
     pub(crate) mod entrance {
-        /// An accuracy worse than this on the way in is a sign of walls (research 8: chosen on the recordings).
+        /// An accuracy worse than this on the way in indicates walls (research 8: chosen on the
+        /// recordings).
         WORSENED_M: f32 = 35.0;
-        /// So many times the usual accuracy is worse, too, on phones that are usually exact, but not below this.
+        /// An accuracy this many times worse than usual also indicates walls, on phones that are
+        /// usually exact.
         WORSENED_TIMES: f32 = 2.5;
-        /// See the one above.
+        /// The lower limit of an accuracy that counts as worse than usual.
         WORSENED_LEAST_M: f32 = 25.0;
-        /// The usual is that of this time before.
+        /// The usual accuracy is taken over this time before.
         USUAL_MS: u32 = 60_000;
-        /// A phone that stands sends nothing new, and begins again where it ended …
+        /// A phone at rest sends nothing new and resumes within this distance of its last position.
         STOOD_M: f32 = 20.0;
-        /// … with a fix that is not yet bad (contract 4: `GPS_DEGRADED`): reception fades after it.
+        /// The maximum accuracy of the fix with which a resting phone resumes (contract 4:
+        /// `GPS_DEGRADED`): reception fades after it.
         STOOD_ACCURACY_M: f32 = 50.0;
-        /// From the door to the first worsened fix (median over 62 entries).
+        /// The time from the door to the first worsened fix (median over 62 entries).
         LAG_MS: u32 = 7_000;
-        /// How long before the event the first worsened fix may lie.
+        /// The most by which the first worsened fix may precede the event.
         DECAY_LOOK_BACK_MS: u32 = 20_000;
-        /// A known entrance counts as passed within this, plus half the fix's accuracy.
+        /// A known entrance counts as passed within this distance, plus half the fix's accuracy.
         PASSED_M: f32 = 12.0;
-        /// Good reception for this long, indoors, is that of a window.
+        /// Good reception for up to this time indoors comes from a window.
         WINDOW_VIEW_MS: u32 = 12_000;
-        /// From the entrance to stairs or elevator one crosses a hall (5 to 14 m, judgement).
+        /// The time to cross a hall from the entrance to stairs or elevator (5 to 14 m, judgement).
         HALL_MS: u32 = 8_000;
-        /// Of a stay before an elevator, no more than this is taken for the wait for it.
+        /// The longest part of a stay before an elevator that counts as the wait for it.
         WAIT_MOST_MS: u32 = 30_000;
-        /// At a gate under the open sky fixes are this good, metres: half of what a doorway makes of them ([`WORSENED_M`]) …
+        /// The maximum accuracy of fixes at a gate under the open sky, metres: half of the value at
+        /// a doorway ([`WORSENED_M`]).
         GATE_ACCURACY_M: f32 = 17.0;
-        /// … and there are so many of them.
+        /// The minimum number of exact fixes at a gate.
         GATE_FIXES: usize = 3;
-        /// Signs this close to each other speak of the same door.
+        /// Signs this close to each other indicate the same door.
         AGREE_MS: u32 = 25_000;
     }
 
-    /// Of `score/place/entrance/doorway.rs`.
+    /// Parameters of `score/place/entrance/doorway.rs`.
     pub(crate) mod doorway {
-        /// Seconds around the first guess that are looked at.
+        /// The time around the first guess that is searched.
         AROUND_MS: u32 = 12_000;
-        /// Reception, and a known place, are off by about this …
+        /// The typical error of reception and of a known place.
         PLACED_MS: f32 = 3_000.0;
-        /// … and cost no more than this.
+        /// The maximum cost of reception and of a known place.
         PLACED_MOST: f32 = 4.0;
-        /// A hall is crossed in this …
+        /// The time to cross a hall.
         HALL_MS: f32 = 8_500.0;
-        /// … give or take this, as a standard deviation; and says no more than that.
+        /// The standard deviation of the time to cross a hall.
         HALL_SPREAD_MS: f32 = 3_000.0;
-        /// See the one above.
+        /// The maximum cost of an unusual time in the hall.
         HALL_MOST: f32 = 3.0;
-        /// The end of a passage speaks for the second of it and the next ones by this.
+        /// The gain of a second close to the end of a passage.
         GATE_GAIN: f32 = 1.5;
-        /// See the one above.
+        /// The time around the end of a passage in which a second gains.
         GATE_NEAR_MS: u32 = 1_000;
-        /// A gait that falls to this share of the usual is a pause: a door is pulled open.
+        /// A gait that falls to this share of the usual is a pause, in which a door is pulled open.
         PAUSE_SHARE: f32 = 0.6;
-        /// After it the gait is at least this share of the usual.
+        /// The minimum share of the usual gait after a pause.
         RESUMED_SHARE: f32 = 0.6;
-        /// What a full pause speaks for the second in which it ends.
+        /// The gain of the second in which a full pause ends.
         PAUSE_GAIN: f32 = 2.0;
-        /// Seconds on both sides of which the air's level is the mean.
+        /// The seconds on each side over which the pressure level is averaged.
         LEVEL_SEC: u32 = 4;
-        /// Seconds before, of which the air's noise is that of neighbouring seconds.
+        /// The preceding seconds whose successive differences give the pressure noise.
         NOISE_SEC: u32 = 15;
-        /// The least noise, metres: a hundredth of a hectopascal is 8 cm.
+        /// The minimum noise, metres: a hundredth of a hectopascal is 8 cm.
         NOISE_LEAST_M: f32 = 0.017;
-        /// What a walk on level ground changes in those seconds, metres.
+        /// The change of the level during a walk on level ground, metres.
         LEVEL_CHANGE_M: f32 = 0.05;
-        /// A change of the air from so many deviations on speaks for a doorway, each more by this, up to so many.
+        /// The number of deviations from which a change of pressure indicates a doorway.
         STEP_FROM: f32 = 2.0;
-        /// See the one above.
+        /// The gain per deviation of a change of pressure.
         STEP_GAIN: f32 = 0.6;
-        /// See the one above.
+        /// The maximum number of deviations that count for a change of pressure.
         STEP_MOST: f32 = 4.0;
-        /// The same of a single leap of a second.
+        /// The number of deviations from which a leap of pressure within a second indicates a
+        /// doorway.
         LEAP_FROM: f32 = 3.0;
-        /// See the one above.
+        /// The gain per deviation of a leap of pressure.
         LEAP_GAIN: f32 = 0.2;
-        /// See the one above.
+        /// The maximum number of deviations that count for a leap of pressure.
         LEAP_MOST: f32 = 6.0;
     }
 
-    /// Of `score/place/halt.rs`.
+    /// Parameters of `score/place/halt.rs`.
     pub(crate) mod halt {
-        /// The vehicle stands within this of the address (with its uncertainty) when it is said to have come.
+        /// The distance from the address, plus its uncertainty, within which a vehicle at rest
+        /// counts as arrived.
         FENCE_M: f32 = 150.0;
         /// A halt of this length near the address is enough to bring a parcel to a door.
         HALT_MS: u32 = 30_000;
-        /// Within a drive a halt this long is more than a traffic light.
+        /// A halt within a drive that lasts this long is more than a traffic light.
         HALT_IN_TRAFFIC_MS: u32 = 60_000;
-        /// One in which the app said that the parcel was handed over need only be long enough to reach out of the window.
+        /// The minimum length of a halt in which the app reported the hand-over: enough to reach
+        /// out of the window.
         HALT_PROVED_MS: u32 = 10_000;
-        /// A vehicle that stands moves less than this, or than its fix is exact.
+        /// A vehicle at rest moves less than this, or less than the accuracy of its fix.
         STANDS_M: f32 = 15.0;
     }
 
-    /// Of `score/place/stays.rs`.
+    /// Parameters of `score/place/stays.rs`.
     pub(crate) mod stays {
-        /// Two stops this near in time, without a change of place, are one stay: the parcel is shifted, the bell rung again.
+        /// Two stops this close in time, without a change of place, are one stay: the parcel is
+        /// shifted, the bell rung again.
         MERGED_MS: u32 = 6_000;
-        /// And with this way between them at most: four steps.
+        /// The longest walk between two stops of one stay: four steps.
         MERGED_WALK_M: f32 = 3.0;
-        /// A stay is at least this long, where a mark says that there was one and the body stood still.
+        /// The minimum length of a stay that is known from a mark and a body at rest.
         MARKED_LEAST_MS: u32 = 3_000;
-        /// How far a stay around a mark is looked for.
+        /// The time around a mark that is searched for a stay.
         MARKED_SPAN_MS: u32 = 120_000;
         /// Steps for this long lead away from a door.
         STEPS_AWAY_MS: u32 = 2_000;
-        /// A step more within a stay does not end it.
+        /// Steps of up to this time within a stay do not end it.
         FIDGET_MS: u32 = 2_000;
-        /// Levels closer than this are the same floor.
+        /// Levels closer than this are on the same floor.
         SAME_FLOOR_M: f32 = 1.6;
-        /// How long a stay at a door usually is.
+        /// The usual length of a stay at a door.
         USUAL_MS: core::ops::RangeInclusive<u32> = 5_000..=120_000;
-        /// How long before an elevator one waits for it.
+        /// The usual wait before an elevator.
         ELEVATOR_WAIT_MS: u32 = 10_000;
-        /// The level on which one came is that of this time, from the beginning of a period on foot.
+        /// The time from the beginning of a period on foot over which the initial level is taken.
         BEFORE_MS: u32 = 10_000;
-        /// Going back is going this much nearer to the vehicle.
+        /// A courier who comes this much nearer to the vehicle is going back.
         REVERSAL_M: f32 = 8.0;
     }
 
-    /// Of `score/place/upstairs.rs`.
+    /// Parameters of `score/place/upstairs.rs`.
     pub(crate) mod upstairs {
-        /// Shorter than this it may be a landing, or a cabin that turns back.
+        /// The minimum length of a stay: a shorter one may be a landing, or a cabin that turns
+        /// back.
         LEAST_MS: u32 = 10_000;
-        /// Another floor is this far up or down at least, metres: the lowest storey (2.7 m), less the noise of two levels.
+        /// The minimum height difference of another floor, metres: the lowest storey (2.7 m), less
+        /// the noise of two levels.
         FLOOR_M_MIN: f32 = 2.4;
-        /// Levels farther apart in time than this are two stays.
+        /// Levels farther apart in time than this belong to two stays.
         GAP_MS: u32 = 5_000;
     }
 
-    /// Of `score/scene.rs`.
+    /// Parameters of `score/scene.rs`.
     pub(crate) mod scene {
-        /// A fix worse than this says nothing of the place (contract 4: `GPS_LOST`).
+        /// A fix worse than this carries no information about the place (contract 4: `GPS_LOST`).
         USABLE_ACCURACY_M: f32 = 150.0;
-        /// A fix this exact is an anchor from which a way on foot may be counted.
+        /// A fix this exact is an anchor from which a path on foot may be counted.
         ANCHOR_ACCURACY_M: f32 = 35.0;
-        /// An anchor farther away in time is none.
+        /// An anchor farther away in time is not used.
         ANCHOR_AGE_MS: u32 = 600_000;
-        /// Anchors that are tried: reception fades over some seconds, and an earlier fix may be the better one.
+        /// The number of anchors that are tried: reception fades over some seconds, and an earlier
+        /// fix may be the better one.
         ANCHORS: usize = 30;
-        /// Indoors (seen by bad reception, or a change of floors, within this time), a phone's own accuracy is too good by this factor (recorded: some claim
-        /// 4 m in a basement).
+        /// The time around bad reception or a change of floors that counts as indoors, where a
+        /// phone's own accuracy is too optimistic (recorded: some claim 4 m in a basement).
         INDOOR_NEAR_MS: u32 = 30_000;
-        /// See the one above.
+        /// The factor by which a phone's own accuracy is too optimistic indoors.
         INDOOR_FACTOR: f32 = 2.0;
-        /// What of the way walked on stairs leads away from where they stand.
+        /// The share of the distance walked on stairs that leads away from them.
         STAIRS_SHARE: f32 = 0.15;
-        /// Length of a step (textbook, 0.6 to 0.8 m).
+        /// The length of a step (textbook, 0.6 to 0.8 m).
         STEP_M: f32 = 0.7;
-        /// Walking, where steps are not counted.
+        /// The walking speed where steps are not counted.
         WALK_MPS: f32 = 1.3;
-        /// How far one comes from where one was, of the way walked: indoors ways turn.
+        /// The share of the walked distance that separates start and end: indoor paths turn.
         WAY_TO_DISTANCE: f32 = 0.6;
         /// Below this spread of acceleration (m/s²) a body does not walk: the gait of a carried phone spreads 1 and more.
         STILL_ACCEL_STD: f32 = 0.45;
-        /// Less time on foot between two drives is a phone that was moved about in the vehicle.
+        /// Less time on foot between two drives means that the phone was moved about in the
+        /// vehicle.
         ON_FOOT_LEAST_MS: u32 = 8_000;
-        /// A shorter drive may be none: hops of deliveries are 15 to 40 s long, leaps of positions as well.
+        /// A shorter drive is doubtful: delivery hops last 15 to 40 s, but so do leaps of
+        /// positions.
         DOUBTFUL_DRIVE_MS: u32 = 30_000;
-        /// It is none with a gait in half of its seconds.
+        /// A doubtful drive is dropped if it has a gait in half of its seconds.
         STEP_OF_DRIVE_MS: u32 = 2_000;
-        /// It is none between two walks that are nearer to it than this.
+        /// A doubtful drive is dropped if it lies between two walks that are closer to it than
+        /// this.
         NO_PAUSE_MS: u32 = 1_500;
-        /// Walking has at least this cadence (textbook).
+        /// The minimum cadence of walking (textbook).
         GAIT_HZ: f32 = 1.0;
     }
 
-    /// Of `score/position.rs`.
+    /// Parameters of `score/position.rs`.
     pub(crate) mod position {
-        /// A phone's error is hardly ever below this, whatever it claims (Merry and Bettinger 2019: 7 to 13 m in towns).
+        /// A phone's error is hardly ever below this, whatever accuracy it reports (Merry and
+        /// Bettinger 2019: 7 to 13 m in towns).
         SIGMA_LEAST_M: f32 = 8.0;
-        /// Two sources of one place err together in part: no mean of them is more exact than this part of the best one.
+        /// The errors of two sources of one place are partly correlated: no mean of them is more
+        /// exact than this part of the best one.
         FUSED_LEAST: f32 = 0.75;
-        /// Sources this many common uncertainties apart contradict each other.
+        /// Sources that are this many common uncertainties apart contradict each other.
         CONTRADICT_SIGMAS: f32 = 2.5;
     }
 
-    /// Of `score/jumps.rs`.
+    /// Parameters of `score/jumps.rs`.
     pub(crate) mod jumps {
-        /// Stale fixes at the start jump: nothing counts before (40 false alarms over 63 honest traces without it).
+        /// Stale fixes at the start jump, so no earlier jump counts (40 false alarms over 63 honest
+        /// traces without this).
         SETTLING_MS: u32 = 20_000;
-        /// Uncertainties (68 % radius, both fixes) that a jump must exceed.
+        /// The number of uncertainties (68 % radius, both fixes) that a jump must exceed.
         JUMP_SIGMAS: f32 = 2.5;
-        /// No vehicle that delivers is faster.
+        /// The maximum speed of a delivery vehicle.
         JUMP_MPS: f32 = 50.0;
-        /// Fixes after a jump that must stay where it led, and how long.
+        /// The number of fixes that must stay at the target of a jump.
         STAYS_FIXES: usize = 3;
-        /// See the one above.
+        /// The time within which the fixes must stay at the target of a jump.
         STAYS_MS: u32 = 15_000;
-        /// A fix whose accuracy the phone does not tell may be anywhere in a street.
+        /// The assumed accuracy of a fix without one: it may be anywhere in a street.
         UNKNOWN_ACCURACY_M: f32 = 60.0;
-        /// Reached by a jump, positions are believed again this near to the last that were believed, with a walk between.
+        /// After a jump, positions are believed again this close to the last believed one, plus a
+        /// walk.
         RETURN_M: f32 = 100.0;
-        /// See the one above.
+        /// The speed of the walk that is allowed since the last believed position.
         RETURN_MPS: f32 = 3.0;
-        /// Nine tenths of the seconds are below this spread of acceleration (m/s²) where a phone lies, or its bearer sits: the
-        /// softest recorded car has 0.17 and more.
+        /// Nine tenths of the seconds are below this spread of acceleration (m/s²) if a phone lies,
+        /// or its bearer sits: the softest recorded car has 0.17 and more.
         REST_ACCEL_STD: f32 = 0.085;
     }
 }

@@ -1,4 +1,5 @@
-//! The moment of going in: from the decay of the position, from a known entrance, from a passage, or from a climb.
+//! Finds the moment of entry: from the decay of the position, a known entrance, a passage, or a
+//! climb.
 
 mod doorway;
 
@@ -14,10 +15,10 @@ use crate::score::parameters::place::entrance::{
 use crate::score::scene::{Scene, end_of, median};
 use crate::window::Fix;
 
-/// What the entrance is known by.
+/// The sign by which the entrance is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntranceSign {
-    /// The address, or earlier sessions, say where it is, and it was passed.
+    /// The courier passed the place named by the address or learned from earlier sessions.
     KnownPlace,
     /// The position decayed.
     Decay,
@@ -27,7 +28,7 @@ pub(crate) enum EntranceSign {
     Climb,
 }
 
-/// Going in.
+/// An entry into the building.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entrance {
     pub(crate) at_ms: u32,
@@ -35,13 +36,13 @@ pub(crate) struct Entrance {
 }
 
 impl Entrance {
-    /// Whether the time is known by more than the climb after it.
+    /// Returns whether the time is known by more than the climb after it.
     pub(crate) fn is_timed(self) -> bool {
         self.sign != EntranceSign::Climb
     }
 }
 
-/// The last going in before the hand-over, if it was indoors.
+/// Finds the last entry before the hand-over, if the hand-over was indoors.
 pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
     let foot = places.foot?;
     let reached_ms = places.reached_ms?;
@@ -52,7 +53,7 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
     let from_ms = foot.from_ms.saturating_sub(5_000);
     let climb = before_climb(scene, places, from_ms, until_ms);
     let climb_ms = climb.map(|(before_ms, _)| before_ms);
-    // What comes only after the climb began says nothing of the entrance.
+    // Signs after the start of the climb say nothing about the entrance.
     let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
     let decay_ms = decay(scene, from_ms, until_ms).filter(|&decay_ms| decay_ms <= before_ms);
     let known_ms = passed_known(scene, from_ms, before_ms);
@@ -93,7 +94,7 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
     })
 }
 
-/// When the last gate was passed at which reception was still good: the building is behind it.
+/// Returns the time of the last gate passed with good reception: the building is behind it.
 fn last_gate_outdoors(scene: &Scene<'_>, (from_ms, before_ms): (u32, u32)) -> Option<u32> {
     let is_outdoors = |&(start_ms, end_ms): &(u32, u32)| {
         let fixes = scene.fixes(start_ms, end_ms.saturating_add(1));
@@ -112,14 +113,15 @@ fn last_gate_outdoors(scene: &Scene<'_>, (from_ms, before_ms): (u32, u32)) -> Op
         .max()
 }
 
-/// Whether the body was heard on the way from here to the climb: then the wait before it shows, and what is left is a hall.
+/// Returns whether the body was recorded from here to the climb: then the wait before the climb is
+/// visible, and the remaining time is a hall.
 fn is_felt(scene: &Scene<'_>, from_ms: u32, began_ms: u32) -> bool {
     let windows = scene.windows(from_ms.saturating_sub(HALL_MS), began_ms);
     let felt = windows.iter().filter(|window| window.hears_body());
     felt.count() * 2 >= windows.len()
 }
 
-/// Since when one waited for the elevator that began to move at `began_ms`.
+/// Returns the start of the wait for the elevator that began to move at `began_ms`.
 fn waited_since_ms(places: &Places, began_ms: u32) -> Option<u32> {
     let stays = places.stays.iter();
     stays
@@ -128,8 +130,8 @@ fn waited_since_ms(places: &Places, began_ms: u32) -> Option<u32> {
         .max()
 }
 
-/// When the position began to decay, in the chain of bad reception in which the hand-over lies, with the time that
-/// reception takes to notice a doorway taken off.
+/// Returns the time at which the position began to decay, in the chain of bad reception that
+/// contains the hand-over, less the time that reception takes to notice a doorway.
 fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     let since_ms = came_in_after(scene, from_ms, until_ms);
     let bad = bad_spans(scene)
@@ -150,7 +152,7 @@ fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
         .last();
     let at_ms = match worsened {
         Some(fix) => fix.t_ms.saturating_sub(LAG_MS),
-        // Reception ended without a warning: the last fix of another place than before is the nearest sign.
+        // Reception ended without a warning: the last fix of a new place is the nearest sign.
         None => fixes
             .last()
             .map_or(began_ms, |fix| fix.t_ms.saturating_add(1_000).min(began_ms)),
@@ -158,7 +160,7 @@ fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     Some(at_ms.clamp(from_ms, until_ms))
 }
 
-/// What is worse than usual before `t_ms`, and [`WORSENED_M`] at most.
+/// Returns the accuracy that counts as worse than usual before `t_ms`, at most [`WORSENED_M`].
 fn worsened_m(scene: &Scene<'_>, t_ms: u32) -> f32 {
     let before = scene.fixes(t_ms.saturating_sub(USUAL_MS), t_ms);
     let mut claims: Vec<f32> = before.iter().map(|fix| fix.accuracy_m).collect();
@@ -167,8 +169,9 @@ fn worsened_m(scene: &Scene<'_>, t_ms: u32) -> f32 {
     })
 }
 
-/// Whether a span without fixes was that of a phone that stood outside and had nothing new to say: it ends on the way
-/// in with a usable fix of the same place, and nobody went or climbed far meanwhile.
+/// Returns whether the phone stood outside without a change during a span without fixes: the span
+/// ends on the way in with a usable fix of the same place, and nobody went or climbed far
+/// meanwhile.
 fn stood_outside(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32) -> bool {
     let last = scene
         .fixes(0, from_ms.saturating_add(1))
@@ -194,7 +197,7 @@ fn stood_outside(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32)
             .is_some_and(|walked_m| walked_m <= STOOD_M)
 }
 
-/// Spans of bad reception, in order.
+/// Returns the spans of bad reception, in order.
 fn bad_spans(scene: &Scene<'_>) -> Vec<(u32, u32)> {
     let is_bad = |event: &&Event| {
         matches!(
@@ -210,8 +213,8 @@ fn bad_spans(scene: &Scene<'_>) -> Vec<(u32, u32)> {
     spans
 }
 
-/// Since when the way led to the hand-over without coming out into the open again. Reception that is good for a
-/// moment, or while floors are changed, is that of a window.
+/// Returns the time after which the way led to the hand-over without coming out into the open
+/// again. Reception that is good for a moment, or during a change of floors, is that of a window.
 fn came_in_after(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> u32 {
     let spans = bad_spans(scene);
     let climbs: Vec<(u32, u32)> = scene
@@ -229,7 +232,7 @@ fn came_in_after(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> u32 {
             .find(|&t_ms| t_ms > restored_ms)
             .unwrap_or(u32::MAX);
         let good = (restored_ms, next_ms.min(until_ms.max(restored_ms)));
-        // Once floors were changed, good reception is that of a window or a landing.
+        // After a change of floors, good reception is that of a window or a landing.
         let after_climb = climbs
             .iter()
             .any(|climb| climb.0 >= from_ms && climb.0 < good.1);
@@ -241,7 +244,7 @@ fn came_in_after(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> u32 {
         .unwrap_or(0)
 }
 
-/// Fixes without those that a phone merely repeats.
+/// Returns the fixes without mere repetitions by the phone.
 fn distinct(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     let mut fixes: Vec<Fix> = Vec::new();
     for fix in scene.fixes(from_ms, to_ms) {
@@ -255,8 +258,8 @@ fn distinct(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     fixes
 }
 
-/// The entrance lies before the first climb: by the way through a hall, and the wait for an elevator. That time, and
-/// when the climb began.
+/// Returns the entrance before the first climb, earlier by the way through a hall and the wait for
+/// an elevator, and the time at which the climb began.
 fn before_climb(
     scene: &Scene<'_>,
     places: &Places,
@@ -279,7 +282,7 @@ fn before_climb(
     Some((hall_ms.max(from_ms), began_ms))
 }
 
-/// When the entrance that the address names, or earlier sessions found, was passed.
+/// Returns the time of passing the entrance named by the address or found by earlier sessions.
 fn passed_known(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     let learned = scene
         .input
@@ -294,7 +297,7 @@ fn passed_known(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     let at_ms = passed
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, fix)| fix.t_ms)?;
-    // Who waits before it passes it when the wait ends.
+    // A courier who waits before the entrance passes it when the wait ends.
     let waited = scene
         .events(EventType::Gate)
         .chain(scene.events(EventType::Stopped))

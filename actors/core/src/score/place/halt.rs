@@ -1,4 +1,4 @@
-//! The vehicle near the address, and the phone still in it.
+//! Detects a vehicle near the address with the phone still in it.
 
 use porchlight_schema::event::EventType;
 
@@ -18,8 +18,9 @@ struct Halt {
     drove_on: bool,
 }
 
-/// A halt near the address in which the phone did not go on foot although something was handed over, or the vehicle
-/// went on: then the phone was left in it, which is honest, and shows nothing of what the courier did.
+/// Returns a halt near the address in which the phone did not go on foot, although something was
+/// handed over or the vehicle went on. Then the phone was left in it, which is honest, and shows
+/// nothing about the courier's actions.
 pub(super) fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32)> {
     let marked = places
         .drop_off
@@ -37,7 +38,7 @@ pub(super) fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u3
         let proved = proved(&halt);
         let least_ms = match halt.least_ms {
             _ if marked.is_some() && proved => HALT_PROVED_MS,
-            // Nobody could be heard to get out.
+            // Without body sensors, getting out cannot be detected.
             least_ms if is_body_unheard(scene, span) => least_ms.min(HALT_MS),
             least_ms => least_ms,
         };
@@ -59,7 +60,7 @@ fn is_body_unheard(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
         .all(|window| !window.hears_body())
 }
 
-/// What lies between two drives, after the last one, and the long halts within them.
+/// Returns the times between two drives and after the last one, and the long halts within them.
 fn halts(scene: &Scene<'_>) -> Vec<Halt> {
     let drives = scene.events(EventType::Driving);
     let drives: Vec<(u32, u32)> = drives
@@ -79,7 +80,7 @@ fn halts(scene: &Scene<'_>) -> Vec<Halt> {
     halts
 }
 
-/// Times in which the positions of a drive stay in one place.
+/// Returns the times in which the positions of a drive stay in one place.
 fn halts_within(fixes: &[Fix]) -> Vec<Halt> {
     let mut halts = Vec::new();
     let mut began: Option<Fix> = None;

@@ -1,4 +1,4 @@
-//! Stays on foot, and how much each looks like the one at the door.
+//! Finds the stays on foot, and rates how much each looks like the one at the door.
 
 use porchlight_schema::event::EventType;
 
@@ -14,25 +14,26 @@ use crate::score::parameters::weights::stay as points;
 use crate::score::position::Estimate;
 use crate::score::scene::{Body, Foot, Scene, body, end_of, overlap_ms};
 
-/// A stay on foot, somewhere.
+/// A stay on foot at one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stay {
     pub(crate) from_ms: u32,
     pub(crate) to_ms: u32,
     pub(crate) estimate: Option<Estimate>,
-    /// Height above the first pressure, metres.
+    /// Height above the first pressure, in metres.
     pub(crate) height_m: Option<f32>,
-    /// How much it looks like the one at the door.
+    /// The points for looking like the stay at the door.
     pub(crate) points: f64,
-    /// Whether a mark of a hand-over lies in it or by it.
+    /// Whether a hand-over mark lies in or next to the stay.
     pub(crate) marked: bool,
-    /// Whether the courier said there that he had arrived.
+    /// Whether the courier reported his arrival there.
     pub(crate) arrived: bool,
-    /// Whether it is a pause at a gate, or before an elevator.
+    /// Whether the stay is a pause at a gate or before an elevator.
     pub(crate) passage: bool,
-    /// Whether an elevator is entered from it.
+    /// Whether the courier enters an elevator from the stay.
     pub(crate) before_ride: bool,
-    /// Whether only the height shows it: how much of the time was spent at a door nobody saw.
+    /// Whether only the height shows the stay; the part of its time spent at a door is then
+    /// unknown.
     pub(crate) by_height: bool,
 }
 
@@ -42,7 +43,7 @@ impl Stay {
     }
 }
 
-/// The stops within the periods on foot, those that are one stay joined.
+/// Finds the stops within the periods on foot, and joins those that form one stay.
 pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
     let mut spans: Vec<(u32, u32)> = Vec::new();
     for event in scene.events(EventType::Stopped) {
@@ -73,7 +74,7 @@ pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
     stays
 }
 
-/// What only the height shows counts where no stop was seen at that time.
+/// Adds a stay that only the height shows, if no stop was detected at that time.
 fn add_upstairs(scene: &Scene<'_>, stays: &mut Vec<Stay>) {
     for (from_ms, to_ms) in scene
         .feet
@@ -93,8 +94,8 @@ fn add_upstairs(scene: &Scene<'_>, stays: &mut Vec<Stay>) {
     stays.sort_by_key(|stay| (stay.from_ms, stay.to_ms));
 }
 
-/// A stop that ends in a ride, cut at its longest gait: the few steps from a door to the elevator beside it make no
-/// walk, but the wait there is no stay at the door.
+/// Cuts a stop that ends in a ride at its longest gait: the few steps from a door to the elevator
+/// beside it make no walk, but the wait there is not a stay at the door.
 fn before_the_wait(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> Vec<(u32, u32)> {
     let whole = vec![(from_ms, to_ms)];
     if !ends_in_ride(scene, to_ms) {
@@ -151,8 +152,8 @@ fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
     }
 }
 
-/// A mark of a hand-over where no stop was detected: the stop may have been shorter than a stop must be. The
-/// seconds around the mark in which the body stood still are the stay.
+/// Adds a stay for a hand-over mark without a detected stop: the stop may have been shorter than
+/// the least length. The seconds around the mark in which the body stood still are the stay.
 pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
     if at(scene, stays, at_ms, 0).is_some() || super::foot_at(scene, at_ms).is_none() {
         return;
@@ -192,7 +193,8 @@ pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
     }
 }
 
-/// The stay at an instant, or the nearest one within `near_ms` of it with neither a climb nor a drive between.
+/// Returns the stay at an instant, or the nearest one within `near_ms` of it with neither a climb
+/// nor a drive between.
 pub(crate) fn at(scene: &Scene<'_>, stays: &[Stay], t_ms: u32, near_ms: u32) -> Option<usize> {
     let away_ms = |stay: &Stay| {
         stay.from_ms
@@ -216,8 +218,8 @@ pub(crate) fn at(scene: &Scene<'_>, stays: &[Stay], t_ms: u32, near_ms: u32) -> 
         .map(|(index, _)| index)
 }
 
-/// The stay that looks most like the one at the door, if any looks like one; of two equals the longer, and of those the
-/// later. A pause that looks like one at a gate is taken only where there is no other.
+/// Returns the stay that looks most like the one at the door, if any does; of equals the longer,
+/// then the later. A pause that looks like one at a gate is taken only if there is no other.
 pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
     let best_of = |able: &dyn Fn(&Stay) -> bool| {
         let able = stays
@@ -231,7 +233,7 @@ pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
     best_of(&|stay| !stay.passage).or_else(|| best_of(&|stay| !stay.before_ride))
 }
 
-/// Gives every stay its points.
+/// Assigns points to every stay.
 pub(crate) fn judge(scene: &Scene<'_>, stays: &mut [Stay]) {
     let all = stays.to_vec();
     for stay in stays.iter_mut() {
@@ -252,7 +254,7 @@ fn has_mark(scene: &Scene<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> bool) -
         .any(|&(t_ms, name)| wanted(name) && (from_ms..=to_ms).contains(&t_ms))
 }
 
-/// A pause at a gate, or one that ends in an elevator.
+/// Returns whether the stay is a pause at a gate, or one that ends in an elevator.
 fn is_passage(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let span = (stay.from_ms, stay.to_ms);
     let gate = scene.events(EventType::Gate).any(|event| {
@@ -262,8 +264,8 @@ fn is_passage(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
     (gate && !is_where_he_turned(scene, stay, all)) || waits_for_elevator(scene, stay, all)
 }
 
-/// Whether the courier turned round at a stay: from it he went back to the vehicle, and nowhere else did he stay but there.
-/// Whatever it looked like, it was no passage.
+/// Returns whether the courier turned round at a stay: he went back to the vehicle from it, and
+/// stayed nowhere else. Whatever it looked like, it was no passage.
 fn is_where_he_turned(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let Some(foot) = super::foot_at(scene, stay.from_ms).filter(|foot| foot.parked_ms.is_some())
     else {
@@ -291,8 +293,9 @@ fn is_where_he_turned(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
         && goes_back(scene, foot, None, stay)
 }
 
-/// Whether the stay ends in a ride and is no more than the wait for it: no ride has come before it, so that it leads to
-/// the door, or since the newest ride there was a stay that lasted longer, which may have been the one at the door.
+/// Returns whether the stay ends in a ride and is only the wait for it: either no ride precedes it,
+/// so that it leads to the door, or a longer stay since the latest ride may have been the one at
+/// the door.
 fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let before = scene
         .events(EventType::Elevator)
@@ -300,7 +303,7 @@ fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let Some(ride_ms) = before.map(|ride| ride.t_start_ms).max() else {
         return stay.before_ride;
     };
-    // With a ride behind it and no other stay on that floor, it may be the one at a door by the lift.
+    // With a ride behind it and no other stay on that floor, it may be at a door by the elevator.
     stay.before_ride
         && all.iter().any(|other| {
             other.from_ms > ride_ms
@@ -309,7 +312,7 @@ fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
         })
 }
 
-/// Whether a ride begins about `t_ms`.
+/// Returns whether a ride begins about `t_ms`.
 fn ends_in_ride(scene: &Scene<'_>, t_ms: u32) -> bool {
     scene.events(EventType::Elevator).any(|ride| {
         ride.t_start_ms.saturating_add(2_000) >= t_ms
@@ -354,7 +357,7 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
     sum
 }
 
-/// Where the vehicle of a period on foot was left, or where the period began.
+/// Returns the place where the vehicle of a period on foot was left, or where the period began.
 fn origin(scene: &Scene<'_>, foot: Foot) -> Option<Place> {
     let parked_ms = foot.parked_ms.unwrap_or(foot.from_ms);
     let estimate = scene.estimate(
@@ -364,7 +367,7 @@ fn origin(scene: &Scene<'_>, foot: Foot) -> Option<Place> {
     Some(estimate.place)
 }
 
-/// The level on which a period on foot began.
+/// Returns the level on which a period on foot began.
 pub(super) fn level_before(scene: &Scene<'_>, foot: Foot) -> Option<Level> {
     let to_ms = foot.from_ms.saturating_add(BEFORE_MS);
     scene.height.level(foot.from_ms, to_ms)
@@ -385,8 +388,8 @@ fn is_farthest(scene: &Scene<'_>, foot: Foot, stay: &Stay, all: &[Stay]) -> bool
     own_m > REVERSAL_M && peers.map(away_m).fold(0.0, f32::max) <= own_m
 }
 
-/// Whether the stay is as high, or as low, as the session ever stayed, and that is another floor than `before`, which the
-/// courier came from.
+/// Returns whether the stay is at the highest or lowest level of all stays of the session, on
+/// another floor than `before`, the level that the courier came from.
 fn is_extreme(before: Option<Level>, stay: &Stay, all: &[Stay]) -> bool {
     let Some(own_m) = stay.height_m else {
         return false;
@@ -409,7 +412,8 @@ fn is_extreme(before: Option<Level>, stay: &Stay, all: &[Stay]) -> bool {
         })
 }
 
-/// Whether the courier goes back afterwards: nearer to the vehicle, or back to the level he came from.
+/// Returns whether the courier goes back afterwards: nearer to the vehicle, or to the level he came
+/// from.
 fn goes_back(scene: &Scene<'_>, foot: Foot, before: Option<Level>, stay: &Stay) -> bool {
     if let (Some(estimate), Some(origin)) = (stay.estimate, origin(scene, foot)) {
         let own_m = estimate.place.distance_m(origin);

@@ -1,4 +1,4 @@
-//! What couriers do, and what may happen to what was recorded of it.
+//! Acts of couriers, and faults in their recordings.
 
 use super::script::{Kit, Script};
 use crate::score::{MarkName, Replay};
@@ -24,7 +24,7 @@ pub(super) fn house(seed: u64) -> Script {
     )
 }
 
-/// To a door so many metres up, and back.
+/// Goes to a door the given metres up, and back.
 pub(super) fn upstairs(script: Script, metres: f32, elevator: bool) -> Script {
     let script = script
         .walk_to(0.0, -25.0)
@@ -123,7 +123,7 @@ pub(super) fn mock() -> Script {
 }
 
 pub(super) fn teleported() -> Script {
-    // He stays 1.5 km away; for the hand-over the positions leap to the address and back.
+    // The courier stays 1.5 km away; the positions leap to the address for the hand-over, and back.
     let script = Script::new(17)
         .drive_to(-1500.0, 0.0)
         .stay(10)

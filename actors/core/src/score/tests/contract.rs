@@ -1,5 +1,5 @@
-//! The contract's words on the insight, one by one: for each a case in which it must be said, and the closest one in
-//! which it must not.
+//! Tests the contract's statements on the insight one by one: for each, a case in which it must
+//! appear, and the closest one in which it must not.
 
 use porchlight_schema::insight::ReasonCode::{self, *};
 use serde_json::json;
@@ -10,7 +10,7 @@ use super::{assert_sound, spans};
 
 pub(super) const ERRORS: [Error; 3] = [Error::None, Error::Dice, Error::Wander];
 
-/// A case: what is done, what must be among the codes, and what must not.
+/// A case: the act, the codes that must appear, and the codes that must not.
 pub(super) struct Case {
     name: &'static str,
     act: fn(Phone) -> Phone,
@@ -32,7 +32,8 @@ pub(super) const fn case(
     }
 }
 
-/// Every case with every way of erring: what is right must not hang on the noise.
+/// Checks every case with every kind of position error: a correct result must not depend on the
+/// noise.
 pub(super) fn check(cases: &[Case]) {
     let mut wrong = Vec::new();
     for case in cases {
@@ -54,7 +55,7 @@ pub(super) fn check(cases: &[Case]) {
                     case.name, score.reason_codes, score.summary
                 ));
             }
-            // Honest, all of them.
+            // All cases are honest.
             if score.summary.fraud_score >= 0.5 || score.summary.suspicious_behavior {
                 wrong.push(format!(
                     "{} ({error:?}): accused, {} {:#?}",

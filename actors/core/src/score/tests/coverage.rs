@@ -1,4 +1,4 @@
-//! Visibility: loss lowers it, and only loss.
+//! Tests that loss, and only loss, lowers visibility.
 
 use porchlight_schema::sample::SystemName;
 use proptest::prelude::*;
@@ -108,14 +108,15 @@ fn poor_data_does_not_convict() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// The more seconds are lost, the less was seen. The mark keeps the time that weighs most where it is.
+    /// More lost seconds mean lower visibility. The mark fixes the time with the most weight.
     #[test]
     fn visibility_falls_with_loss(keep_a in 0.0_f64..1.0, keep_b in 0.0_f64..1.0, seed in 0_u64..1_000) {
         let (fewer, more) = if keep_a < keep_b { (keep_a, keep_b) } else { (keep_b, keep_a) };
         let kept = |share: f64| {
             let mut script = indoors(FULL);
             script.sensors = ["location", "steps", "motion", "pressure"].map(str::to_owned).to_vec();
-            // The same order of loss for both shares: what the smaller one keeps, the greater keeps as well.
+            // Both shares lose windows in the same order: the greater share keeps every window that
+            // the smaller one keeps.
             script.windows.retain(|window| {
                 let mixed = (u64::from(window.t_ms / 5_000) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ seed);
                 (((mixed ^ (mixed >> 29)) >> 20) % 1_000) as f64 / 1_000.0 < share

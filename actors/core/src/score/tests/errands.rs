@@ -1,4 +1,4 @@
-//! What couriers with a plain phone do.
+//! Errands of couriers with a plain phone.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ pub(super) fn go(phone: Phone) -> Phone {
     phone.walk(-40.0, -30.0).stay(10).drive(-500.0, -30.0)
 }
 
-/// At the door of a house.
+/// Delivers at the door of a house.
 pub(super) fn house(phone: Phone) -> Phone {
     go(come(phone)
         .walk(0.0, -30.0)
@@ -21,7 +21,7 @@ pub(super) fn house(phone: Phone) -> Phone {
         .walk(0.0, -30.0))
 }
 
-/// Up by so many metres and back, with a stay there.
+/// Goes the given metres up and back, with a stay there.
 pub(super) fn flat(phone: Phone, metres: f64, elevator: bool) -> Phone {
     let phone = come(phone)
         .walk(0.0, -30.0)

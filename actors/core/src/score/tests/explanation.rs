@@ -1,4 +1,4 @@
-//! What a decision rests on, named and weighed.
+//! Tests that the grounds of a decision are named and weighed.
 
 use super::acts::twice;
 use crate::score::explanation::{Parameter, explain};

@@ -1,4 +1,5 @@
-//! The contract's words on the insight's fields, by what a plain phone did and when.
+//! Tests the contract's statements on the insight's fields against the acts of a plain phone and
+//! their times.
 
 use serde_json::json;
 
@@ -39,7 +40,7 @@ fn total_duration_is_start_to_end() {
     );
 }
 
-/// What is done, and what must be told of floors and elevator.
+/// Acts, with the floors and elevator use that must be reported.
 const FLOORS: &[(&str, Act, Option<i16>, Option<bool>)] = &[
     ("house", house, Some(0), Some(false)),
     (
@@ -156,7 +157,7 @@ fn floors_are_counted_from_the_entrance_and_null_where_height_is_unknown() {
     }
 }
 
-/// To the third floor, down by so much, up again, and back.
+/// Goes to the third floor, down by `floor_m`, up again, and back.
 fn floor_between(phone: Phone, floor_m: f64) -> Phone {
     let phone = come(phone)
         .walk(0.0, -30.0)
@@ -224,7 +225,7 @@ fn times_at_the_building_are_those_of_the_way() {
             scored.score.metrics.time_at_door_sec,
         )
     };
-    // 8 s of hall, so many of stairs or elevator, 6 s of corridor.
+    // The way in takes 8 s of hall, the time for stairs or elevator, and 6 s of corridor.
     for (name, metres, elevator, way_sec) in [
         ("stairs", 9.0, false, 8.0 + 30.0 + 7.0),
         ("elevator", 15.0, true, 8.0 + 12.0 + 13.0 + 7.0),
@@ -274,7 +275,7 @@ fn times_at_the_building_are_those_of_the_way() {
     );
 }
 
-/// A phone that sends nothing while it stands has not gone in.
+/// A phone that sends nothing while it stands still has not gone in.
 #[test]
 fn standing_before_a_building_is_not_going_in() {
     let stands = |mut phone: Phone| {
@@ -413,7 +414,7 @@ fn visibility_is_of_what_the_device_has() {
         assert!(lost < last, "{seconds}: {lost} {last}");
         last = lost;
     }
-    // The same loss weighs most around the drop-off.
+    // The same loss has the most weight around the drop-off.
     let early = seen(&|phone| house(phone.unheard(|phone| phone.stay(60)).stay(240)));
     let late = seen(&|phone| {
         go(come(phone.stay(240))
@@ -451,7 +452,8 @@ fn sentences_read_well() {
     }
 }
 
-/// A gate of the street some seconds before the door is not the door: the pause at that, and the hall behind it, tell.
+/// A street gate some seconds before the door is not the door: the pause at the door, and the hall
+/// behind it, decide.
 #[test]
 fn a_gate_before_the_door_is_not_the_door() {
     let gated = |phone: Phone| {

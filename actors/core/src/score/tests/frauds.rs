@@ -1,4 +1,4 @@
-//! Untrue telemetry, and honest phones that look like it, as an outsider would make them.
+//! Untrue telemetry, and honest phones that resemble it, as an outsider would make them.
 
 use super::errands::{come, flat, floor, go, house};
 use super::phone::{Error, Phone};
@@ -14,14 +14,14 @@ fn mocked(phone: Phone, act: impl FnOnce(Phone) -> Phone) -> Phone {
     phone
 }
 
-/// Sits at home, and lets the positions go to the door.
+/// The courier sits at home while the positions go to the door.
 fn lies_still(phone: Phone) -> Phone {
     let mut phone = phone;
     phone.lies = true;
     house(phone)
 }
 
-/// What is done, the least that the score must be, and whether that is suspicious.
+/// Acts, the minimum score of each, and whether it is suspicious.
 const UNTRUE: &[(&str, Act, f64, bool)] = &[
     (
         "all fixes are simulated",

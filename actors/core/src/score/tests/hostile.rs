@@ -1,4 +1,4 @@
-//! Whatever comes in, a score comes out, soon, and sound.
+//! Tests that any input yields a sound score in a short time.
 
 use porchlight_schema::event::{Confidence, Direction, Event, EventType, Metadata, sort_events};
 use porchlight_schema::sample::{ActivityType, SystemName};
@@ -177,8 +177,8 @@ proptest! {
     }
 }
 
-/// Two days of seconds with the most events, marks and jumps that a session may have: quadratic work would show as
-/// minutes.
+/// Two days of seconds with the most events, marks and jumps that a session may have: quadratic
+/// work would take minutes.
 #[test]
 fn the_longest_session_is_scored() {
     let mut script = Script::new(2);

@@ -1,4 +1,5 @@
-//! What a building does to air and positions, and what must be told all the same.
+//! Tests the effects of a building on pressure and positions, and the results that must appear
+//! nevertheless.
 
 use porchlight_schema::insight::ReasonCode;
 use serde_json::json;
@@ -25,8 +26,9 @@ fn the_air_of_a_house_is_no_floor() {
     }
 }
 
-/// Handed over some way beside the address, as a position behind walls has it: where it was on the address's floor it was
-/// tried, and the door is not told of; on another floor, or on the street's, it was not.
+/// The hand-over is some way beside the address, as with a position behind walls: on the address's
+/// floor it counts as an attempt, and the door is not reported; on another floor, or at street
+/// level, it does not.
 #[test]
 fn a_hand_over_beside_the_address_counts_on_its_floor() {
     for (wanted, outcome) in [

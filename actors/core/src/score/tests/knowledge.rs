@@ -1,4 +1,4 @@
-//! What the service learns of places and traces.
+//! Tests the service's knowledge of places and traces.
 
 use porchlight_schema::ids::{OrganizationId, SessionId};
 use porchlight_schema::session::{
@@ -33,7 +33,7 @@ fn learned(sessions: &[PlaceFacts]) -> PlaceKnowledge {
         .fold(PlaceKnowledge::default(), |old, &facts| learn(&old, facts))
 }
 
-/// The learned height of the third floor over three, metres.
+/// Returns the learned height of the third floor divided by three, metres.
 fn storey_m(sessions: &[PlaceFacts], day: u32) -> f32 {
     let known = learned(sessions).known(&address(), day);
     assert_eq!(known.floor_heights_m.len(), 1);
@@ -230,7 +230,7 @@ fn a_copy_is_recognised_and_an_honest_repeat_is_not() {
         );
         assert!(first.similarity(&print(&trip(seed))) < 0.1);
     }
-    // Later, cut short, and around an address that was geocoded anew.
+    // The copy is later, cut short, and around an address with a new geocode.
     let mut copy = trip(60);
     let moved = LocalFrame::new(Point {
         lat: 48.2003,
@@ -252,14 +252,14 @@ fn a_copy_is_recognised_and_an_honest_repeat_is_not() {
     );
 }
 
-/// A number from 0 to 1 that no two `seed`s share.
+/// Returns a number from 0 to 1 that is different for each `seed`.
 fn noise(seed: u64) -> f32 {
     let mixed = (seed.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((mixed >> 40) as f32) / 16_777_216.0
 }
 
-/// A trip by a phone whose sensors have noise of their own.
+/// Returns a trip by a phone whose sensors have their own noise.
 fn measured(seed: u64) -> Script {
     let mut script = Script::new(seed)
         .drive_to(-30.0, -25.0)
@@ -282,8 +282,9 @@ fn measured(seed: u64) -> Script {
     script
 }
 
-/// A recording is sent again as another delivery, and each position is moved by 0.2 m so that it is no plain copy. The
-/// barometer, the accelerometer and the receiver still told the same to the last bit, which they never do twice.
+/// A recording is sent again as another delivery, with each position moved by 0.2 m so that it is
+/// no plain copy. The readings of barometer, accelerometer and receiver are still equal to the last
+/// bit, which never happens twice.
 #[test]
 fn a_trace_whose_positions_were_dithered_is_a_copy_still() {
     for seed in 100..110 {
@@ -303,7 +304,8 @@ fn a_trace_whose_positions_were_dithered_is_a_copy_still() {
     }
 }
 
-/// Two couriers go the same way on the same day with phones of one model: the way is the same, the noise is not.
+/// Two couriers take the same way on the same day with phones of one model: the way is the same,
+/// the noise is not.
 #[test]
 fn two_couriers_on_one_way_copy_nothing() {
     let first = trace_fingerprint(&measured(200).windows).unwrap();
@@ -313,7 +315,8 @@ fn two_couriers_on_one_way_copy_nothing() {
     }
 }
 
-/// Two parcels of one stop: one phone, two sessions, one trace. And the same trace sent once more, later.
+/// Two parcels of one stop share one phone and one trace in two sessions. The same trace is also
+/// sent once more, later.
 #[test]
 fn two_sessions_at_once_copy_nothing() {
     let session = |rider: &str, created_ms: i64, completed_ms: i64| {

@@ -1,4 +1,4 @@
-//! Odd but honest sessions, and what the contract's words make of each field.
+//! Odd but honest sessions, and the value of each field that the contract requires for them.
 
 use porchlight_schema::insight::ReasonCode::{self, *};
 use porchlight_schema::insight::Score;
@@ -8,20 +8,21 @@ use super::errands::{come, door_at, flat, floor, go, house, lobby};
 use super::phone::{Error, Phone};
 use super::{about, assert_sound, spans};
 
-/// What must hold of one session: its outcome is among these, these codes are beside it and those are not.
+/// The expectations on one session: the possible outcomes, the codes beside it, and the codes that
+/// must be absent.
 struct Odd {
     name: &'static str,
     act: fn(Phone) -> Phone,
     outcomes: &'static [ReasonCode],
     said: &'static [ReasonCode],
     unsaid: &'static [ReasonCode],
-    /// Visits to the door.
+    /// The number of visits to the door.
     visits: u32,
-    /// The time at the door is told.
+    /// Whether the time at the door is reported.
     door: bool,
 }
 
-/// What is said to be handed over far away, or at speed, weighs against the claim (contract 5).
+/// A claimed hand-over far away, or at speed, counts against the claim (contract 5).
 const CLAIMS: [&str; 2] = ["handed over 2.5 km away", "photographed before the arrival"];
 const FULL: &[ReasonCode] = &[FullAttempt];
 const RIGHT: &[ReasonCode] = &[DeliveredToRightDoorstep];
@@ -34,7 +35,7 @@ const PLAIN: &[ReasonCode] = &[
     SessionTimeout,
 ];
 
-/// To a place, a stay there on foot, and away again.
+/// Goes to a place, stays there on foot, and leaves again.
 fn errand(phone: Phone, east: f64, seconds: u32) -> Phone {
     phone
         .drive(east, -30.0)
@@ -46,7 +47,7 @@ fn errand(phone: Phone, east: f64, seconds: u32) -> Phone {
         .drive(east - 500.0, -30.0)
 }
 
-/// The address's point is so many metres west of its door.
+/// Puts the address's point the given metres west of its door.
 fn off(phone: Phone, metres: f64, accuracy_m: Option<f64>) -> Phone {
     let point = Phone::point(-metres, 0.0);
     let phone = phone
@@ -58,7 +59,7 @@ fn off(phone: Phone, metres: f64, accuracy_m: Option<f64>) -> Phone {
     }
 }
 
-/// A case, in the order of [`Odd`].
+/// Returns a case, with the fields in the order of [`Odd`].
 const fn case(
     name: &'static str,
     act: fn(Phone) -> Phone,

@@ -1,5 +1,6 @@
-//! A plain phone: what an outsider would write who knows the contract and nothing of the detectors. Samples are JSON lines,
-//! read and replayed as a service would; every sensor is as simple as it can be.
+//! A plain phone, as written by an outsider who knows the contract and nothing of the detectors.
+//! Samples are JSON lines, read and replayed as a service would; every sensor is as simple as it
+//! can be.
 
 use std::fmt::Write as _;
 
@@ -9,23 +10,23 @@ use serde_json::{Value, json};
 use crate::evaluate::Recording;
 use crate::score::Scored;
 
-/// Metres for a degree of latitude, on the sphere.
+/// The metres in a degree of latitude, on the sphere.
 const DEGREE_M: f64 = 111_195.0;
 const LAT: f64 = 48.2;
 const LNG: f64 = 11.6;
 
-/// How positions err.
+/// The kind of position error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Error {
-    /// Not at all.
+    /// Positions have no error.
     None,
-    /// Anew with each fix, 2 m.
+    /// Each fix has an independent error of 2 m.
     Dice,
-    /// As a receiver does: it wanders.
+    /// The error wanders, as in a receiver.
     Wander,
 }
 
-/// What a body does.
+/// The movement of a body.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Gait {
     Rests,
@@ -50,42 +51,42 @@ pub(super) struct Phone {
     lines: String,
     without: Vec<&'static str>,
     start: Value,
-    /// The platform says that fixes are simulated.
+    /// Whether the platform marks fixes as simulated.
     pub(super) mock: bool,
-    /// The body lies on a table, whatever the positions do.
+    /// Whether the body lies on a table, whatever the positions do.
     pub(super) lies: bool,
-    /// The car is so soft that nothing is felt in it.
+    /// Whether the car is so soft that nothing is felt in it.
     pub(super) soft: bool,
-    /// Sends no fix while it stays where it is.
+    /// Whether the phone sends no fix while it stays in place.
     pub(super) frugal: bool,
-    /// Of the body's motion it tells mean and spread, and no more.
+    /// Whether the phone reports only mean and spread of the body's motion.
     pub(super) terse: bool,
-    /// Its fixes tell a speed of 0, whatever it does.
+    /// Whether its fixes always report a speed of 0.
     pub(super) mute: bool,
-    /// What its barometer rounds to, hPa.
+    /// The step to which its barometer rounds, hPa.
     pub(super) round_hpa: Option<f64>,
-    /// Seconds from fix to fix.
+    /// The seconds from fix to fix.
     pub(super) fix_every: f64,
-    /// How fast it drives, walks, climbs stairs and rides, m/s.
+    /// The speed at which it drives, walks, climbs stairs and rides, m/s.
     pub(super) drive_mps: f64,
     pub(super) walk_mps: f64,
     pub(super) stairs_mps: f64,
     pub(super) lift_mps: f64,
-    /// Seconds from pressure to pressure, and how rough it is, hPa.
+    /// The seconds from pressure to pressure, and the roughness of the pressure, hPa.
     pub(super) pressure_every: f64,
     pub(super) rough_hpa: f64,
-    /// By how much the air of a house differs from that of the street, hPa.
+    /// The difference between the pressure in a house and in the street, hPa.
     pub(super) house_hpa: f64,
-    /// What is added to the accuracy of each fix, metres.
+    /// The metres added to the accuracy of each fix.
     pub(super) vaguer_m: f64,
-    /// Seconds after the last sample at which the session ends.
+    /// The seconds from the last sample to the end of the session.
     pub(super) ends_after: f64,
     pub(super) timed_out: bool,
     pub(super) pod: bool,
 }
 
 impl Phone {
-    /// In the street, 800 m west of the address, which is the origin.
+    /// Creates a phone in the street, 800 m west of the address, which is the origin.
     pub(super) fn new(error: Error, seed: u64) -> Self {
         Self {
             error,
@@ -122,24 +123,24 @@ impl Phone {
         }
     }
 
-    /// The address says so, too.
+    /// Adds a field to the address.
     pub(super) fn address(mut self, name: &str, value: Value) -> Self {
         self.start["address"][name] = value;
         self
     }
 
-    /// A place by metres east and north of the address, as the API takes it.
+    /// Returns a place by metres east and north of the address, in the API's format.
     pub(super) fn point(east: f64, north: f64) -> Value {
         json!({ "lat": LAT + north / DEGREE_M, "lng": LNG + east / (DEGREE_M * libm::cos(LAT.to_radians())) })
     }
 
-    /// The phone does not have these kinds.
+    /// Removes these sensor kinds from the phone.
     pub(super) fn without(mut self, kinds: &[&'static str]) -> Self {
         self.without.extend(kinds);
         self
     }
 
-    /// Evenly in −1 to 1 (xorshift, Marsaglia 2003).
+    /// Returns an evenly distributed number in −1 to 1 (xorshift, Marsaglia 2003).
     fn chance(&mut self) -> f64 {
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
@@ -147,7 +148,7 @@ impl Phone {
         (self.seed >> 40) as f64 / f64::from(1_u32 << 23) - 1.0
     }
 
-    /// About normal, of spread 1.
+    /// Returns an approximately normal number with spread 1.
     fn noise(&mut self) -> f64 {
         (self.chance() + self.chance() + self.chance()) * 1.0
     }
@@ -158,7 +159,7 @@ impl Phone {
         }
         sample["t"] = json!(self.t);
         sample["kind"] = json!(kind);
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.lines, "{sample}");
     }
 
@@ -204,7 +205,7 @@ impl Phone {
         if self.t % self.fix_every != 0.0 {
             return;
         }
-        // Reception fades within 15 s of a doorway, and is gone then.
+        // Reception fades within 15 s of a doorway, and is then lost.
         let indoors = self.indoors_since.map(|since| self.t - since);
         let accuracy = match indoors {
             None => 5.0,
@@ -264,11 +265,11 @@ impl Phone {
         self
     }
 
-    /// Stairs, or an elevator that gathers speed by 1 m/s² and loses it likewise, by so many metres.
+    /// Climbs the given metres by stairs, or by an elevator that accelerates and brakes at 1 m/s².
     pub(super) fn climb(mut self, metres: f64, elevator: bool) -> Self {
         let from_m = self.height_m;
         let way_m = metres.abs();
-        // Over a short way it never reaches its speed.
+        // Over a short distance the elevator never reaches its speed.
         let (speed_mps, ramp_sec) = if elevator {
             let speed_mps = self.lift_mps.min(way_m.sqrt());
             (speed_mps, speed_mps)
@@ -322,7 +323,7 @@ impl Phone {
         self
     }
 
-    /// What is done in `act` is not heard.
+    /// Performs `act` without sending data.
     pub(super) fn unheard(mut self, act: impl FnOnce(Self) -> Self) -> Self {
         self.silent = true;
         let mut phone = act(self);
@@ -330,7 +331,7 @@ impl Phone {
         phone
     }
 
-    /// The positions go on from elsewhere.
+    /// Continues the positions from elsewhere.
     pub(super) fn leap(mut self, east: f64, north: f64) -> Self {
         self.at = (east, north);
         self

@@ -1,4 +1,4 @@
-//! What happened, and what the insight must say of it.
+//! Scenarios, and the insight that each must produce.
 
 use porchlight_schema::insight::ReasonCode::{self, *};
 use porchlight_schema::sample::SystemName;
@@ -19,7 +19,7 @@ struct Expected {
 
 const HONEST: core::ops::RangeInclusive<f64> = 0.0..=0.05;
 
-/// Delivered at the door of a house.
+/// A delivery at the door of a house.
 const DELIVERED: Expected = Expected {
     codes: &[FullAttempt, DeliveredToRightDoorstep],
     floors: Some(0),
@@ -29,7 +29,7 @@ const DELIVERED: Expected = Expected {
     suspicious: false,
 };
 
-/// Nothing was found of a door.
+/// No door was found.
 const NOWHERE: Expected = Expected {
     codes: &[NoAttempt],
     floors: None,
@@ -95,7 +95,7 @@ fn sensors_that_are_missing_leave_nulls() {
         ..FULL
     };
     let cases = [
-        // Without a barometer nothing can be said of the height: no suspicion, and no floors.
+        // Without a barometer the height is unknown: no suspicion, and no floors.
         (
             "lobby, no barometer",
             lobby(no_pressure),
@@ -332,7 +332,7 @@ fn times_at_the_building_are_told() {
     let score = insists_on_floor(arrive(30), 2, 6.4, false).score();
     let at_door = score.metrics.time_at_door_sec.unwrap();
     assert!((at_door - 45.0).abs() <= 3.0, "{at_door}");
-    // From the door: 8 m of hall, 22 s of stairs, 9 m of corridor.
+    // The way in has 8 m of hall, 22 s of stairs, 9 m of corridor.
     let way_in = score.metrics.time_from_entrance_to_door_sec.unwrap();
     assert!((30.0..=45.0).contains(&way_in), "{way_in}");
     // A house has no entrance before its door.
@@ -396,7 +396,7 @@ fn what_earlier_sessions_taught_of_the_building_counts() {
     script.known.floor_heights_m = vec![(5, 14.5)];
     assert_eq!(script.score().summary.floors_climbed, Some(5));
     assert!(!script.score().summary.right_doorstep);
-    // What an earlier version stored has no weights.
+    // Data stored by an earlier version has no weights.
     script.known.floor_weights = Vec::new();
     assert_eq!(script.score().summary.floors_climbed, Some(5));
 }

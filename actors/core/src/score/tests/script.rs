@@ -1,4 +1,4 @@
-//! A courier who does what a test tells, and the windows and events that a phone would make of it.
+//! A courier who follows a test's script, and the windows and events that a phone would produce.
 
 use porchlight_schema::event::{Confidence, Direction, Event, EventType, Metadata, sort_events};
 use porchlight_schema::insight::Score;
@@ -10,7 +10,7 @@ use crate::geo::Place;
 use crate::score::{Knowledge, MarkName, PodInput, ScoreInput, Scored, score_and_learn};
 use crate::window::{BodyMotion, Fix, WINDOW_MS, Window};
 
-/// What the phone can send.
+/// The data that the phone can send.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kit {
     pub(super) location: bool,
@@ -24,7 +24,7 @@ pub(super) const FULL: Kit = Kit {
     body: true,
 };
 
-/// How the body moves.
+/// The movement of the body.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Gait {
     Drives,
@@ -33,7 +33,7 @@ enum Gait {
     Rests,
 }
 
-/// A session in the making.
+/// A session under construction.
 #[derive(Debug, Clone)]
 pub(super) struct Script {
     kit: Kit,
@@ -58,7 +58,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// A session that begins 600 m west of the address, which is the origin.
+    /// Creates a session that begins 600 m west of the address, which is the origin.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             kit: FULL,
@@ -107,7 +107,7 @@ impl Script {
         self
     }
 
-    /// Evenly in −1 to 1 (xorshift, Marsaglia 2003).
+    /// Returns an evenly distributed number in −1 to 1 (xorshift, Marsaglia 2003).
     fn noise(&mut self) -> f32 {
         self.noise ^= self.noise << 13;
         self.noise ^= self.noise >> 7;
@@ -244,7 +244,7 @@ impl Script {
         script
     }
 
-    /// Up or down by so many metres.
+    /// Climbs the given metres up or down.
     pub(super) fn climb(mut self, metres: f32, elevator: bool) -> Self {
         let (event_type, gait, speed_mps) = if elevator {
             (EventType::Elevator, Gait::Rests, 1.0)
@@ -307,13 +307,13 @@ impl Script {
         self
     }
 
-    /// Nothing is heard for so many seconds.
+    /// Sends no data for the given seconds.
     pub(super) fn silence(mut self, seconds: u32) -> Self {
         self.now_ms += seconds * WINDOW_MS;
         self
     }
 
-    /// From here on the positions are elsewhere.
+    /// Moves all further positions elsewhere.
     pub(super) fn teleport(mut self, east: f32, north: f32) -> Self {
         self.place = (east, north);
         self
@@ -327,7 +327,7 @@ impl Script {
         self
     }
 
-    /// Lets the body of all that happened so far lie on a table.
+    /// Makes the body lie on a table for everything so far.
     pub(super) fn body_at_rest(mut self) -> Self {
         for window in &mut self.windows {
             window.steps = Some(0);

@@ -1,4 +1,4 @@
-//! Phones that lack sensors: what the others still show is told, and told right.
+//! Tests phones that lack sensors: the remaining sensors must still yield correct results.
 
 use porchlight_schema::insight::ReasonCode::{DeliveredToRightDoorstep, FullAttempt};
 use porchlight_schema::insight::Score;
@@ -7,7 +7,7 @@ use super::errands::{flat, floor, house, lobby};
 use super::phone::{Error, Phone};
 use super::{assert_sound, spans};
 
-/// A delivery, and what a phone with every sensor knows of it.
+/// A delivery, with the facts that a phone with every sensor knows about it.
 struct Errand {
     name: &'static str,
     act: fn(Phone) -> Phone,
@@ -54,7 +54,7 @@ const ERRANDS: [Errand; 6] = [
     },
 ];
 
-/// The stay at every door, seconds, and how far off it may be told.
+/// The stay at every door in seconds; [`STAY_OFF_SEC`] is the permitted error.
 const STAY_SEC: f64 = 35.0;
 const STAY_OFF_SEC: f64 = 2.0;
 
@@ -78,7 +78,8 @@ fn a_stay_at_the_door_is_found_by_any_sensor_of_the_body() {
             &["motion", "pressure"],
             &["steps", "pressure"],
         ] {
-            // Steps alone show three stays about an elevator, and not that two of them are waits for it.
+            // Steps alone show three stays near an elevator, but not that two of them are waits for
+            // it.
             if errand.elevator && without == ["motion", "pressure"] {
                 continue;
             }
@@ -98,14 +99,14 @@ fn a_stay_at_the_door_is_found_by_any_sensor_of_the_body() {
 #[test]
 fn floors_and_rides_are_told_by_whatever_measures_height() {
     for errand in &ERRANDS {
-        // Pressure, and something of the body.
+        // The phone has pressure and at least one body sensor.
         for without in [&[][..], &["motion"], &["steps"]] {
             tell(errand, without, |name, score| {
                 assert_eq!(score.summary.floors_climbed, Some(errand.floors), "{name}");
                 assert_eq!(score.summary.elevator_used, Some(errand.elevator), "{name}");
             });
         }
-        // The push of a cabin shows in the acceleration, how many floors it went by does not.
+        // The acceleration shows the push of a cabin, but not the number of floors.
         for without in [&["pressure"][..], &["steps", "pressure"]] {
             tell(errand, without, |name, score| {
                 assert_eq!(score.summary.floors_climbed, None, "{name}");
@@ -124,7 +125,7 @@ fn floors_and_rides_are_told_by_whatever_measures_height() {
     }
 }
 
-/// Without positions nobody knows which door it was, but what was climbed on the way to one is seen.
+/// Without positions the door is unknown, but the climb to it is visible.
 #[test]
 fn without_positions_the_stay_upstairs_is_the_one_that_counts() {
     for errand in ERRANDS.iter().filter(|errand| errand.floors > 0) {
@@ -147,7 +148,7 @@ fn without_positions_the_stay_upstairs_is_the_one_that_counts() {
     }
 }
 
-/// Seconds from fix to fix, and what each fix is less exact by, metres.
+/// The seconds from fix to fix, and the metres by which each fix is less exact.
 const POSITIONS: [(f64, f64); 6] = [
     (2.0, 0.0),
     (5.0, 0.0),
@@ -212,8 +213,8 @@ fn rarer_and_rougher_pressure_changes_neither_floors_nor_rides() {
     }
 }
 
-/// Nothing tells of the body, but the height was another one for a while: somebody was at a door up there. How long he
-/// stood at it nobody saw.
+/// No body sensor sends data, but the height changed for a while: somebody was at a door up there.
+/// The time at that door is unknown.
 #[test]
 fn the_height_alone_shows_who_was_upstairs() {
     for errand in ERRANDS.iter().filter(|errand| errand.floors > 0) {
@@ -228,7 +229,7 @@ fn the_height_alone_shows_who_was_upstairs() {
                 "{name}"
             );
             assert_eq!(score.summary.floors_climbed, Some(errand.floors), "{name}");
-            // Stairs and a slow elevator look alike: then it is not told.
+            // Stairs and a slow elevator look alike, so neither is reported.
             assert_ne!(
                 score.summary.elevator_used,
                 Some(!errand.elevator),
@@ -239,7 +240,8 @@ fn the_height_alone_shows_who_was_upstairs() {
     }
 }
 
-/// What is told of a climb, whatever its speed: floors where pressure was heard, the way up, and the stay at the door.
+/// Checks the results of a climb at any speed: floors if pressure was sent, the way up, and the
+/// stay at the door.
 fn assert_climb(name: &str, score: &Score, floors: Option<i16>, elevator: bool) {
     assert_sound(name, score);
     let summary = &score.summary;
@@ -264,7 +266,7 @@ fn elevators_of_any_speed_are_told() {
         for lift_mps in [0.4, 0.63, 1.0, 1.6, 2.5, 4.0] {
             for without in [&[][..], &["motion"], &["steps"], &["pressure"]] {
                 let is_measured = !without.contains(&"pressure");
-                // A cabin so slow, or on its way for four seconds, is hardly felt.
+                // A cabin this slow, or a ride of four seconds, is hardly felt.
                 if !is_measured && (floors == 1 || lift_mps < 0.5) {
                     continue;
                 }

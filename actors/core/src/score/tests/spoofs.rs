@@ -1,4 +1,4 @@
-//! Positions that somebody made, by what the phone has to contradict them; and what honest phones do that looks alike.
+//! Fabricated positions, by the sensors that contradict them, and honest phones that look alike.
 
 use super::acts::{arrive, house, leave};
 use super::script::Script;
@@ -7,7 +7,7 @@ use crate::geo::Place;
 use crate::score::MarkName;
 use crate::window::Window;
 
-/// A delivery with a way of 350 m on foot, round a block.
+/// A delivery with a path of 350 m on foot, round a block.
 fn round_the_block(seed: u64) -> Script {
     let script = arrive(seed)
         .walk_to(0.0, -25.0)
@@ -19,7 +19,7 @@ fn round_the_block(seed: u64) -> Script {
     leave(script.stay(40).mark(MarkName::HandedOver))
 }
 
-/// Such a delivery whose body lies on a table, with a change made to each window.
+/// A delivery round the block whose body lies on a table, with a change applied to each window.
 fn spoofed(seed: u64, change: impl Fn(usize, &mut Window)) -> Script {
     let mut script = round_the_block(seed).body_at_rest();
     for (number, window) in script.windows.iter_mut().enumerate() {
@@ -37,7 +37,7 @@ fn a_body_at_rest_contradicts_a_walk_whatever_tells_of_it() {
     let all = spoofed(31, |_, _| {});
     let no_counter = spoofed(31, |_, window| window.steps = None);
     let counter_only = spoofed(31, |_, window| window.motion = None);
-    // Two seconds in each half minute somebody takes the phone up.
+    // Somebody picks up the phone for two seconds in each half minute.
     let fidgets = spoofed(31, |number, window| {
         if number % 30 < 2
             && let Some(motion) = &mut window.motion
@@ -65,7 +65,7 @@ fn a_body_at_rest_contradicts_a_walk_whatever_tells_of_it() {
 
 #[test]
 fn a_receiver_that_says_it_stays_does_not_walk() {
-    // Positions wander while the vehicle stands; their own speed, measured apart, is nothing.
+    // Positions wander while the vehicle stands; their independently measured speed is zero.
     let parked = spoofed(32, |_, window| {
         if let Some(fix) = &mut window.fixes[0] {
             fix.speed_mps = Some(0.1);
@@ -76,7 +76,7 @@ fn a_receiver_that_says_it_stays_does_not_walk() {
 
 #[test]
 fn a_phone_turns_with_its_course() {
-    // A gyroscope that lives: its noise is some hundredths of a radian.
+    // A live gyroscope has a noise of some hundredths of a radian.
     let lying = spoofed(33, |number, window| {
         if let Some(motion) = &mut window.motion {
             motion.yaw_rad = Some(if number % 2 == 0 { 0.01 } else { -0.01 });
@@ -137,7 +137,7 @@ fn noise_that_is_missing_and_noise_of_dice_are_seen() {
         }
     });
     assert!(has(&smooth, "smooth_path"));
-    // A throw of the dice for each fix (the finaliser of SplitMix64).
+    // The noise is independent for each fix (the finaliser of SplitMix64).
     let throw = |number: usize, axis: u64| {
         let value = (number as u64 * 2 + axis + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -163,7 +163,7 @@ fn noise_that_is_missing_and_noise_of_dice_are_seen() {
     }
 }
 
-/// A throw of the dice for each fix, evenly within 3 m (the finaliser of SplitMix64).
+/// Returns independent noise for each fix, evenly within 3 m (the finaliser of SplitMix64).
 fn dice(number: usize, axis: u64) -> f32 {
     let value = (number as u64 * 2 + axis + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -174,7 +174,7 @@ fn dice(number: usize, axis: u64) -> f32 {
 #[test]
 fn a_short_walk_needs_strides_too() {
     let route = |seed| house(seed);
-    // In the hand of somebody who stands: more than rest, less than a gait.
+    // The phone is in the hand of a standing person: more motion than rest, less than a gait.
     let mut held = route(36).body_at_rest();
     for window in &mut held.windows {
         window.steps = Some(0);
@@ -187,7 +187,7 @@ fn a_short_walk_needs_strides_too() {
         "{:#?}",
         held.score().evidence
     );
-    // A counter that speaks on change, and never does.
+    // This counter reports on change, and never reports.
     let mut silent = route(36).body_at_rest();
     silent.sensors = ["location", "pressure", "steps", "mark"]
         .map(str::to_owned)
@@ -222,7 +222,8 @@ fn a_short_walk_needs_strides_too() {
 
 #[test]
 fn a_speed_reckoned_from_the_route_tells_of_a_body_that_rests() {
-    // 0.9 to 1.7 m/s, and back: the told speed is that of the line, to the millimetre.
+    // The speed is 0.9 to 1.7 m/s, there and back: the reported speed matches the line to the
+    // millimetre.
     let reckoned = |mut script: Script| {
         let mut east_m = -100.0;
         for (number, window) in script.windows.iter_mut().enumerate() {
@@ -314,7 +315,7 @@ fn one_corner_of_a_street_is_enough_where_nothing_was_ever_felt() {
         for (number, window) in script.windows.iter_mut().enumerate() {
             let noise = if number % 2 == 0 { 0.01 } else { -0.01 };
             if let Some(motion) = &mut window.motion {
-                // One turn, long before the corner.
+                // The phone turns once, long before the corner.
                 motion.yaw_rad = Some(if number == 4 { turned_rad } else { noise });
             }
         }

@@ -1,4 +1,4 @@
-//! The contract's words on streams that are interrupted, and on too little data.
+//! Tests the contract's statements on interrupted streams, and on too little data.
 
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::ReasonCode::*;

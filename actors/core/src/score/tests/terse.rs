@@ -1,4 +1,4 @@
-//! Phones that tell little in a sample: what is optional is left out, or says 0.
+//! Phones with sparse samples: optional fields are absent, or 0.
 
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::ReasonCode::{
@@ -39,7 +39,7 @@ fn a_walk_is_felt_where_a_second_tells_its_spread_alone() {
         phone.terse = true;
         let score = house(phone).score();
         assert_delivered("spread alone", &score);
-        // The drive there ended, and the one away is another.
+        // The drive to the address ended, and the drive away is another one.
         assert_eq!(count(&score, EventType::Driving), 2, "{:?}", spans(&score));
         assert_eq!(count(&score, EventType::Walking), 2, "{:?}", spans(&score));
     }
@@ -79,8 +79,8 @@ fn a_barometer_of_whole_hectopascals_measures_no_floors() {
 
 #[test]
 fn the_told_floor_decides_neither_what_is_counted_nor_itself() {
-    // A tower of 28 m of which nothing is known: whatever floor the address names, the same is counted, and high floors
-    // can't be told from their neighbours.
+    // In an unknown tower of 28 m the count is the same whatever floor the address names, and high
+    // floors cannot be told from their neighbours.
     let scored = |told: i16| {
         let phone = Phone::new(Error::Wander, 4).address("floor", json!(told));
         flat(phone, 28.0, true).score()
@@ -109,7 +109,8 @@ fn stairs_are_not_a_ride_where_no_body_is_measured() {
 
 #[test]
 fn a_parcel_handed_out_of_the_window_is_no_proof_that_nobody_came() {
-    // No sensor of the body: a walk of some steps is not seen, and the vehicle stood there for half a minute.
+    // Without a body sensor a walk of some steps is not seen, and the vehicle stood there for half
+    // a minute.
     for (error, seed) in PHONES {
         let phone = Phone::new(error, seed).without(&["motion", "steps"]);
         let phone = phone.drive(-8.0, -10.0).stay(30).mark("left_at_door");
@@ -192,7 +193,8 @@ fn what_the_end_or_a_ride_cuts_short_is_no_stay() {
         for seconds in 5..=11 {
             let ends = house(Phone::new(error, seed)).stay(seconds).score();
             assert_long("at the end", &ends);
-            // Without a barometer a ride is known when it has ended, and its start lies in the wait before it.
+            // Without a barometer a ride is known only after its end, and its start lies in the
+            // wait before it.
             let waits = come(Phone::new(error, seed).without(&["pressure"]))
                 .walk(0.0, -8.0)
                 .go_in()

@@ -1,4 +1,4 @@
-//! Silences of a channel that are no loss.
+//! Recognizes silences of a channel that are not a loss.
 
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::{Kind, SystemName};
@@ -9,8 +9,9 @@ use crate::score::parameters::door::silence::{BUILDING_M, REPEATED_SHARE};
 use crate::score::place::Places;
 use crate::score::scene::{Scene, end_of, overlap_ms};
 
-/// A step counter that speaks on change (contract 3) and is all that tells of the body: where it is silent and the
-/// stream is not, no step was made, and its next reading makes up for what was not heard.
+/// Covers the silences of a step counter that reports on change (contract 3) and is the only body
+/// sensor: if it is silent and the stream is not, no step was made, and its next reading makes up
+/// for the silence.
 pub(super) fn cover_uncounted(scene: &Scene<'_>, motion: &mut Bins, stream: &Bins) {
     let has = |kind: Kind| {
         let mut sensors = scene.input.context.sensors.iter();
@@ -42,7 +43,8 @@ pub(super) fn cover_uncounted(scene: &Scene<'_>, motion: &mut Bins, stream: &Bin
     }
 }
 
-/// Inside a building a bin without a fix is covered where other sensors spoke: the way on is known from them.
+/// Covers a bin without a fix inside a building if other sensors sent data: they show the further
+/// path.
 pub(super) fn cover_indoors(
     scene: &Scene<'_>,
     places: &Places,
@@ -67,7 +69,8 @@ pub(super) fn cover_indoors(
     }
 }
 
-/// Reception lost on foot, near the address or the drop-off or on the way up: a building took it.
+/// Returns whether reception was lost on foot, near the address or the drop-off or on the way up: a
+/// building caused it.
 fn is_in_building(scene: &Scene<'_>, places: &Places, span: (u32, u32)) -> bool {
     if scene.driving_at(span.0).is_some()
         || scene
@@ -100,7 +103,8 @@ fn is_in_building(scene: &Scene<'_>, places: &Places, span: (u32, u32)) -> bool 
         .any(|place| last.place.distance_m(place) <= near_m)
 }
 
-/// Whether location was taken away by hand at that time: that is a loss wherever it happens.
+/// Returns whether location was switched off by hand at that time: that is a loss wherever it
+/// happens.
 fn is_switched_off(scene: &Scene<'_>, t_ms: u32) -> bool {
     let mut off = false;
     for &(at_ms, name) in scene.input.system {

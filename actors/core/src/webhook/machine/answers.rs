@@ -1,4 +1,4 @@
-//! What answers change.
+//! Applies answers to the machine's state.
 
 use std::collections::BTreeSet;
 
@@ -162,7 +162,7 @@ impl EndpointMachine {
         let Stage::Sending { waiting, tried, .. } = &busy.stage else {
             return;
         };
-        // What follows is ours and takes no time of the receiver's.
+        // The work from here on is internal and does not count as the receiver's time.
         let was_slow = std::mem::take(&mut busy.slow);
         if report.cause == Some(Cause::Internal) {
             let (waiting, hand) = (waiting.clone(), busy.hand);
@@ -214,7 +214,7 @@ impl EndpointMachine {
         }
     }
 
-    /// Puts a lane that is under way no more back into the window, if it belongs there.
+    /// Puts a lane that is no longer in progress back into the window, if it belongs there.
     pub(super) fn requeue(&mut self, now: TimestampMs, lane: SessionId, waiting: &[Queued]) {
         if self.mode == Mode::Stopped {
             return;

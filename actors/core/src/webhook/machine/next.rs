@@ -1,4 +1,4 @@
-//! What comes next.
+//! Chooses the next operations of the machine.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{ATTEMPT_SLOW_MS, WHEEL_AHEAD_MS};
@@ -19,7 +19,7 @@ impl EndpointMachine {
         self.policy.lanes_max / 2 - self.held_max()
     }
 
-    /// How much of what was held is taken into the window at once.
+    /// The maximum number of held lanes taken into the window at once.
     pub(super) fn held_max(&self) -> usize {
         self.policy.lanes_max / 8
     }
@@ -75,7 +75,8 @@ impl EndpointMachine {
         }
         wanted.ready |= self.more_ready && self.window.ready_len() <= low_water;
         wanted.due |= self.more_due && self.window.due_len() <= low_water;
-        // While there is plenty to be looked at and more in the store, what is new is behind it and can wait.
+        // While many lanes are ready and the store has more, new messages are behind them and can
+        // wait.
         let plenty = self.more_ready && self.window.ready_len() > low_water;
         let by_hand_low = self.more_by_hand && self.by_hand.is_empty();
         let room = self.window.ready_len() <= low_water;
@@ -108,9 +109,10 @@ impl EndpointMachine {
         });
     }
 
-    /// The next lane to take up: tries by hand first, then fresh messages, then retries. None of the three may take
-    /// all places, so that none is starved: tries by hand get a quarter at most, and fresh ones leave an eighth and
-    /// retries a quarter of all places to the others.
+    /// Returns the next lane to process: manual attempts first, then fresh messages, then retries.
+    /// No class may take all places, so that none is starved: manual attempts get at most a
+    /// quarter, fresh messages leave an eighth of all places to the others, and retries leave a
+    /// quarter.
     pub(super) fn pick(&self, now: TimestampMs) -> Option<(SessionId, Class, Option<HandRequest>)> {
         let quick = || self.busy.values().filter(|busy| !busy.slow);
         if quick().count() >= self.allowed {
@@ -137,7 +139,8 @@ impl EndpointMachine {
         None
     }
 
-    /// Which held messages to list: all when they may be sent, else those that have been held for too long.
+    /// Returns the bound for listing held messages: all of them when they may be sent, otherwise
+    /// those held for too long.
     fn held_before(&self, now: TimestampMs) -> TimestampMs {
         match self.mode {
             Mode::Paused(_) => now.plus_ms(1),
@@ -145,7 +148,7 @@ impl EndpointMachine {
         }
     }
 
-    /// Whether something could be begun now if there were a permit.
+    /// Returns whether an operation could begin now if a permit were free.
     fn waits_for_permit(&self, now: TimestampMs) -> bool {
         let due = self.window.first_due();
         self.window.first_ready().is_some()
@@ -153,8 +156,8 @@ impl EndpointMachine {
             || !self.by_hand.is_empty() && self.mode == Mode::Sending
     }
 
-    /// After how long an attempt is slow: at the latest after [`ATTEMPT_SLOW_MS`], which is soon enough as long as
-    /// nobody waits for its permit.
+    /// Returns the time after which an attempt is slow: at most [`ATTEMPT_SLOW_MS`], which is soon
+    /// enough as long as nobody waits for its permit.
     fn slow_after_ms(&self, now: TimestampMs) -> i64 {
         let latest = ATTEMPT_SLOW_MS as i64;
         if self.waits_for_permit(now) {
@@ -164,8 +167,8 @@ impl EndpointMachine {
         }
     }
 
-    /// Lets attempts that have taken long hold slow permits in place of quick ones, as far as there are any, so that
-    /// receivers that hang on some sessions do not delay the others.
+    /// Moves long-running attempts from quick permits to free slow permits, so that receivers that
+    /// hang on some sessions do not delay the others.
     fn set_slow_ones_apart(&mut self, now: TimestampMs) {
         let mut room = self.policy.slow_max.saturating_sub(self.slow_in_flight());
         let slow_after_ms = self.slow_after_ms(now);
@@ -183,7 +186,8 @@ impl EndpointMachine {
         }
     }
 
-    /// When the next attempt becomes slow, if somebody waits for its permit and there is room among the slow ones.
+    /// Returns the time at which the next attempt becomes slow, if an operation waits for its
+    /// permit and a slow permit is free.
     fn next_slow_at(&self, now: TimestampMs) -> Option<TimestampMs> {
         if !self.waits_for_permit(now) || self.slow_in_flight() >= self.policy.slow_max {
             return None;

@@ -1,4 +1,4 @@
-//! Single cases in the model: schedules, shares, pauses, and receivers that hang.
+//! Individual cases in the model: schedules, shares, pauses, and receivers that hang.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn fresh_messages_go_before_old_retries_and_neither_starves() {
     world.input(Input::Poked);
     world.apply(Op::Pass(10_000));
     let retries_from = world.sent.len();
-    // All retries are due, and as many fresh ones come in.
+    // All retries are due, and an equal number of new messages arrives.
     world.receiver = Receiver::Answers;
     world.now = START.plus_ms(80_000);
     for session in 0..200_u8 {
@@ -98,8 +98,8 @@ fn a_receiver_that_hangs_beyond_the_slow_permits_holds_fewer_and_fewer_quick_one
     assert_eq!(world.sent.len(), 250);
 }
 
-/// Lets 150 sessions hang, then sends a message of another session every 100 ms. Gives how long each of these waited
-/// until it was sent.
+/// Lets `hanging` sessions hang, then sends a message of another session every 100 ms. Returns the
+/// waiting time of each of these messages until it was sent.
 fn waits_beside_hanging_sessions(policy: Policy, hanging: u8) -> Vec<i64> {
     let mut world = World::new(policy);
     world.receiver = Receiver::Hangs;
@@ -107,7 +107,7 @@ fn waits_beside_hanging_sessions(policy: Policy, hanging: u8) -> Vec<i64> {
         world.enqueue(session);
     }
     world.input(Input::Poked);
-    // They fill the quick permits several times over, half a second each time.
+    // The hanging sessions fill the quick permits several times over, for half a second each time.
     world.run_until(START.plus_ms(4_000));
     world.receiver = Receiver::Answers;
     let (first, mut made) = (world.sent.len(), BTreeMap::new());
@@ -134,7 +134,7 @@ fn waits_beside_hanging_sessions(policy: Policy, hanging: u8) -> Vec<i64> {
 fn hanging_sessions_do_not_delay_the_other_sessions_of_their_endpoint() {
     let waits = waits_beside_hanging_sessions(Policy::default(), 150);
     assert_eq!(waits[395], 0, "the slowest: {:?}", &waits[395..]);
-    // Without room for slow attempts they do.
+    // Without room for slow attempts, the hanging sessions delay the others.
     let slow_max = 0;
     let policy = Policy {
         slow_max,
@@ -154,7 +154,7 @@ fn a_pause_holds_everything_and_resuming_sends_it_in_order() {
             world.apply(Op::Pass(10));
         }
     }
-    // Of a second insight of one session only the newer one is sent.
+    // If one session has two insights, only the newer one is sent.
     world.apply(Op::Enqueue(7));
     world.apply(Op::Pass(3 * 86_400_000));
     assert!(world.sent.is_empty());
@@ -181,7 +181,7 @@ fn what_is_held_for_more_than_seven_days_is_cancelled_and_can_be_retried_by_hand
     world.apply(Op::Pass(HELD_MS_MAX as u32 - 60_000));
     world.apply(Op::Enqueue(1));
     assert!(world.messages.values().all(Queued::is_waiting));
-    // The scan of the node wakes it.
+    // The node's scan wakes the machine.
     world.apply(Op::Pass(120_000));
     world.input(Input::Poked);
     let states: Vec<_> = world.messages.values().map(|m| m.state).collect();

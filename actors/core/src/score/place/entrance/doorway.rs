@@ -1,9 +1,10 @@
-//! The second of going in, from all that speaks of it: reception, a known place, gates and climbs say about when; the air
-//! of the house and the pause at the door say to the second.
+//! Finds the second of entry from all signs: reception, a known place, gates and climbs give an
+//! approximate time; the indoor air and the pause at the door give the second.
 //!
-//! Each sign has a cost by how far a second lies from where it points to, limited, because each may be of something else;
-//! the second with the least sum is taken. Widths are those of the signs' errors on simulated deliveries of the tuning
-//! ranges; the recordings have reception and air alone, and agree with them.
+//! Each sign has a cost by the distance of a second from the sign's time, limited, because each
+//! sign may belong to something else; the second with the least sum is taken. Widths are those of
+//! the signs' errors on simulated deliveries of the tuning ranges; the recordings have reception
+//! and air alone, and agree with them.
 
 use crate::score::parameters::place::doorway::{
     AROUND_MS, GATE_GAIN, GATE_NEAR_MS, HALL_MOST, HALL_MS, HALL_SPREAD_MS, LEAP_FROM, LEAP_GAIN,
@@ -13,19 +14,19 @@ use crate::score::parameters::place::doorway::{
 use crate::score::scene::{Body, Scene, body, median};
 use crate::window::WINDOW_MS;
 
-/// What says about when, milliseconds.
+/// The signs with an approximate time, in milliseconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signs {
-    /// Reception or a known place, as far as each is known.
+    /// The times from reception or a known place, if known.
     pub(super) placed_ms: Vec<u32>,
-    /// The foot of the first climb, or the wait for it, where the body shows when one came there.
+    /// The foot of the first climb, or the wait for it if the body shows the arrival there.
     pub(super) foot_of_climb_ms: Option<u32>,
-    /// Ends of passages.
+    /// The ends of passages.
     pub(super) gates_ms: Vec<u32>,
 }
 
 impl Signs {
-    /// Whether a passage ended about `t_ms`.
+    /// Returns whether a passage ended about `t_ms`.
     pub(super) fn is_gate(&self, t_ms: u32) -> bool {
         self.gates_ms
             .iter()
@@ -33,7 +34,7 @@ impl Signs {
     }
 }
 
-/// The likeliest second near `about_ms`, not beyond `until_ms`.
+/// Returns the likeliest second near `about_ms`, not beyond `until_ms`.
 pub(super) fn time(scene: &Scene<'_>, signs: &Signs, about_ms: u32, until_ms: u32) -> u32 {
     let usual = usual_gait(scene, about_ms);
     let last_ms = signs
@@ -47,14 +48,14 @@ pub(super) fn time(scene: &Scene<'_>, signs: &Signs, about_ms: u32, until_ms: u3
         cost -= usual.map_or(0.0, |usual| pause(scene, t_ms, usual));
         cost - air(scene, t_ms)
     };
-    // The first guess stands where no second is better.
+    // The first guess stands unless another second is better.
     seconds
         .map(|t_ms| (cost(t_ms), t_ms))
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .map_or(about_ms, |(_, t_ms)| t_ms)
 }
 
-/// What the signs that say about when have against a second.
+/// Returns the cost of a second by the signs with an approximate time.
 fn about(signs: &Signs, t_ms: u32) -> f32 {
     let placed = signs.placed_ms.iter();
     let mut cost: f32 = placed
@@ -70,7 +71,7 @@ fn about(signs: &Signs, t_ms: u32) -> f32 {
     cost
 }
 
-/// The usual spread of the acceleration on the walk around `t_ms`.
+/// Returns the usual spread of the acceleration on the walk around `t_ms`.
 fn usual_gait(scene: &Scene<'_>, t_ms: u32) -> Option<f32> {
     let windows = scene.windows(
         t_ms.saturating_sub(20 * WINDOW_MS),
@@ -84,7 +85,7 @@ fn usual_gait(scene: &Scene<'_>, t_ms: u32) -> Option<f32> {
     (spreads.len() > 5).then(|| median(&mut spreads))?
 }
 
-/// How much of a pause ends with the second before `t_ms`, or in this.
+/// Returns how strongly a pause ends with the second before `t_ms`, or in this one.
 fn pause(scene: &Scene<'_>, t_ms: u32, usual: f32) -> f32 {
     let spread = |t_ms: u32| {
         let window = scene.windows(t_ms, t_ms.saturating_add(1)).first()?;
@@ -103,7 +104,8 @@ fn pause(scene: &Scene<'_>, t_ms: u32, usual: f32) -> f32 {
     }
 }
 
-/// How much the air changes with a second: a house has a pressure of its own, and a door that is pulled open makes a gust.
+/// Returns how much the air changes with a second: a house has a pressure of its own, and an
+/// opening door makes a gust.
 fn air(scene: &Scene<'_>, t_ms: u32) -> f32 {
     let heights = |from_ms: u32, to_ms: u32| -> Vec<f32> {
         let levels = scene.height.levels(from_ms, to_ms).iter();
@@ -138,7 +140,7 @@ fn air(scene: &Scene<'_>, t_ms: u32) -> f32 {
         + LEAP_GAIN * (leap_m / noise_m - LEAP_FROM).clamp(0.0, LEAP_MOST)
 }
 
-/// The mean of at least three values.
+/// Returns the mean of at least three values.
 fn mean(values: &[f32]) -> Option<f32> {
     (values.len() >= 3).then(|| values.iter().sum::<f32>() / values.len() as f32)
 }
