@@ -1,4 +1,4 @@
-//! The examples of the README, as they stand there, against the running service and a webhook that it really sent.
+//! The examples of docs/clients.md, as they are on that page, against the running service and a webhook that it really sent.
 //!
 //! A language that is not on the machine is passed over with a line that says so; where `PORCHLIGHT_EXAMPLES` is
 //! `required`, that is a failure.
@@ -14,12 +14,12 @@ use crate::receiver::{Authority, OK, Receiver};
 use crate::server::{Folder, Server};
 use crate::service::{Customer, customer, serve};
 
-const README: &str = include_str!("../../README.md");
+const PAGE: &str = include_str!("../../docs/clients.md");
 
-/// The examples of the README under this name (`send`, `verify`), by language.
+/// The examples on the page under this name (`send`, `verify`), by language.
 fn examples(name: &str) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
-    for block in README.split("\n```").skip(1) {
+    for block in PAGE.split("\n```").skip(1) {
         let Some((info, code)) = block.split_once('\n') else {
             continue;
         };

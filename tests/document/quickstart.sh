@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Runs the README's quick start, except its build, in an empty folder, and checks that the insight and three webhooks arrive.
+#   tests/document/quickstart.sh BINARY
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+binary=$(realpath "$1")
+work=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; pkill -f -- "$work" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+awk '/^```bash quickstart$/ { on = 1; next } /^```$/ { on = 0 } on' README.md \
+  | grep -v -e '^cargo build' -e '^export PATH=' > "$work/lines.sh"
+[ -s "$work/lines.sh" ] || { echo "README.md has no quick start"; exit 1; }
+mkdir "$work/bin"
+ln -s "$binary" "$work/bin/porchlight"
+
+# In a session of its own, so that everything that it starts can be stopped.
+cd "$work"
+PATH="$work/bin:$PATH" setsid timeout 120 bash -euo pipefail -c 'trap "kill 0" EXIT; source ./lines.sh; sleep 2' > out.txt 2>&1 || true
+grep -q '"reasonCodes":\["INSUFFICIENT_DATA"\]' out.txt || { echo "no insight"; cat out.txt; exit 1; }
+for event in session.started session.stopped insight.updated; do
+  grep -q "$event.*signature valid" out.txt || { echo "no valid webhook: $event"; cat out.txt; exit 1; }
+done
+echo "the quick start works"
