@@ -250,6 +250,14 @@ def ingest():
                   [("sum by (instance) (porchlight_http_in_flight_requests{$$})", "{{instance}}"),
                    ("sum by (instance) (porchlight_ingest_limit_batches{$$})", "{{instance}}, limit of batches")]),
         ]),
+        ("Shares of organizations", [
+            panel("Refused by a share", "Requests refused with 429 because an organization has used up its share of the node.", "reqps",
+                  [(rate("porchlight_share_refused_total", "share") + " > 0", "{{share}}")]),
+            panel("Largest use", "The use by the organization that uses most of a share.", "short",
+                  [("max by (share) (porchlight_share_largest_use{$$})", "{{share}}")]),
+            panel("Limits", "The limit of each share; 0 means no limit.", "short",
+                  [("max by (share) (porchlight_share_limit{$$})", "{{share}}")]),
+        ]),
         ("Requests by route", [
             panel("Requests", "Requests answered, by route and method.", "reqps",
                   [(rate("porchlight_http_requests_total", "route, method") + " > 0", "{{method}} {{route}}")], width=12),
@@ -356,9 +364,12 @@ def store():
                   [("sum by (instance) (porchlight_store_disk_bytes{$$})", "{{instance}}")], width=12),
             panel("Free", "What is free on the disk where the store is.", "bytes",
                   [("sum by (instance) (porchlight_store_disk_free_bytes{$$})", "{{instance}}")], width=12),
-            panel("Damaged rows", "Rows that could not be read, in an hour. What they belong to is left out; the log names it.",
+            panel("Damaged rows", "Rows that could not be read, in an hour. The service skips them, and the log names them.",
                   "short", [("sum by (instance) (increase(porchlight_store_unreadable_rows_total{$$}[1h]))", "{{instance}}")],
-                  width=24),
+                  width=12),
+            panel("Clock of retention", "Whether the clock agrees with the stored times. Old sessions are deleted only while it does.",
+                  "short", [("max by (instance, state) (porchlight_store_retention_clock{$$}) == 1", "{{instance}} {{state}}")],
+                  width=12),
         ]),
         ("CQL cluster", [
             panel("Lightweight transactions", "By outcome. In doubt: the cluster did not answer in time, and was asked what "
