@@ -33,6 +33,7 @@ macro_rules! suite {
             insights::an_insight_that_may_be_behind_is_found,
             sessions::messages_are_numbered_without_holes,
             sessions::messages_nobody_wants_are_dropped,
+            sessions::messages_of_a_paused_webhook_are_kept,
             insights::snapshots_highest_wins,
             insights::revisions_follow_each_other,
             insights::of_concurrent_revisions_one_is_committed,

@@ -23,6 +23,7 @@ pub(crate) fn key(folder: &Folder, organization: &str, env: &str, kind: &str) ->
     let arguments = [
         "keys",
         "create",
+        "--init",
         "--org",
         organization,
         "--env",

@@ -255,7 +255,7 @@ fn change_keys(variables: &[(&str, &str)], folder: &Folder, keys: &Value) -> Str
         ],
     );
     let create = [
-        "keys", "create", "--org", "leaving", "--env", "sandbox", "--kind", "secret",
+        "keys", "create", "--init", "--org", "leaving", "--env", "sandbox", "--kind", "secret",
     ];
     run(variables, folder, &create).trim().to_owned()
 }

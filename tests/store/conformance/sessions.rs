@@ -453,10 +453,22 @@ pub async fn messages_nobody_wants_are_dropped(subject: &dyn Subject) {
     let start = start(tenant, T0);
     let id = start.session_id;
     store.start(new_session(&start)).await.unwrap();
+    store
+        .end(id, end_at(T0), None, message(MessageEvent::SessionStopped))
+        .await
+        .unwrap();
+    assert_eq!(store.messages(id).await.unwrap(), [], "there is no webhook");
+}
+
+pub async fn messages_of_a_paused_webhook_are_kept(subject: &dyn Subject) {
+    let (store, tenant) = (subject.store(), tenant());
+    let start = start(tenant, T0);
+    let id = start.session_id;
+    store.start(new_session(&start)).await.unwrap();
     subject.put_endpoint(tenant, false).await;
     store
         .end(id, end_at(T0), None, message(MessageEvent::SessionStopped))
         .await
         .unwrap();
-    assert_eq!(store.messages(id).await.unwrap(), []);
+    assert_eq!(store.messages(id).await.unwrap().len(), 1);
 }
