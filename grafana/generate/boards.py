@@ -252,7 +252,7 @@ def ingest():
         ]),
         ("Shares of organizations", [
             panel("Refused by a share", "Requests refused with 429 because an organization has used up its share of the node.", "reqps",
-                  [(rate("porchlight_share_refused_total", "share") + " > 0", "{{share}}")]),
+                  [(rate("porchlight_share_refused_total", "share"), "{{share}}")]),
             panel("Largest use", "The use by the organization that uses most of a share.", "short",
                   [("max by (share) (porchlight_share_largest_use{$$})", "{{share}}")]),
             panel("Limits", "The limit of each share; 0 means no limit.", "short",
