@@ -40,10 +40,10 @@ public final class Flow {
       return read.getStatus() == InsightStatus.PROCESSING ? null : read;
     });
     var url = java.net.URI.create(environment("RECEIVER_URL"));
-    var created = webhooks.createWebhook(new CreateWebhookRequest().url(url));
+    var created = webhooks.createWebhook(new CreateWebhookRequest().url(url), "create-" + url.getPort());
     check(webhooks.getWebhook().getId().equals(created.getId()), created);
     check(webhooks.updateWebhook(new UpdateWebhookRequest().enabled(true)).getEnabled(), created);
-    var rotated = webhooks.rotateWebhookSecret(new RotateSecretRequest().overlapSec(60));
+    var rotated = webhooks.rotateWebhookSecret("rotate-" + url.getPort(), new RotateSecretRequest().overlapSec(60));
     check(!rotated.getSecret().equals(created.getSecret()), "the secret is the same");
     var tested = webhooks.sendTestEvent(new SendTestEventRequest().event(WebhookEventType.INSIGHT_UPDATED));
     check(tested.getStatusCode() == 200, tested);
