@@ -9,7 +9,6 @@ use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::turn;
 use porchlight_http::waking::{look_again, together};
 use porchlight_observe::{BatchOutcome, Metrics};
-use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::BATCH_SAMPLES_MAX;
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
 
@@ -22,22 +21,10 @@ use super::format::{Format, Negotiated};
 ///
 /// See the module [`super`].
 pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
-    let session_id = call.session_id();
-    telemetry_of(call, session_id).await
-}
-
-/// The same for the session whose id was read already; none where it was no id.
-///
-/// # Errors
-///
-/// The same.
-pub(super) async fn telemetry_of(
-    call: Call,
-    session_id: Option<SessionId>,
-) -> Result<HttpResponse, Problem> {
     let service = &call.state.service;
     let waited = turn::waited();
     let caller = call.caller().await?;
+    let session_id = call.session_id();
     caller.may_act_on(session_id)?;
     let session_id = session_id.ok_or_else(session_not_found)?;
     let target = service.target(session_id).await?;

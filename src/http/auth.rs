@@ -204,11 +204,12 @@ impl Authenticator {
     ///
     /// 429: the rate is used up.
     pub fn count(&self, caller: &Caller) -> Result<Option<Standing>, Limited> {
-        let counted = self
-            .limiter
-            .as_ref()
-            .map(|limiter| limiter.count(&caller.subject()));
-        counted.transpose()
+        self.count_by(&caller.subject())
+    }
+
+    fn count_by(&self, subject: &[u8; 16]) -> Result<Option<Standing>, Limited> {
+        let counted = self.limiter.as_ref();
+        counted.map(|limiter| limiter.count(subject)).transpose()
     }
 
     /// Whether an earlier credential is no longer valid. The call does not count against the rate
@@ -248,10 +249,8 @@ impl Authenticator {
         let id = self.tokens.check_recorder(token).map_err(|_| {
             invalid("This recording link is not one of this service, or is incomplete.")
         })?;
-        if let Some(limiter) = &self.limiter {
-            let counted = limiter.count(&id.to_bytes());
-            counted.map_err(|limited| limited.problem)?;
-        }
+        let counted = self.count_by(&id.to_bytes());
+        counted.map_err(|limited| limited.problem)?;
         Ok(id)
     }
 
