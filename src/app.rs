@@ -25,6 +25,7 @@ use tokio::time::Instant;
 
 use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
+use crate::key_guard::secret_keys;
 use crate::opened::{OpenStore, StoreOpenError};
 use crate::ops::NodeHealth;
 use crate::ops::client::OpsClient;
@@ -129,11 +130,12 @@ impl App {
             .map(|_| Arbiter::new())
             .collect();
         let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
-        let secrets = config.secret_keys()?;
         let mut node = Node::of(&config.cluster)?;
         let actors = (&handles[..cores], &handles[cores..]);
-        let (store, service, webhooks) =
-            build_service(&config, actors, &secrets, node.as_ref()).await?;
+        let receiver: Arc<OnceLock<Service>> = Arc::default();
+        let (store, secrets) = open_with_keys(&config, &receiver, node.as_ref()).await?;
+        let (service, webhooks) =
+            build_service(&config, actors, &store, &secrets, node.as_ref(), &receiver)?;
         if node.is_none() {
             let sessions = service
                 .recover()
@@ -250,6 +252,30 @@ async fn open_store(
     }
 }
 
+/// Opens the store and loads the secret keys that it depends on.
+async fn open_with_keys(
+    config: &Config,
+    receiver: &Arc<OnceLock<Service>>,
+    node: Option<&Node>,
+) -> anyhow::Result<(OpenStore, SecretKeys)> {
+    if config.store.kind == StoreKind::Cql && node.is_none() {
+        // A process that serves alone from a cluster displaces the one before as soon as it opens
+        // the store, so its keys are checked earlier.
+        let store = OpenStore::beside(config).await?;
+        let keys = secret_keys(config, &store).await;
+        store.close().await;
+        keys?;
+    }
+    let store = open_store(config, receiver, node).await?;
+    match secret_keys(config, &store).await {
+        Ok(keys) => Ok((store, keys)),
+        Err(refused) => {
+            store.close().await;
+            Err(refused.into())
+        }
+    }
+}
+
 /// Deletes old sessions from now on, where the store does not do so itself, as a CQL cluster does.
 async fn start_retention(
     config: &Config,
@@ -264,14 +290,14 @@ async fn start_retention(
     Ok(status)
 }
 
-async fn build_service(
+fn build_service(
     config: &Config,
     (sessions, scoring): (&[ArbiterHandle], &[ArbiterHandle]),
+    store: &OpenStore,
     secrets: &SecretKeys,
     node: Option<&Node>,
-) -> anyhow::Result<(OpenStore, Service, Webhooks)> {
-    let receiver: Arc<OnceLock<Service>> = Arc::default();
-    let store = open_store(config, &receiver, node).await?;
+    receiver: &OnceLock<Service>,
+) -> anyhow::Result<(Service, Webhooks)> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let transport = HttpTransport::start(TransportSettings {
@@ -314,7 +340,7 @@ async fn build_service(
     receiver
         .set(service.clone())
         .map_err(|_| anyhow!("the service was built twice"))?;
-    Ok((store, service, webhooks))
+    Ok((service, webhooks))
 }
 
 /// A service in a temporary folder, for a command.

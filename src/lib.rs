@@ -4,6 +4,7 @@ pub mod app;
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod key_guard;
 mod listener;
 mod notify;
 pub mod opened;

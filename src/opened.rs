@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use porchlight_ports::{Alone, Keys, NodesTable, Outbox, Ownership, Store};
+use porchlight_ports::{Alone, KeyCheck, Keys, NodesTable, Outbox, Ownership, Store};
 use porchlight_schema::time::TimestampMs;
 
 use porchlight_store::cql::{CqlOpenError, CqlStore, Role};
@@ -121,6 +121,15 @@ impl OpenStore {
     /// The store as the key administration uses it.
     #[must_use]
     pub fn keys(&self) -> Arc<dyn Keys> {
+        match self {
+            Self::Embedded(store) => Arc::clone(store) as _,
+            Self::Cql(store) => Arc::clone(store) as _,
+        }
+    }
+
+    /// The store's memory of the secret key that it depends on.
+    #[must_use]
+    pub fn key_check(&self) -> Arc<dyn KeyCheck> {
         match self {
             Self::Embedded(store) => Arc::clone(store) as _,
             Self::Cql(store) => Arc::clone(store) as _,

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use porchlight_keys::check;
 use porchlight_keys::secrets::SecretVault;
-use porchlight_ports::{Outbox, SecretSeal};
+use porchlight_ports::{KeyCheck, Outbox, SecretSeal};
 use porchlight_store::EmbeddedStore;
 use porchlight_store::cql::{CqlStore, Role};
 use porchlight_store::migrate::{Migrated, migrate};
 use porchlight_world::SystemClock;
 
-use super::{ConfigArguments, check};
+use super::{ConfigArguments, check as checks};
 use crate::config::StoreKind;
 use crate::ops::client::OpsClient;
 
@@ -32,14 +33,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if config.store.kind != StoreKind::Cql {
         bail!("the configuration must be the one to be used afterwards, with store.kind = \"cql\"");
     }
-    check::is_store(&arguments.from)?;
+    checks::is_store(&arguments.from)?;
     if OpsClient::of(&config)?.is_some() {
         bail!("a server runs with this configuration: stop it first");
     }
     let done = super::block_on(async {
         let from =
             EmbeddedStore::open_alone(&arguments.from).context("the store can't be opened")?;
-        let vault = SecretVault::new(&config.secret_keys()?);
+        let keys = config.secret_keys()?;
+        check::verify(&keys, from.key_check().await?, from.as_ref()).await?;
+        let vault = SecretVault::new(&keys);
         for endpoint in from.endpoints().await? {
             let (tenant, id) = (endpoint.tenant, endpoint.id);
             if vault.open(tenant, id, &endpoint.secret).is_none() {
@@ -52,6 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let to = CqlStore::open(config.cql_options()?, Role::Beside, Arc::new(SystemClock))
             .await
             .context("the cluster can't be used")?;
+        check::verify_and_remember(&keys, to.as_ref(), to.as_ref()).await?;
         let done = migrate(&from, &to, |done| {
             tracing::info!(sessions = done.sessions + done.were_there, "migrating");
         })

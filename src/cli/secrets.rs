@@ -7,6 +7,7 @@ use porchlight_keys::secrets::{Rewrapped, SecretVault};
 
 use super::{ConfigArguments, check};
 use crate::config::{Config, StoreKind};
+use crate::key_guard::secret_keys;
 use crate::opened::OpenStore;
 use crate::ops::client::OpsClient;
 
@@ -56,15 +57,19 @@ fn rewrap(config: &Config) -> anyhow::Result<Rewrapped> {
     if server.is_none() && config.store.kind == StoreKind::Embedded {
         check::is_store(&config.store.path)?;
     }
-    let vault = SecretVault::new(&config.secret_keys()?);
     let Some(server) = server else {
         return super::block_on(async move {
             let store = OpenStore::beside(config).await?;
-            let report = vault.rewrap(store.outbox().as_ref()).await;
+            let report = async {
+                let vault = SecretVault::new(&secret_keys(config, &store).await?);
+                Ok(vault.rewrap(store.outbox().as_ref()).await?)
+            };
+            let report = report.await;
             store.close().await;
-            Ok(report?)
+            report
         });
     };
+    let vault = SecretVault::new(&config.secret_keys()?);
     let report = super::block_on(async move { server.rewrap().await })?;
     if report.key != vault.fingerprint() {
         // The server loaded its key files when it started.

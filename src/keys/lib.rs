@@ -9,6 +9,7 @@
 //! A session token is `st_` plus the session's id plus a tag that only the service can compute, so
 //! it is verified without a lookup, and nothing is stored.
 
+pub mod check;
 mod desk;
 pub mod keyring;
 pub mod secrets;

@@ -4,7 +4,7 @@
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use porchlight_ports::{Endpoint, Outbox, SealedSecret, SecretSeal, StoreError};
+use porchlight_ports::{Endpoint, KeyCheckValue, Outbox, SealedSecret, SecretSeal, StoreError};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,15 @@ const PURPOSE: &str = "webhook secrets at rest";
 /// Size of a nonce in bytes.
 const NONCE_BYTES: usize = 24;
 
+/// The check value of a key.
+#[must_use]
+pub fn check_value(key: &SecretKey) -> KeyCheckValue {
+    KeyCheckValue(*key.derive(PURPOSE).derive("fingerprint").bytes())
+}
+
 /// Seals with the first key and opens with all of them.
 pub struct SecretVault {
+    fingerprint: String,
     writing: SecretKey,
     reading: Vec<SecretKey>,
 }
@@ -34,6 +41,7 @@ impl SecretVault {
     #[must_use]
     pub fn new(keys: &SecretKeys) -> Self {
         Self {
+            fingerprint: check_value(keys.writing()).fingerprint(),
             writing: keys.writing().derive(PURPOSE),
             reading: keys.reading().map(|key| key.derive(PURPOSE)).collect(),
         }
@@ -94,9 +102,7 @@ impl SecretVault {
     /// Eight digits by which a person recognises the writing key. They reveal nothing about it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        let derived = self.writing.derive("fingerprint");
-        let digits = derived.bytes().iter().take(4);
-        digits.map(|byte| format!("{byte:02x}")).collect()
+        self.fingerprint.clone()
     }
 
     /// Re-encrypts every secret that another key has sealed. Afterwards the files of the other keys

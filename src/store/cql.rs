@@ -65,6 +65,7 @@ mod endpoints;
 mod import;
 mod insights;
 mod journal;
+mod key_check;
 mod keys;
 mod lists;
 mod living;

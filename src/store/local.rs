@@ -3,6 +3,7 @@
 
 mod insights;
 mod journal;
+mod key_check;
 mod keys;
 mod outbox;
 mod recorders;

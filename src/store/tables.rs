@@ -36,6 +36,7 @@
 //! | `k` | keys | SHA-256 | `KeyRecord` |
 //! | `K` | keys by id | id | SHA-256 |
 //! | `R` | recorders | id | version, what the service wrote |
+//! | `Z` | check value of the secret key | | 32 bytes |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 
 pub(crate) mod behind;
@@ -44,6 +45,7 @@ pub mod endpoints;
 pub mod idempotency;
 pub mod insights;
 pub mod journal;
+pub mod key_check;
 pub mod keys;
 pub mod lists;
 pub mod messages;

@@ -3,6 +3,8 @@
 //! The binary is `PORCHLIGHT_BIN`, or else the one that cargo built beside these tests.
 
 #[cfg(test)]
+mod caller;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod commands;
@@ -25,6 +27,8 @@ mod dashboards;
 mod fixed;
 #[cfg(test)]
 mod logs;
+#[cfg(test)]
+mod lost_keys;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod cluster;
 mod journal;
+mod key_check;
 mod keys;
 mod outbox;
 mod recorders;
@@ -15,6 +16,7 @@ mod transport;
 
 pub use cluster::{Alone, LiveAnswer, NodesTable, Nudge, Ownership, PeerError, Peers};
 pub use journal::{Acknowledged, Appended, Journal, JournalEntry, Note, SeqRange};
+pub use key_check::{KeyCheck, KeyCheckValue};
 pub use keys::{Keys, Organization};
 pub use outbox::{
     AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Depth,

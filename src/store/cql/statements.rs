@@ -52,6 +52,11 @@ statements! {
     recorder_change: Lwt = "UPDATE recorders USING TTL ? SET version = ?, data = ? WHERE recorder = ? IF version = ?";
     recorder_remove: Lwt = "DELETE FROM recorders WHERE recorder = ? IF EXISTS";
 
+    // The check value of the secret key.
+    key_check_make: Lwt = "INSERT INTO key_check (name, data) VALUES (?, ?) IF NOT EXISTS";
+    key_check_serial: Serial = "SELECT data FROM key_check WHERE name = ?";
+    key_check_change: Lwt = "UPDATE key_check SET data = ? WHERE name = ? IF data = ?";
+
     // The journal.
     batch_put: Ingest = "INSERT INTO telemetry (session, bucket, seq, hash, data) VALUES (?, ?, ?, ?, ?) USING TTL ?";
     batch_hashes: Read = "SELECT hash FROM telemetry WHERE session = ? AND bucket = ? AND seq = ?";

@@ -1,0 +1,33 @@
+//! The check value of the secret key that a store depends on.
+
+use async_trait::async_trait;
+
+use super::StoreResult;
+
+/// A value derived from a secret key. It identifies the key and reveals nothing about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyCheckValue(pub [u8; 32]);
+
+impl KeyCheckValue {
+    /// The first eight hexadecimal digits, by which a person recognises the key.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let digits = self.0.iter().take(4);
+        digits.map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Stores the check value of the secret key with which the service last started.
+#[async_trait]
+pub trait KeyCheck: Send + Sync {
+    /// The stored check value; none if no start has stored one.
+    async fn key_check(&self) -> StoreResult<Option<KeyCheckValue>>;
+
+    /// Replaces the check value if it is still `expected`. Returns false, and changes nothing, if
+    /// another process has replaced it.
+    async fn replace_key_check(
+        &self,
+        expected: Option<KeyCheckValue>,
+        next: KeyCheckValue,
+    ) -> StoreResult<bool>;
+}

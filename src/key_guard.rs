@@ -1,0 +1,66 @@
+//! Loads the secret keys for an open store, and refuses keys that the store does not depend on.
+
+use std::path::PathBuf;
+
+use porchlight_keys::check::{KeyCheckError, verify_and_remember};
+use porchlight_keys::keyring::{KEY_FILE, SecretKeys, SecretsError};
+use porchlight_ports::{KeyCheck, StoreError};
+
+use crate::config::Config;
+use crate::opened::OpenStore;
+
+/// Why the secret keys cannot be used with the store.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretKeysError {
+    /// The key file beside a store that depends on it is gone.
+    #[error(
+        "{0} is missing, and the store beside it depends on that key: webhook secrets, session tokens and recorder \
+         links work with it only. Put the file back from a backup (each backup has it); if the key is kept elsewhere, \
+         name its file in secrets.key_files"
+    )]
+    Missing(PathBuf),
+    /// A key file cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] SecretsError),
+    /// The configured keys are not those of the store.
+    #[error(transparent)]
+    Check(#[from] KeyCheckError),
+    /// The store cannot be read.
+    #[error("the store can't be read")]
+    Store(#[from] StoreError),
+}
+
+/// Loads the secret keys of the configuration, verifies that the store depends on one of them, and
+/// remembers the writing one. Creates a key only for a store on which nothing depends yet.
+///
+/// # Errors
+///
+/// [`SecretKeysError`]; then nothing was created or written.
+pub async fn secret_keys(
+    config: &Config,
+    store: &OpenStore,
+) -> Result<SecretKeys, SecretKeysError> {
+    let checks = store.key_check();
+    if config.secrets.key_files.is_empty() {
+        let file = config.store.path.join(KEY_FILE);
+        let is_there = file
+            .try_exists()
+            .map_err(|error| SecretsError::Io(file.clone(), error))?;
+        if !is_there && is_needed(store, checks.as_ref()).await? {
+            return Err(SecretKeysError::Missing(file));
+        }
+    }
+    let keys = config.secret_keys()?;
+    verify_and_remember(&keys, checks.as_ref(), store.outbox().as_ref()).await?;
+    Ok(keys)
+}
+
+/// Whether anything in the store depends on a key that was used before.
+async fn is_needed(store: &OpenStore, checks: &dyn KeyCheck) -> Result<bool, StoreError> {
+    let has_dependents = match store {
+        OpenStore::Embedded(store) => store.depends_on_a_key().await?,
+        // Its keys are always configured.
+        OpenStore::Cql(_) => false,
+    };
+    Ok(has_dependents || checks.key_check().await?.is_some())
+}

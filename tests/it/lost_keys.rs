@@ -1,0 +1,134 @@
+//! A store whose secret key is lost or replaced: the real binary refuses to start and says what to do.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use crate::caller::Caller;
+use crate::cql_process::{borrowed, variables};
+use crate::server::{Folder, Server, block_on, porchlight, successful};
+
+/// A start that is refused must end by itself.
+const REFUSED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Starts a server that must refuse, and returns what it printed.
+fn refused(store: &Path, variables: &[(&str, &str)]) -> String {
+    let mut child = porchlight()
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(["--ops-listen", "127.0.0.1:0", "--data"])
+        .arg(store)
+        .envs(variables.iter().copied())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > REFUSED_WITHIN {
+            drop(child.kill());
+            panic!("the server starts with the wrong key");
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    let output: Output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn key_file(folder: &Folder, name: &str, byte: &str) -> String {
+    let path = folder.path().join(name);
+    fs::write(&path, byte.repeat(32)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+const KEY_FILES: &str = "PORCHLIGHT__SECRETS__KEY_FILES";
+
+#[test]
+fn a_store_whose_secret_key_is_gone_or_another_does_not_start() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let caller = Caller::new(&server);
+    block_on(caller.start("kept"));
+    server.stop();
+    let file = folder.store().join("secret.key");
+    let kept = fs::read(&file).unwrap();
+
+    fs::remove_file(&file).unwrap();
+    let told = refused(&folder.store(), &[]);
+    for words in ["secret.key is missing", "backup", "secrets.key_files"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert!(!file.exists(), "no new key was made");
+    let rewrap = porchlight()
+        .args(["secrets", "rewrap"])
+        .env("PORCHLIGHT__STORE__PATH", folder.store())
+        .output()
+        .unwrap();
+    assert!(!rewrap.status.success() && !file.exists());
+
+    fs::write(&file, "ab".repeat(32)).unwrap();
+    let told = refused(&folder.store(), &[]);
+    assert!(told.contains("depends on secret key"), "{told}");
+    let other = key_file(&folder, "other.key", "cd");
+    let told = refused(&folder.store(), &[(KEY_FILES, &other)]);
+    assert!(told.contains("depends on secret key"), "{told}");
+    assert!(!told.contains("cdcd"), "a key is printed");
+
+    fs::write(&file, kept).unwrap();
+    Server::start(&folder, &[]).stop();
+}
+
+#[test]
+fn keys_rotate_through_key_files() {
+    let folder = Folder::new();
+    let (old, new) = (
+        key_file(&folder, "old.key", "0d"),
+        key_file(&folder, "new.key", "4e"),
+    );
+    Server::start(&folder, &[(KEY_FILES, &old)]).stop();
+    let both = format!("{new},{old}");
+    Server::start(&folder, &[(KEY_FILES, &both)]).stop();
+    let told = refused(&folder.store(), &[(KEY_FILES, &old)]);
+    assert!(told.contains("depends on secret key"), "{told}");
+    Server::start(&folder, &[(KEY_FILES, &new)]).stop();
+}
+
+#[test]
+fn keys_made_before_the_first_start_do_not_hinder_it() {
+    let folder = Folder::new();
+    for _ in 0..2 {
+        let made = porchlight()
+            .args([
+                "keys", "create", "--init", "--org", "it", "--env", "sandbox",
+            ])
+            .args(["--kind", "secret"])
+            .env("PORCHLIGHT__STORE__PATH", folder.store())
+            .output()
+            .unwrap();
+        assert!(successful(made).starts_with("sk_sandbox_"));
+    }
+    Server::start(&folder, &[]).stop();
+    Server::start(&folder, &[]).stop();
+}
+
+#[test]
+fn a_keyspace_of_another_key_is_refused_and_its_server_goes_on() {
+    let folder = Folder::new();
+    let Some(mut variables) = variables(folder.path()) else {
+        return;
+    };
+    let server = Server::start(&folder, &borrowed(&variables));
+    let caller = Caller::new(&server);
+    let other = key_file(&folder, "other.key", "cd");
+    for (name, value) in &mut variables {
+        if *name == KEY_FILES {
+            value.clone_from(&other);
+        }
+    }
+    let second = Folder::new();
+    let told = refused(&second.store(), &borrowed(&variables));
+    assert!(told.contains("depends on secret key"), "{told}");
+    block_on(caller.start("still served"));
+    server.stop();
+}
