@@ -1,4 +1,4 @@
-//! What the detectors cost, for each sample of one kind and for a whole delivery; and what scoring costs.
+//! Benchmarks of the detectors, for each sample kind and for a whole delivery, and of scoring.
 
 #[path = "measure/processor_time.rs"]
 mod processor_time;
@@ -16,7 +16,7 @@ use porchlight_schema::session::{Address, Point};
 use porchlight_sim::{Delivery, Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use processor_time::{ProcessorTime, SAMPLES};
 
-/// A phone that sends one kind only.
+/// A phone without sensors; each case enables one kind.
 const SILENT: Kit = Kit {
     location: false,
     barometer: false,
@@ -145,7 +145,7 @@ fn detection(criterion: &mut Criterion<ProcessorTime>) {
     group.finish();
 }
 
-/// A session computed anew from its batches, and its score: what every end of a session costs.
+/// Measures the end of a session: recomputing it from its batches, and scoring it.
 fn scoring(criterion: &mut Criterion<ProcessorTime>) {
     let delivery = delivery(Kit::FULL);
     let (context, batches) = (context(&delivery), packed(&delivery));

@@ -1,4 +1,5 @@
-//! What a 60-sample batch costs on its way in: read and checked, packed, hashed, and read back.
+//! Benchmarks of the ingest path for a 60-sample batch: decode and check, pack, hash, and read
+//! back.
 
 #[path = "measure/processor_time.rs"]
 mod processor_time;
@@ -18,7 +19,7 @@ fn locations() -> String {
     String::from_utf8_lossy(BatchWriter::default().write(7)).into_owned()
 }
 
-/// Sixty seconds of everything that a phone has.
+/// Sixty seconds of samples from every sensor of a phone.
 fn everything() -> String {
     let kit = Kit {
         motion: MotionSensor::Imu { hz: 50, gyro: true },
@@ -81,7 +82,7 @@ fn benches(criterion: &mut Criterion<ProcessorTime>) {
             bencher.iter(|| decoded(black_box(&text)))
         });
         if name == "60 locations" {
-            // The yardstick: what the floor does.
+            // The baseline: the work of the floor.
             group.bench_function("serde_json into owned structs", |bencher| {
                 bencher.iter(|| serde_json::from_str::<Batch>(black_box(&text)));
             });

@@ -1,20 +1,21 @@
-//! The batch that is sent: 60 location samples of seven fields, about 7.5 KB.
+//! The batch of the load generator: 60 location samples of seven fields, about 7.5 KB.
 
 use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-/// Samples of one batch, one a second.
+/// The number of samples in a batch, one per second.
 pub const SAMPLES: u32 = 60;
 
-/// Writes batches that differ in their number and times only, so that writing them costs little. The positions go
-/// once around a block in a minute, at 1.4 m/s: the batches of a session make one unbroken walk.
+/// Writes batches that differ only in sequence number and times, so that writing them is cheap. The
+/// positions circle a block once per minute at 1.4 m/s, so the batches of a session form one
+/// continuous walk.
 #[derive(Debug, Clone)]
 pub struct BatchWriter {
-    /// What follows the time, sample by sample.
+    /// The JSON text after the time, for each sample.
     tails: Vec<String>,
     text: String,
-    /// The same as protobuf.
+    /// The tails encoded as protobuf.
     packed_tails: Vec<Vec<u8>>,
     packed: Vec<u8>,
 }
@@ -26,7 +27,7 @@ impl Default for BatchWriter {
 }
 
 impl BatchWriter {
-    /// Around a place, degrees.
+    /// Creates a writer for a walk around a position in degrees.
     #[must_use]
     pub fn new(lat: f64, lng: f64) -> Self {
         let tails: Vec<_> = (0..SAMPLES)
@@ -40,7 +41,7 @@ impl BatchWriter {
         }
     }
 
-    /// The same batch as protobuf, by `schema/porchlight.proto`.
+    /// Writes the batch `seq` as protobuf, as defined in `schema/porchlight.proto`.
     pub fn write_protobuf(&mut self, seq: u32) -> &[u8] {
         self.packed.clear();
         self.packed.push(0x08);
@@ -52,7 +53,7 @@ impl BatchWriter {
         self.packed.push(number as u8);
         for (second, tail) in (seq * SAMPLES..).zip(&self.packed_tails) {
             let length = 2 + 9 + tail.len();
-            // Below 128, so that it is one byte.
+            // The length is below 128, so it fits in one byte.
             self.packed
                 .extend_from_slice(&[0x12, length as u8, 0x08, 1, 0x11]);
             let t = f64::from(second) + 0.25;
@@ -62,7 +63,7 @@ impl BatchWriter {
         &self.packed
     }
 
-    /// The batch of a number: it covers the minute from 60 × `seq`.
+    /// Writes the batch `seq`, which covers the minute from second 60 × `seq`.
     pub fn write(&mut self, seq: u32) -> &[u8] {
         self.text.clear();
         let _ = write!(self.text, "{{\"seq\":{seq},\"samples\":[");
@@ -80,7 +81,7 @@ impl BatchWriter {
 
 fn tail(lat: f64, lng: f64, turn: f64) -> String {
     let angle = turn * std::f64::consts::TAU;
-    // 84 m around is a radius of 13.4 m.
+    // A circumference of 84 m is a radius of 13.4 m.
     let (east_m, north_m) = (13.4 * libm::sin(angle), 13.4 * libm::cos(angle));
     let (lat, lng) = (lat + north_m / 111_195.0, lng + east_m / 67_600.0);
     let course_deg = (90.0 + turn * 360.0) % 360.0;
@@ -92,7 +93,7 @@ fn tail(lat: f64, lng: f64, turn: f64) -> String {
     )
 }
 
-/// The fields of a tail with their numbers and wire types: two doubles, and floats.
+/// Encodes the fields of a tail with their field numbers and wire types: two doubles, then floats.
 fn packed_tail(tail: &str) -> Vec<u8> {
     let text = format!("{{{}", tail.trim_end_matches(','));
     let fields: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
@@ -115,16 +116,16 @@ fn packed_tail(tail: &str) -> Vec<u8> {
     out
 }
 
-/// The batch as `serde_json` reads it into owned structs: what the floor does with it.
+/// A batch that `serde_json` parses into owned structs, as in the floor.
 #[derive(Debug, Deserialize)]
 pub struct Batch {
-    /// Its number.
+    /// The sequence number.
     pub seq: u32,
-    /// Its samples.
+    /// The samples.
     pub samples: Vec<Location>,
 }
 
-/// The seven fields that the benchmark's batch has, and the kind.
+/// A sample with the seven fields of the benchmark's batch, and its kind.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are those of contract section 3")]

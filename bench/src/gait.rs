@@ -1,8 +1,9 @@
-//! Training of the gait models: rows of features with labels in, weights out.
+//! Training of the gait models: labelled feature rows in, weights out.
 //!
-//! Everything here is deterministic: the rows are rounded to thousandths before anything is fitted, what is
-//! transcendental is of `libm`, and chance comes from a seed. So the weights follow bit for bit from the file of rows,
-//! which stands in `bench/data` because the recordings themselves may not.
+//! Everything here is deterministic: the rows are rounded to thousandths before fitting,
+//! transcendental functions come from `libm`, and random numbers come from a seed. So the weights
+//! follow bit for bit from the file of rows, which is kept in `bench/data` because the recordings
+//! themselves may not be stored there.
 
 mod evidence;
 mod fit;

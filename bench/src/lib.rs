@@ -1,4 +1,4 @@
-//! Measures the service: a load generator (feature `load`) and micro benchmarks.
+//! Benchmarks of the service: a load generator (feature `load`) and micro benchmarks.
 
 pub mod body;
 pub mod gait;

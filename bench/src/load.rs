@@ -1,7 +1,8 @@
-//! The load generator: keeps connections busy, counts what comes back, and reads off what it cost the server.
+//! The load generator: keeps connections busy, counts the responses, and reads the server's
+//! resource usage.
 //!
-//! It speaks HTTP/1.1 itself, on one thread, so that it stays cheap beside the server on a machine of two cores,
-//! and it dials the loopback interface only.
+//! It speaks HTTP/1.1 itself on one thread, so that it stays cheap next to the server on a two-core
+//! machine, and it connects to the loopback interface only.
 
 pub mod closed;
 pub mod http;
@@ -18,7 +19,7 @@ pub mod streams;
 pub mod target;
 pub mod wire;
 
-/// Nanoseconds since an instant, kept in 64 bits.
+/// The nanoseconds since an instant, as a `u64`.
 fn elapsed_ns(since: std::time::Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

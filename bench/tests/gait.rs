@@ -1,4 +1,4 @@
-//! The weights that ship follow from the file of features, without the recordings.
+//! The shipped weights can be reproduced from the feature file without the recordings.
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
 
@@ -18,7 +18,7 @@ fn rows() -> Rows {
     Rows::read(&text).unwrap()
 }
 
-/// What formatting does not change.
+/// Removes the characters that formatting may change.
 fn letters(text: &str) -> String {
     let kept = |letter: &char| !letter.is_whitespace() && *letter != ',';
     text.chars().filter(kept).collect()
@@ -36,7 +36,8 @@ fn the_weights_follow_from_the_features() {
         letters(&std::fs::read_to_string(committed).unwrap()),
         "the weights are not those of the features: run train-gait"
     );
-    // Standing couriers of a source that the model never saw: handled phones are no walk, and walks are found.
+    // On a source that the model never saw, handled phones of standing couriers are not walks, and
+    // walks are detected.
     let judged = judge(&rows, &folds, true);
     for (source, gait_least, handled_most) in [("ipin23", 0.98, 0.1), ("har", 0.98, 0.1)] {
         let one = judged[&("imu", source.to_owned())];

@@ -1,4 +1,4 @@
-//! What of a session was acknowledged, and what of it was dropped.
+//! Tests the report of a session's acknowledged and dropped data.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -37,7 +37,8 @@ async fn an_app_that_was_restarted_learns_what_it_must_still_send() {
         acknowledged(&server, &session, key).await,
         recording(2, json!([]))
     );
-    // Beyond the hole lies more than is waited for: it is skipped, and missing all the same.
+    // Too much follows the gap to keep waiting for it: it is skipped, and still reported as
+    // missing.
     for seq in [4, 5, 6, 20, 21, 22, 90] {
         send(&server, &session, seq).await;
     }
@@ -74,10 +75,10 @@ async fn dropped_samples_are_counted_beside_the_evidence() {
     let pressure = |t: f64| json!({ "kind": "pressure", "t": t, "hPa": 1_000 });
     let samples = [
         pressure(100.0),
-        // Back in time within its kind, twice.
+        // Twice back in time within its kind.
         pressure(99.0),
         pressure(98.0),
-        // Of another kind, and too far behind.
+        // Another kind, and too far behind.
         json!({ "kind": "steps", "t": 10.0, "count": 3 }),
         json!({ "kind": "tricorder", "t": 101.0 }),
         pressure(101.0),

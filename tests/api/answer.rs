@@ -1,4 +1,4 @@
-//! An answer, and the rules that each one keeps.
+//! An answer, and the rules that every answer obeys.
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -45,7 +45,7 @@ impl Answer {
             .map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Asserts that it is this problem, in the shape that all problems have.
+    /// Asserts that the answer is this problem, in the shape of all problems.
     #[track_caller]
     pub(crate) fn is_problem(&self, status: u16, code: &str) -> &Self {
         assert_eq!(
@@ -87,7 +87,7 @@ impl Answer {
         self
     }
 
-    /// The pointers, or the parameters, of its faults.
+    /// Returns the pointers, or the parameters, of the faults.
     pub(crate) fn faults(&self) -> Vec<&str> {
         let faults = self.json["errors"].as_array().into_iter().flatten();
         faults
@@ -107,10 +107,10 @@ impl Answer {
     }
 }
 
-/// Sends bytes as they are and reads what comes until the server closes, or has said something and says no more for a while.
+/// Sends raw bytes and reads until the server closes, or has answered and stays silent for a while.
 pub(crate) async fn raw(address: std::net::SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // The server may answer and close before it has read all.
+    // The server may answer and close before it has read everything.
     drop(stream.write_all(bytes).await);
     let mut answer = Vec::new();
     let mut chunk = [0; 4_096];

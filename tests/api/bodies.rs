@@ -1,4 +1,4 @@
-//! Bodies that are compressed, cut off, slow, or more than they seem.
+//! Tests bodies that are compressed, cut off, slow, or larger than they seem.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -131,8 +131,8 @@ async fn chunks_are_counted_as_they_come() {
     server.stop().await;
 }
 
-/// A body that comes a byte at a time, or not at all, is cut off: the first by the deadline for the whole, the second
-/// by the one for silence.
+/// A body that arrives one byte at a time, or not at all, is cut off: the first by the deadline for
+/// the whole body, the second by the deadline for silence.
 #[actix::test]
 async fn a_slow_body_is_cut_off() {
     let cases = [
@@ -176,7 +176,7 @@ async fn a_slow_body_is_cut_off() {
                 "{path}: {answer}"
             );
         }
-        // What it held is free again.
+        // Its permits are free again.
         assert_eq!(
             server
                 .post(&telemetry(&session.id), &session.token, &batch(0))
@@ -188,7 +188,7 @@ async fn a_slow_body_is_cut_off() {
     }
 }
 
-/// Reads until the server closes, while it goes on sending.
+/// Reads until the server closes, while it keeps sending.
 async fn answer_while(stream: &mut TcpStream, drip: Option<Duration>) -> String {
     let began = Instant::now();
     let mut answer = [0; 4_096];
@@ -250,7 +250,7 @@ async fn a_body_that_breaks_off_takes_nothing() {
         stream.write_all(head.as_bytes()).await.unwrap();
         drop(stream);
     }
-    // All of the session's places in flight are free again.
+    // All of the session's in-flight permits are free again.
     for seq in 0..9 {
         assert_eq!(
             server

@@ -1,4 +1,4 @@
-//! Every endpoint against every error that it can give.
+//! Tests every endpoint against every error that it can return.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::server::{Server, Started, start_body};
 
-/// Who may use an endpoint.
+/// The credentials that an endpoint accepts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Who {
-    /// Client or secret key.
+    /// A client key or a secret key.
     Key,
-    /// Secret key, or the session's token.
+    /// A secret key, or the session's token.
     Session,
-    /// Secret key.
+    /// A secret key.
     Secret,
 }
 
@@ -21,7 +21,7 @@ struct Endpoint {
     method: Method,
     path: &'static str,
     who: Who,
-    /// What `Allow` says of the path.
+    /// The value of `Allow` for the path.
     allow: &'static str,
     body: Option<fn(&str) -> Value>,
 }
@@ -86,7 +86,7 @@ impl Endpoint {
         Answer::of(self.request(server, id).header("Service-Key", key)).await
     }
 
-    /// Whether the endpoint is about one session.
+    /// Returns whether the endpoint concerns one session.
     fn names_session(&self) -> bool {
         self.path.contains("{id}") || self.path.ends_with("/stop")
     }
@@ -338,7 +338,7 @@ async fn each_body_is_checked_in_the_same_way() {
         Answer::of(json().body(vec![0xff, 0xfe]))
             .await
             .is_problem(400, "malformed_json");
-        // The grammar of JSON sets no bounds to numbers; what is asked for does.
+        // The JSON grammar sets no bounds on numbers; the requested fields do.
         for text in ["[]", "1", "1e999", "[1e999]", "null", "\"x\"", "{}"] {
             let answer = Answer::of(json().body(text)).await;
             assert!(

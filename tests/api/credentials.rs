@@ -1,4 +1,4 @@
-//! Keys and tokens over HTTP: both header forms, rates, revocation, expiry.
+//! Tests keys and tokens over HTTP: both header forms, rates, revocation, expiry.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The OpenAPI document against the running service: every route is documented, every documented path is a route, and each
-//! answer that a test receives is as documented.
+//! Checks the OpenAPI document against the running service: every route is documented, every
+//! documented path is a route, and each answer that a test receives matches the document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -17,7 +17,8 @@ use crate::server::Server;
 
 static DOCUMENT: LazyLock<&Value> = LazyLock::new(openapi::document);
 
-/// The schema at `pointer` of the document, with all that it refers to. Made once for all tests.
+/// Returns a validator of the schema at `pointer`, with everything it refers to. Each is compiled
+/// once for all tests.
 fn validator(pointer: &str) -> Arc<jsonschema::Validator> {
     static MADE: Mutex<BTreeMap<String, Arc<jsonschema::Validator>>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,13 +33,13 @@ fn validator(pointer: &str) -> Arc<jsonschema::Validator> {
     Arc::clone(made.entry(pointer.to_owned()).or_insert_with(make))
 }
 
-/// A word as a part of a JSON pointer, and of a reference.
+/// Escapes a word as a part of a JSON pointer, and of a reference.
 fn escaped(word: &str) -> String {
     let word = word.replace('~', "~0").replace('/', "~1");
     word.replace('{', "%7B").replace('}', "%7D")
 }
 
-/// Asserts that `value` is as the schema at `pointer` says.
+/// Asserts that `value` matches the schema at `pointer`.
 #[track_caller]
 fn assert_valid(pointer: &str, value: &Value) {
     let validator = validator(pointer);
@@ -71,7 +72,7 @@ async fn the_service_gives_it() {
     server.stop().await;
 }
 
-/// The documented paths with their methods, as `Allow` would say them.
+/// Returns the documented paths with their methods, as `Allow` would list them.
 fn documented() -> BTreeMap<&'static str, String> {
     let paths = DOCUMENT["paths"].as_object().unwrap().iter();
     let allowed = paths.map(|(path, methods)| {
@@ -81,7 +82,7 @@ fn documented() -> BTreeMap<&'static str, String> {
             .keys()
             .map(|method| method.to_uppercase())
             .collect();
-        // On the path of the WebSocket there is none.
+        // The path of the WebSocket has no HEAD.
         if methods.contains(&"GET".to_owned()) && !path.ends_with("/telemetry") {
             methods.push("HEAD".to_owned());
         }
@@ -120,7 +121,7 @@ async fn every_route_is_documented_and_every_documented_path_is_a_route() {
     server.stop().await;
 }
 
-/// What a reference leads to; anything else is itself.
+/// Returns the target of a reference; any other value is returned unchanged.
 fn resolved(value: &'static Value) -> &'static Value {
     let pointer = value["$ref"]
         .as_str()
@@ -128,7 +129,7 @@ fn resolved(value: &'static Value) -> &'static Value {
     pointer.map_or(value, |pointer| DOCUMENT.pointer(pointer).unwrap())
 }
 
-/// The codes of the problems that an answer documents.
+/// Returns the problem codes that an answer documents.
 fn codes(answer: &'static Value) -> Vec<&'static str> {
     let schema = &resolved(answer)["content"]["application/problem+json"]["schema"];
     let schema = resolved(schema);
@@ -145,14 +146,14 @@ fn codes(answer: &'static Value) -> Vec<&'static str> {
 fn every_code_is_documented_somewhere() {
     let mut documented = BTreeSet::new();
     each_answer(|_, answer| documented.extend(codes(answer)));
-    // It is what an unknown path is answered with, which by its nature is in no document.
+    // This code answers an unknown path, which by its nature is in no document.
     let known = Code::ALL.iter().filter(|code| **code != Code::NotFound);
     for code in known {
         assert!(documented.contains(code.as_str()), "{code:?}");
     }
 }
 
-/// Every answer of every operation, with its pointer.
+/// Passes every answer of every operation to `one`, with its pointer.
 fn each_answer(mut one: impl FnMut(String, &'static Value)) {
     for (path, methods) in DOCUMENT["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
@@ -164,7 +165,7 @@ fn each_answer(mut one: impl FnMut(String, &'static Value)) {
     }
 }
 
-/// Every place of the document that has a schema and examples of it.
+/// Finds every place of the document that has a schema and examples of it.
 fn with_examples(pointer: String, value: &Value, found: &mut Vec<(String, Value)>) {
     let Some(fields) = value.as_object() else {
         return;
@@ -195,7 +196,7 @@ fn examples_are_as_their_schemas_say() {
     }
 }
 
-/// A sample of each kind, each field at the value that `edge` picks of its schema.
+/// Returns a sample of each kind, with each field at the value that `edge` selects from its schema.
 fn edges(edge: &str) -> Vec<(Value, String)> {
     let schemas = DOCUMENT["components"]["schemas"].as_object().unwrap();
     let mut samples = Vec::new();
@@ -225,7 +226,7 @@ fn edges(edge: &str) -> Vec<(Value, String)> {
     samples
 }
 
-/// Some value that a schema of a sample's field allows.
+/// Returns a value that the schema of a sample's field allows.
 fn within(schema: &'static Value) -> Value {
     let schema = resolved(schema);
     if let Some(word) = schema.get("const") {
@@ -252,7 +253,7 @@ fn the_ranges_of_samples_are_those_that_are_taken() {
         assert!(edges.len() > 20, "{edge}: {} fields", edges.len());
         for (mut sample, name) in edges {
             assert_valid("/components/schemas/Sample", &sample);
-            // A count is written as a whole number, which it is.
+            // A count is an integer, and is written as one.
             let field = name.split('/').nth(1).unwrap();
             let limit = sample[field].as_f64().unwrap();
             assert!(decode(&sample).is_ok(), "{name}: {sample}");
@@ -266,7 +267,7 @@ fn the_ranges_of_samples_are_those_that_are_taken() {
     }
 }
 
-/// The documented path that a request's path is of.
+/// Returns the documented path template of a request's path.
 fn template(path: &str) -> Option<&'static str> {
     let matches = |template: &str| {
         let (parts, wanted): (Vec<_>, Vec<_>) =
@@ -278,14 +279,14 @@ fn template(path: &str) -> Option<&'static str> {
                 .all(|(part, wanted)| (*wanted == "{id}" && !part.is_empty()) || part == wanted)
     };
     let paths = DOCUMENT["paths"].as_object().unwrap().keys();
-    // Words come before ids, as in the router.
+    // Literal segments take precedence over ids, as in the router.
     paths
         .filter(|path| matches(path))
         .min_by_key(|path| path.matches('{').count())
         .map(String::as_str)
 }
 
-/// Asserts that an answer is one that the document has for this request, in status, code, headers and body.
+/// Asserts that the document has this answer for this request: its status, code, headers and body.
 #[track_caller]
 pub(crate) fn assert_documented(
     method: &Method,

@@ -1,4 +1,5 @@
-//! What holds for every request: its id, the shape of every error, and that a panic ends one request only.
+//! Tests the rules for every request: its id, the shape of every error, and that a panic ends only
+//! one request.
 
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data};
@@ -40,7 +41,8 @@ async fn a_narrow_request_id_is_kept_and_any_other_replaced() {
     server.stop().await;
 }
 
-/// A batch goes to its handler past the router, which has the same handler for a path that is written otherwise.
+/// A batch bypasses the router on its way to its handler; the router has the same handler for a
+/// differently encoded path.
 #[actix::test]
 async fn a_batch_is_answered_alike_on_both_ways() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! A session as it happens, by server-sent events.
+//! Tests a session in progress over server-sent events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) fn events(id: &str) -> String {
     format!("/v1/sessions/{id}/events")
 }
 
-/// Ten seconds of a ride that stands still each second minute, with satellites that are lost in between.
+/// Ten seconds of a ride that stands still every second minute, with satellites lost in between.
 fn batch(seq: u32) -> Value {
     let sample = |n: u32| {
         let t = seq * 10 + n;
@@ -40,7 +40,7 @@ pub(crate) struct Message {
     data: Value,
 }
 
-/// Reads the data of a message and asserts that it is of the shape that the contract fixes.
+/// Parses the data of a message and asserts that it has the shape fixed by the contract.
 fn stream_data(event: &str, data: &str) -> Value {
     assert_stream_message(event, data);
     serde_json::from_str(data).unwrap()
@@ -85,7 +85,7 @@ impl Client {
         Self { answer, received }
     }
 
-    /// The next message, or comment (none); the outer none at the end.
+    /// Returns the next message, `Some(None)` for a comment, or `None` at the end.
     async fn block(&mut self) -> Option<Option<Message>> {
         loop {
             if let Some((block, rest)) = self.received.split_once("\n\n") {
@@ -145,7 +145,7 @@ pub(crate) async fn stop(server: &Server, session: &Started) {
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
-/// Comes anew for each message.
+/// Reconnects for each message.
 pub(crate) async fn one_by_one(server: &Server, id: &str) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     loop {
@@ -166,7 +166,7 @@ async fn whoever_comes_again_sees_what_one_sees_who_stays() {
     let session = server.start_session().await;
     let staying = Client::connect(&server, &session.id, None).await;
     let sending = async {
-        // Out of order, twice, and with a hole that is filled late.
+        // Out of order, with a duplicate, and with a gap that is filled late.
         send(&server, &session, [0, 1, 3, 2, 2, 4, 5, 6]).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         send(&server, &session, [8, 9, 7, 10, 11, 12, 13, 16, 17, 18]).await;
@@ -200,7 +200,7 @@ async fn whoever_comes_again_sees_what_one_sees_who_stays() {
         (&of_end.data["sessionId"], &of_end.data["status"]),
         (&json!(session.id), &json!("completed"))
     );
-    // Each event is told when it opens and when it closes, and together they are the insight's.
+    // Each event is sent when it opens and when it closes, and together they are the insight's.
     let mut last_told = BTreeMap::new();
     for message in stayed.iter().filter(|message| message.event == "event") {
         let mut event = message.data.clone();
@@ -228,7 +228,7 @@ async fn whoever_comes_again_sees_what_one_sees_who_stays() {
     told.sort_unstable();
     expected.sort_unstable();
     assert_eq!(told, expected);
-    // Afterwards it is the same from any place.
+    // Afterwards the stream is the same from any position.
     for after in 0..count {
         let rest = Client::connect(&server, &session.id, Some(after))
             .await
@@ -249,7 +249,7 @@ async fn whoever_comes_again_sees_what_one_sees_who_stays() {
 async fn what_comes_late_changes_the_insight_and_not_what_was_told() {
     let server = Server::start().await;
     let session = server.start_session().await;
-    // The hole is given up, and filled when that is done.
+    // The gap is given up, and filled after that.
     send(&server, &session, (0..12).chain(14..24)).await;
     let live = server
         .get(&insights(&session.id), &server.keys.secret)
@@ -335,7 +335,7 @@ async fn it_is_for_secret_keys_and_for_those_who_take_it() {
         (head.status, head.header("content-type"), head.text.as_str()),
         (200, "text/event-stream", "")
     );
-    // What is no number of ours is as none.
+    // An id that is not one of our numbers is ignored.
     let answer = asked("text/*")
         .header("Last-Event-ID", "yesterday")
         .send()

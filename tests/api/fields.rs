@@ -1,4 +1,5 @@
-//! Validation, field by field: what is wrong is named by its pointer, all of it at once.
+//! Tests validation, field by field: each fault is named by its pointer, and all are reported at
+//! once.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ async fn each_field_of_a_start_is_checked() {
     for pointer in ["/deliveryId", "/externalRiderId"] {
         bad.extend(text.iter().map(|value| (pointer, value.clone())));
     }
-    // A line of an address may be empty.
+    // These fields of an address may be empty.
     for pointer in ["/address/line1", "/address/city", "/address/country"] {
         let values = text.iter().filter(|value| **value != "");
         bad.extend(values.map(|value| (pointer, value.clone())));
@@ -211,7 +212,7 @@ async fn a_bad_sample_is_named_and_refuses_its_batch() {
             "{body}"
         );
     }
-    // Nothing of it was taken: the number is free.
+    // None of it was stored: the number is free.
     let taken = server
         .post(
             &telemetry(&session.id),
@@ -300,7 +301,8 @@ async fn a_stop_and_a_pod_are_checked() {
     server.stop().await;
 }
 
-/// Well-formed JSON that a double can't hold is content, not syntax: told where it is asked for, ignored elsewhere.
+/// Well-formed JSON with a number too large for a double is a content error, not a syntax error: it
+/// is reported in known fields and ignored elsewhere.
 #[actix::test]
 async fn a_number_beyond_the_doubles_is_out_of_range() {
     let server = Server::start().await;

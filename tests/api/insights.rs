@@ -1,4 +1,4 @@
-//! Insights over HTTP: their shape, their tags, and the evidence.
+//! Tests insights over HTTP: their shape, their tags, and the evidence.
 
 use reqwest::Method;
 

@@ -1,4 +1,4 @@
-//! A session from its start to its insight.
+//! Tests a session from its start to its insight.
 
 use porchlight_ports::Clock;
 use reqwest::Method;
@@ -120,7 +120,7 @@ async fn telemetry_is_taken_for_ten_minutes_after_the_end() {
     server.stop().await;
 }
 
-/// The range of `startedAt` is that of the moment at which the session was made.
+/// The range of `startedAt` is evaluated at the time when the session was created.
 #[actix::test]
 async fn a_repeat_is_answered_the_same_though_its_start_lies_too_far_back_by_now() {
     let server = Server::start().await;
@@ -312,7 +312,7 @@ async fn a_later_pod_counts_although_the_clock_was_set_back() {
         assert_eq!(insight.json["pod"], pod(name));
         server.clock.step_min(step_min);
     }
-    // The stop brings one, too.
+    // The stop carries a PoD, too.
     let body = json!({ "sessionId": session.id, "pod": pod("last") });
     let stopped = server
         .post("/v1/sessions/stop", &session.token, &body)

@@ -1,4 +1,4 @@
-//! `GET /v1/sessions`: filters, pages, cursors.
+//! Tests `GET /v1/sessions`: filters, pages, cursors.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The public API and the operators' listener, over real connections: what the contract's sections 1 to 5, 7 and 9
-//! promise, endpoint by endpoint and error by error.
+//! Tests the public API and the operators' listener over real connections: the promises of the
+//! contract's sections 1 to 5, 7 and 9, endpoint by endpoint and error by error.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

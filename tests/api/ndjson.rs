@@ -1,4 +1,4 @@
-//! Batches of many sessions in one request, one a line.
+//! Tests batches of many sessions in one request, one per line.
 
 use std::io::Write;
 
@@ -26,7 +26,7 @@ fn request(server: &Server, key: &str, body: impl Into<reqwest::Body>) -> reqwes
     request.header("Content-Type", MEDIA_TYPE).body(body)
 }
 
-/// The answer's lines.
+/// Returns the lines of the answer.
 async fn lines(request: reqwest::RequestBuilder) -> Vec<Value> {
     let answer = Answer::of(request).await;
     assert_eq!(
@@ -110,7 +110,7 @@ async fn each_line_is_answered_as_the_single_call_would_be() {
             "\u{0}\n".into(),
             Some(refused(None, None, 400, "malformed_json")),
         ),
-        // The last one needs no end.
+        // The last line needs no line end.
         (line(&two, 1).trim_end().into(), Some(taken(&two, 1))),
     ];
     let body: String = cases.iter().map(|(line, _)| line.as_str()).collect();
@@ -119,7 +119,7 @@ async fn each_line_is_answered_as_the_single_call_would_be() {
         lines(request(&server, &server.keys.secret, body.clone())).await,
         expected
     );
-    // Once more, in other codings: what was done is done, and is answered the same.
+    // Repeated with other codings: stored batches get the same answer.
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(body.as_bytes()).unwrap();
     let zstd = zstd::encode_all(body.as_bytes(), 3).unwrap();
@@ -148,7 +148,7 @@ async fn a_session_s_lines_are_taken_in_their_order_however_many() {
         lines(request(&server, &server.keys.secret, body)).await,
         expected
     );
-    // The first of two bodies under one number counts.
+    // The first of two bodies with the same number counts.
     let mut other = batch(count);
     other["samples"][0]["lat"] = json!(51.4);
     other["sessionId"] = json!(id);
@@ -201,7 +201,7 @@ async fn what_is_wrong_with_the_request_is_a_problem() {
     Answer::of(request(&server, key, vec![b' '; 16 * 1024 * 1024 + 1]))
         .await
         .is_problem(413, "body_too_large");
-    // 64 MiB of blank lines, and a byte.
+    // 64 MiB of blank lines, and one byte.
     let bomb = zstd::encode_all(&vec![b'\n'; 64 * 1024 * 1024 + 1][..], 3).unwrap();
     let asked = request(&server, key, bomb);
     Answer::of(asked.header("Content-Encoding", "zstd"))
@@ -221,7 +221,7 @@ async fn a_line_keeps_the_limits_of_a_batch() {
     let body = [long(1024 * 1024), line(&id, 1)].concat();
     let expected = [refused(None, None, 413, "body_too_large"), taken(&id, 1)];
     assert_eq!(lines(request(&server, key, body)).await, expected);
-    // Compressed, the limit is that of an unpacked batch.
+    // In a compressed request the limit is that of an unpacked batch.
     let body = [long(1024 * 1024), long(8 * 1024 * 1024), line(&id, 2)].concat();
     let body = zstd::encode_all(body.as_bytes(), 3).unwrap();
     let expected = [
@@ -236,7 +236,7 @@ async fn a_line_keeps_the_limits_of_a_batch() {
     server.stop().await;
 }
 
-/// A request that is sent piece by piece, and its answer, read as it comes.
+/// A request sent piece by piece, and its answer, read as it arrives.
 struct Slow {
     stream: BufReader<TcpStream>,
 }
@@ -259,7 +259,7 @@ impl Slow {
         self.stream.get_mut().write_all(&chunk).await.unwrap();
     }
 
-    /// The next line that is an answer.
+    /// Returns the next line that is an answer.
     async fn answer(&mut self) -> Value {
         loop {
             let mut line = String::new();
@@ -311,7 +311,8 @@ async fn lines_are_answered_as_they_arrive_and_overload_hits_single_ones() {
         slow.answer().await,
         refused(Some(&id), Some(2), 503, "overloaded")
     );
-    // A long line has no room to arrive in, and is refused before it is whole; the next one is taken again.
+    // A long line gets no permit, and is refused before it is complete; the next one is accepted
+    // again.
     slow.send(&vec![b' '; 300_000]).await;
     assert_eq!(slow.answer().await, refused(None, None, 503, "overloaded"));
     drop(all);
@@ -332,7 +333,7 @@ async fn what_ends_a_body_early_is_told_in_a_last_line() {
     let request = request(&server, &server.keys.secret, body).header("Content-Encoding", "zstd");
     let expected = [taken(&id, 0), refused(None, None, 400, "malformed_body")];
     assert_eq!(lines(request).await, expected);
-    // What was done stays done.
+    // Stored batches stay stored.
     let answer = server
         .post(&telemetry(&id), &server.keys.secret, &batch(0))
         .await;

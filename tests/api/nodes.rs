@@ -1,5 +1,5 @@
-//! Two nodes in one process, on one store: what comes in at the one that acts for nothing (the edge) is done by the
-//! other one (the owner). They talk over real connections.
+//! Tests two nodes in one process, on one store: the edge, which owns no shard, receives the
+//! requests, and the owner processes them. They talk over real connections.
 
 mod revoked;
 
@@ -35,14 +35,14 @@ use crate::server::{
 use crate::websocket::Phone;
 
 const SECRET: &[u8] = b"a secret that both of them have been given";
-/// What the secret was before, or is to become.
+/// The previous or the next secret.
 const OTHER_SECRET: &[u8] = b"a secret that both of them accept besides";
 
 fn secrets(own: &[u8]) -> PeerSecrets {
     PeerSecret::new(own).unwrap().into()
 }
 
-/// Takes everything, and counts it.
+/// Accepts every request, and counts it.
 #[derive(Default)]
 struct Counting(AtomicUsize);
 
@@ -65,7 +65,7 @@ impl Transport for Counting {
     }
 }
 
-/// Seals nothing.
+/// A seal that leaves secrets as they are.
 struct Open;
 
 impl SecretSeal for Open {
@@ -81,7 +81,7 @@ impl SecretSeal for Open {
     }
 }
 
-/// One node.
+/// A node of the pair.
 struct Node {
     server: Server,
     client: Arc<PeerClient>,
@@ -90,12 +90,12 @@ struct Node {
     sent: Arc<Counting>,
 }
 
-/// Both.
+/// Both nodes.
 struct Nodes {
     edge: Node,
     owner: Node,
     store: Arc<MemoryStore>,
-    /// Who is told of what becomes durable.
+    /// The service that is notified of durable batches.
     writer: Arc<Mutex<Option<Service>>>,
 }
 
@@ -104,7 +104,7 @@ fn free_name() -> NodeName {
     NodeName(listener.local_addr().unwrap().to_string())
 }
 
-/// A view of a cluster in which `owner` acts for everything.
+/// Creates a view of a cluster in which `owner` owns every shard.
 fn view(me: &NodeName, owner: &NodeName) -> Arc<View> {
     let view = Arc::new(View::new(me.clone()));
     if me == owner {
@@ -198,7 +198,7 @@ impl Nodes {
         }
     }
 
-    /// Batches come in at the edge from now on, and are handed over from there.
+    /// Makes batches arrive at the edge from now on, which forwards them.
     fn hand_over(&self) {
         *self.writer.lock().unwrap() = Some(self.edge.server.service.clone());
     }
@@ -211,7 +211,7 @@ impl Nodes {
         }
     }
 
-    /// What the insight of a session covers, once it covers so many batches.
+    /// Waits until the insight of a session covers this number of batches.
     async fn covers(&self, id: SessionId, batches: u32) {
         until(async || {
             let insight = self.store.insight(id).await.unwrap();
@@ -221,7 +221,7 @@ impl Nodes {
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 async fn until(is_so: impl AsyncFn() -> bool) {
     for _ in 0..3_000 {
         if is_so().await {
@@ -276,7 +276,7 @@ async fn a_session_that_comes_in_at_the_edge_is_run_by_its_owner() {
     let insight = edge.until_ready(&session.id).await;
     assert_eq!(insight.json["pod"]["url"], "https://pods.example/1");
     assert_eq!(owner.service.registry().live(), 0);
-    // Numbers and contents are the same on every node, as it happens and afterwards.
+    // Numbers and contents are the same on every node, during the session and afterwards.
     let changes = |messages: &[Message]| -> Vec<Message> {
         let changes = messages.iter().filter(|message| message.event == "event");
         changes.cloned().collect()
@@ -300,10 +300,10 @@ async fn every_batch_counts_though_all_hand_overs_are_lost() {
     assert!(!events.is_empty(), "read from the journal by the owner");
     stop(edge, &session).await;
     nodes.covers(id, 24).await;
-    // What comes late is told of by a nudge.
+    // The owner learns of a late batch by a nudge.
     send(edge, &session, [25]).await;
     nodes.covers(id, 25).await;
-    // Sent again, with the first answer lost: nothing changes.
+    // The batch is sent again as if the first answer were lost: nothing changes.
     let before = edge.until_ready(&session.id).await;
     send(edge, &session, [25, 3]).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -317,7 +317,7 @@ async fn a_batch_of_a_session_that_its_owner_does_not_know_makes_it_known() {
     let nodes = Nodes::start().await;
     nodes.hand_over();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
-    // Acts for nothing, and tells nobody.
+    // This node owns no shard, and notifies no other.
     let given = Given {
         store: Arc::clone(&nodes.store) as _,
         ownership: Arc::new(View::new(free_name())),
@@ -393,7 +393,7 @@ async fn webhooks_are_sent_by_the_node_that_acts_for_their_customer() {
         .unwrap();
     nodes.edge.server.start_session().await;
     until(async || nodes.owner.sent.0.load(Ordering::SeqCst) == 1).await;
-    // A change is known to who sends before the next try.
+    // The sender knows a change before the next attempt.
     let edge = &nodes.edge.webhooks;
     edge.change(tenant, None, Some(false)).await.unwrap();
     edge.change(tenant, None, Some(true)).await.unwrap();
@@ -443,7 +443,8 @@ async fn a_session_that_has_ended_elsewhere_is_known_to_have_within_moments() {
     send(edge, &session, 0..3).await;
     stop(owner, &session).await;
     nodes.covers(id_of(&session), 3).await;
-    // Believed to record still: taken, and counted all the same.
+    // The edge still caches the session as recording: the batch is accepted and counted all the
+    // same.
     send(edge, &session, [3]).await;
     nodes.covers(id_of(&session), 4).await;
     edge.clock.advance_min(11);

@@ -1,4 +1,4 @@
-//! The operators' listener.
+//! Tests the operators' listener.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The order of checks (contract 9): of many things that are wrong, the first is told.
+//! Tests the order of checks (contract 9): of several faults, the first is reported.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::server::{Server, batch, telemetry};
 
-/// A request to a session's telemetry with everything wrong; each step mends one thing.
+/// A request to a session's telemetry has every fault; each step fixes one.
 #[actix::test]
 async fn of_many_faults_the_first_is_told() {
     let server = Server::start().await;
@@ -106,7 +106,7 @@ async fn a_stop_checks_the_session_before_the_rest_of_its_body() {
         .post("/v1/sessions/stop", &server.keys.secret, &stop(&session.id))
         .await
         .is_problem(422, "invalid_body");
-    // A client key may not stop, whatever it names and however it asks.
+    // A client key may not stop a session, for any id and any form of request.
     for id in [session.id.as_str(), other.id.as_str(), "x"] {
         server
             .post("/v1/sessions/stop", &server.keys.client, &stop(id))

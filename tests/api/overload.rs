@@ -1,4 +1,4 @@
-//! What is refused before it is read, and how the service stops.
+//! Tests refusals before the body is read, and the shutdown of the service.
 
 use std::sync::{Arc, mpsc};
 
@@ -37,7 +37,7 @@ async fn too_much_in_flight_is_refused_before_the_body_is_read() {
             .status,
         202
     );
-    // Not a byte of the body was sent, and yet there is an answer.
+    // The client sent no byte of the body, and yet gets an answer.
     let head = format!(
         "POST {} HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n",
         telemetry(&session.id),
@@ -70,7 +70,7 @@ async fn too_much_in_flight_is_refused_before_the_body_is_read() {
     server.stop().await;
 }
 
-/// Batches that are sent beyond those that a node takes which was just started.
+/// The number of batches sent beyond the limit of a node that has just started.
 const BEYOND: usize = 64;
 
 #[actix::test]
@@ -80,7 +80,7 @@ async fn more_than_is_acknowledged_in_time_is_refused_before_the_body_is_read() 
     for _ in 0..INGEST_BATCHES_START as usize + BEYOND {
         sessions.push(server.start_session().await);
     }
-    // The store's writer waits for a word.
+    // The store's writer waits for a signal.
     let (go_on, word) = mpsc::channel::<()>();
     let store = Arc::clone(&server.store);
     let halted = actix_rt::spawn(async move {
@@ -106,7 +106,7 @@ async fn more_than_is_acknowledged_in_time_is_refused_before_the_body_is_read() 
         assert_eq!(refused.header("retry-after"), "1");
         refused.is_problem(503, "overloaded");
     }
-    // Not a byte of the body was sent, and yet there is an answer.
+    // The client sent no byte of the body, and yet gets an answer.
     let last = sessions.last().unwrap();
     let head = format!(
         "POST {} HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n",
@@ -139,12 +139,12 @@ async fn where_batches_are_refused_no_session_is_started() {
         .await;
     assert_eq!(refused.header("retry-after"), "1");
     refused.is_problem(503, "overloaded");
-    // Who may not start one, or asks for it in a wrong form, is told that first.
+    // A forbidden or malformed start is refused for that reason first.
     server
         .post("/v1/sessions/start", &session.token, &start_body())
         .await
         .is_problem(403, "key_required");
-    // Not a byte of the body was sent, and yet there is an answer.
+    // The client sent no byte of the body, and yet gets an answer.
     let head = format!(
         "POST /v1/sessions/start HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n",
         server.keys.client

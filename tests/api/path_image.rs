@@ -1,4 +1,4 @@
-//! The path image behind `pathImageUrl`.
+//! Tests the path image behind `pathImageUrl`.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::answer::Answer;
 use crate::server::{Server, insights, telemetry};
 
-/// The link in a session's insight, from the path on.
+/// Returns the link in a session's insight, from the path on.
 async fn link(server: &Server, id: &str) -> String {
     let insight = server.get(&insights(id), &server.keys.secret).await;
     let url = insight.json["pathImageUrl"].as_str().unwrap();
@@ -90,7 +90,7 @@ async fn another_signature_is_refused_whatever_the_session() {
     for wrong in wrong {
         asked(&server, &wrong).await.is_problem(403, "forbidden");
     }
-    // A key is no signature.
+    // A key is not a signature.
     server
         .get(path, &server.keys.secret)
         .await

@@ -1,4 +1,4 @@
-//! Batches as protobuf, by the schema that the service publishes.
+//! Tests batches as protobuf, with the schema that the service publishes.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::server::{Server, batch, telemetry};
 
 const MEDIA_TYPE: &str = "application/x-protobuf";
 
-/// The messages of the published schema.
+/// Returns a message descriptor of the published schema.
 fn message(name: &str) -> MessageDescriptor {
     static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
         let files = protox::compile(["porchlight.proto"], ["schema"]).unwrap();
@@ -22,13 +22,13 @@ fn message(name: &str) -> MessageDescriptor {
         .unwrap()
 }
 
-/// A JSON batch as protobuf.
+/// Encodes a JSON batch as protobuf.
 pub(crate) fn encode(batch: &Value) -> Vec<u8> {
     let message = DynamicMessage::deserialize(message("Batch"), batch).unwrap();
     message.encode_to_vec()
 }
 
-/// An acknowledgement as JSON.
+/// Decodes an acknowledgement to JSON.
 pub(crate) fn acknowledgement(bytes: &[u8]) -> Value {
     let message = DynamicMessage::decode(message("AckSeq"), bytes).unwrap();
     serde_json::to_value(&message).unwrap()
@@ -77,7 +77,7 @@ async fn a_batch_is_the_same_batch_in_either_form() {
         acknowledgement(&sent.body),
         json!({ "sessionId": session.id, "ackSeq": 0 })
     );
-    // The same content again as JSON is the same batch, and other content is not.
+    // The same content sent again as JSON is the same batch, and other content is not.
     let again = server.post(&path, &session.token, &batch(0)).await;
     assert_eq!((again.status, &again.json["ackSeq"]), (202, &json!(0)));
     let mut another = batch(0);
@@ -94,7 +94,7 @@ async fn a_batch_is_the_same_batch_in_either_form() {
         (sent.status, sent.content_type.as_str()),
         (409, "application/problem+json")
     );
-    // Compressed, and answered as the client prefers.
+    // Compressed, and answered in the client's preferred format.
     let zipped = zstd::encode_all(&encode(&batch(1))[..], 3).unwrap();
     let headers = [
         ("Content-Type", MEDIA_TYPE),

@@ -1,4 +1,5 @@
-//! Recorders: what apps on stock phones push becomes sessions, and what the customer is told of it.
+//! Tests recorders: apps on stock phones push samples that become sessions, and the customer sees
+//! their state.
 
 mod native;
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::server::{Server, start_body};
 
-/// A recorder that was made, and the path of its link.
+/// A created recorder, and the path of its link.
 struct Made {
     id: String,
     link: String,
@@ -41,7 +42,7 @@ async fn show(server: &Server, made: &Made) -> Value {
     answer.json
 }
 
-/// What an app pushes: without a key.
+/// Pushes a body as an app does: without a key.
 async fn push(server: &Server, made: &Made, app: &str, body: String) -> Answer {
     let request = server.ask(Method::POST, &format!("{}/{app}", made.link));
     let request = request.header("Content-Type", "application/json");
@@ -211,7 +212,7 @@ async fn each_app_is_answered_as_it_expects() {
             assert_eq!(session["deliveryId"], made.id);
         }
     }
-    // As the apps send a query.
+    // The query as the apps send it.
     for app in ["traccar", "gpslogger"] {
         let made = make(&server, &body()).await;
         let path = format!(
@@ -339,7 +340,7 @@ async fn a_word_ends_the_session_and_the_next_position_opens_another() {
     };
     assert_eq!(after_ms(&ended["startedAt"], &ended["endedAt"]), 5_000);
     assert_eq!(acknowledged(&server, &first).await, 6);
-    // A position from before the end belongs to it, a newer one to the next.
+    // A position from before the end belongs to the ended session, a newer one to the next.
     push(&server, &made, "owntracks", position(3, "left_at_door")).await;
     assert_eq!(acknowledged(&server, &first).await, 7);
     push(&server, &made, "owntracks", position(9, "")).await;
@@ -367,7 +368,7 @@ async fn what_was_recorded_days_ago_is_taken() {
     }
     let shown = show(&server, &made).await;
     assert_eq!(acknowledged(&server, &shown["sessionId"]).await, 3);
-    // A phone whose clock is a year ahead.
+    // The clock of this phone is a year ahead.
     let made = make(&server, &body()).await;
     let ahead_sec = server.clock.now().0 / 1_000 + 365 * 24 * 3_600;
     for event in ["", "&event=delivered"] {

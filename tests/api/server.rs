@@ -1,4 +1,4 @@
-//! A service on the memory store, listening on a free port, with a clock that a test may turn.
+//! A service on the memory store, listening on a free port, with an adjustable clock.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 
-/// The machine's time, and what a test adds to it.
+/// The machine's time, plus the offset that a test adds to it.
 #[derive(Debug, Default)]
 pub(crate) struct TestClock {
     ahead_ms: AtomicI64,
@@ -59,7 +59,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Keys of two organizations: `acme` has one of each kind, `other` a secret one.
+/// The keys of two organizations: `acme` has one of each kind, `other` a secret one.
 #[derive(Debug, Clone)]
 pub(crate) struct TestKeys {
     pub(crate) secret: String,
@@ -88,7 +88,7 @@ pub(crate) struct Started {
     pub(crate) token: String,
 }
 
-/// What the API is set to, unless a test wants something else.
+/// Returns the API's settings, unless a test needs others.
 pub(crate) fn config() -> Settings {
     Settings {
         rate_limit_per_second: 0,
@@ -96,7 +96,7 @@ pub(crate) fn config() -> Settings {
     }
 }
 
-/// A service on a store of its own, and what it runs on.
+/// Creates a service on its own store, and returns it with its parts.
 pub(crate) fn service(
     clock: Arc<TestClock>,
     shares: ShareLimits,
@@ -121,7 +121,7 @@ pub(crate) fn service(
     (service, store, arbiters)
 }
 
-/// What a service needs of the world beside its clock.
+/// The dependencies of a service, except its clock.
 pub(crate) struct Given {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) ownership: Arc<dyn Ownership>,
@@ -129,7 +129,7 @@ pub(crate) struct Given {
     pub(crate) poke: Poke,
 }
 
-/// A service, and what it runs on.
+/// Creates a service from its dependencies, and returns it with its arbiters.
 pub(crate) fn service_of(
     given: Given,
     clock: Arc<TestClock>,
@@ -177,14 +177,15 @@ impl Server {
         Self::with_shares(config, ShareLimits::default()).await
     }
 
-    /// A server whose tenants have these shares.
+    /// Starts a server whose tenants have these shares.
     pub(crate) async fn with_shares(config: Settings, shares: ShareLimits) -> Self {
         let clock: Arc<TestClock> = Arc::default();
         let (service, store, arbiters) = service(Arc::clone(&clock), shares);
         Self::serve(service, store, clock, arbiters, config).await
     }
 
-    /// Holds `bytes` of the node's in-flight bytes, each part of them as another tenant, until what it gives is dropped.
+    /// Occupies `bytes` of the node's in-flight bytes, each part as another tenant, until the
+    /// returned permits are dropped.
     pub(crate) fn fill_node(&self, bytes: usize) -> Vec<Permit> {
         let part = usize::try_from(TENANT_IN_FLIGHT_BYTES_MAX).unwrap();
         let parts = (0..bytes).step_by(part).zip(1_u8..);
@@ -199,7 +200,7 @@ impl Server {
         parts.map(hold).collect()
     }
 
-    /// Serves what was built.
+    /// Serves the given service.
     pub(crate) async fn serve(
         service: Service,
         store: Arc<MemoryStore>,
@@ -243,7 +244,7 @@ impl Server {
         }
     }
 
-    /// A request that a test goes on to fill.
+    /// Returns a request that a test completes.
     pub(crate) fn ask(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http
             .request(method, format!("http://{}{path}", self.address))
@@ -275,7 +276,7 @@ impl Server {
         }
     }
 
-    /// A session that is stopped and scored.
+    /// Returns a session that is stopped and scored.
     pub(crate) async fn scored_session(&self) -> Started {
         let session = self.start_session().await;
         for seq in 0..3 {
@@ -296,7 +297,7 @@ impl Server {
         session
     }
 
-    /// The insight once it is scored.
+    /// Returns the insight once it is scored.
     pub(crate) async fn until_ready(&self, id: &str) -> Answer {
         for _ in 0..1_000 {
             let answer = self.get(&insights(id), &self.keys.secret).await;
@@ -322,7 +323,7 @@ pub(crate) fn insights(id: &str) -> String {
     format!("/v1/sessions/{id}/insights")
 }
 
-/// What every start must say, and nothing else.
+/// Returns the required fields of every start, and nothing else.
 pub(crate) fn start_body() -> Value {
     json!({
         "deliveryId": "order-1",
@@ -331,7 +332,7 @@ pub(crate) fn start_body() -> Value {
     })
 }
 
-/// Ten seconds of a phone that lies still near the door.
+/// Returns ten seconds of a phone that lies still near the door.
 pub(crate) fn batch(seq: u32) -> Value {
     let sample = |n: u32| json!({ "kind": "location", "t": seq * 10 + n, "lat": 51.38, "lng": -2.36, "accuracyM": 5, "speedMps": 0 });
     json!({ "seq": seq, "samples": (0..10).map(sample).collect::<Vec<_>>() })

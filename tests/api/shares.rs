@@ -1,4 +1,5 @@
-//! What one tenant may use of a node: whatever it does, another tenant's batches are taken meanwhile.
+//! Tests the shares of a tenant on a node: in every case, another tenant's batches are accepted
+//! meanwhile.
 
 use std::io::Write;
 
@@ -12,10 +13,10 @@ use tokio::net::TcpStream;
 use crate::answer::{Answer, raw};
 use crate::server::{Server, Started, batch, config, start_body, telemetry};
 
-/// Connections of the tenant that does harm.
+/// The number of connections of the abusive tenant.
 const CONNECTIONS: usize = 40;
 
-/// Small shares, so that few connections use them up.
+/// Returns small shares, so that few connections use them up.
 fn small() -> ShareLimits {
     ShareLimits {
         in_flight_bytes: 4 * 1024 * 1024,
@@ -24,7 +25,7 @@ fn small() -> ShareLimits {
     }
 }
 
-/// A session of the other tenant, whose batches must be taken whatever the first tenant does.
+/// A session of the other tenant, whose batches must be accepted regardless of the first tenant.
 struct Neighbour {
     session: Started,
     seq: u32,
@@ -53,7 +54,7 @@ impl Neighbour {
     }
 }
 
-/// A request of which the head and `sent` were sent, and that announces a body of 1 MiB.
+/// Sends the head of a request that announces a body of 1 MiB, and `sent` of that body.
 async fn begun(server: &Server, path: &str, key: &str, headers: &str, sent: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
@@ -66,7 +67,7 @@ async fn begun(server: &Server, path: &str, key: &str, headers: &str, sent: &[u8
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
-/// Waits until the server has answered or read what was sent: then it has counted it.
+/// Waits until the server has answered or read the sent bytes: then it has counted them.
 async fn until(condition: impl AsyncFn() -> bool) {
     for _ in 0..500 {
         if condition().await {
@@ -98,7 +99,8 @@ async fn a_body_that_is_announced_and_not_sent_uses_no_bytes() {
         for _ in 0..CONNECTIONS {
             open.push(begun(&server, &path, &session.token, JSON, b"").await);
         }
-        // One session has only so many batches in flight, also once it has ended; none of them holds a byte.
+        // One session has a limited number of batches in flight, also once it has ended; none of
+        // them holds a byte.
         until(async || server.service.bodies_in_flight() == SESSION_IN_FLIGHT_MAX as usize).await;
         let refused = server.post(&path, &session.token, &batch(9)).await;
         assert_eq!(refused.header("retry-after"), "1");
@@ -116,7 +118,7 @@ async fn bytes_are_counted_as_they_arrive_and_only_so_many_of_one_tenant() {
     let mut neighbour = Neighbour::of(&server).await;
     let key = server.keys.secret.clone();
     let mut open = Vec::new();
-    // Six bodies of which 900 KB have come: the share of 4 MiB covers four of them.
+    // Six bodies of which 900 KB have arrived: the share of 4 MiB covers four of them.
     let part = vec![b' '; 900 * 1024];
     for _ in 0..6 {
         let session = server.start_session().await;
@@ -179,7 +181,7 @@ async fn what_unpacks_to_much_uses_the_share_of_its_tenant() {
 async fn unfinished_lines_use_the_share_of_their_tenant() {
     let server = Server::with_shares(config(), small()).await;
     let mut neighbour = Neighbour::of(&server).await;
-    // A kilobyte that unpacks to most of a line of 8 MiB, whose end does not come.
+    // A kilobyte that unpacks to most of an 8 MiB line, whose end never arrives.
     let line = zstd::encode_all(&vec![b' '; 7 * 1024 * 1024][..], 3).unwrap();
     let headers = "Content-Type: application/x-ndjson\r\nContent-Encoding: zstd\r\n";
     let mut open = Vec::new();
@@ -212,7 +214,7 @@ async fn one_tenant_has_only_so_many_requests_under_way() {
     let mut open = Vec::new();
     for number in 0..CONNECTIONS {
         let session = &sessions[number % sessions.len()];
-        // Some by the session's token, and some by a key.
+        // Half of the requests use the session's token, the others a key.
         let key = [&session.token, &server.keys.secret][number % 2];
         open.push(begun(&server, &telemetry(&session.id), key, JSON, b"").await);
     }
@@ -301,7 +303,7 @@ async fn one_tenant_has_only_so_many_live_sessions() {
     let refused = start(client, "parcel-3").await;
     assert_eq!(refused.header("retry-after"), "1");
     refused.is_problem(429, "tenant_live_sessions");
-    // What was started is answered again; others start theirs.
+    // A repeated start gets the same answer; other organizations can start sessions.
     let again = start(client, "parcel-0").await;
     assert_eq!((again.status, Some(&again.json)), (201, first.as_ref()));
     assert_eq!(start(&server.keys.other, "parcel-0").await.status, 201);

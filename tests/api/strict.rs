@@ -1,4 +1,5 @@
-//! What is unknown is refused by its name, filters by outcome, and the rate that every answer reports.
+//! Tests the refusal of unknown fields by name, filters by outcome, and the rate that every answer
+//! reports.
 
 use porchlight_http::Settings;
 use reqwest::Method;
@@ -46,7 +47,7 @@ async fn an_unknown_parameter_is_refused_by_name_after_what_comes_before_it() {
         server.get("/v1/sessions?a=1", "sk_nothing").await.status,
         401
     );
-    // What phones send may hold more than is known.
+    // Requests from phones may contain unknown fields.
     let mut body = start_body();
     body["unknown"] = json!(1);
     let start = server.post("/v1/sessions/start", &secret, &body).await;

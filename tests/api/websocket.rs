@@ -1,4 +1,4 @@
-//! Telemetry over a WebSocket: one batch a message, one answer for each.
+//! Tests telemetry over a WebSocket: one batch per message, one answer for each.
 
 use actix_http::ws::{CloseCode, Codec, Frame, Item, Message};
 use bytes::{Bytes, BytesMut};
@@ -16,7 +16,7 @@ use crate::answer::Answer;
 use crate::protobuf::{acknowledgement, encode};
 use crate::server::{Server, Started, batch, config, telemetry};
 
-/// The other end of a socket.
+/// The client end of a socket.
 pub(crate) struct Phone {
     stream: TcpStream,
     codec: Codec,
@@ -64,7 +64,7 @@ impl Phone {
         self.send(Message::Text(batch.to_string().into())).await;
     }
 
-    /// The next frame; none: the connection is closed.
+    /// Returns the next frame, or `None` if the connection is closed.
     async fn frame(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.codec.decode(&mut self.received).unwrap() {
@@ -84,7 +84,7 @@ impl Phone {
         }
     }
 
-    /// Waits for the close, and gives its code; the connection ends after it.
+    /// Waits for the close frame and the end of the connection, and returns the close code.
     pub(crate) async fn closed(mut self) -> CloseCode {
         match self.frame().await {
             Some(Frame::Close(Some(reason))) => {
@@ -107,7 +107,7 @@ async fn each_message_is_answered_in_its_form_and_in_order() {
         phone.send(Message::Binary(encode(&batch(1)).into())).await;
         assert_eq!(phone.answer().await, json!({ "ackSeq": 0 }));
         assert_eq!(phone.answer().await, json!({ "binary": { "ackSeq": 1 } }));
-        // A ping is answered, and a message may come in pieces with a ping in between.
+        // A ping is answered, and a message may arrive in fragments with a ping in between.
         let text = batch(2).to_string();
         let (begin, rest) = text.split_at(100);
         let (middle, end) = rest.split_at(50);
@@ -129,7 +129,7 @@ async fn each_message_is_answered_in_its_form_and_in_order() {
             .await;
         assert_eq!(phone.closed().await, CloseCode::Away);
     }
-    // What came over the socket is the same as what comes over HTTP.
+    // A batch sent over the socket is the same as one sent over HTTP.
     let answer = server
         .post(&telemetry(&session.id), &session.token, &batch(2))
         .await;
@@ -220,7 +220,8 @@ async fn it_is_closed_with_a_code_that_says_why() {
         .send(Message::Continuation(Item::Continue(half)))
         .await;
     assert_eq!(phone.closed().await, CloseCode::Size);
-    // One that says so at its head is not waited for, neither alone nor as the rest of a message.
+    // A frame that announces too large a size in its head is refused at once, alone and as a later
+    // fragment of a message.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     let head = |first: u8, length: u64| [&[first, 0xff][..], &length.to_be_bytes()].concat();
     let announced = head(0x82, 200 * 1024 * 1024);
@@ -234,7 +235,7 @@ async fn it_is_closed_with_a_code_that_says_why() {
     let announced = head(0x00, 600 * 1024);
     phone.stream.write_all(&announced).await.unwrap();
     assert_eq!(phone.closed().await, CloseCode::Size);
-    // A frame that is not masked.
+    // An unmasked frame.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone
         .stream
@@ -242,7 +243,7 @@ async fn it_is_closed_with_a_code_that_says_why() {
         .await
         .unwrap();
     assert_eq!(phone.closed().await, CloseCode::Protocol);
-    // A long message for which there is no room.
+    // A long message that gets no permit.
     let all = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX);
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone
@@ -250,7 +251,7 @@ async fn it_is_closed_with_a_code_that_says_why() {
         .await;
     assert_eq!(phone.closed().await, CloseCode::Again);
     drop(all);
-    // The stop: what was sent before it is answered.
+    // At the stop, previously sent messages are answered.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     let other = Phone::connect(&server, &session, &server.keys.secret).await;
     phone.text(&batch(0)).await;
@@ -264,7 +265,7 @@ async fn it_is_closed_with_a_code_that_says_why() {
         (phone.closed().await, other.closed().await),
         (CloseCode::Normal, CloseCode::Normal)
     );
-    // Opened afterwards it takes late telemetry, as HTTP does.
+    // A socket opened after the stop accepts late telemetry, as HTTP does.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone.text(&batch(1)).await;
     assert_eq!(phone.answer().await["ackSeq"], 1);

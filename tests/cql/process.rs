@@ -1,17 +1,17 @@
-//! How the real process is told to keep everything on the CQL server of the tests.
+//! Configures the real process to keep everything on the CQL server of the tests.
 
 use std::net::TcpListener;
 use std::path::Path;
 
 use crate::cql_server::CqlServer;
 
-/// The variables of a configuration with a keyspace of its own; none where there is no server. The key file lies in
-/// `folder`.
+/// Returns the variables of a configuration with its own keyspace, or `None` if there is no server.
+/// The key file is in `folder`.
 pub(crate) fn variables(folder: &Path) -> Option<Vec<(&'static str, String)>> {
     Some(variables_of(CqlServer::get()?, folder))
 }
 
-/// The same on this server.
+/// Returns the variables of a configuration on this server.
 pub(crate) fn variables_of(server: &CqlServer, folder: &Path) -> Vec<(&'static str, String)> {
     let key = folder.join("secret");
     std::fs::write(&key, "5e".repeat(32)).unwrap();
@@ -36,7 +36,7 @@ pub(crate) fn variables_of(server: &CqlServer, folder: &Path) -> Vec<(&'static s
     ]
 }
 
-/// The same for one of several nodes; `folder` is its own.
+/// Returns the variables of one of several nodes; `folder` is the node's own.
 pub(crate) fn node(
     shared: &[(&'static str, String)],
     folder: &Path,
@@ -51,7 +51,7 @@ pub(crate) fn node(
     variables
 }
 
-/// As the command line of a test wants them.
+/// Borrows the variables in the form that a test's command line takes.
 pub(crate) fn borrowed<'v>(variables: &'v [(&'static str, String)]) -> Vec<(&'v str, &'v str)> {
     let borrow = |(name, value): &'v (&'static str, String)| (*name, value.as_str());
     variables.iter().map(borrow).collect()

@@ -1,14 +1,14 @@
-//! A CQL server for the tests: the one that `PORCHLIGHT_TEST_CQL` names, or Apache Cassandra, started here from the
-//! jars that `pom.xml` names. It is started once for a test binary, on loopback addresses of its own, with a fresh
-//! data folder, and ends with the test process however that ends: a shell beside it waits at a pipe whose other end
-//! only the test process has.
+//! A CQL server for the tests: the one named by `PORCHLIGHT_TEST_CQL`, or Apache Cassandra, started
+//! here from the jars named by `pom.xml`. It is started once per test binary, on its own loopback
+//! addresses, with a fresh data folder. It ends with the test process, however that ends: a shell
+//! beside it waits on a pipe whose other end only the test process has.
 //!
 //! | variable | meaning |
 //! |---|---|
 //! | `PORCHLIGHT_TEST_CQL` | `host:port` of a running ScyllaDB or Cassandra; several with commas |
 //! | `PORCHLIGHT_TEST_CQL_REPLICATION` | the replication factor for keyspaces there; 1 |
 //! | `PORCHLIGHT_TEST_CQL_NODES` | how many nodes of Cassandra to start when none is named: 1 (the default) or 3 |
-//! | `PORCHLIGHT_TEST_CQL_REQUIRED` | when set, a server that can't be had fails the tests instead of leaving them out |
+//! | `PORCHLIGHT_TEST_CQL_REQUIRED` | when set, an unavailable server fails the tests instead of skipping them |
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -22,29 +22,31 @@ use scylla::client::session_builder::SessionBuilder;
 
 /// The server's version, as in `pom.xml`.
 const FOLDER: &str = "cassandra-5.0.6";
-/// A start that takes longer has failed. Generous, for a machine that is busy.
+/// The start timeout. Generous, for a busy machine.
 const START_WITHIN: Duration = Duration::from_secs(600);
-/// A node that ends by itself so often has a reason that stays.
+/// The maximum number of starts of a node that ends by itself: after these the cause is permanent.
 const STARTS_MAX: u32 = 5;
-/// What Java 17 must be told so that Cassandra can use it: `--add-exports`, each of `=ALL-UNNAMED`.
+/// The `--add-exports` options that Cassandra needs on Java 17, each with `=ALL-UNNAMED`.
 const EXPORTS: &str = "java.base/jdk.internal.misc java.base/jdk.internal.ref java.base/java.lang.ref \
     java.base/sun.nio.ch java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry \
     java.rmi/sun.rmi.server java.sql/java.sql jdk.unsupported/sun.misc jdk.compiler/com.sun.tools.javac.file \
     jdk.attach/sun.tools.attach";
-/// The same for `--add-opens`.
+/// The `--add-opens` options that Cassandra needs on Java 17.
 const OPENS: &str = "java.base/java.lang java.base/java.lang.module java.base/java.lang.reflect java.base/java.io \
     java.base/java.nio java.base/java.util java.base/java.util.concurrent java.base/java.util.concurrent.atomic \
     java.base/jdk.internal.loader java.base/jdk.internal.ref java.base/jdk.internal.reflect \
     java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar java.base/sun.nio.ch \
     jdk.management/com.sun.management.internal jdk.compiler/com.sun.tools.javac";
-/// Small and quick, and what a machine for tests needs not have. Each keyspace of ours has thirty tables, and each flush of
-/// one takes megabytes: with 256 MB a dozen keyspaces were one too many.
+/// Options for a small and quick server, without features that a test machine does not need. Each
+/// keyspace of ours has thirty tables, and each flush of one takes megabytes: 256 MB was too little
+/// for a dozen keyspaces.
 const OPTIONS: &str = "-Xms256M -Xmx768M -XX:+ExitOnOutOfMemoryError -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxDirectMemorySize=256M \
     -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
     -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
     -Dcassandra.consistent.rangemovement=false";
 
-/// The shell that has the server for a child: it says its number, does as it is told, and kills it at the pipe's end.
+/// The shell that is the server's parent: it writes the process id, obeys commands, and kills the
+/// server at the pipe's end.
 const KEEPER: &str = r#"folder=$1; shift
 begin() { "$@" >>"$folder/log" 2>&1 </dev/null & server=$!; echo "$server" >"$folder/pid"; }
 begin "$@"
@@ -61,14 +63,14 @@ rm -rf "$folder""#;
 /// A node that was started here. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// `host:port`.
+    /// The address of the node as `host:port`.
     pub(crate) address: String,
     folder: PathBuf,
     keeper: Mutex<Child>,
 }
 
 impl Node {
-    /// Sends it a signal, such as `-STOP`.
+    /// Sends the node a signal, such as `-STOP`.
     pub(crate) fn signal(&self, signal: &str) {
         let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap();
         let sent = Command::new("kill").args([signal, pid.trim()]).status();
@@ -80,7 +82,7 @@ impl Node {
         writeln!(keeper.stdin.as_mut().unwrap(), "{word}").unwrap();
     }
 
-    /// Kills it at once; what it has on its disk stays.
+    /// Kills the node at once; the data on its disk remains.
     pub(crate) fn kill(&self) {
         self.tell("kill");
         while self.folder.join("pid").exists() {
@@ -88,13 +90,14 @@ impl Node {
         }
     }
 
-    /// Starts one that was killed, and waits until it takes connections.
+    /// Starts a killed node, and waits until it accepts connections.
     pub(crate) fn start(&self) {
         self.tell("start");
         self.wait().unwrap();
     }
 
-    /// Whether the server has ended by itself. What nobody has waited for still has a number, but no command line.
+    /// Returns whether the server has ended by itself. A zombie still has a process id, but no
+    /// command line.
     fn has_ended(&self) -> bool {
         std::fs::read_to_string(self.folder.join("pid")).is_ok_and(|pid| {
             let process = Path::new("/proc").join(pid.trim());
@@ -102,8 +105,9 @@ impl Node {
         })
     }
 
-    /// Waits until the node takes connections, which it does once it can serve them. It gives the others two seconds to
-    /// answer when it starts, and ends where they do not: on a busy machine it is begun again.
+    /// Waits until the node accepts connections, which it does once it can serve them. At its start
+    /// it gives the others two seconds to answer, and ends if they do not: on a busy machine it is
+    /// started again.
     fn wait(&self) -> Result<(), String> {
         let (began, mut starts) = (Instant::now(), 1);
         while TcpStream::connect(&self.address).is_err() {
@@ -123,25 +127,26 @@ impl Node {
     }
 }
 
-/// A server that runs.
+/// A running CQL server.
 #[derive(Debug)]
 pub(crate) struct CqlServer {
-    /// Its nodes, each as `host:port`.
+    /// The nodes of the server, each as `host:port`.
     pub(crate) nodes: Vec<String>,
     /// The replication factor for keyspaces.
     pub(crate) replication_factor: u32,
-    /// The same nodes, if they were started here.
+    /// The nodes that were started here.
     pub(crate) started: Vec<Node>,
 }
 
 impl CqlServer {
-    /// The server of this test binary; none where there is none to be had, which has been said then.
+    /// Returns the server of this test binary, or `None` if none is available, which has been
+    /// printed then.
     pub(crate) fn get() -> Option<&'static Self> {
         static SERVER: OnceLock<Result<CqlServer, String>> = OnceLock::new();
         or_left_out(SERVER.get_or_init(Self::find).as_ref())
     }
 
-    /// A name for a keyspace that no other run has.
+    /// Returns a keyspace name that no other run uses.
     pub(crate) fn fresh_keyspace() -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
@@ -149,7 +154,7 @@ impl CqlServer {
         format!("test_{}_{}_{number}", now.as_secs(), std::process::id())
     }
 
-    /// The node, if there is one only and it was started here.
+    /// Returns the node, if it is the only one and was started here.
     pub(crate) fn only_node(&self) -> Option<&Node> {
         match self.started.as_slice() {
             [node] => Some(node),
@@ -157,15 +162,15 @@ impl CqlServer {
         }
     }
 
-    /// One with a single node of its own, with these settings more; none where none can be started. It takes
-    /// connections before it lets anybody in.
+    /// Starts a server with a single node of its own and these additional settings. Returns `None`
+    /// if none can be started. It accepts connections before it authenticates anybody.
     pub(crate) fn beside(settings: impl FnOnce(&str) -> String) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(1);
         Some(Self::started(libraries, &hosts, &name, &settings(&hosts[0])).unwrap())
     }
 
-    /// One with so many nodes of its own; none where none can be started.
+    /// Starts a server with `count` nodes of its own. Returns `None` if none can be started.
     pub(crate) fn apart(count: u32) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(count);
@@ -176,7 +181,7 @@ impl CqlServer {
 
     fn started(libraries: &Path, hosts: &[String], name: &str, more: &str) -> Result<Self, String> {
         let begin = |place| start(libraries, hosts, place, name, more);
-        // The first alone: it is the one that the others ask.
+        // The first node starts alone, because the others contact it.
         let first = begin(0)?;
         first.wait()?;
         let others: Result<Vec<_>, _> = (1..hosts.len()).map(begin).collect();
@@ -212,7 +217,8 @@ impl CqlServer {
     }
 }
 
-/// What is there; what is not is said, and fails the tests where it must be.
+/// Returns the found value. Otherwise prints the reason, and fails the test if a server is
+/// required.
 fn or_left_out<T>(found: Result<T, &String>) -> Option<T> {
     match found {
         Ok(found) => Some(found),
@@ -227,7 +233,7 @@ fn or_left_out<T>(found: Result<T, &String>) -> Option<T> {
     }
 }
 
-/// Addresses that no other server of this process has, and a name for them.
+/// Returns addresses that no other server of this process uses, and a name for them.
 fn next_hosts(count: u32) -> (Vec<String>, String) {
     static NEXT: AtomicU32 = AtomicU32::new(9);
     let first = NEXT.fetch_add(count, Ordering::Relaxed);
@@ -236,13 +242,13 @@ fn next_hosts(count: u32) -> (Vec<String>, String) {
     (hosts.collect(), format!("{first}-"))
 }
 
-/// All of 127.0.0.0/8 is this machine: runs beside each other don't meet.
+/// All of 127.0.0.0/8 is this machine: parallel runs do not collide.
 fn network() -> String {
     let process = std::process::id();
     format!("127.{}.{}", 100 + (process >> 8) % 100, process & 0xff)
 }
 
-/// The folder of the server's jars; they are fetched when they are not there.
+/// Returns the folder of the server's jars, and fetches them if they are missing.
 fn libraries() -> Result<&'static Path, &'static String> {
     static LIBRARIES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let found = LIBRARIES.get_or_init(fetched_libraries);
@@ -337,7 +343,8 @@ const LOGGING: &str = r#"<configuration>
   <root level="WARN"><appender-ref ref="OUT"/></root>
 </configuration>"#;
 
-/// Every start has fixed tokens and no bootstrap: a node that joins makes its neighbours unavailable for a while.
+/// Every start has fixed tokens and no bootstrap: a joining node makes its neighbours unavailable
+/// for a while.
 fn settings(folder: &Path, hosts: &[String], place: usize) -> String {
     let token = i128::from(i64::MIN) + place as i128 * ((1_i128 << 64) / hosts.len() as i128);
     let (node, seed, folder) = (&hosts[place], &hosts[0], folder.display());
@@ -378,8 +385,8 @@ cdc_raw_directory: {folder}/cdc_raw
     )
 }
 
-/// Waits until the nodes have decided something together: they take connections before they have met each other, and
-/// what is decided first waits for tables and connections that are only then made.
+/// Waits until the nodes have made a common decision: they accept connections before they have met
+/// each other, and the first decision waits for tables and connections that are only then created.
 fn decide_once(nodes: &[String], replication_factor: u32) -> Result<(), String> {
     let (nodes, keyspace) = (nodes.to_vec(), CqlServer::fresh_keyspace());
     let deciding = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The commands of contract section 8, as a person at a terminal gives them.
+//! Tests the commands of contract section 8, as a person at a terminal runs them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn a_configuration_is_checked_and_printed() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("idle_timeuot"));
 }
 
-/// The exit code, and what was said on standard error.
+/// Runs a failing command, and returns its exit code and its standard error.
 fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let output = porchlight()
         .args(arguments)
@@ -237,7 +237,7 @@ fn keys_are_made_listed_and_revoked_while_the_server_runs_and_when_it_does_not()
         "a key is shown once:\n{listed}"
     );
     keys(&["revoke", id]);
-    // It holds within 30 s on every node.
+    // The revocation takes effect within 30 s on every node.
     let mut last = status();
     for _ in 0..450 {
         if last == 401 {
@@ -336,7 +336,7 @@ fn the_demo_shows_its_deliveries_and_ends() {
         .lines()
         .filter(|line| line.contains("⇐ webhook of"))
         .collect();
-    // Three of each of eight deliveries, and of the ninth three and the one that failed.
+    // Three of each of eight deliveries, and of the ninth three plus the failed one.
     assert_eq!(hooks.len(), 28, "{hooks:#?}");
     assert!(hooks.iter().all(|line| line.contains("signature valid")));
     assert!(shown.ends_with(
@@ -348,7 +348,7 @@ fn the_demo_shows_its_deliveries_and_ends() {
     assert!(failed < waits && waits < again, "{shown}");
 }
 
-/// One simulated delivery as a recording: one sample a line.
+/// Writes one simulated delivery as a recording, with one sample per line.
 fn recording(folder: &Path, number: u64) -> PathBuf {
     let delivery = delivery(number);
     let lines = delivery.samples.iter();
@@ -393,7 +393,7 @@ fn recordings_are_replayed_one_insight_a_line() {
     );
 }
 
-/// The seed that a run of `simulate` names on standard error.
+/// Returns the seed that a run of `simulate` prints on standard error.
 fn simulated_seed(arguments: &[&str]) -> u64 {
     let output = porchlight()
         .args(["simulate", "--deliveries", "0"])
@@ -418,7 +418,7 @@ fn simulated_deliveries_are_new_each_time_unless_a_seed_is_given() {
     assert_eq!(simulated_seed(&["--seed", "7"]), 7);
 }
 
-/// Recordings of real phones, where this machine has them: `PORCHLIGHT_RECORDINGS` names the folder.
+/// Recordings of real phones, if this machine has them: `PORCHLIGHT_RECORDINGS` names the folder.
 #[test]
 fn a_real_recording_is_replayed() {
     let Some(folder) = std::env::var_os("PORCHLIGHT_RECORDINGS").map(PathBuf::from) else {

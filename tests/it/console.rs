@@ -1,4 +1,5 @@
-//! The management console: what it lets in, what it shows to whom, and how it does in a real browser.
+//! Tests the management console: the requests it admits, the data it shows to each tenant, and its
+//! pages in a real browser.
 
 mod browser;
 mod doors;

@@ -1,4 +1,5 @@
-//! The real process on a real CQL server: killed, outrun by another one, and with a server that does not answer.
+//! Tests the real process on a real CQL server: killed, replaced by another one, and with a server
+//! that does not answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -18,7 +19,7 @@ use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const CRASHES: u64 = 3;
 
-/// Every batch that was acknowledged is in the journal, with the body that was acknowledged.
+/// Asserts that every acknowledged batch is in the journal, with its acknowledged body.
 pub(crate) async fn check_journal(server: &CqlServer, keyspace: &str, sent: &[Sent]) {
     let options = CqlOptions {
         nodes: server.nodes.clone(),
@@ -89,7 +90,7 @@ fn of_two_processes_on_one_keyspace_the_newer_serves_and_commands_work_beside_it
         assert_eq!(insight["status"], "ready");
     });
     second.stop();
-    // Nobody serves: the commands go to the cluster themselves.
+    // No process serves: the commands connect to the cluster themselves.
     let command = |arguments: &[&str]| {
         let output = porchlight()
             .args(arguments)
@@ -150,7 +151,7 @@ fn while_the_cluster_does_not_answer_requests_are_refused_and_nothing_is_lost() 
         return;
     };
     let Some(node) = CqlServer::get().and_then(|server| server.only_node()) else {
-        // A cluster that others look after is not stopped.
+        // A cluster that is managed by others is not stopped.
         return;
     };
     for (name, value) in &mut variables {

@@ -1,7 +1,7 @@
-//! kill -9 at random moments under load. What was acknowledged is in the journal, and each insight is byte for byte
-//! the one that a server makes that was never disturbed.
+//! Runs `kill -9` at random times under load. Acknowledged data is in the journal, and each insight
+//! is byte for byte the one that an undisturbed server makes.
 //!
-//! `PORCHLIGHT_CRASHES=50` kills oftener than the usual 6 times.
+//! `PORCHLIGHT_CRASHES=50` kills more often than the default of 6 times.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,13 +18,13 @@ use crate::server::{Folder, Server, block_on};
 
 const CRASHES: u64 = 6;
 const PHONES: usize = 8;
-/// Between two batches of a phone, so that the crashes meet sessions in all their stages.
+/// The pause between two batches of a phone, so that the crashes hit sessions in all their stages.
 const PAUSE: Duration = Duration::from_millis(15);
-/// No limit of requests: it is the crashes that are tested.
+/// Disables the rate limit: these tests are about crashes.
 const NO_LIMIT: [(&str, &str); 1] = [("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0")];
 
-/// Lets so many phones send deliveries, with that pause between batches, one after the other, until they are told to
-/// stop. All that was sent, by number.
+/// Runs `count` phones that send deliveries, with the pause between batches, one after the other,
+/// until `enough` is set. Returns all sent sessions, by number.
 pub(crate) async fn phones(
     client: &Client,
     next: &Arc<AtomicU64>,
@@ -58,7 +58,7 @@ async fn insights(client: &Client, sent: &[Sent]) -> BTreeMap<u64, Value> {
     insights
 }
 
-/// Kills the server and starts it again, so many times at moments of chance, while phones send.
+/// Kills and restarts the server `crashes` times at random moments, while phones send.
 pub(crate) fn crashed(
     folder: &Folder,
     variables: &[(&str, &str)],
@@ -105,7 +105,7 @@ pub(crate) fn crashed(
     (sent, insights)
 }
 
-/// The insights of the same deliveries from a server that nobody disturbs.
+/// Returns the insights of the same deliveries from an undisturbed server.
 pub(crate) fn undisturbed(count: u64) -> BTreeMap<u64, Value> {
     let folder = Folder::new();
     let server = Server::start(&folder, &NO_LIMIT);
@@ -127,7 +127,7 @@ pub(crate) fn undisturbed(count: u64) -> BTreeMap<u64, Value> {
     insights
 }
 
-/// Every batch that was acknowledged is in the journal, with the body that was acknowledged.
+/// Asserts that every acknowledged batch is in the journal, with its acknowledged body.
 fn check_journal(folder: &Folder, sent: &[Sent]) {
     let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
     block_on(async {

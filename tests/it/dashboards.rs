@@ -1,5 +1,5 @@
-//! The dashboards and rules under `grafana/`: whether they look well by themselves, and whether a real Prometheus that
-//! scrapes the real process has data for each of their queries.
+//! Tests the dashboards and rules under `grafana/`: whether they are well-formed, and whether a
+//! real Prometheus that scrapes the real process has data for each of their queries.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::receiver::{Authority, OK, Receiver};
 use crate::server::{Folder, Server, block_on, http, porchlight, successful};
 
-/// Panels that may be empty, and why.
+/// The panels that may be empty, with the reasons.
 const MAY_BE_EMPTY: [(&str, &str); 3] = [
     ("Alerts", "no alert fires while all is well"),
     (
@@ -31,7 +31,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All dashboards, by file name.
+/// Returns all dashboards, by file name.
 fn boards() -> Vec<(String, Value)> {
     let files = std::fs::read_dir(root().join("grafana/dashboards")).unwrap();
     let read = |path: PathBuf| {
@@ -45,7 +45,7 @@ fn boards() -> Vec<(String, Value)> {
     boards
 }
 
-/// All panels that show something.
+/// Returns all panels that show data.
 fn panels(board: &Value) -> impl Iterator<Item = &Value> {
     let panels = board["panels"].as_array().unwrap().iter();
     panels.filter(|panel| panel["type"] != "row")
@@ -56,7 +56,7 @@ fn targets(panel: &Value) -> impl Iterator<Item = &str> {
     targets.map(|target| target["expr"].as_str().unwrap())
 }
 
-/// A rule's expression, and what it makes: a series or an alert.
+/// A rule with its expression, and its result: a series or an alert.
 struct Rule {
     name: String,
     is_alert: bool,
@@ -64,7 +64,7 @@ struct Rule {
     lines: Vec<String>,
 }
 
-/// The rules of a file. Its writer puts every scalar on a line of its own, as JSON.
+/// Returns the rules of a file. The file's writer puts every scalar on its own line, as JSON.
 fn rules(file: &str) -> Vec<Rule> {
     let text = std::fs::read_to_string(root().join("grafana/rules").join(file)).unwrap();
     let mut rules: Vec<Rule> = Vec::new();
@@ -148,7 +148,7 @@ fn every_metric_of_the_catalogue_is_on_a_page_and_nothing_else() {
     }
 }
 
-/// The metrics of an expression, histograms by their plain name.
+/// Returns the metrics of an expression, histograms by their plain name.
 fn names(expr: &str) -> Vec<String> {
     let words = expr.split(|letter: char| !(letter.is_alphanumeric() || "_:".contains(letter)));
     let ours = words.filter(|word| {
@@ -217,7 +217,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// None where there is none.
+    /// Starts a Prometheus. Returns `None` if it is not installed.
     fn start(folder: &Path, target: &str) -> Option<Self> {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
@@ -248,7 +248,7 @@ impl Prometheus {
         })
     }
 
-    /// The values of an instant query; none where the query is refused.
+    /// Returns the values of an instant query, or an error if the query is refused.
     async fn query(&self, expr: &str) -> Result<Vec<f64>, String> {
         let url = format!("{}/api/v1/query", self.url);
         let url = reqwest::Url::parse_with_params(&url, [("query", expr)]).unwrap();
@@ -263,14 +263,14 @@ impl Prometheus {
         Ok(result.filter_map(value).collect())
     }
 
-    /// Whether there is data: at least one number.
+    /// Returns whether there is data: at least one number.
     async fn has(&self, expr: &str) -> Result<bool, String> {
         let values = self.query(expr).await?;
         Ok(values.iter().any(|value| !value.is_nan()))
     }
 }
 
-/// Every kind of traffic there is, until the time is over.
+/// Generates every kind of traffic until the given time.
 async fn traffic(server: &Server, keys: &[String], until: Instant) {
     let mut number = 0;
     while Instant::now() < until {
@@ -290,7 +290,7 @@ async fn traffic(server: &Server, keys: &[String], until: Instant) {
     }
 }
 
-/// What an alert looks at: its selectors, without what they are compared with.
+/// Returns the selectors of an alert, without the values that they are compared with.
 fn selectors(expr: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (place, _) in expr.match_indices("porchlight") {
@@ -311,7 +311,7 @@ fn selectors(expr: &str) -> Vec<String> {
     found
 }
 
-/// `PORCHLIGHT_SCRAPE_SECONDS` for another time than 20 s.
+/// `PORCHLIGHT_SCRAPE_SECONDS` sets another time than 20 s.
 #[test]
 fn a_real_prometheus_has_data_for_every_panel_and_every_rule() {
     let (folder, authority) = (Folder::new(), Authority::new());

@@ -1,11 +1,11 @@
-//! Log lines say by which request they were caused.
+//! Tests that log lines name the request that caused them.
 
 use serde_json::{Value, json};
 
 use crate::phone::delivery;
 use crate::server::{Folder, Server, block_on, http};
 
-/// Posts, as a request of this id where one is given; the answer, and the id that it carries.
+/// Posts a request, with this id if one is given. Returns the answer and the id that it carries.
 fn posted(
     server: &Server,
     path: &str,
@@ -59,7 +59,7 @@ fn what_a_request_causes_is_logged_with_its_id() {
     assert_eq!(given, "from-the-phone.7");
     let ended = server.logged("session ended", session_id);
     assert_eq!(ended["request_id"], given.as_str(), "{ended}");
-    // What goes on behind a request's back is of no request.
+    // Background work belongs to no request.
     let committed = server.logged("insight committed", session_id);
     assert_eq!(committed.get("request_id"), None, "{committed}");
     server.stop();

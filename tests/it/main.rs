@@ -1,4 +1,5 @@
-//! The real binary, as a real process on a real disk: killed, overloaded, stopped, and asked by its commands.
+//! Tests the real binary, as a real process on a real disk: killed, overloaded, stopped, and
+//! queried by its commands.
 //!
 //! The binary is `PORCHLIGHT_BIN`, or else the one that cargo built beside these tests.
 

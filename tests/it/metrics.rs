@@ -1,4 +1,4 @@
-//! `/metrics` of a server that has just started: every series is there, at 0.
+//! Tests `/metrics` of a server that has just started: every series is there, at 0.
 
 use std::io::Write;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn every_series_of_the_catalogue_is_there_from_the_start() {
     server.stop();
 }
 
-/// How many series a page has.
+/// Returns the number of series of a page.
 fn series(text: &str) -> usize {
     let is_series = |line: &&str| line.starts_with("porchlight_");
     text.lines().filter(is_series).count()
@@ -77,7 +77,7 @@ fn a_thousand_organizations_do_not_raise_the_number_of_series() {
     let operators = OpsClient::of(&config).unwrap().unwrap();
     let address = json!({"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0});
     let start = json!({"deliveryId": "d", "externalRiderId": "r", "address": address});
-    // Nobody listens there: each message is tried and fails.
+    // Nothing listens on this port: each message is attempted and fails.
     let webhook = json!({"url": "https://127.0.0.1:1/"});
     block_on(async {
         let http = http();
@@ -105,7 +105,7 @@ fn a_thousand_organizations_do_not_raise_the_number_of_series() {
     server.stop();
 }
 
-/// The page of all metrics, as `docs/metrics.md` has it.
+/// Returns the page of all metrics, as in `docs/metrics.md`.
 fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\nWhat `/metrics` on the operators' listener tells, beside the usual `process_*` of the process itself. \

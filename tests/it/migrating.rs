@@ -1,4 +1,5 @@
-//! `porchlight migrate`, as an operator gives it: killed, begun again, verified, and served from afterwards.
+//! Tests `porchlight migrate` as an operator runs it: killed, restarted, verified, and served from
+//! afterwards.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
@@ -18,16 +19,16 @@ use crate::phone::{Client, Underway};
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
-/// Deliveries that are there whole, and whose webhooks have arrived.
+/// The number of complete deliveries whose webhooks have arrived.
 const DELIVERED: u64 = 3;
-/// The same, with webhooks that have not.
+/// The number of complete deliveries, including those whose webhooks have not arrived.
 const WHOLE: u64 = 5;
-/// Sessions of one batch, so that there is something to break off.
+/// The number of sessions of one batch, which make the command long enough to interrupt.
 const SHORT: usize = 150;
-/// Something that takes longer has failed.
+/// The timeout of each step.
 const WITHIN: Duration = Duration::from_secs(240);
 
-/// What a customer sees of its sessions, its insights and its webhooks' deliveries.
+/// A customer's view of its sessions, its insights and its webhooks' deliveries.
 struct Seen {
     sessions: BTreeMap<String, Value>,
     insights: BTreeMap<String, Value>,
@@ -58,10 +59,10 @@ async fn look(client: &Client) -> Seen {
     for id in sessions.keys() {
         let path = format!("/v1/sessions/{id}/insights");
         let mut insight = client.until_answered(&path, None, None).await.1;
-        // It names the host that was asked.
+        // The URL contains the host of the request.
         insight["pathImageUrl"].take();
         if insight["status"] == "processing" {
-            // When the process that runs it has last seen something new.
+            // The time when the process that runs the session last saw new data.
             insight["updatedAt"].take();
         }
         insights.insert(id.clone(), insight);
@@ -73,7 +74,7 @@ async fn look(client: &Client) -> Seen {
     }
 }
 
-/// A receiver that takes messages, or refuses them while it is told to.
+/// Starts a receiver that accepts messages, or refuses them while the flag is set.
 async fn receiver(authority: &Authority) -> (Receiver, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&refuses);
@@ -99,7 +100,7 @@ async fn receiver(authority: &Authority) -> (Receiver, Arc<AtomicBool>) {
     )
 }
 
-/// Waits until so many webhooks stand so.
+/// Waits until `count` webhooks have this status.
 async fn until_so_many(client: &Client, status: &str, count: usize) {
     let began = Instant::now();
     loop {
@@ -117,7 +118,7 @@ async fn until_so_many(client: &Client, status: &str, count: usize) {
     }
 }
 
-/// Fills the store of an embedded server. Gives a session that is half sent.
+/// Fills the store of an embedded server. Returns a session that is half sent.
 async fn fill(client: &Client, url: &str, refuses: &AtomicBool) -> Underway {
     let body = json!({ "url": url }).to_string();
     let registered = client.until_answered("/v1/webhooks", Some(&body), None);
@@ -149,7 +150,7 @@ async fn fill(client: &Client, url: &str, refuses: &AtomicBool) -> Underway {
     half
 }
 
-/// The command, begun.
+/// Starts the command.
 fn migrating(variables: &[(&'static str, String)], from: &Folder, beside: &Folder) -> Child {
     porchlight()
         .args(["migrate", "--json", "--from"])
@@ -162,7 +163,7 @@ fn migrating(variables: &[(&'static str, String)], from: &Folder, beside: &Folde
         .unwrap()
 }
 
-/// How many sessions are in the keyspace; it may not be there yet.
+/// Returns the number of sessions in the keyspace, which may not exist yet.
 async fn moved(keyspace: &str) -> usize {
     let nodes = &CqlServer::get().unwrap().nodes;
     let session = SessionBuilder::new().known_nodes(nodes).build().await;
@@ -173,7 +174,7 @@ async fn moved(keyspace: &str) -> usize {
     }
 }
 
-/// Breaks the command off by SIGKILL when so many sessions are there.
+/// Interrupts the command with SIGKILL once `at` sessions are there.
 fn break_off(mut command: Child, keyspace: &str, at: usize) -> usize {
     let began = Instant::now();
     while block_on(moved(keyspace)) < at {
@@ -185,7 +186,8 @@ fn break_off(mut command: Child, keyspace: &str, at: usize) -> usize {
     block_on(moved(keyspace))
 }
 
-/// After the move: the refused messages go out, and every session's are there once and in order.
+/// Checks the webhooks after the move: the refused messages are sent, and each session's arrive
+/// once and in order.
 fn check_webhooks(received: &[String], deliveries: &BTreeMap<String, Value>) {
     let header = |request: &str, name: &str| {
         let line = request.lines().find_map(|line| {
@@ -239,7 +241,8 @@ fn a_store_moves_to_the_cluster_though_the_move_is_killed_and_goes_on_from_there
     let client = Client::new(&place, &key);
     let (mut half, before) = block_on(async {
         let half = fill(&client, &receiver.local_url(), &refuses).await;
-        // One try of each lane has failed: those of the two whole ones, of the short ones, and of the half one.
+        // One attempt of each lane has failed: those of the two complete sessions, of the short
+        // ones, and of the half one.
         let lanes = (WHOLE - DELIVERED) as usize + SHORT + 1;
         until_so_many(&client, "retrying", lanes).await;
         (half, look(&client).await)
@@ -264,7 +267,7 @@ fn a_store_moves_to_the_cluster_though_the_move_is_killed_and_goes_on_from_there
     command(&["keys", "revoke", row["id"].as_str().unwrap()]);
     old.stop();
 
-    // The old key still reads what it sealed.
+    // The old key still opens secrets that it sealed.
     let (_, files) = variables
         .iter_mut()
         .find(|(name, _)| name.ends_with("KEY_FILES"))
@@ -295,7 +298,7 @@ fn a_store_moves_to_the_cluster_though_the_move_is_killed_and_goes_on_from_there
     server.api.clone_into(&mut place.write().unwrap());
     block_on(async {
         let mut after = look(&client).await;
-        // A retry may have come meanwhile, and failed again.
+        // A retry may have run meanwhile, and failed again.
         for (id, row) in &mut after.deliveries {
             if row["status"] == "retrying" {
                 row.clone_from(&before.deliveries[id]);

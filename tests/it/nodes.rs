@@ -1,6 +1,7 @@
-//! Several nodes of the real binary on a real CQL server: each takes what the others lose or give away. They and their
-//! database want the machine for themselves, for three minutes: run by `PORCHLIGHT_TEST_NODES=1 cargo test --workspace
-//! --test it -- --test-threads 1 nodes::`, as `.ci/run` does, and left out otherwise.
+//! Tests several nodes of the real binary on a real CQL server: each takes the shards that the
+//! others lose or release. They and their database need the whole machine for three minutes: run by
+//! `PORCHLIGHT_TEST_NODES=1 cargo test --workspace --test it -- --test-threads 1 nodes::`, as
+//! `.ci/run` does, and skipped otherwise.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -14,16 +15,18 @@ use crate::crash::undisturbed;
 use crate::phone::{Client, Place, Sent};
 use crate::server::{Folder, Server, block_on, http};
 
-/// Deliveries under way when a node goes.
+/// The number of deliveries in progress when a node goes.
 const PHONES: u64 = 6;
-/// Deliveries through two nodes: each is as likely as not one of the node to which it is sent, and some must be of the other.
+/// The number of deliveries through two nodes: each belongs to the node that receives it with a
+/// chance of one half, and some must belong to the other.
 const THROUGH_TWO: u64 = 16;
-/// Between two batches of a phone.
+/// The pause between two batches of a phone.
 const PAUSE: Duration = Duration::from_millis(120);
-/// A move of shards that takes longer has failed. Generous, for a machine that is busy.
+/// The timeout of a move of shards. Generous, for a busy machine.
 const MOVED_WITHIN: Duration = Duration::from_secs(180);
 
-/// What the nodes of a test share, with a keyspace of their own; none where they are not asked for, or there is no server.
+/// Returns the variables that the nodes of a test share, with a keyspace of their own. Returns
+/// `None` if these tests are not requested, or if there is no server.
 fn shared(folder: &Path) -> Option<Vec<(&'static str, String)>> {
     if std::env::var_os("PORCHLIGHT_TEST_NODES").is_none() {
         println!("left out: PORCHLIGHT_TEST_NODES asks for the tests of several nodes");
@@ -32,10 +35,10 @@ fn shared(folder: &Path) -> Option<Vec<(&'static str, String)>> {
     variables(folder)
 }
 
-/// What each of two nodes is told.
+/// The variables of each of two nodes.
 type OfNodes = [Vec<(&'static str, String)>; 2];
 
-/// The folders of two nodes, and what each is told; none as for what they share.
+/// Returns the folders of two nodes, and their variables, or `None` if `shared` returns `None`.
 fn two() -> Option<([Folder; 2], OfNodes)> {
     let folders = [Folder::new(), Folder::new()];
     let shared = shared(folders[0].path())?;
@@ -43,7 +46,7 @@ fn two() -> Option<([Folder; 2], OfNodes)> {
     Some((folders, of_nodes))
 }
 
-/// A metric of a node without labels; none where it does not answer.
+/// Returns a metric of a node without labels, or `None` if the node does not answer.
 async fn metric(server: &Server, name: &str) -> Option<f64> {
     let url = format!("{}/metrics", server.ops);
     let text = http().get(url).send().await.ok()?.text().await.ok()?;
@@ -53,7 +56,8 @@ async fn metric(server: &Server, name: &str) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// Waits until each of these nodes has shards and together they have all; gives how many each has.
+/// Waits until each of these nodes has shards and together they have all. Returns the number of
+/// shards of each.
 async fn settled(servers: &[&Server]) -> Vec<f64> {
     let began = Instant::now();
     loop {
@@ -71,7 +75,8 @@ async fn settled(servers: &[&Server]) -> Vec<f64> {
     }
 }
 
-/// A thread that sends one delivery for each of so many phones, every other one to the other place.
+/// Starts a thread that sends one delivery for each of `phones` phones, alternating between the two
+/// places.
 fn load(
     places: [&Place; 2],
     key: &str,
@@ -108,7 +113,7 @@ fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
     let (to_first, to_second) = (place(&first), place(&second));
     let next = Arc::default();
 
-    // Killed: the other takes all up.
+    // The first node is killed: the second takes all its shards.
     let sending = load([&to_first, &to_second], &key, &next, PHONES);
     std::thread::park_timeout(Duration::from_millis(1_500));
     first.kill();
@@ -116,7 +121,8 @@ fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
     let mut sent = sending.join().unwrap();
     block_on(settled(&[&second]));
 
-    // Back: it takes its part. Then the other leaves by plan, and gives its part away.
+    // The first node is back and takes its share. Then the second leaves as planned, and releases
+    // its shards.
     let first = Server::start(&folders[0], &borrowed(&of_first));
     block_on(settled(&[&first, &second]));
     first.api.clone_into(&mut to_first.write().unwrap());
@@ -161,7 +167,7 @@ fn a_node_that_was_stopped_has_lost_its_shards_when_it_goes_on_and_comes_back() 
     let before = block_on(settled(&[&first, &second]));
     let key = first.key("secret");
     let to_second = place(&second);
-    // Deliveries of the stopped node's shards among them.
+    // Some of the deliveries belong to the stopped node's shards.
     let sending = load([&to_second, &to_second], &key, &Arc::default(), PHONES);
     std::thread::park_timeout(Duration::from_millis(1_000));
     first.signal("-STOP");
@@ -202,7 +208,7 @@ fn a_process_that_is_alone_and_nodes_do_not_serve_together() {
     again.stop();
 }
 
-/// The sum of a metric's series that have this label.
+/// Returns the sum of a metric's series that have this label.
 async fn labelled(server: &Server, name: &str, label: &str) -> f64 {
     let url = format!("{}/metrics", server.ops);
     let text = http().get(url).send().await.unwrap().text().await.unwrap();
@@ -215,13 +221,13 @@ async fn labelled(server: &Server, name: &str, label: &str) -> f64 {
         .sum()
 }
 
-/// Sends deliveries through two nodes by turns; whether all insights are as from one process, and how many batches were
-/// handed over, and how many not.
+/// Sends deliveries through two nodes in turn. Checks that all insights are as from one process,
+/// and returns how many batches were forwarded, and how many forwards failed.
 fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
     let (folders, mut of_nodes) = two()?;
     if !can_talk {
         for variables in &mut of_nodes {
-            // Who calls it by its name finds nobody there.
+            // The node's advertised name has no listener.
             let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
             let listen = elsewhere.unwrap().to_string();
             variables.push(("PORCHLIGHT__CLUSTER__LISTEN", listen));

@@ -1,5 +1,5 @@
-//! More than the service takes: it says so, with when to come again; its memory stays as it was; what it had accepted
-//! is not shed; and it serves again as soon as there is room.
+//! Tests a service under overload: it refuses with a retry time; its memory does not grow; accepted
+//! batches are not shed; and it serves again as soon as there is room.
 
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::phone::{Client, delivery};
 use crate::server::{Folder, Server, block_on, http};
 use crate::shutdown::{finish, half_sent, in_flight_bytes};
 
-/// Memory that a server may gain under all of this: workers' stacks and buffers, the store's tables. Far less than
-/// what was announced to it.
+/// The maximum memory growth of a server under all of this: workers' stacks and buffers, the
+/// store's tables. Far less than the announced bytes.
 const GAIN_KIB_MAX: u64 = 160 * 1024;
 
 fn client(server: &Server, key: &str) -> Client {
@@ -30,7 +30,7 @@ async fn start(client: &Client, number: u64) -> String {
     session["sessionId"].as_str().unwrap().to_owned()
 }
 
-/// Status, `Retry-After`, and the problem's code.
+/// Returns the status, `Retry-After`, and the problem's code.
 async fn sent_once(
     server: &Server,
     key: &str,
@@ -77,7 +77,7 @@ fn a_session_has_so_many_batches_in_flight_and_no_more() {
         })
         .collect();
     block_on(async {
-        // They are on their way to be admitted.
+        // The batches are on their way to be admitted.
         let mut refused = (0, None, String::new());
         for _ in 0..1_000 {
             refused = sent_once(&server, &key, &session_id, batch(100)).await;
@@ -123,7 +123,7 @@ fn announced_bytes_that_never_arrive_use_up_nothing() {
         .map(|place| half_announced(&server, &sessions[place / per_session], &key))
         .collect();
     block_on(async {
-        // Each of them has sent one byte, which is counted as it arrives.
+        // Each stream has sent one byte, which is counted as it arrives.
         for _ in 0..1_000 {
             if in_flight_bytes(&server).await >= announced as u64 {
                 break;
@@ -151,7 +151,7 @@ fn announced_bytes_that_never_arrive_use_up_nothing() {
     server.stop();
 }
 
-/// Announces a body of the greatest size and sends its first byte.
+/// Announces a body of the maximum size and sends its first byte.
 fn half_announced(server: &Server, session_id: &str, key: &str) -> std::net::TcpStream {
     use std::io::Write;
     let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
@@ -232,7 +232,7 @@ fn three_times_what_it_takes_is_refused_and_nothing_accepted_is_lost() {
     server.stop();
 }
 
-/// A minute of fixes: enough to do that requests meet each other.
+/// Returns a minute of fixes: enough work that requests overlap.
 fn big_batch(seq: u32) -> String {
     let fix = |n: u32| json!({ "t": 60 * seq + n, "kind": "location", "lat": 52.5, "lng": 13.4, "accuracyM": 8.0 });
     json!({ "seq": seq, "samples": (0..60).map(fix).collect::<Vec<_>>() }).to_string()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::fixed::assert_answer;
 use crate::server::http;
 
-/// Kinds that are sent in turn.
+/// The kinds of deliveries, sent in turn.
 const KINDS: [Kind; 6] = [
     Kind::House,
     Kind::Elevator,
@@ -21,18 +21,18 @@ const KINDS: [Kind; 6] = [
     Kind::NeverCame,
     Kind::WrongAddress,
 ];
-/// Seconds of telemetry in one batch.
+/// The seconds of telemetry in one batch.
 const BATCH_SEC: f64 = 15.0;
-/// Batches of one session that are under way at once.
+/// The maximum number of batches of one session in flight.
 const AT_ONCE: usize = 3;
 
-/// The delivery of this number; each is at a place of its own, and no two have the same trace.
+/// Returns the delivery of this number; each has its own place, and no two have the same trace.
 pub(crate) fn delivery(number: u64) -> Delivery {
     let kind = KINDS[(number % KINDS.len() as u64) as usize];
     Scenario::new(kind, ParameterSet::Tuning, 50_000 + number).deliver()
 }
 
-/// A session that was sent, and what of it was acknowledged.
+/// A sent session, and its acknowledged batches.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) number: u64,
@@ -44,28 +44,28 @@ pub(crate) struct Sent {
 /// A session that is being sent.
 #[derive(Debug)]
 pub(crate) struct Underway {
-    /// What was sent so far.
+    /// The part sent so far.
     pub(crate) sent: Sent,
-    /// What is to come.
+    /// The batches still to be sent.
     pub(crate) batches: Vec<(u32, String)>,
     ended_at: TimestampMs,
 }
 
-/// Where the server is at the moment: another port after each crash.
+/// The current address of the server, which changes its port after each crash.
 pub(crate) type Place = Arc<RwLock<String>>;
 
-/// How requests went.
+/// The results of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Refused with "come again".
+    /// The number of requests refused with a retry time.
     pub(crate) refused: AtomicU64,
-    /// There was nobody to connect to.
+    /// The number of requests that found no server to connect to.
     pub(crate) unreachable: AtomicU64,
-    /// Begun, and not answered.
+    /// The number of requests that were started, and not answered.
     pub(crate) unanswered: AtomicU64,
-    /// Why not, of the first few.
+    /// The errors of the first few.
     pub(crate) reasons: Mutex<Vec<String>>,
-    /// The longest that one took until it was answered, all tries together, in milliseconds.
+    /// The longest time until a request was answered, over all attempts, in milliseconds.
     pub(crate) slowest_ms: AtomicU64,
 }
 
@@ -79,19 +79,19 @@ impl Tally {
     }
 }
 
-/// Speaks to the service with a secret key.
+/// A client of the service with a secret key.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
-    /// The nodes, asked in turn.
+    /// The nodes, used in turn.
     places: Vec<Place>,
     next: Arc<AtomicUsize>,
     key: String,
-    /// How its requests went.
+    /// The results of the client's requests.
     pub(crate) tally: Arc<Tally>,
 }
 
-/// An answer: status, and its body as JSON.
+/// An answer: its status, and its body as JSON.
 pub(crate) type Answer = (StatusCode, Value);
 
 impl Client {
@@ -105,7 +105,7 @@ impl Client {
         }
     }
 
-    /// One that asks any of several nodes, and does not wait long for one that says nothing.
+    /// Creates a client of several nodes that does not wait long for a silent one.
     pub(crate) fn among(places: &[Place], key: &str) -> Self {
         let http = reqwest::Client::builder().timeout(Duration::from_secs(7));
         Self {
@@ -117,7 +117,8 @@ impl Client {
         }
     }
 
-    /// One request. An error: the server was not there, or went away before it had answered.
+    /// Sends one request. Returns an error if the server was not there, or went away before it had
+    /// answered.
     pub(crate) async fn try_once(
         &self,
         path: &str,
@@ -146,7 +147,7 @@ impl Client {
         Ok((status, serde_json::from_str(&text).unwrap_or_default()))
     }
 
-    /// The same until the server has answered, and not with "come again".
+    /// Repeats a request until the server has answered with anything but a request to retry.
     pub(crate) async fn until_answered(
         &self,
         path: &str,
@@ -209,7 +210,7 @@ impl Client {
         }
     }
 
-    /// Sends the next batches, at most so many, with a pause between.
+    /// Sends the next batches, at most `at_most`, with a pause between.
     pub(crate) async fn go_on(&self, underway: &mut Underway, at_most: usize, pause: Duration) {
         let path = format!("/v1/sessions/{}/telemetry", underway.sent.session_id);
         let rest = underway
@@ -246,7 +247,8 @@ impl Client {
         underway.sent
     }
 
-    /// The insight, once it is no more in the making, without what differs from run to run.
+    /// Returns the insight once it is no longer processing, without the fields that differ from run
+    /// to run.
     pub(crate) async fn insight(&self, session_id: &str) -> Value {
         let path = format!("/v1/sessions/{session_id}/insights");
         for _ in 0..600 {

@@ -1,6 +1,8 @@
-//! Stores and backups that released versions wrote still open, read the same, and finish what was waiting.
+//! Tests that stores and backups of released versions still open, read the same, and finish their
+//! pending work.
 //!
-//! `tests/fixtures/v1` says what is in them. A fixture is never changed; a release adds a folder of its own:
+//! `tests/fixtures/v1` describes the contents. A fixture is never changed; a release adds its own
+//! folder:
 //!
 //! ```sh
 //! PORCHLIGHT_FIXTURES=$PWD/tests/fixtures/v2 cargo test --test it released::make -- --ignored
@@ -30,7 +32,7 @@ use crate::server::{Folder, Server, block_on, http};
 
 /// The folders of fixtures, one for each released version.
 const RELEASES: [&str; 1] = ["v1"];
-/// Something that takes longer has failed.
+/// The timeout of each step.
 const WITHIN: Duration = Duration::from_secs(240);
 
 fn fixture(release: &str) -> PathBuf {
@@ -69,7 +71,7 @@ fn without_old_snapshots(found: &Value, mut expected: Value) -> Value {
     expected
 }
 
-/// Asserts that a store contains the data that the release that wrote it read from it.
+/// Asserts that a store contains the data that its own release read from it.
 fn assert_same(release: &str, what: &str, found: &Value, expected: &Value) {
     let expected = without_old_snapshots(found, expected.clone());
     if let Some(difference) = difference(&expected, found) {
@@ -92,7 +94,8 @@ fn the_store_and_the_backup_of_every_release_read_the_same() {
     }
 }
 
-/// The rows of a store, one on each line: the space, the key and the payload, both in hexadecimal digits.
+/// Parses the rows of a store, one per line: the space, the key and the payload, both in
+/// hexadecimal digits.
 fn rows_of(text: &str) -> Vec<(Space, Vec<u8>, Vec<u8>)> {
     let rows = text.lines().map(|line| {
         let mut fields = line.split(' ');
@@ -139,7 +142,8 @@ fn the_rows_of_every_release_decode_to_what_was_written() {
     }
 }
 
-/// All rows of a store, as `rows.txt` has them; group markers are no rows of a table.
+/// Returns all rows of a store, in the format of `rows.txt`, without the group markers, which are
+/// no rows of a table.
 async fn dump_rows(store: &EmbeddedStore) -> String {
     let mut text = String::new();
     for space in Space::ALL {
@@ -156,7 +160,7 @@ async fn dump_rows(store: &EmbeddedStore) -> String {
     text
 }
 
-/// The configuration of a server that sends webhooks to this machine and keeps what is old.
+/// Returns the configuration of a server that sends webhooks to this machine and keeps old data.
 fn variables(authority: &Authority) -> Vec<(&'static str, String)> {
     let file = authority.file.to_str().unwrap().to_owned();
     vec![
@@ -170,7 +174,7 @@ fn variables(authority: &Authority) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// All rows of a list.
+/// Returns all rows of a list.
 async fn listed(client: &Client, path: &str, id: &str) -> BTreeMap<String, Value> {
     let (status, page) = client
         .until_answered(&format!("{path}?limit=200"), None, None)
@@ -195,7 +199,7 @@ async fn wait_for_deliveries(client: &Client) -> BTreeMap<String, Value> {
     }
 }
 
-/// Lets a server finish the work of an old store: it scores, delivers and takes telemetry.
+/// Lets a server finish the work of an old store: it scores, delivers and accepts telemetry.
 async fn finish(
     (client, api): (&Client, &str),
     keys: &Value,
@@ -253,7 +257,8 @@ async fn finish(
     }
     let mut requests = receiver.requests.lock().unwrap();
     check_signatures(&requests, keys);
-    // A stored message keeps the bytes that the old release wrote: the receiver checks the shapes of the new ones only.
+    // A stored message keeps the bytes of the old release: the receiver checks only the shapes of
+    // the new ones.
     let is_old = |request: &String| {
         let mut ids = expected["deliveries"].as_object().unwrap().keys();
         ids.any(|id| request.contains(&format!("x-service-delivery-id: {id}")))
@@ -265,7 +270,7 @@ async fn finish(
     );
 }
 
-/// Every message is signed with the secret that the old version had sealed.
+/// Asserts that every message is signed with the secret that the old version had sealed.
 fn check_signatures(requests: &[String], keys: &Value) {
     assert!(!requests.is_empty());
     let secret = keys["webhook"].as_str().unwrap();

@@ -1,5 +1,5 @@
-//! A CQL cluster that asks who we are: certificates of both sides, a password, and no more rights than the documents
-//! name.
+//! Tests a CQL cluster that authenticates its clients: certificates on both sides, a password, and
+//! only the documented rights.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -18,7 +18,7 @@ use crate::cql_server::CqlServer;
 use crate::phone::Client;
 use crate::server::{Folder, Server, block_on, porchlight};
 
-/// Something that takes longer has failed.
+/// The timeout of each step.
 const WITHIN: Duration = Duration::from_secs(120);
 
 fn random() -> String {
@@ -27,7 +27,7 @@ fn random() -> String {
     format!("{:032x}", u128::from_be_bytes(bytes))
 }
 
-/// Who signs, and the files that say so.
+/// A certificate issuer, and its certificate file.
 struct Issuer {
     issuer: CertifiedIssuer<'static, KeyPair>,
     file: PathBuf,
@@ -47,7 +47,8 @@ impl Issuer {
         Self { issuer, file }
     }
 
-    /// A certificate for this name or address, and its key; also both in one file, as the server wants them.
+    /// Creates a certificate for this name or address, and its key; also both in one file, as the
+    /// server requires.
     fn sign(&self, folder: &Path, name: &str) -> (PathBuf, PathBuf, PathBuf) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -65,7 +66,8 @@ impl Issuer {
     }
 }
 
-/// The settings of a node that shows this certificate, and wants one of the same issuer and a password.
+/// Returns the settings of a node that presents this certificate, and requires one of the same
+/// issuer and a password.
 fn settings(both: &Path, ca_file: &Path) -> String {
     format!(
         "authenticator: PasswordAuthenticator
@@ -85,7 +87,7 @@ client_encryption_options:
     )
 }
 
-/// The server's own first user, once there is one.
+/// Connects as the server's own first user, once it exists.
 async fn as_first_user(node: &str, ca_file: &Path, identity: (&Path, &Path)) -> Session {
     let mut roots = RootCertStore::empty();
     roots
@@ -115,7 +117,7 @@ async fn as_first_user(node: &str, ca_file: &Path, identity: (&Path, &Path)) -> 
     }
 }
 
-/// What `serve` says when it can't go on.
+/// Returns the error of a `serve` that cannot start.
 fn refused(folder: &Folder, variables: &[(&str, &str)]) -> String {
     let Output {
         status,
@@ -133,7 +135,7 @@ fn refused(folder: &Folder, variables: &[(&str, &str)]) -> String {
     String::from_utf8(said).unwrap()
 }
 
-/// A way to the node under another address.
+/// Opens a proxy to the node under another address.
 async fn other_way(node: String) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! A server of a test's own: a process, its folder, and how to speak to it.
+//! A server of a test's own: a process, its folder, and its client functions.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A start that takes longer has failed. Generous, for a machine that is busy.
+/// The timeout of a start. Generous, for a busy machine.
 const START_WITHIN: Duration = Duration::from_secs(180);
 
-/// The binary under test.
+/// Returns the binary under test.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("PORCHLIGHT_BIN").map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_porchlight")),
@@ -20,7 +20,7 @@ pub(crate) fn binary() -> PathBuf {
     )
 }
 
-/// A command of the binary, with nothing of this process's configuration.
+/// Returns a command of the binary that inherits nothing of this process's configuration.
 pub(crate) fn porchlight() -> Command {
     let mut command = Command::new(binary());
     for (name, _) in std::env::vars_os() {
@@ -48,7 +48,7 @@ impl Folder {
         &self.0
     }
 
-    /// Where the server of this folder has its store.
+    /// Returns the path of the store of this folder's server.
     pub(crate) fn store(&self) -> PathBuf {
         self.0.join("data")
     }
@@ -60,11 +60,11 @@ impl Drop for Folder {
     }
 }
 
-/// A server that runs. It is killed when this is dropped.
+/// A running server. It is killed when this is dropped.
 pub(crate) struct Server {
     child: Child,
     store: PathBuf,
-    /// What it has logged since it was ready.
+    /// The server's log lines since it was ready.
     lines: Arc<Mutex<Vec<Value>>>,
     /// The public API, with its scheme.
     pub(crate) api: String,
@@ -73,7 +73,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server on the folder's store, with these variables of its configuration beside.
+    /// Starts a server on the folder's store, with these additional variables of its configuration.
     pub(crate) fn start(folder: &Folder, variables: &[(&str, &str)]) -> Self {
         let store = folder.store();
         let mut child = porchlight()
@@ -89,7 +89,7 @@ impl Server {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let read = Arc::clone(&lines);
         let output = BufReader::new(child.stdout.take().unwrap());
-        // Read to its end, or the server would stand still when the pipe is full.
+        // Reads the pipe to its end, because a full pipe would block the server.
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 let line: Value = serde_json::from_str(&line).unwrap_or_default();
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// The line of this message about this session, once it is logged.
+    /// Returns the line with this message about this session, once it is logged.
     pub(crate) fn logged(&self, message: &str, session_id: &str) -> Value {
         let is_it = |line: &&Value| line["message"] == message && line["session"] == session_id;
         let began = Instant::now();
@@ -132,12 +132,12 @@ impl Server {
         }
     }
 
-    /// `HOST:PORT` of the public API.
+    /// Returns `HOST:PORT` of the public API.
     pub(crate) fn address(&self) -> &str {
         self.api.trim_start_matches("http://")
     }
 
-    /// A new key of the test's organization, made by the command line while the server runs.
+    /// Creates a new key of the test's organization with the command line, while the server runs.
     pub(crate) fn key(&self, kind: &str) -> String {
         let made = porchlight()
             .args([
@@ -150,13 +150,13 @@ impl Server {
         text.trim().to_owned()
     }
 
-    /// SIGKILL, as a crash.
+    /// Sends SIGKILL, as in a crash.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// The process's number.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -168,12 +168,12 @@ impl Server {
         assert!(sent.success());
     }
 
-    /// SIGTERM; does not wait.
+    /// Sends SIGTERM, without waiting.
     pub(crate) fn terminate(&self) {
         self.signal("-TERM");
     }
 
-    /// Waits until the process has ended, at most so long.
+    /// Waits until the process has ended, for at most `within`.
     pub(crate) fn ended(mut self, within: Duration) -> ExitStatus {
         let began = Instant::now();
         loop {
@@ -185,13 +185,13 @@ impl Server {
         }
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits for the end.
     pub(crate) fn stop(self) {
         self.terminate();
         assert!(self.ended(Duration::from_secs(40)).success());
     }
 
-    /// Memory that the process holds, in KiB.
+    /// Returns the memory of the process, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status
@@ -209,7 +209,7 @@ impl Drop for Server {
     }
 }
 
-/// What a command printed, if it went well.
+/// Returns the output of a command, and asserts that it succeeded.
 pub(crate) fn successful(output: Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {error}", output.status);
@@ -226,7 +226,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
         .block_on(work)
 }
 
-/// A client that waits no longer than a phone would.
+/// Returns a client that waits no longer than a phone would.
 pub(crate) fn http() -> reqwest::Client {
     reqwest::Client::builder()
         .timeout(Duration::from_secs(20))

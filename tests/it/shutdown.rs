@@ -1,4 +1,4 @@
-//! SIGTERM: refuse, finish what is in flight, write what there is, and end well.
+//! Tests SIGTERM: refuse, finish the work in flight, write all data, and exit successfully.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::phone::{Client, delivery};
 use crate::server::{Folder, Server, block_on, http};
 
-/// The head of a batch's request, and the first half of its body.
+/// Sends the head of a batch's request, and the first half of its body.
 pub(crate) fn half_sent(server: &Server, session_id: &str, key: &str, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream
@@ -30,7 +30,7 @@ pub(crate) fn half_sent(server: &Server, session_id: &str, key: &str, body: &str
     stream
 }
 
-/// Sends the second half; the whole answer.
+/// Sends the second half, and returns the whole answer.
 pub(crate) fn finish(mut stream: TcpStream, body: &str) -> String {
     stream
         .write_all(&body.as_bytes()[body.len() / 2..])
@@ -40,7 +40,8 @@ pub(crate) fn finish(mut stream: TcpStream, body: &str) -> String {
     answer
 }
 
-/// What is answered to a GET over a connection that the client would keep, until the server closes it.
+/// Returns the answer to a GET over a connection that the client would keep, read until the server
+/// closes it.
 fn whole_answer(server: &Server, path: &str, key: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream
@@ -53,7 +54,7 @@ fn whole_answer(server: &Server, path: &str, key: &str) -> String {
     answer.to_ascii_lowercase().replacen("http", "HTTP", 1)
 }
 
-/// Bytes of bodies that the server has admitted and not yet acknowledged.
+/// Returns the bytes of bodies that the server has admitted and not yet acknowledged.
 pub(crate) async fn in_flight_bytes(server: &Server) -> u64 {
     let url = format!("{}/metrics", server.ops);
     let text = http().get(url).send().await.unwrap().text().await.unwrap();
@@ -94,7 +95,7 @@ fn what_is_in_flight_is_answered_and_what_is_new_refused() {
         })
     };
     assert_eq!(ready(&server), (200, true));
-    // The half that was sent may still be on its way to be admitted.
+    // The first half may still be on its way to be admitted.
     while block_on(in_flight_bytes(&server)) == 0 {
         std::thread::park_timeout(Duration::from_millis(10));
     }
@@ -132,7 +133,7 @@ fn what_is_in_flight_is_answered_and_what_is_new_refused() {
     let ended = server.ended(Duration::from_millis(DRAIN_MS_MAX + 15_000));
     assert_eq!(ended.code(), Some(0));
 
-    // What was answered is there, and the session goes on where it was.
+    // Acknowledged data is there, and the session continues at the same point.
     let server = Server::start(&folder, &[]);
     let client = Client::new(&Arc::new(RwLock::new(server.api.clone())), &key);
     block_on(async {
@@ -158,7 +159,7 @@ fn what_is_in_flight_is_answered_and_what_is_new_refused() {
     server.stop();
 }
 
-/// One request over a connection that the client keeps, and the head of its answer.
+/// Sends one request over a connection that the client keeps, and returns the head of the answer.
 fn ask(stream: &mut TcpStream, request: &str, key: &str, body: &str) -> String {
     let head = format!(
         "{request} HTTP/1.1\r\nHost: porchlight\r\nService-Key: {key}\r\nContent-Type: application/json\r\n\
@@ -213,7 +214,7 @@ fn whoever_keeps_a_connection_is_answered_though_there_is_nothing_left_to_do() {
         let rest = stream.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(rest, 0, "it was the last");
     }
-    // Nobody is connected any more.
+    // No client is connected any more.
     assert!(server.ended(Duration::from_secs(60)).success());
 }
 

@@ -1,4 +1,4 @@
-//! Event streams of the real process: over a kill -9, and while it stops.
+//! Tests event streams of the real process: across a `kill -9`, and during a shutdown.
 
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use crate::fixed::assert_stream_message;
 use crate::phone::{Client, delivery};
 use crate::server::{Folder, Server, block_on};
 
-/// So long nothing comes while a session is half told.
+/// The silence that marks the end of the available messages of a half-sent session.
 const QUIET: Duration = Duration::from_secs(3);
-/// So long nothing comes when something is wrong: a stream that is told to its end is closed by the server.
+/// The silence that marks a failure: the server closes a completed stream.
 const LOST: Duration = Duration::from_secs(120);
 
-/// Messages as they stand on the wire, with their numbers, until nothing comes for so long, or to the end.
+/// Returns raw messages with their numbers, until a silence of `quiet` or the end.
 async fn messages(
     server: &Server,
     key: &str,
@@ -136,7 +136,7 @@ fn a_stopping_server_does_not_wait_for_those_who_watch() {
             .unwrap();
         assert_eq!(answer.status(), 200);
         server.terminate();
-        // The stream ends as a stream does, without a broken connection.
+        // The stream ends properly, without a broken connection.
         assert_eq!(answer.chunk().await.unwrap(), None);
     });
     assert!(server.ended(Duration::from_secs(20)).success());

@@ -1,5 +1,6 @@
-//! A machine whose clock is wrong, or is set while the service runs: nothing is deleted, no session ends, and nothing that
-//! was acknowledged is dropped. The clock is `libfaketime`'s (Debian package `faketime`); the monotonic clock is left alone.
+//! Tests a machine whose clock is wrong, or is set while the service runs: nothing is deleted, no
+//! session ends, and no acknowledged data is dropped. The clock is that of `libfaketime` (Debian
+//! package `faketime`); the monotonic clock is real.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,10 +9,11 @@ use serde_json::{Value, json};
 
 use crate::server::{Folder, Server, block_on, http};
 
-/// Longer than a session is silent before its actor is looked at.
+/// Longer than the silence after which a session's actor is checked.
 const LOOKED_AT: Duration = Duration::from_secs(18);
 
-/// The library, where the package puts it; none: it is not installed, and `PORCHLIGHT_FAKETIME` does not require it.
+/// Returns the library at its installed path, or `None` if it is missing and `PORCHLIGHT_FAKETIME`
+/// does not require it.
 fn library() -> Option<PathBuf> {
     let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
     let file = "faketime/libfaketimeMT.so.1";
@@ -25,7 +27,8 @@ fn library() -> Option<PathBuf> {
     found
 }
 
-/// What makes a process's clock differ by what the file says, from its next look on.
+/// Returns the variables that skew a process's clock by the contents of the file, from its next
+/// read on.
 fn skewed<'a>(library: &'a str, file: &'a str) -> [(&'a str, &'a str); 4] {
     [
         ("LD_PRELOAD", library),
@@ -120,7 +123,7 @@ impl Caller<'_> {
     }
 }
 
-/// The state for which the metric of retention's clock stands at 1, and the notes of `/readyz`.
+/// Returns the state for which the metric of retention's clock is 1, and the notes of `/readyz`.
 async fn retention(server: &Server) -> (String, Value) {
     let text = http().get(format!("{}/metrics", server.ops)).send().await;
     let text = text.unwrap().text().await.unwrap();

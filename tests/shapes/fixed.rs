@@ -1,7 +1,8 @@
-//! The shapes that the contract fixes, held to every answer and every webhook body that a test sees.
+//! Checks every answer and every webhook body that a test sees against the shapes fixed by the
+//! contract.
 //!
-//! `schema/fixed-shapes.schema.json` has the shapes. JSON Schema takes `300.0` for an integer, and many clients do not:
-//! the raw bytes are checked too.
+//! `schema/fixed-shapes.schema.json` contains the shapes. JSON Schema accepts `300.0` as an
+//! integer, and many clients do not: the raw bytes are checked too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -16,7 +17,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 });
 
-/// The fields that the schema calls integers, wherever they stand.
+/// The names of all fields that the schema declares as integers.
 static INTEGERS: LazyLock<Vec<String>> = LazyLock::new(|| {
     fn walk(schema: &Value, found: &mut Vec<String>) {
         let Some(fields) = schema.as_object() else {
@@ -40,7 +41,7 @@ static INTEGERS: LazyLock<Vec<String>> = LazyLock::new(|| {
     found
 });
 
-/// The validator of one of the shapes. Each is compiled once for all tests.
+/// Returns the validator of one of the shapes. Each is compiled once for all tests.
 fn validator(shape: &str) -> Arc<jsonschema::Validator> {
     static COMPILED: Mutex<BTreeMap<String, Arc<jsonschema::Validator>>> =
         Mutex::new(BTreeMap::new());
@@ -54,7 +55,7 @@ fn validator(shape: &str) -> Arc<jsonschema::Validator> {
     Arc::clone(compiled.entry(shape.to_owned()).or_insert_with(compile))
 }
 
-/// Why a value is not of this shape.
+/// Returns the reasons why a value does not have this shape.
 fn violations(shape: &str, value: &Value) -> Vec<String> {
     let validator = validator(shape);
     let errors = validator.iter_errors(value);
@@ -63,7 +64,7 @@ fn violations(shape: &str, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The integers that the raw text writes with a fraction or an exponent.
+/// Returns the integers that the raw text writes with a fraction or an exponent.
 fn fractions(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for name in INTEGERS.iter() {
@@ -87,7 +88,7 @@ fn assert_none(found: &[String], text: &str) {
     assert!(found.is_empty(), "{found:#?}\n{text}");
 }
 
-/// Asserts that the text is JSON of this shape, and that its integers carry no fraction.
+/// Asserts that the text is JSON of this shape, and that its integers have no fraction.
 #[track_caller]
 pub(crate) fn assert_shape(shape: &str, text: &str) {
     let value: Value = serde_json::from_str(text).unwrap();
@@ -96,27 +97,28 @@ pub(crate) fn assert_shape(shape: &str, text: &str) {
     assert_none(&found, text);
 }
 
-/// Asserts that the raw body of a webhook request is as the contract fixes it.
+/// Asserts that the raw body of a webhook request conforms to the contract.
 #[track_caller]
 pub(crate) fn assert_webhook_body(body: &str) {
     assert_shape("WebhookBody", body);
 }
 
-/// Asserts that a raw HTTP request to a receiver carries a body as the contract fixes it.
+/// Asserts that the body of a raw HTTP request to a receiver conforms to the contract.
 #[track_caller]
 pub(crate) fn assert_webhook_request(request: &str) {
     let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     assert_webhook_body(body);
 }
 
-/// Asserts that the data of a message of the stream of events is as the contract fixes it.
+/// Asserts that the data of a message of the event stream conforms to the contract.
 #[track_caller]
 pub(crate) fn assert_stream_message(event: &str, data: &str) {
     let mut value: Value = serde_json::from_str(data).unwrap();
     let mut found = fractions(data);
     match event {
         "event" => {
-            // The stream adds it to the Event, so that an opening and its closing can be matched.
+            // The stream adds this field to the Event, so that an opening and its closing can be
+            // matched.
             value.as_object_mut().unwrap().remove("eventId");
             found.extend(violations("Event", &value));
         }
@@ -126,7 +128,8 @@ pub(crate) fn assert_stream_message(event: &str, data: &str) {
     assert_none(&found, data);
 }
 
-/// The API's own Session: the fixed fields, and what the contract lets start, stop, get and list add to them.
+/// Returns the violations of the API's own Session: the fixed fields, and the fields that the
+/// contract lets start, stop, get and list add.
 fn session_violations(session: &Value) -> Vec<String> {
     let mut session = session.clone();
     let Some(fields) = session.as_object_mut() else {
@@ -139,7 +142,8 @@ fn session_violations(session: &Value) -> Vec<String> {
     found
 }
 
-/// Asserts that a successful answer is of the shape that the contract fixes for its path; other answers may be anything.
+/// Asserts that a successful answer has the shape that the contract fixes for its path; other
+/// answers are not checked.
 #[track_caller]
 pub(crate) fn assert_answer(method: &str, path: &str, status: u16, text: &str) {
     if !(200..300).contains(&status) || !path.starts_with("/v1/") || method == "HEAD" {

@@ -1,7 +1,7 @@
-//! Chance that is the same for the same seed, whatever happens in which order: each decision draws from a stream of
-//! its own, named by what it is about.
+//! Reproducible randomness: the same seed gives the same numbers, in any order of events. Each
+//! decision draws from its own stream, named by its subject.
 
-/// A stream of numbers (SplitMix64).
+/// A stream of random numbers (SplitMix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(u64);
 
@@ -12,7 +12,7 @@ fn mixed(mut state: u64) -> u64 {
 }
 
 impl Chance {
-    /// The stream of this name.
+    /// Creates the stream of this name.
     pub(crate) fn of(name: &[u64]) -> Self {
         Self(name.iter().fold(0x9e37_79b9_7f4a_7c15, |state, part| {
             mixed(state.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ mixed(part.wrapping_add(1)))
@@ -24,13 +24,13 @@ impl Chance {
         mixed(self.0)
     }
 
-    /// From `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
         let span = (high - low) as u64 + 1;
         low + (self.draw() % span) as i64
     }
 
-    /// True so many times in a thousand.
+    /// Returns `true` with a probability of `share` in a thousand.
     pub(crate) fn permille(&mut self, share: u64) -> bool {
         self.draw() % 1000 < share
     }

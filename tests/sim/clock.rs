@@ -1,5 +1,5 @@
-//! The time of a simulated world: it runs with the runtime's virtual time, stands still while no node lives, and
-//! jumps when it is told to.
+//! The time of a simulated world: it runs with the runtime's virtual time, stands still while no
+//! node lives, and jumps on request.
 
 use std::sync::Mutex;
 
@@ -14,7 +14,7 @@ pub(crate) struct SimClock(Mutex<State>);
 #[derive(Debug)]
 struct State {
     wall_ms: i64,
-    /// Since the beginning of the world; never jumps.
+    /// Milliseconds since the beginning of the world; never jumps.
     age_ms: i64,
     running_since: Option<Instant>,
 }
@@ -35,12 +35,12 @@ impl SimClock {
         }))
     }
 
-    /// A node begins to live: the time runs with the virtual time of its runtime.
+    /// Starts the time with a node's life: it runs with the virtual time of the node's runtime.
     pub(crate) fn run(&self) {
         self.0.lock().unwrap().running_since = Some(Instant::now());
     }
 
-    /// The node is about to die.
+    /// Stops the time before the node dies.
     pub(crate) fn halt(&self) {
         let mut state = self.0.lock().unwrap();
         let ran_ms = state.ran_ms();
@@ -49,12 +49,12 @@ impl SimClock {
         state.running_since = None;
     }
 
-    /// Moves the wall clock; the age of the world stays.
+    /// Moves the wall clock; the age of the world does not change.
     pub(crate) fn jump(&self, by_ms: i64) {
         self.0.lock().unwrap().wall_ms += by_ms;
     }
 
-    /// Milliseconds of virtual time since the beginning of the world.
+    /// Returns the milliseconds of virtual time since the beginning of the world.
     pub(crate) fn age_ms(&self) -> i64 {
         let state = self.0.lock().unwrap();
         state.age_ms + state.ran_ms()

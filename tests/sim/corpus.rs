@@ -1,4 +1,5 @@
-//! What the phones of the simulation send: a few deliveries of the simulator, cut into batches and packed once.
+//! The data that the simulated phones send: a few deliveries of the simulator, cut into batches and
+//! packed once.
 
 use std::sync::LazyLock;
 
@@ -8,10 +9,11 @@ use porchlight_schema::sample::{Pressure, Sample};
 use porchlight_schema::session::{Address, Point};
 use porchlight_sim::{Kind, ParameterSet, Scenario};
 
-/// Batches of one delivery that are used at most: sessions are short, so that there can be many.
+/// The maximum number of batches used of one delivery: sessions are short, so that there can be
+/// many.
 const BATCHES_MAX: usize = 40;
 
-/// One recorded delivery.
+/// A recorded delivery.
 pub(crate) struct Recording {
     pub(crate) address: Address,
     pub(crate) batches: Vec<PackedBatch>,
@@ -28,7 +30,8 @@ const KINDS: [(Kind, f64); 8] = [
     (Kind::Backtracking, 15.0),
 ];
 
-/// All of them: places differ, so that nothing that is learned in one session is known in another.
+/// All recordings. Their places differ, so that knowledge learned in one session does not apply to
+/// another.
 pub(crate) static CORPUS: LazyLock<Vec<Recording>> = LazyLock::new(|| {
     KINDS
         .iter()
@@ -67,7 +70,7 @@ fn recording(kind: Kind, seed: u64, seconds: f64) -> Recording {
     }
 }
 
-/// A body that no phone sent: what an imposter tries to put in a batch's place.
+/// Returns a body that no phone sent, with which an imposter attempts to replace a batch.
 pub(crate) fn imposter(seq: u32) -> PackedBatch {
     let mut builder = BatchBuilder::default();
     builder

@@ -1,15 +1,16 @@
-//! The invariants that are judged when everything is over. They are numbered; a failure names its number.
+//! The invariants that are judged at the end. They are numbered; a failure names its number.
 //!
-//! 1. Nothing acknowledged is lost: every batch that was acknowledged is in the journal with the body that was
-//!    acknowledged, and the insight covers it.
-//! 2. An event that was emitted is never withdrawn, and a closed one never changed, while its session lives
-//!    (`phone.rs` looks).
+//! 1. Nothing acknowledged is lost: every acknowledged batch is in the journal with its
+//!    acknowledged body, and the insight covers it.
+//! 2. An emitted event is never withdrawn, and a closed one never changed, while its session lives
+//!    (`phone.rs` checks this).
 //! 3. Every session ends, by stop, silence or age, and gets an insight (`node.rs` waits for it).
-//! 4. Memory stays bounded: nothing is in flight and no actor is left when nobody wants anything (`node.rs`).
-//! 5. The final insight is, but for the time of its commit, byte for byte the one of an undisturbed run of the same
-//!    batches.
-//! 6. Messages are numbered without holes; `session.started` is the first, `session.stopped` comes once, and
-//!    `insight.updated` once for each revision.
+//! 4. Memory stays bounded: nothing is in flight and no actor is left when there is no more work
+//!    (`node.rs`).
+//! 5. The final insight is, except for its commit time, byte for byte that of an undisturbed run of
+//!    the same batches.
+//! 6. Messages are numbered without gaps; `session.started` is the first, `session.stopped` comes
+//!    once, and `insight.updated` once for each revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use crate::node::in_system;
 use crate::store::at_once;
 use crate::world::World;
 
-/// A session as the store has it at last.
+/// The final state of a session in the store.
 struct Final {
     row: SessionRow,
     journal: Vec<JournalEntry>,
@@ -42,7 +43,7 @@ struct Final {
     insight: StoredInsight,
 }
 
-/// Judges the world by what is stored when the last node has stopped.
+/// Judges the world by the stored data after the last node has stopped.
 pub(crate) fn judge(world: &Arc<World>, engine: MemoryEngine) {
     let finals = in_system(async {
         let store = MemoryStore::on(engine, Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap();
@@ -165,7 +166,7 @@ fn check_messages(world: &World, place: usize, store: &MemoryStore, id: SessionI
     }
 }
 
-/// What a service without any trouble makes of the same batches, end and PoD.
+/// Returns the insights of a fault-free service for the same batches, end and PoD.
 fn undisturbed(world: &World, finals: &[Final]) -> Vec<StoredInsight> {
     in_system(async {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
@@ -223,7 +224,8 @@ fn undisturbed(world: &World, finals: &[Final]) -> Vec<StoredInsight> {
     })
 }
 
-/// The insight as the API answers it, and why, without what tells when it was made.
+/// Renders the insight as the API returns it, with its reasons, but without the fields that depend
+/// on its time.
 fn rendered(row: &SessionRow, insight: &StoredInsight) -> String {
     let view = InsightView::scored(&row.start, &insight.record, None);
     let mut answer = serde_json::to_value(view).unwrap();

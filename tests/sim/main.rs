@@ -1,14 +1,14 @@
-//! A seeded simulation of the whole actor system: the real service on the real store (in memory), in virtual time,
-//! with calls to the store that fail, lose their answer, dawdle or panic; hand-overs that are lost, doubled and late;
-//! a node that is killed, loses power or its disk, and starts again; a wall clock that jumps by hours; and phones that
-//! send out of order, twice, too late, or never.
+//! A seeded simulation of the whole actor system: the real service on the real store (in memory),
+//! in virtual time. Calls to the store fail, lose their answer, are slow or panic; forwards are
+//! lost, duplicated and late; a node is killed, loses power or its disk, and restarts; the wall
+//! clock jumps by hours; and phones send out of order, twice, too late, or never.
 //!
-//! What must hold all the same is numbered in `judge.rs`.
+//! The invariants are numbered in `judge.rs`.
 //!
-//! `ownership.rs` plays the ownership of shards among several nodes, with a judge of its own.
+//! `ownership.rs` simulates the ownership of shards among several nodes, with its own judge.
 //!
-//! `PORCHLIGHT_SIM_SEEDS=5000` plays more seeds than the usual 500, `PORCHLIGHT_SIM_SEED=17` one. A seed plays the
-//! same each time.
+//! `PORCHLIGHT_SIM_SEEDS=5000` runs more seeds than the default 500, `PORCHLIGHT_SIM_SEED=17` one.
+//! A seed always runs the same way.
 
 #[cfg(test)]
 mod chance;

@@ -28,7 +28,7 @@ use crate::world::World;
 const ENTROPY: u64 = 4;
 const HAND_OVER: u64 = 5;
 
-/// How often it is looked whether a life is over.
+/// The interval of the checks for the end of a life.
 const LOOK: Duration = Duration::from_millis(500);
 
 struct SimEntropy(Mutex<Chance>);
@@ -40,7 +40,8 @@ impl Entropy for SimEntropy {
     }
 }
 
-/// Runs `inside` as the main task of an actor system in virtual time; nothing of it is left afterwards.
+/// Runs `inside` as the main task of an actor system in virtual time; nothing of the system remains
+/// afterwards.
 pub(crate) fn in_system<T>(inside: impl Future<Output = T>) -> T {
     let runner = System::with_tokio_rt(|| {
         tokio::runtime::Builder::new_current_thread()
@@ -52,7 +53,8 @@ pub(crate) fn in_system<T>(inside: impl Future<Output = T>) -> T {
     runner.block_on(inside)
 }
 
-/// Lets the node live once on what `engine` holds, until its fate or, without one, until everything is settled.
+/// Runs the node once on the contents of `engine`, until its fate or, without one, until everything
+/// is settled.
 pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: Option<Life>) {
     in_system(async {
         world.clock.run();
@@ -67,7 +69,7 @@ pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: 
             world.plan.seed,
             number,
         ));
-        // A life that ends before it has begun is a life as well.
+        // A life may also end before it has begun.
         if fate.is_none_or(|fate| fate.length_ms > 0) {
             Node {
                 world,
@@ -102,7 +104,7 @@ impl Node<'_> {
         ));
         self.let_time_jump();
         let end_ms = fate.map(|fate| self.world.clock.age_ms() + fate.length_ms);
-        // The binary would exit and be started again.
+        // The binary would exit and be restarted.
         while !matches!(
             AssertUnwindSafe(service.recover()).catch_unwind().await,
             Ok(Ok(_))
@@ -159,7 +161,7 @@ impl Node<'_> {
         })
     }
 
-    /// Gives the tenant an endpoint that is enabled, so that messages are kept.
+    /// Gives the tenant an enabled endpoint, so that messages are kept.
     fn want_messages(&self) {
         let tenant = self.world.tenant;
         let created = self.store.real.create_endpoint(Endpoint {
@@ -178,7 +180,7 @@ impl Node<'_> {
             paused_at: None,
             remembered: Vec::new(),
         });
-        // A disk that fails at once is a fate like any other.
+        // A disk that fails at once is a valid fate.
         drop(at_once(created));
     }
 
@@ -196,8 +198,8 @@ impl Node<'_> {
         }
     }
 
-    /// Lets the phones finish, then lets the weather clear up, and waits until every session has ended and its
-    /// insight covers all there is.
+    /// Lets the phones finish, then ends the faults, and waits until every session has ended and
+    /// its insight covers all of the session's batches.
     async fn settle(&self, service: &Service) {
         let plan = &self.world.plan;
         let patience_ms = self.world.last_act_ms().max(self.world.clock.age_ms()) + 10 * 60_000;
@@ -254,7 +256,7 @@ impl Node<'_> {
         }
         drop(service);
         delivering.abort();
-        // Whoever looks at the events seldom looks once more, and goes.
+        // A reader that polls the events rarely polls once more, and ends.
         tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
         let held = Arc::strong_count(&self.store) - 1;
         if held != 0 {
@@ -263,7 +265,7 @@ impl Node<'_> {
     }
 }
 
-/// Hands over what is durable, as the weather permits.
+/// Delivers durable batches, as far as the faults permit.
 async fn deliver(
     world: Arc<World>,
     number: u64,

@@ -1,5 +1,5 @@
-//! A phone that is offline for longer than the idle timeout loses nothing: its insight is the one of a phone that was
-//! never offline, also when the service is killed on the way.
+//! Tests that a phone that is offline for longer than the idle timeout loses nothing: its insight
+//! equals that of a phone that was never offline, also when the service is killed in between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ impl Entropy for Counter {
     }
 }
 
-/// What lasts while the service is killed and started again.
+/// The state that survives a kill and restart of the service.
 struct Place {
     engine: MemoryEngine,
     clock: Arc<SimClock>,
@@ -68,7 +68,7 @@ impl Place {
         }
     }
 
-    /// One life of the service. At its end the process is killed: what is not synced is lost.
+    /// Runs one life of the service. At its end the process is killed: unsynced data is lost.
     fn life<T, F: Future<Output = T>>(&mut self, inside: impl FnOnce(Node) -> F) -> T {
         let engine = self.engine.clone();
         let output = in_system(async {
@@ -86,7 +86,7 @@ impl Place {
 #[derive(Clone)]
 struct Node {
     service: Service,
-    /// Answers at once: the virtual time does not run on while the store is at work.
+    /// A store that answers at once: virtual time does not advance while it works.
     store: Arc<FaultyStore>,
 }
 
@@ -161,7 +161,7 @@ impl Node {
         at_once(self.store.real.find(id)).unwrap().unwrap()
     }
 
-    /// The insight once nothing waits to be scored.
+    /// Returns the insight once nothing waits for scoring.
     async fn insight(&self, id: SessionId) -> StoredInsight {
         while self.service.scoring_waiting() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -178,7 +178,7 @@ impl Node {
     }
 }
 
-/// The insight as the API answers it, and the evidence, without the time at which it was made.
+/// Renders the insight as the API returns it, and the evidence, without the time of its creation.
 fn rendered(start: &SessionStart, insight: &StoredInsight) -> String {
     let view = InsightView::scored(start, &insight.record, None);
     let mut answer = serde_json::to_value(view).unwrap();
@@ -194,7 +194,7 @@ fn has_timed_out(insight: &StoredInsight) -> bool {
     score.reason_codes.contains(&ReasonCode::SessionTimeout)
 }
 
-/// How long the recorded delivery takes.
+/// Returns the duration of the recorded delivery.
 fn duration_ms(recording: usize) -> i64 {
     let batches = &CORPUS[recording].batches;
     let last_ms = batches.iter().map(PackedBatch::t_max_ms).max().unwrap();
@@ -207,7 +207,7 @@ async fn at_its_time(start: &SessionStart, clock: &SimClock, batch: &PackedBatch
     tokio::time::sleep(Duration::from_millis(left_ms as u64)).await;
 }
 
-/// The insight of a phone that is never offline.
+/// Returns the insight of a phone that is never offline.
 fn never_offline(recording: usize) -> String {
     let mut place = Place::new();
     let clock = Arc::clone(&place.clock);
@@ -224,7 +224,8 @@ fn never_offline(recording: usize) -> String {
     })
 }
 
-/// Goes online with a third of its batches, and is offline until the service has completed its session.
+/// Sends a third of the batches, and then stays offline until the service has completed the
+/// session.
 async fn until_timed_out(node: &Node, clock: &SimClock, recording: usize) -> (SessionStart, usize) {
     let batches = &CORPUS[recording].batches;
     let start = node.begin(recording).await;
@@ -237,7 +238,7 @@ async fn until_timed_out(node: &Node, clock: &SimClock, recording: usize) -> (Se
     }
     tokio::time::sleep(OFFLINE).await;
     let end = node.row(start.session_id).end.unwrap();
-    // The virtual time is rounded to milliseconds here and there.
+    // Virtual time is rounded to milliseconds in some places.
     let later_ms = end.ended_at.since_ms(heard_at);
     assert!(
         end.reason == EndReason::Idle && (0..=1).contains(&later_ms),
@@ -247,7 +248,7 @@ async fn until_timed_out(node: &Node, clock: &SimClock, recording: usize) -> (Se
     (start, sent)
 }
 
-/// Sends the rest out of order, two batches a second.
+/// Sends the remaining batches out of order, two batches a second.
 async fn catch_up(node: &Node, id: SessionId, recording: usize, seqs: impl Iterator<Item = usize>) {
     for seq in seqs {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -272,7 +273,7 @@ fn forty_minutes_offline_lead_to_the_same_insight() {
             let ended_at = start.started_at.plus_ms(duration_ms(recording));
             let row = node.stop(id, Some(ended_at)).await;
             assert_eq!(row.end.unwrap().ended_at, ended_at);
-            // Again: the same answer, whatever it says.
+            // A repeated stop gets the same answer, whatever its content.
             let again = node.stop(id, Some(start.started_at)).await;
             assert_eq!(again, row);
             let insight = node.insight(id).await;
@@ -300,7 +301,8 @@ fn a_kill_at_any_moment_of_it_changes_nothing() {
             (start, sent)
         });
         let id = start.session_id;
-        // Killed as soon as the last batch is acknowledged, and as soon as the stop is answered.
+        // The service is killed as soon as the last batch is acknowledged, and as soon as the stop
+        // is answered.
         place.life(async |node: Node| {
             catch_up(&node, id, recording, sent + 2..count).await;
         });
@@ -314,7 +316,7 @@ fn a_kill_at_any_moment_of_it_changes_nothing() {
         });
         let found = place.life(async |node: Node| {
             assert_eq!(node.row(id), stopped);
-            // The phone did not hear the answer and stops once more.
+            // The phone did not receive the answer and stops once more.
             assert_eq!(node.stop(id, None).await, stopped);
             rendered(&start, &node.insight(id).await)
         });
@@ -336,7 +338,7 @@ fn a_late_stop_that_says_no_time_ends_with_the_last_sample() {
         let last_at = start.started_at.plus_ms(i64::from(last_ms));
         assert_eq!(row.end.unwrap().ended_at, last_at);
         assert!(!has_timed_out(&node.insight(id).await));
-        // After the stop by the app telemetry is taken for ten minutes more.
+        // Telemetry is accepted for ten more minutes after the stop by the app.
         let further = &batches[0];
         tokio::time::sleep(Duration::from_secs(9 * 60)).await;
         let seq = batches.len() as u32;

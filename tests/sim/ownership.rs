@@ -1,6 +1,6 @@
-//! A seeded simulation of the ownership of shards: nodes that are killed, stopped and continued, restarted by plan, cut
-//! off from the store; conditional writes that time out and were applied, or were not, or are applied later; clocks of
-//! different rate. What must hold is in `judge.rs`.
+//! A seeded simulation of the ownership of shards: nodes are killed, stopped and continued,
+//! restarted as planned, and cut off from the store; conditional writes time out and are applied,
+//! or not, or applied later; clocks run at different rates. The invariants are in `judge.rs`.
 
 mod cluster;
 mod judge;
@@ -10,11 +10,11 @@ use cluster::{Cluster, Fault};
 
 use crate::chance::Chance;
 
-/// How long faults are thrown.
+/// How long faults are injected.
 const TROUBLE_MS: u64 = 150_000;
-/// By then what was thrown has ended and everything has settled.
+/// The time by which the injected faults have ended and everything has settled.
 const SETTLED_MS: u64 = 250_000;
-/// How long it is watched at rest.
+/// How long the settled cluster is watched.
 const REST_MS: u64 = 30_000;
 
 fn seeds() -> std::ops::Range<u64> {
@@ -60,7 +60,8 @@ fn play(seed: u64) {
     cluster.run_until(SETTLED_MS + REST_MS);
     cluster.judge().is_at_rest(&cluster, "rested");
     assert_eq!(cluster.judge().moves(), moves, "something moves at rest");
-    // A heartbeat of each node every three of its own seconds, and nothing else (clocks run up to a tenth fast).
+    // Each node writes a heartbeat every three of its own seconds, and nothing else (clocks run up
+    // to a tenth fast).
     let beats = (nodes as u64) * (REST_MS / 3_000 + 2) * 11 / 10;
     assert!(
         cluster.changes() - changes <= beats,
@@ -119,7 +120,8 @@ fn a_killed_node_s_shards_run_elsewhere_within_the_design_s_time() {
             for_ms: 100_000,
         },
     );
-    // 20 s without a beat, counted from when the last one was read; a heartbeat's time to notice; the claims.
+    // 20 s without a heartbeat, counted from the read of the last one; a heartbeat interval to
+    // notice; the claims.
     cluster.run_until(15_000 + 20_000 + 3_000 + 3_000);
     assert_eq!(cluster.held(0) + cluster.held(1), 256);
 }

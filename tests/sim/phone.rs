@@ -1,4 +1,4 @@
-//! Phones, and a customer who keeps looking at the events of a session while it records.
+//! Phones, and a customer who keeps reading the events of a session in progress.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::world::World;
 const RETRY: u64 = 2;
 const LOOK: u64 = 3;
 
-/// Come again: refused, failed, or nobody knows.
+/// A request to repeat: it was refused, failed, or had an unknown outcome.
 struct Again;
 
 /// Runs one phone until everything is done, or the node dies.
@@ -90,7 +90,7 @@ where
 {
     let mut chance = Chance::of(&[world.plan.seed, RETRY, place as u64, number as u64]);
     loop {
-        // As an HTTP server would: a request that panics is answered with an error.
+        // As in an HTTP server, a request that panics is answered with an error.
         if let Ok(Ok(done)) = AssertUnwindSafe(attempt()).catch_unwind().await {
             return done;
         }
@@ -208,11 +208,11 @@ async fn send(
     }
 }
 
-/// Reads the events again and again while the session records: what was closed stays as it is, what was emitted is
-/// never withdrawn.
+/// Reads the events repeatedly while the session records: closed events stay unchanged, and emitted
+/// ones are never withdrawn.
 async fn look(world: Arc<World>, place: usize, service: Service, session_id: SessionId) {
     let mut chance = Chance::of(&[world.plan.seed, LOOK, place as u64]);
-    // Seldom at last, so that a session that lives for hours costs nothing.
+    // The reads become rare, so that a session that lives for hours costs nothing.
     let mut pause_ms = chance.between(500, 8_000);
     loop {
         tokio::time::sleep(Duration::from_millis(pause_ms as u64)).await;
@@ -239,7 +239,7 @@ async fn look(world: Arc<World>, place: usize, service: Service, session_id: Ses
     }
 }
 
-/// The events of a session that records; none: it has ended.
+/// Returns the events of a session in progress, or `None` if it has ended.
 async fn read_live(service: &Service, session_id: SessionId) -> Result<Option<Vec<Event>>, Again> {
     let row = service
         .find(session_id)
@@ -247,7 +247,7 @@ async fn read_live(service: &Service, session_id: SessionId) -> Result<Option<Ve
         .map_err(|_| Again)?
         .ok_or(Again)?;
     let state = service.insight(&row).await.map_err(|_| Again)?;
-    // It may have ended meanwhile: then the final timeline is about to take the place of this one.
+    // The session may have ended meanwhile: then the final timeline is about to replace this one.
     let after = service
         .find(session_id)
         .await

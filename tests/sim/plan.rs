@@ -1,4 +1,5 @@
-//! What a seed stands for: who sends what and when, what the store and the network do to it, and when the node dies.
+//! The plan of a seed: the sender and time of each request, the faults of the store and the
+//! network, and the time of the node's death.
 
 use crate::chance::Chance;
 use crate::corpus::CORPUS;
@@ -7,10 +8,10 @@ const SECOND: i64 = 1_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
-/// Purposes of the streams of chance.
+/// The purposes of the streams of chance.
 const PLAN: u64 = 1;
 
-/// A whole world.
+/// The plan of a whole world.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -18,13 +19,14 @@ pub(crate) struct Plan {
     pub(crate) max_ms: i64,
     pub(crate) scripts: Vec<Script>,
     pub(crate) weather: Weather,
-    /// The lives of the node that end before everything is done; one more follows, in calm weather at last.
+    /// The lives of the node that end before everything is done; one more follows, in the end
+    /// without faults.
     pub(crate) lives: Vec<Life>,
     /// When the wall clock jumps (milliseconds of the world's age), and by how much.
     pub(crate) jumps: Vec<(i64, i64)>,
 }
 
-/// What goes wrong, in thousandths of the calls.
+/// The fault rates, in thousandths of the calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
     pub(crate) refuse: u64,
@@ -43,48 +45,48 @@ pub(crate) struct Weather {
 pub(crate) struct Life {
     pub(crate) length_ms: i64,
     pub(crate) death: Death,
-    /// How long nothing runs afterwards, by the wall clock.
+    /// How long no node runs afterwards, by the wall clock.
     pub(crate) outage_ms: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Death {
-    /// The process is gone; the operating system has what was written.
+    /// The process is killed; the operating system keeps the written data.
     Killed,
-    /// What was not synced is lost.
+    /// Unsynced data is lost.
     PowerLost,
-    /// The disk fails after so many more groups; the process gives up when it notices.
+    /// The disk fails after this many more groups; the process gives up when it notices.
     DiskFails(u64),
-    /// It is asked to stop, and does.
+    /// The process is asked to stop, and does.
     Drained,
 }
 
-/// What one phone does.
+/// The script of one phone.
 #[derive(Debug, Clone)]
 pub(crate) struct Script {
     pub(crate) recording: usize,
     pub(crate) start_at_ms: i64,
     pub(crate) acts: Vec<Act>,
-    /// A batch that was put aside before it came.
+    /// A batch that was quarantined before it arrived.
     pub(crate) aside: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Act {
-    /// By the world's age.
+    /// The world's age at the act, in milliseconds.
     pub(crate) at_ms: i64,
     pub(crate) what: What,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Sends a batch, again and again until it is acknowledged or refused for good.
+    /// Sends a batch, repeatedly until it is acknowledged or permanently refused.
     Batch(u32),
-    /// Sends another body under the number of a batch.
+    /// Sends another body with the number of a batch.
     Imposter(u32),
     /// Attaches a PoD of this number.
     Pod(u32),
-    /// Stops the session. The phone says when it ended, or leaves it to the service.
+    /// Stops the session. The phone states when it ended, or leaves that to the service.
     Stop { says_when: bool },
 }
 
@@ -113,9 +115,9 @@ fn lifetime(chance: &mut Chance) -> (i64, i64) {
     match chance.between(0, 3) {
         // A session outlives its telemetry, …
         0 | 1 => (30 * MINUTE, 12 * HOUR),
-        // … grows too old in the middle of it, …
+        // … reaches its maximum age in the middle of it, …
         2 => (30 * MINUTE, chance.between(1, 5) * MINUTE),
-        // … or is given up over a pause.
+        // … or times out during a pause.
         _ => (chance.between(20, 90) * SECOND, HOUR),
     }
 }
@@ -124,7 +126,7 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
     let batches = &CORPUS[recording].batches;
     let count = chance.between(0, batches.len() as i64) as usize;
     let start_at_ms = chance.between(0, 60 * SECOND);
-    // Sent as they come, or all at once: a phone that was offline.
+    // Sent as they are recorded, or all at once by a phone that was offline.
     let pace = chance.choose(&[0, 100, 1000, 1000, 1000]);
     let straggler = chance.choose(&[0, 0, 50, 200]);
     let mut acts = Vec::new();
@@ -137,7 +139,7 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
         } else {
             chance.between(0, chance.clone().between(0, 3 * SECOND))
         };
-        // A few never come: holes.
+        // A few are never sent: gaps.
         if !chance.permille(straggler / 4) {
             acts.push(Act {
                 at_ms: ready_ms + late_ms,

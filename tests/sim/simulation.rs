@@ -1,4 +1,4 @@
-//! Plays seeds.
+//! Runs seeds of the simulation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,27 +11,27 @@ use crate::store::ORDERED;
 use crate::world::World;
 use crate::{judge, node};
 
-/// Seeds that are played when nobody says how many.
+/// The default number of seeds.
 const SEEDS: u64 = 500;
-/// Seeds beyond those that found a fault: played too.
+/// Additional seeds that once found a fault.
 const NOTABLE: [u64; 2] = [779, 1656];
-/// Threads that play them.
+/// The number of threads that run the seeds.
 const THREADS: usize = 2;
-/// After so many failed seeds the rest is not played.
+/// The number of failed seeds after which the remaining ones are skipped.
 const FAILURES_MAX: usize = 5;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-/// Panics that were ordered are no news.
+/// Silences the output of injected panics.
 fn hush() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let text = panic.payload_as_str().unwrap_or_default();
-            // A spoilt snapshot panics in the machine itself.
+            // A corrupted snapshot panics in the machine itself.
             let in_machine = panic
                 .location()
                 .is_some_and(|place| place.file().contains("actors/core/src/session.rs"));
@@ -42,15 +42,15 @@ fn hush() {
     });
 }
 
-/// How a seed played.
+/// The result of a seed.
 struct Played {
-    /// What did not hold.
+    /// The violated invariants.
     broken: Vec<String>,
-    /// What was done, seen and stored: the same each time.
+    /// The record of all actions, observations and stored data: the same each time.
     trace: String,
 }
 
-/// Plays one seed.
+/// Runs one seed.
 fn play(seed: u64) -> Played {
     let world = Arc::new(World::new(Plan::of(seed)));
     let played = catch_unwind(AssertUnwindSafe(|| {

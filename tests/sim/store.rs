@@ -1,8 +1,8 @@
-//! The store that the nodes of the simulation see: the real one on memory, behind calls that are slow, are refused,
-//! lose their answer, or panic.
+//! The store that the simulated nodes see: the real one on memory, behind calls that are slow, are
+//! refused, lose their answer, or panic.
 //!
-//! The real store has threads of its own. A call is carried out while the runtime's one thread stands still, so that
-//! virtual time does not run meanwhile and a seed always plays the same.
+//! The real store has its own threads. A call is executed while the runtime's one thread stands
+//! still, so that virtual time does not advance meanwhile and a seed always runs the same way.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -29,7 +29,7 @@ use porchlight_store::MemoryStore;
 use crate::chance::Chance;
 use crate::plan::Weather;
 
-/// The text of every panic that was ordered; the panic hook is silent about them.
+/// The text of every injected panic; the panic hook does not print these.
 pub(crate) const ORDERED: &str = "a panic that was ordered";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ enum Call {
     Other,
 }
 
-/// Carries a call out at once. The thread waits for the store's own threads.
+/// Executes a call at once. The thread waits for the store's own threads.
 pub(crate) fn at_once<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
@@ -74,13 +74,13 @@ pub(crate) fn at_once<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// What names a session in the streams of chance.
+/// Returns the name of a session in the streams of chance.
 pub(crate) fn subject(session_id: SessionId) -> u64 {
     u128::from_be_bytes(session_id.to_bytes()) as u64
 }
 
-/// Makes a snapshot that restores well and then panics at the first batch, where arithmetic is checked: its count of
-/// batches since the last snapshot, the last field, is the greatest there is.
+/// Corrupts a snapshot so that it restores and then panics at the first batch, where arithmetic is
+/// checked: its last field, the count of batches since the last snapshot, gets the maximum value.
 fn spoil(state: &mut Vec<u8>) {
     let last = state.pop();
     assert_eq!(last, Some(0), "a snapshot ends with a count of 0");
@@ -91,11 +91,11 @@ fn spoil(state: &mut Vec<u8>) {
 pub(crate) struct FaultyStore {
     pub(crate) real: Arc<MemoryStore>,
     weather: Weather,
-    /// Seed and life: names the streams of chance.
+    /// The seed and the life, which name the streams of chance.
     name: [u64; 2],
     counts: Mutex<BTreeMap<(Call, u64), u64>>,
     calm: AtomicBool,
-    /// The real store refuses everything from now on.
+    /// Whether the real store refuses everything from now on.
     broken: AtomicBool,
 }
 
@@ -111,7 +111,7 @@ impl FaultyStore {
         }
     }
 
-    /// Nothing goes wrong from now on.
+    /// Ends all faults.
     pub(crate) fn be_calm(&self) {
         self.calm.store(true, Ordering::Relaxed);
     }
@@ -124,7 +124,7 @@ impl FaultyStore {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// How often this was called about this subject.
+    /// Returns the number of calls of this kind for this subject.
     fn nth(&self, call: Call, subject: u64) -> u64 {
         let mut counts = self.counts.lock().unwrap();
         let nth = counts.entry((call, subject)).or_default();

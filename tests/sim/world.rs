@@ -1,4 +1,4 @@
-//! What lasts beyond the life of a node: what the phones know, and what was seen.
+//! The state that outlives a node: the phones' knowledge, and the observations.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use porchlight_schema::time::TimestampMs;
 use crate::clock::SimClock;
 use crate::plan::Plan;
 
-/// When every world begins.
+/// The time at which every world begins.
 const WALL_MS: i64 = 1_763_636_100_000;
 
 /// A simulated world.
@@ -24,19 +24,19 @@ pub(crate) struct World {
     broken: Mutex<Vec<String>>,
 }
 
-/// What is known of one session from outside.
+/// The externally known state of one session.
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) start: Option<SessionStart>,
-    /// Of each act of the script: it was answered for good.
+    /// Whether each act of the script has its final answer.
     pub(crate) done: Vec<bool>,
     /// The body that was acknowledged under each number.
     pub(crate) acknowledged: BTreeMap<u32, PackedBatch>,
     pub(crate) stopped: bool,
     pub(crate) pods: u32,
-    /// The events as they were last read while the session recorded.
+    /// The events at the last read while the session recorded.
     pub(crate) seen: Vec<Event>,
-    /// How often they were read.
+    /// The number of reads.
     pub(crate) looks: u32,
 }
 
@@ -64,7 +64,7 @@ impl World {
         self.logs[place].lock().unwrap()
     }
 
-    /// Whether every phone has done all that it wanted.
+    /// Returns whether every phone has completed its script.
     pub(crate) fn is_done(&self) -> bool {
         (0..self.logs.len()).all(|place| {
             let log = self.log(place);
@@ -72,13 +72,13 @@ impl World {
         })
     }
 
-    /// When the last act is due, by the world's age.
+    /// Returns when the last act is due, by the world's age.
     pub(crate) fn last_act_ms(&self) -> i64 {
         let acts = self.plan.scripts.iter().flat_map(|script| &script.acts);
         acts.map(|act| act.at_ms).max().unwrap_or(0)
     }
 
-    /// An invariant does not hold.
+    /// Records that an invariant is violated.
     pub(crate) fn broken(&self, what: String) {
         let mut broken = self.broken.lock().unwrap();
         if broken.len() < 10 {

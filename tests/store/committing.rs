@@ -1,4 +1,5 @@
-//! The writer: groups, full queues, failures, and what a loss of power leaves. On the engine in memory.
+//! Tests the writer on the in-memory engine: groups, full queues, failures, and the data left after
+//! a power loss.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -239,7 +240,8 @@ async fn what_was_queued_is_carried_out_though_nobody_waits() {
     let id = session_id(T0);
     for seq in 0..3 {
         let mut append = pin!(store.append(id, seq, batch(seq), T0));
-        // Asked once, then dropped: no timer, which may come after the answer on a machine that stalls.
+        // Polled once, then dropped: no timer, which could fire after the answer on a stalling
+        // machine.
         let asked = append
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));

@@ -1,5 +1,5 @@
-//! What every store promises, through the ports. Each check makes its own tenant and sessions, so that one store can
-//! take them all.
+//! Tests the promises of every store, through the ports. Each check creates its own tenant and
+//! sessions, so that one store can serve them all.
 
 pub mod insights;
 pub mod journal;
@@ -7,7 +7,7 @@ pub mod keys;
 pub mod outbox;
 pub mod sessions;
 
-/// All checks, each as a test of its own, on the subject that `$make` makes.
+/// Expands to all checks, each as its own test, on the subject created by `$make`.
 macro_rules! suite {
     ($name:ident, $make:expr) => {
         $crate::conformance::suite!(@checks $name, $make,

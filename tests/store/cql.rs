@@ -1,4 +1,4 @@
-//! The store on a CQL cluster, and what it promises beside the suite.
+//! Tests the store on a CQL cluster, and its promises beyond the suite.
 
 mod nodes;
 
@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use crate::cql_server::CqlServer;
 use crate::fixtures::{Subject, T0, end_at, message, new_session, put_endpoint, start, tenant};
 
-/// How the tests reach the server; none where there is none.
+/// Returns the options for the tests' server, or `None` if there is none.
 pub fn options(keyspace: String) -> Option<CqlOptions> {
     let server = CqlServer::get()?;
     Some(CqlOptions {
@@ -35,7 +35,7 @@ pub fn options(keyspace: String) -> Option<CqlOptions> {
     })
 }
 
-/// Opens a store with a keyspace of its own.
+/// Opens a store with its own keyspace.
 pub async fn open(keyspace: String) -> Option<Result<Arc<CqlStore>, CqlOpenError>> {
     let options = options(keyspace)?;
     let role = Role::Serving {
@@ -85,8 +85,8 @@ async fn nodes_that_start_at_once_make_the_tables_once() {
         .into_iter()
         .map(|store| store.unwrap().epoch())
         .collect();
-    // Of two tables one would be lost with its numbers, and a number given twice. One whose claim was in doubt is not
-    // given at all.
+    // If the table were created twice, one would be lost with its numbers, and a number assigned
+    // twice. A number whose claim was in doubt is not assigned at all.
     generations.sort_unstable();
     let given = generations.len();
     generations.dedup();
@@ -96,7 +96,7 @@ async fn nodes_that_start_at_once_make_the_tables_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_outbox_is_counted_to_its_end() {
-    // More than any page, and than any list that is held at once.
+    // More than any page, and than any list held in memory at once.
     const WAITING: usize = 10_300;
     let Some(opened) = open(CqlServer::fresh_keyspace()).await else {
         return;

@@ -1,4 +1,5 @@
-//! Damaged files: the store refuses them, or has all that was acknowledged. It is never silently shorter.
+//! Tests damaged files: the store refuses them, or has all acknowledged data. It never loses data
+//! silently.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,16 +12,16 @@ use porchlight_store::engine::Space;
 use crate::fixtures::{Folder, T0, batch, open, session_id};
 use crate::guards::copy;
 
-/// What became of a damaged store.
+/// The outcome of opening a damaged store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Refused,
-    /// It opened; what is damaged answers with an error when it is read.
+    /// The store opened; reads of damaged data return an error.
     ReadFails,
     Whole,
 }
 
-/// Opens a store and compares it with what was acknowledged in it.
+/// Opens a store and compares it with its acknowledged data.
 async fn fate(path: &Path, sessions: &[SessionId], batches: u32) -> Fate {
     let Ok(store) = open(path) else {
         return Fate::Refused;
@@ -72,7 +73,7 @@ fn journals(store: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Places spread over `0..len`, on no grid.
+/// Returns places spread over `0..len`, on no regular grid.
 fn places(len: usize, count: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |n| (n * len / count + n * 7919 % (len / count).max(1)).min(len - 1))
 }
@@ -80,8 +81,8 @@ fn places(len: usize, count: usize) -> impl Iterator<Item = usize> {
 const SESSIONS: usize = 3;
 const BATCHES: u32 = 60;
 
-/// A store whose journal file ends where its last entry does. It is reopened first: what fjall makes anew has zeros
-/// to 64 MiB behind the entries.
+/// Creates a store whose journal file ends with its last entry. It is reopened first: a new file of
+/// fjall has zeros up to 64 MiB behind the entries.
 async fn small_store() -> (Folder, Vec<SessionId>, PathBuf) {
     let folder = Folder::new();
     let sessions: Vec<_> = (0..SESSIONS).map(|_| session_id(T0)).collect();
@@ -139,7 +140,7 @@ async fn a_group_that_was_cut_before_it_was_acknowledged_is_dropped() {
     let (folder, sessions, journal) = small_store().await;
     let len = fs::metadata(&journal).unwrap().len() as usize;
     for cut in [1, 7, 20, 60, 150] {
-        // The head of a group that was being written when the power went: a copy of the first one's.
+        // The head of a group being written at the power loss: a copy of the first group's head.
         let half = |bytes: &mut Vec<u8>| bytes.extend_from_within(..cut);
         let fate = damaged(&folder, &sessions, &journal, half).await;
         assert_eq!(fate, Fate::Whole, "{cut} bytes behind {len}");
@@ -188,8 +189,8 @@ async fn store_with_sealed_journal() -> (Folder, Vec<SessionId>) {
     (folder, sessions)
 }
 
-/// Whether what lies in a sealed journal is in tables already is a matter of moments: then the store is whole without
-/// it. Otherwise it is refused, though the journal behind it is in order.
+/// Depending on timing, the contents of a sealed journal are in tables already: then the store is
+/// complete without it. Otherwise it is refused, although the journal behind it is intact.
 #[tokio::test]
 async fn damage_in_a_sealed_journal_is_not_hidden_by_a_later_one() {
     let (folder, sessions) = store_with_sealed_journal().await;
@@ -203,7 +204,8 @@ async fn damage_in_a_sealed_journal_is_not_hidden_by_a_later_one() {
             .join("engine")
             .join(oldest.file_name().unwrap());
         let mut bytes = fs::read(&file).unwrap();
-        // What looks like the end of the journal: fjall stops here, and goes on with the next file.
+        // This looks like the end of the journal: fjall stops here, and continues with the next
+        // file.
         let end = bytes.len().min(place + 2_000_000);
         bytes[place..end].fill(0);
         fs::write(&file, bytes).unwrap();

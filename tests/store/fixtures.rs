@@ -1,4 +1,4 @@
-//! What the tests store, and the stores they store it in.
+//! The data that the tests store, and the stores under test.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use porchlight_schema::session::{
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions};
 
-/// A store under test, and what its ports can't do.
+/// A store under test, with the operations that its ports lack.
 #[async_trait]
 pub trait Subject: Send + Sync {
-    /// The store.
+    /// Returns the store.
     fn store(&self) -> Arc<dyn Store>;
-    /// The same, as webhooks see it.
+    /// Returns the store as webhooks see it.
     fn outbox(&self) -> Arc<dyn Outbox>;
     /// Gives the tenant an endpoint, enabled or not.
     async fn put_endpoint(&self, tenant: Tenant, enabled: bool);
@@ -109,7 +109,7 @@ impl Subject for Embedded {
     }
 }
 
-/// Opens the store in a folder; a failure of its is printed.
+/// Opens the store in a folder, and prints its error if it fails.
 pub fn open(path: &Path) -> Result<Arc<EmbeddedStore>, OpenError> {
     EmbeddedStore::open(OpenOptions {
         path: path.to_path_buf(),
@@ -143,13 +143,13 @@ impl Drop for Folder {
     }
 }
 
-/// A number that no other call in this process gives.
+/// Returns a number that no other call in this process returns.
 pub fn fresh() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The time from which the tests count.
+/// The start time of the tests.
 pub const T0: TimestampMs = TimestampMs(1_763_636_100_000);
 
 pub fn tenant() -> Tenant {
@@ -215,7 +215,7 @@ pub fn end_at(completed_at: TimestampMs) -> SessionEnd {
     }
 }
 
-/// A batch whose content is told by `number`.
+/// Returns a batch whose content depends on `number`.
 pub fn batch(number: u32) -> PackedBatch {
     let mut builder = BatchBuilder::default();
     builder
@@ -227,7 +227,7 @@ pub fn batch(number: u32) -> PackedBatch {
     builder.pack()
 }
 
-/// A batch of about 1 KB.
+/// Returns a batch of about 1 KB.
 pub fn big_batch(number: u32) -> PackedBatch {
     let mut builder = BatchBuilder::default();
     let mut noise = u64::from(number) + 1;

@@ -1,4 +1,5 @@
-//! What the embedded store refuses, and what it keeps: reopening, locks, acknowledged groups, backups.
+//! Tests the refusals and guarantees of the embedded store: reopening, locks, acknowledged groups,
+//! backups.
 
 use std::fs;
 use std::path::Path;
@@ -115,7 +116,7 @@ async fn a_store_below_what_was_acknowledged_is_refused() {
     else {
         panic!("{error:?}");
     };
-    // Each opening writes one group, and so does each append of its own.
+    // Each opening writes one group, and so does each append.
     assert_eq!((first, last, acknowledged), (7, 11, 11));
     assert!(error_text(&refused(folder.path())).contains("groups 7 to 11"));
 }
@@ -215,7 +216,8 @@ async fn batches_are_handed_over_in_order_once_durable() {
     assert_eq!(taken, [(0, true), (1, true), (3, true), (2, true)]);
 }
 
-/// Many small groups, faster than tables are written: fjall, left to itself, stopped to write any.
+/// Many small groups arrive faster than tables are written: fjall, left to itself, stopped writing
+/// tables.
 #[tokio::test]
 async fn memory_stays_bounded_under_a_flood_of_groups() {
     const ROW_BYTES: u32 = 4 * 1024;

@@ -1,4 +1,5 @@
-//! Every store through the ports: one suite for all (`conformance`), and what the local ones promise beside it.
+//! Tests every store through the ports: one suite for all (`conformance`), and the further promises
+//! of the local ones.
 #![expect(
     unreachable_pub,
     reason = "a test binary exports nothing; its modules share what is public"

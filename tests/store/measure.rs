@@ -1,5 +1,5 @@
-//! What an append costs, in processor time. Not part of a test run:
-//! `cargo test --release --test store -- --ignored --nocapture measure`.
+//! Measures the cost of an append, in processor time. Not part of a test run: `cargo test --release
+//! --test store -- --ignored --nocapture measure`.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,15 +12,16 @@ use porchlight_store::MemoryStore;
 
 use crate::fixtures::{Folder, T0, big_batch, new_session, open, session_id, start, tenant};
 
-/// Processor time of this process, user and system, in microseconds.
+/// Returns the processor time of this process, user and system, in microseconds.
 fn processor_us() -> u64 {
-    // Fields 14 and 15 in ticks of 10 ms; the second field holds no space here.
+    // Fields 14 and 15 are in ticks of 10 ms; the second field contains no space here.
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let ticks = |n: usize| stat.split(' ').nth(n).unwrap().parse::<u64>().unwrap();
     (ticks(13) + ticks(14)) * 10_000
 }
 
-/// `writers` append at once, each the next batch when the one before is acknowledged.
+/// Runs `writers` concurrent writers; each appends its next batch once the previous one is
+/// acknowledged.
 async fn appends(store: Arc<dyn Store>, writers: u32, each: u32) {
     let bodies: Arc<Vec<_>> = Arc::new((0..64).map(big_batch).collect());
     let tasks: Vec<_> = (0..writers)

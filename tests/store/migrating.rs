@@ -1,4 +1,4 @@
-//! From the embedded store to a CQL cluster, and on from there.
+//! Tests the migration from the embedded store to a CQL cluster, and the use of that cluster.
 
 use std::sync::Arc;
 
@@ -54,7 +54,8 @@ fn insight() -> StoredInsight {
     }
 }
 
-/// An embedded store with five sessions: two live, one ended, one scored, and one scored and delivered.
+/// Fills an embedded store with five sessions: two live, one ended, one scored, and one scored and
+/// delivered.
 async fn fill(store: &porchlight_store::EmbeddedStore, tenant: Tenant) -> Vec<SessionId> {
     let organization = Organization {
         id: tenant.organization_id,
@@ -177,7 +178,7 @@ async fn everything_moves_once_and_the_sessions_go_on() {
         .map(|message| message.number)
         .collect();
     assert_eq!(numbers, [0, 1]);
-    // What was written over there since is not overwritten, and not passed over.
+    // Data written to the cluster since then is neither overwritten nor ignored.
     let differs = migrate(&from, &to, |_| {}).await;
     assert!(
         matches!(differs, Err(MigrateError::Differs { .. })),

@@ -1,4 +1,4 @@
-//! Random operations on both stores against plain maps, with reopenings between.
+//! Runs random operations on both stores against plain maps, with reopenings in between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ enum Op {
         seq: u32,
         body: u32,
     },
-    /// At once, so that they fall into one group.
+    /// Appends batches at once, so that they form one group.
     AppendMany {
         session: usize,
         seqs: Vec<u32>,
@@ -97,7 +97,7 @@ impl Model {
     }
 }
 
-/// A body that tells its `seq` and which of two it is.
+/// Returns a body that encodes its `seq` and which of two bodies it is.
 fn body_of(seq: u32, body: u32) -> u32 {
     seq * 2 + body
 }

@@ -1,4 +1,4 @@
-//! Sweeps: what is old goes with all its rows, and nothing else.
+//! Tests sweeps: old data is deleted with all its rows, and nothing else.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The repository checks its own rules: what a test can hold is not left to review.
+//! Checks the repository's own rules: a rule that a test can check is not left to review.
 #![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
 
 mod walls;
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines of one file at most.
+/// The maximum number of lines of a file.
 const FILE_LINES_MAX: usize = 500;
-/// Where Rust files are.
+/// The folders of Rust files.
 const SOURCES: [&str; 5] = ["schema/src", "actors", "src", "bench", "tests"];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every file below these folders with this ending, by its path from the root.
+/// Returns every file below these folders with this ending, by its path from the root.
 fn files(folders: &[&str], ending: &str) -> BTreeMap<String, String> {
     fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -46,7 +46,7 @@ fn files(folders: &[&str], ending: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Asserts that nothing was found, and shows what was.
+/// Asserts that nothing was found, and prints the findings otherwise.
 fn none(rule: &str, found: &[String]) {
     assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
 }
@@ -223,7 +223,7 @@ fn every_crate_is_documented_by_its_readme() {
     }
 }
 
-/// The figures of `docs/figures.md`, by name.
+/// Returns the figures of `docs/figures.md`, by name.
 fn figures() -> BTreeMap<String, String> {
     let page = fs::read_to_string(root().join("docs/figures.md")).unwrap();
     let rows = page.lines().filter_map(|line| {
@@ -280,7 +280,8 @@ fn links_between_documents_lead_somewhere() {
     none("links lead somewhere", &found);
 }
 
-/// Scoring reads its numbers from its tables, whose content makes the version that is stored with each insight.
+/// Scoring reads its numbers from its tables, whose content determines the version stored with each
+/// insight.
 #[test]
 fn scoring_has_no_number_beside_its_tables() {
     let kinds = [
@@ -307,7 +308,8 @@ fn scoring_has_no_number_beside_its_tables() {
             let numbers = code.lines().filter(|line| is_number(line));
             numbers.map(move |line| format!("{file}: {}", line.trim()))
         })
-        // What a place remembers is a limit, and how finely a prior is cut no parameter of a score.
+        // The memory of a place is a limit, and the resolution of a prior is no parameter of a
+        // score.
         .filter(|line| !line.contains("PLACE_SESSIONS_MAX") && !line.contains("SIDE"))
         .collect();
     none(

@@ -1,24 +1,24 @@
-//! The walls between crates and modules. The tables of allowed imports stand in `docs/architecture.md`; these tests hold
-//! the code against them.
+//! Checks the walls between crates and modules: the code against the tables of allowed imports in
+//! `docs/architecture.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::{files, none, root};
 
-/// Circles of modules that are still to be cut, each by the first module of its crate that takes part.
+/// Import cycles that are still to be cut, each by the first of its modules in the crate.
 const CIRCLES_LEFT: [(&str, &[&str]); 2] = [
     ("actors", &["registry", "session"]),
     ("sim", &["delivery", "scenario"]),
 ];
 
 type Names = BTreeSet<String>;
-/// From a module to what it imports, each with the file that does.
+/// The imports of each module, each with the file that contains it.
 type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
-/// A crate, as its row says.
+/// A crate, as described by its row.
 struct Crate {
-    /// Its name without `porchlight-`.
+    /// The name of the crate without `porchlight-`.
     name: String,
     folder: String,
     may_import: Names,
@@ -26,7 +26,7 @@ struct Crate {
 }
 
 impl Crate {
-    /// Where its library's files lie.
+    /// Returns the folder of the library's files.
     fn sources(&self) -> String {
         let manifest = root().join(&self.folder).join("Cargo.toml");
         let text = fs::read_to_string(manifest).unwrap_or_default();
@@ -38,7 +38,7 @@ impl Crate {
     }
 }
 
-/// The cells of the table under the heading, without its head.
+/// Returns the cells of the table under the heading, without its head.
 fn table(heading: &str) -> Vec<Vec<String>> {
     let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
     let (_, below) = text.split_once(heading).unwrap();
@@ -69,7 +69,7 @@ fn crates() -> Vec<Crate> {
     .collect()
 }
 
-/// The modules of each crate, and what each may import.
+/// Returns the modules of each crate, and the imports that each may have.
 fn modules() -> BTreeMap<String, BTreeMap<String, Names>> {
     let mut modules: BTreeMap<String, BTreeMap<String, Names>> = BTreeMap::new();
     for row in table("### Modules") {
@@ -80,7 +80,7 @@ fn modules() -> BTreeMap<String, BTreeMap<String, Names>> {
     modules
 }
 
-/// The code of a file: without comments, and without the tests at its end.
+/// Returns the code of a file without comments, and without the tests at its end.
 fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
     let lines = text.lines().map(|line| {
@@ -90,7 +90,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The code of each file of a crate's library, by its path below the crate's sources.
+/// Returns the code of each file of a crate's library, by its path below the crate's sources.
 fn library(of: &Crate, all: &[Crate]) -> BTreeMap<String, String> {
     let sources = of.sources();
     let others = all.iter().map(Crate::sources);
@@ -111,7 +111,7 @@ fn library(of: &Crate, all: &[Crate]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The names that follow at `place`: one, or those of a group in braces.
+/// Returns the names at `place`: one, or those of a group in braces.
 fn named(code: &str, place: usize) -> Vec<String> {
     let word = |text: &str| -> String {
         let letters = text.trim_start().chars();
@@ -141,7 +141,7 @@ fn named(code: &str, place: usize) -> Vec<String> {
     found
 }
 
-/// The top modules that a file names; `depth`: how many names its own path has.
+/// Returns the top modules that a file names; `depth` is the number of names in its own path.
 fn imports(code: &str, depth: usize) -> Vec<String> {
     let mut found = Vec::new();
     for word in ["crate::", "super::"] {
@@ -163,7 +163,7 @@ fn imports(code: &str, depth: usize) -> Vec<String> {
     found
 }
 
-/// Which top modules of a crate import which; the crate's root is none.
+/// Returns the imports between the top modules of a crate, without the crate's root.
 fn arrows(of: &Crate, all: &[Crate]) -> Arrows {
     let library = library(of, all);
     let path = |file: &str| -> Vec<String> {
@@ -193,7 +193,8 @@ fn arrows(of: &Crate, all: &[Crate]) -> Arrows {
     arrows
 }
 
-/// What is wrong with an import between crates, and where the code belongs instead; none where it is allowed.
+/// Returns the fault of an import between crates, and where the code belongs instead, or `None` if
+/// it is allowed.
 fn refusal(from: &Crate, to: &str, crates: &[Crate]) -> Option<String> {
     if from.name == to || from.may_import.contains(to) {
         return None;
@@ -218,7 +219,7 @@ fn refusal(from: &Crate, to: &str, crates: &[Crate]) -> Option<String> {
     ))
 }
 
-/// The names on a way around, if there is one.
+/// Returns the names of the modules of each import cycle.
 fn circles(arrows: &BTreeMap<String, Names>) -> Vec<Names> {
     let reached = |from: &String| {
         let (mut seen, mut next) = (Names::new(), vec![from]);

@@ -1,4 +1,4 @@
-//! Webhooks of the real process on a real CQL server, with a kill between.
+//! Tests webhooks of the real process on a real CQL server, with a kill in the middle.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::server::Folder;
 use crate::service::{Customer, customer, serve_with};
 use crate::world::BAD;
 
-/// Sessions that are started before the kill, and as many after it.
+/// The number of sessions started before the kill, and again after it.
 const SESSIONS: usize = 10;
 
 async fn sessions(customer: &Customer) -> Vec<String> {
@@ -26,7 +26,7 @@ async fn sessions(customer: &Customer) -> Vec<String> {
     ids
 }
 
-/// Waits until nothing waits for its first try and so many were sent.
+/// Waits until no message is pending and `messages` messages have been sent.
 async fn until_sent(customer: &Customer, receiver: &Receiver, messages: usize) {
     for _ in 0..1_200 {
         let pending = customer
@@ -40,7 +40,8 @@ async fn until_sent(customer: &Customer, receiver: &Receiver, messages: usize) {
     }
 }
 
-/// Each session's three messages came in order, and what came twice had the same id.
+/// Asserts that each session's three messages arrived in order, and that duplicates had the same
+/// id.
 fn check_order(receiver: &Receiver, ids: &[String]) {
     let mut of_sessions: BTreeMap<String, Vec<(u32, String)>> = BTreeMap::new();
     for request in receiver.requests.lock().unwrap().iter() {
@@ -52,7 +53,7 @@ fn check_order(receiver: &Receiver, ids: &[String]) {
     for id in ids {
         let mut seen = of_sessions[id].clone();
         assert!(seen.is_sorted(), "out of order: {seen:?}");
-        // One that the kill cut off is sent again, under its id.
+        // A message cut off by the kill is sent again under its id.
         seen.dedup();
         let numbers: Vec<u32> = seen.iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, [0, 1, 2]);
@@ -133,7 +134,8 @@ async fn a_node_takes_up_the_webhooks_of_one_that_is_killed() {
     let registered = customer.post("/v1/webhooks", json!({"url": url})).await;
     assert_eq!(registered.0, 201, "{}", registered.1);
     let mut ids = sessions(&customer).await;
-    // It comes while the first sends, and is given a part of the shards: perhaps this customer's.
+    // The second node joins while the first one sends, and gets some of the shards: perhaps this
+    // customer's.
     let second = serve_with(&second_folder, &authority, &borrowed(&of_second));
     ids.extend(sessions(&customer).await);
     customer.api.clone_from(&second.api);

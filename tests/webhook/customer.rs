@@ -1,4 +1,5 @@
-//! What a customer meets who pauses a webhook, repeats a request, ends an overlap, or looks into a failed attempt.
+//! Tests pausing a webhook, repeating a request, ending an overlap, and inspecting a failed
+//! attempt.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::receiver::{Authority, OK, Receiver};
 use crate::server::Folder;
 use crate::service::{Customer, customer, serve};
 
-/// The deliveries of all sessions, by session in order of sequence.
+/// Returns the deliveries of all sessions by session, in order of sequence.
 async fn deliveries(customer: &Customer) -> BTreeMap<String, Vec<Value>> {
     let page = customer.get("/v1/webhooks/deliveries?limit=200").await.1;
     let mut by_session = BTreeMap::<String, Vec<Value>>::new();
@@ -25,10 +26,10 @@ async fn deliveries(customer: &Customer) -> BTreeMap<String, Vec<Value>> {
     by_session
 }
 
-/// The order in which the events of a delivered session are sent.
+/// The events of a delivered session, in the order in which they are sent.
 const EVENTS: [&str; 3] = ["session.started", "session.stopped", "insight.updated"];
 
-/// Asserts that these deliveries of one session are held, and that each waits for the one before it.
+/// Asserts that these deliveries of one session are held, and that each waits for the previous one.
 fn assert_held(rows: &[Value]) {
     let events = rows.iter().map(|row| row["event"].as_str().unwrap());
     assert_eq!(events.collect::<Vec<_>>(), EVENTS);
@@ -70,7 +71,7 @@ async fn what_happens_during_a_pause_is_held_and_sent_in_order_on_resuming() {
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     held.values().for_each(|rows| assert_held(rows));
-    // What an older insight said is superseded during the pause, too.
+    // The message of an older insight is superseded during the pause, too.
     let pod = json!({"type": "photo", "url": "https://example.com/p.jpg"});
     let path = format!("/v1/sessions/{}/pod", sessions[0]);
     assert_eq!(customer.post(&path, pod).await.0, 200);
@@ -131,7 +132,7 @@ async fn a_repeated_create_or_rotate_gets_the_same_secret_and_an_overlap_can_be_
     };
     let (create, rotate) = ("/v1/webhooks", "/v1/webhooks/rotate");
     let url = json!({"url": receiver.local_url()});
-    // An error is not remembered.
+    // An error is not stored under the key.
     let refused = repeated(create, "k", json!({"url": "https://10.0.0.1/"})).await;
     assert_eq!(refused.0, 422);
     let made = repeated(create, "k", url.clone()).await;
@@ -200,7 +201,7 @@ async fn an_attempt_tells_why_it_failed_where_it_went_and_what_came_back() {
     assert!(["127.0.0.1", "::1"].contains(&address), "{attempt}");
     assert_eq!(attempt["reason"], Value::Null);
 
-    // Nobody listens there.
+    // Nothing listens on this port.
     let closed = json!({"url": "https://127.0.0.1:1/"});
     customer.call("PUT", "/v1/webhooks", Some(closed)).await;
     let retry = format!("{one}/retry");

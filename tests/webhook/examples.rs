@@ -1,6 +1,7 @@
-//! The examples of docs/clients.md, as they are on that page, against the running service and a webhook that it really sent.
+//! Runs the examples of docs/clients.md verbatim against the running service and a webhook that it
+//! really sent.
 //!
-//! A language that is not on the machine is passed over with a line that says so; where `PORCHLIGHT_EXAMPLES` is
+//! A language that is not installed is skipped with a printed line. If `PORCHLIGHT_EXAMPLES` is
 //! `required`, that is a failure.
 
 use std::fmt::Write;
@@ -16,7 +17,7 @@ use crate::service::{Customer, customer, serve};
 
 const PAGE: &str = include_str!("../../docs/clients.md");
 
-/// The examples on the page under this name (`send`, `verify`), by language.
+/// Returns the examples on the page under this name (`send`, `verify`), by language.
 fn examples(name: &str) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
     for block in PAGE.split("\n```").skip(1) {
@@ -34,7 +35,7 @@ fn examples(name: &str) -> Vec<(&'static str, &'static str)> {
     found
 }
 
-/// What runs a language; none where it is not here.
+/// Returns the command that runs a language, or `None` if it is not installed.
 fn interpreter(language: &str) -> Option<Vec<String>> {
     let tsx =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/checks/node/node_modules/.bin/tsx");
@@ -56,7 +57,7 @@ fn interpreter(language: &str) -> Option<Vec<String>> {
     None
 }
 
-/// Runs a script with these variables; what it printed.
+/// Runs a script with these variables and returns its output.
 fn run(
     folder: &Folder,
     language: &str,
@@ -129,8 +130,8 @@ async fn ready(customer: &Customer, session_id: &str) {
     panic!("{session_id} was not scored");
 }
 
-/// A request that the service sent during an overlap: the previous and the current secret, its headers in lower case, its
-/// body.
+/// Returns a request that the service sent during an overlap: the previous and the current secret,
+/// its headers in lower case, and its body.
 async fn sent(server: &Server, authority: &Authority) -> (String, String, Value, String) {
     let customer = customer(server);
     let receiver = Receiver::answering(authority, vec![OK.to_owned()]).await;
@@ -147,7 +148,7 @@ async fn sent(server: &Server, authority: &Authority) -> (String, String, Value,
     (old_secret, secret, headers, body)
 }
 
-/// The headers of a request, with lowercase names, and its body.
+/// Splits a request into its headers, with lowercase names, and its body.
 pub(crate) fn split(request: &str) -> (Value, String) {
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     let headers = head.lines().skip(1);
@@ -156,7 +157,8 @@ pub(crate) fn split(request: &str) -> (Value, String) {
     (Value::Object(headers.collect()), body.to_owned())
 }
 
-/// Asserts that a request is as the document says of its event: each header of ours, and the body.
+/// Asserts that a request matches the document's description of its event: each header of ours, and
+/// the body.
 pub(crate) fn assert_documented(headers: &Value, body: &str) {
     let document = porchlight_api::openapi::document();
     let body: Value = serde_json::from_str(body).unwrap();
@@ -187,7 +189,8 @@ pub(crate) fn assert_documented(headers: &Value, body: &str) {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-/// What a script goes on with to say `true` or `false` for each case: the secret, the headers, the body.
+/// Returns the end of a script that prints `true` or `false` for each case: the secret, the
+/// headers, the body.
 fn asking(language: &str, cases: &[(String, Value, String)]) -> String {
     let mut script = String::new();
     for (secret, headers, body) in cases {
@@ -195,7 +198,7 @@ fn asking(language: &str, cases: &[(String, Value, String)]) -> String {
         let header = |name: &str| quoted(headers[name].as_str().unwrap_or_default());
         let signature = header("x-service-signature");
         let previous = header("x-service-signature-previous");
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = match language {
             "bash" => write!(
                 script,
@@ -220,7 +223,7 @@ fn asking(language: &str, cases: &[(String, Value, String)]) -> String {
     script
 }
 
-/// A text as one word of a shell.
+/// Quotes a text as one word of a shell command.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -241,7 +244,7 @@ async fn the_examples_know_a_webhook_of_ours_from_any_other() {
         ),
         // During an overlap a receiver may have either secret.
         (old_secret, headers, body.clone()),
-        // What is missing or malformed proves nothing, and breaks nothing.
+        // A missing or malformed header proves nothing, and breaks nothing.
         (secret.clone(), json!({}), body.clone()),
         (
             secret.clone(),

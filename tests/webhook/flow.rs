@@ -1,4 +1,5 @@
-//! The whole way: a message committed with its cause, the actor, the wire, the outcome in the store.
+//! Tests the whole path: a message committed with its cause, the actor, the transport, the outcome
+//! in the store.
 
 use std::time::Duration;
 
@@ -279,7 +280,8 @@ fn what_is_paused_waits() {
     });
 }
 
-/// Who has had nothing to do for long is about to go, and must not go with the news.
+/// An actor that has been idle for long is about to stop, and must not drop the new message by
+/// stopping.
 #[test]
 fn what_is_paused_for_long_goes_on_at_once() {
     run(async {

@@ -1,4 +1,4 @@
-//! Receivers that misbehave. Each attempt ends by itself, with its cause.
+//! Tests misbehaving receivers. Each attempt ends by itself, with its cause.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -119,7 +119,7 @@ async fn a_body_that_does_not_end_is_a_success_and_is_not_read() {
     let answer = transport(&authority).send(request(&receiver.url())).await;
     assert_eq!((answer.cause, answer.status_code), (None, Some(200)));
     assert_eq!(answer.response.unwrap(), "x".repeat(ANSWER_KEPT_BYTES_MAX));
-    // What lies in the sockets' buffers at most, of a gibibyte.
+    // At most the contents of the socket buffers were sent, out of a gibibyte.
     assert!(sent.load(Ordering::SeqCst) < 16 * 1024 * 1024);
 }
 
@@ -157,12 +157,12 @@ async fn a_body_that_breaks_decides_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_without_an_answer_or_is_not_http_is_a_fault_of_protocol() {
-    // Closed after the request.
+    // The receiver closes the connection after the request.
     assert_eq!(
         cause_of(|stream| async move { drop(stream) }).await,
         (Some(Cause::Protocol), None)
     );
-    // Half closed: no more is said, but more would be heard.
+    // Half closed: the receiver sends nothing more, but still reads.
     let half_closed = cause_of(|mut stream| async move {
         let _gone = stream.shutdown().await;
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -345,7 +345,7 @@ async fn a_name_that_turns_to_a_private_address_is_blocked() {
         )],
     )
     .await;
-    // The check of the first attempt and its dialling; then the name leads elsewhere.
+    // The check and the dialling of the first attempt; then the name resolves to another address.
     let script = Script::new(vec![vec!["127.0.0.1"], vec!["127.0.0.1"], vec!["10.0.0.1"]]);
     let transport = transport_with(&authority, script);
     assert_eq!(transport.send(request(&receiver.url())).await.cause, None);
@@ -356,7 +356,7 @@ async fn a_name_that_turns_to_a_private_address_is_blocked() {
             (Some(Cause::BlockedAddress), None)
         );
     }
-    // Checked as good, dialled as bad: the very look-up that is dialled is checked too.
+    // Good when checked, bad when dialled: the lookup used for dialling is checked too.
     let script = Script::new(vec![
         vec!["127.0.0.1"],
         vec!["127.0.0.1", "169.254.169.254"],
@@ -411,7 +411,7 @@ async fn an_allowed_literal_is_reached_in_any_spelling() {
     let transport = transport(&authority);
     for host in ["127.0.0.1", "2130706433", "0x7f.1"] {
         let url = format!("https://{host}:{}/", receiver.address.port());
-        // The certificate is the name's: the connection was made, and the handshake says no.
+        // The certificate is for the name: the connection was made, and the handshake fails.
         assert_eq!(
             transport.send(request(&url)).await.cause,
             Some(Cause::Tls),

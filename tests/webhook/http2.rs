@@ -1,5 +1,5 @@
-//! A receiver that offers HTTP/2 gets it: attempts share one connection, and one that is not answered holds up no
-//! other.
+//! A receiver that offers HTTP/2 gets it: attempts share one connection, and an unanswered attempt
+//! does not block the others.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 
 use crate::receiver::{Authority, HOST, request, transport};
 
-/// Answers each request at once, but for those to `/hang`, which it never answers. Gives its port, and counts its
-/// connections.
+/// Answers each request at once, except those to `/hang`, which it never answers. Returns its port
+/// and the count of its connections.
 async fn receiver(authority: &Authority) -> (u16, Arc<AtomicUsize>) {
     let acceptor = authority.offering(&["h2", "http/1.1"]);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

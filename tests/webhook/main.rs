@@ -1,4 +1,5 @@
-//! Webhooks as a receiver sees them: over real TLS on loopback, with receivers that misbehave in every way we know.
+//! Tests webhooks from the receiver's side: over real TLS on loopback, with receivers that
+//! misbehave in every way we know.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,5 +1,6 @@
-//! What a delivered message costs, and what one receiver, or one session, does to the others. Not part of a test run:
-//! `cargo test --release --test webhook -- --ignored --nocapture --test-threads 1 measure`.
+//! Measures the cost of a delivered message, and the effect of one receiver, or one session, on the
+//! others. Not part of a test run: `cargo test --release --test webhook -- --ignored --nocapture
+//! --test-threads 1 measure`.
 
 mod cost;
 mod isolation;
@@ -31,7 +32,7 @@ use crate::flow::header;
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::world::{BAD, sample_start};
 
-/// Processor time of this process's threads by name, user and system, in milliseconds.
+/// Returns the processor time of this process's threads by name, user and system, in milliseconds.
 fn processor_ms() -> BTreeMap<String, u64> {
     let mut times = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
@@ -40,20 +41,20 @@ fn processor_ms() -> BTreeMap<String, u64> {
         };
         let (name, fields) = stat.split_once(") ").unwrap();
         let name = name.split_once('(').unwrap().1.to_owned();
-        // Fields 14 and 15 of the whole, in ticks of 10 ms.
+        // Fields 14 and 15 of the whole line, in ticks of 10 ms.
         let ticks = |n: usize| fields.split(' ').nth(n).unwrap().parse::<u64>().unwrap();
         *times.entry(name).or_default() += (ticks(11) + ticks(12)) * 10;
     }
     times
 }
 
-/// What was used since, without the receiver and the test itself.
+/// Returns the processor time used since `before`, without the receiver and the test itself.
 fn since(before: &BTreeMap<String, u64>) -> (u64, String) {
     let (total, text, _own) = with_own(before);
     (total, text)
 }
 
-/// The same, and what the test itself used.
+/// Returns the processor time used since `before`, and that of the test itself.
 fn with_own(before: &BTreeMap<String, u64>) -> (u64, String, u64) {
     let now = processor_ms();
     let (mut total, mut own, mut text) = (0, 0, String::new());
@@ -71,8 +72,8 @@ fn with_own(before: &BTreeMap<String, u64>) -> (u64, String, u64) {
     (total, text, own)
 }
 
-/// A receiver on a thread of its own that notes how long each message took since the instant in its body, and whether
-/// it came in its turn.
+/// A receiver on its own thread that records how long each message took since the instant in its
+/// body, and whether it arrived in order.
 struct Counting {
     url: String,
     seen: Arc<AtomicUsize>,
@@ -83,13 +84,13 @@ struct Counting {
 /// How a receiver answers a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// 200.
+    /// Answers 200.
     Answers,
-    /// Never.
+    /// Never answers.
     Hangs,
-    /// Never where the body says `"bad":1`, and 200 else.
+    /// Never answers if the body contains `"bad":1`, and answers 200 otherwise.
     HangsOnBad,
-    /// 500 where the body says `"bad":1`, and 200 else.
+    /// Answers 500 if the body contains `"bad":1`, and 200 otherwise.
     FailsOnBad,
 }
 
@@ -158,7 +159,8 @@ fn counting(authority: Arc<Authority>, origin: Instant, manner: Manner) -> Count
     }
 }
 
-/// Whether a message is the one after the session's last, or that one again. What the bare loop sends has no place.
+/// Returns whether a message follows the session's last one, or repeats it. Requests of the bare
+/// loop have no order.
 fn is_next(next: &Mutex<BTreeMap<String, u32>>, request: &str) -> bool {
     let Some(session) = header(request, "x-service-delivery") else {
         return true;
@@ -181,7 +183,7 @@ impl Counting {
         }
     }
 
-    /// Median and 99th percentile of what came since the last call, in milliseconds.
+    /// Returns the median and 99th percentile of the lags since the last call, in milliseconds.
     fn percentiles(&self) -> (f64, f64) {
         let mut lags = std::mem::take(&mut *self.lags.lock().unwrap());
         lags.sort_unstable();
@@ -287,7 +289,7 @@ impl Bench {
         self.enqueue_body(tenant, self.body(bytes)).await
     }
 
-    /// A session's first message, with this body.
+    /// Enqueues a session's first message with this body.
     async fn enqueue_body(&self, tenant: Tenant, body: String) -> SessionId {
         let now = SystemClock.now();
         let session_id = SessionId::new(now, SystemEntropy.random());
@@ -306,7 +308,7 @@ impl Bench {
         session_id
     }
 
-    /// So many a second, each followed by its poke.
+    /// Enqueues `a_second` messages a second, each followed by a wake-up.
     async fn paced(
         &self,
         webhooks: &Webhooks,
@@ -330,7 +332,7 @@ impl Drop for Bench {
     }
 }
 
-/// Memory that a process holds, in MiB; none: this one's.
+/// Returns the memory of a process in MiB. `None` means this process.
 fn resident_mib(pid: Option<u32>) -> u64 {
     let who = pid.map_or("self".to_owned(), |pid| pid.to_string());
     let status = fs::read_to_string(format!("/proc/{who}/status")).unwrap();

@@ -1,4 +1,5 @@
-//! The process beside its API: what it dials, what it holds in memory, and with which keys it seals.
+//! Tests the process beside its API: which addresses it dials, how much memory it uses, and with
+//! which keys it seals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,7 +53,7 @@ async fn proxies_of_the_environment_are_never_dialled() {
     server.stop();
 }
 
-/// A customer of another organization.
+/// Creates a customer of another organization.
 fn customer_of(server: &Server, folder: &Folder, organization: &str) -> Customer {
     let made = porchlight()
         .args([
@@ -69,13 +70,14 @@ fn customer_of(server: &Server, folder: &Folder, organization: &str) -> Customer
     }
 }
 
-/// Fresh messages that one endpoint has under way at most: all its places but the eighth that is left to retries and
-/// to tries by hand.
+/// The maximum number of new messages that one endpoint has in flight: all its permits except the
+/// eighth reserved for retries and manual attempts.
 const EACH: usize = porchlight_schema::limits::ENDPOINT_IN_FLIGHT_MAX * 7 / 8;
-/// How many endpoints there are.
+/// The number of endpoints.
 const CUSTOMERS: usize = 4;
 
-/// By how much the process grows, in KiB, for each try that is under way at receivers that behave so.
+/// Returns the growth of the process, in KiB, per attempt in flight at receivers with this
+/// behaviour.
 async fn growth_kib_of<F, D>(behave: F) -> u64
 where
     F: Fn(Stream) -> D + Clone + Send + Sync + 'static,
@@ -100,7 +102,8 @@ where
         let customer = customer_of(&server, &folder, &format!("customer {number}"));
         let url = good.local_url();
         customer.post("/v1/webhooks", json!({"url": url})).await;
-        // What is made once, such as threads and caches, is there before it counts.
+        // Resources that are created once, such as threads and caches, exist before the measurement
+        // starts.
         for _ in 0..2 * EACH {
             customer.start().await.unwrap();
         }
@@ -118,7 +121,7 @@ where
             customer.start().await.unwrap();
         }
     }
-    // All are under way at once: none ends before its five seconds are over.
+    // All attempts are in flight at once: none ends before its five seconds are over.
     let (mut most, all) = (before, EACH * CUSTOMERS);
     for _ in 0..150 {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -156,7 +159,7 @@ async fn a_head_without_an_end_holds_less_than_a_mebibyte() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_without_an_end_holds_less_than_a_mebibyte() {
     let growth_kib = growth_kib_of(|mut stream| async move {
-        // As much as is read at most but for one byte, and then nothing.
+        // Sends one byte less than the read limit, and then nothing.
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n";
         let text = format!("{head}{}", "y".repeat(16 * 1024 - 1));
         let _gone = stream.write_all(text.as_bytes()).await;
@@ -179,7 +182,8 @@ fn listed(files: &[&Path]) -> String {
     texts.join(",")
 }
 
-/// `porchlight secrets rewrap` with these keys: whether it went well, what it said, and why not.
+/// Runs `porchlight secrets rewrap` with these keys. Returns whether it succeeded, its output, and
+/// its error.
 fn rewrap(folder: &Folder, files: &[&Path]) -> (bool, Value, String) {
     let output = porchlight()
         .args(["secrets", "rewrap", "--json"])

@@ -1,4 +1,5 @@
-//! A receiver under our control: a certificate of our own making, and a behaviour written down as a function.
+//! A receiver under our control: it has a certificate from our own authority, and its behaviour is
+//! a function.
 
 use std::future::Future;
 use std::io;
@@ -25,11 +26,11 @@ use tokio_rustls::server::TlsStream;
 use crate::fixed::assert_webhook_request;
 
 pub(crate) const HOST: &str = "receiver.example";
-/// The body that [`request`] sends.
+/// The body sent by [`request`].
 pub(crate) const BODY: &str = r#"{"event":"session.started","timestamp":"2026-11-20T10:55:00.000Z","data":{"sessionId":"ses_00000000000000000000000000","deliveryId":"d","organizationId":"org_00000000000000000000000000","externalRiderId":"r","sessionType":"delivery","status":"recording","env":"sandbox","address":{"line1":"1 High Street","city":"Bath","country":"GB","lat":51.38,"lng":-2.36},"createdAt":"2026-11-20T10:55:00.000Z","endedAt":null}}"#;
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// What certificate a receiver shows.
+/// The certificate that a receiver presents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     Good,
@@ -38,7 +39,7 @@ pub(crate) enum Shown {
     OtherHost,
 }
 
-/// Our certificate authority: what the transport is told to trust.
+/// Our certificate authority, which the transport trusts.
 pub(crate) struct Authority {
     certificate: rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
     pub(crate) file: PathBuf,
@@ -64,7 +65,7 @@ impl Authority {
         Self { certificate, file }
     }
 
-    /// What accepts connections for [`HOST`], offering these protocols.
+    /// Creates an acceptor of connections for [`HOST`] that offers these protocols.
     pub(crate) fn offering(&self, protocols: &[&str]) -> TlsAcceptor {
         let mut config = self.config(Shown::Good);
         config.alpn_protocols = protocols
@@ -116,7 +117,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// `behave` gets each connection, behind its TLS handshake.
+    /// Starts a receiver that passes each connection to `behave` after its TLS handshake.
     pub(crate) async fn start<F, D>(authority: &Authority, shown: Shown, behave: F) -> Self
     where
         F: Fn(Stream, Arc<Mutex<Vec<String>>>) -> D + Send + Sync + 'static,
@@ -147,7 +148,8 @@ impl Receiver {
         }
     }
 
-    /// One that answers each request of a connection with the next of these answers, the last one for ever.
+    /// Starts a receiver that answers each request of a connection with the next of these answers,
+    /// and repeats the last one for ever.
     pub(crate) async fn answering(authority: &Authority, answers: Vec<String>) -> Self {
         let next = Arc::new(AtomicUsize::new(0));
         Self::start(authority, Shown::Good, move |mut stream, log| {
@@ -169,7 +171,7 @@ impl Receiver {
         format!("https://{HOST}:{}/hook", self.address.port())
     }
 
-    /// The same under a name that every system resolves.
+    /// Returns the URL under a name that every system resolves.
     pub(crate) fn local_url(&self) -> String {
         format!("https://localhost:{}/hook", self.address.port())
     }
@@ -180,7 +182,7 @@ impl Receiver {
 }
 
 impl Drop for Receiver {
-    /// Whatever a test receives is held to the shapes that the contract fixes.
+    /// Checks every request that a test receives against the shapes fixed by the contract.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             for request in self.requests.lock().unwrap().iter() {
@@ -190,7 +192,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Reads one request with its body; none when the connection ends.
+/// Reads one request with its body. Returns `None` when the connection ends.
 pub(crate) async fn read_request(stream: &mut Stream) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
@@ -213,7 +215,8 @@ pub(crate) async fn read_request(stream: &mut Stream) -> Option<String> {
     }
 }
 
-/// A resolver that answers with a script: each look-up with its next line, the last one for ever.
+/// A resolver that follows a script: each lookup returns the next line, and the last one is
+/// repeated for ever.
 pub(crate) struct Script {
     pub(crate) lines: Vec<Vec<&'static str>>,
     pub(crate) asked: AtomicUsize,
@@ -245,7 +248,7 @@ impl Resolver for Script {
     }
 }
 
-/// A transport that trusts the authority and may go to 127.0.0.0/8.
+/// Creates a transport that trusts the authority and may connect to 127.0.0.0/8.
 pub(crate) fn transport(authority: &Authority) -> HttpTransport {
     transport_with(authority, Script::new(vec![vec!["127.0.0.1"]]))
 }
@@ -260,7 +263,7 @@ pub(crate) fn transport_with(authority: &Authority, resolver: Arc<dyn Resolver>)
     .unwrap()
 }
 
-/// Whose attempts they are.
+/// Returns the tenant of the attempts.
 pub(crate) fn tenant() -> Tenant {
     Tenant {
         organization_id: OrganizationId::new(TimestampMs(1_763_636_100_000), 1),

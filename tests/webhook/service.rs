@@ -1,4 +1,5 @@
-//! The binary as a customer meets it: configuration, deliveries, and what a kill does to what was promised.
+//! Tests the binary from a customer's side: configuration, deliveries, and the effect of a kill on
+//! promised messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Customer {
         self.call("POST", path, Some(body)).await
     }
 
-    /// Starts a session; its id if that was acknowledged.
+    /// Starts a session. Returns its id if the start was acknowledged.
     pub(crate) async fn start(&self) -> Option<String> {
         let address = json!({"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0});
         let body = json!({"deliveryId": "d", "externalRiderId": "r", "address": address});
@@ -67,7 +68,7 @@ impl Customer {
         self.post("/v1/sessions/stop", body).await.0 == 200
     }
 
-    /// The only row of the list, once it stands so.
+    /// Returns the only row of the list, once it has this status.
     pub(crate) async fn row(&self, path: &str, status: &str) -> Value {
         let mut page = Value::Null;
         for _ in 0..400 {
@@ -85,7 +86,7 @@ pub(crate) fn serve(folder: &Folder, authority: &Authority) -> Server {
     serve_with(folder, authority, &[])
 }
 
-/// The same, with these variables beside.
+/// Starts a server with these additional variables.
 pub(crate) fn serve_with(folder: &Folder, authority: &Authority, more: &[(&str, &str)]) -> Server {
     let file = authority.file.to_str().unwrap();
     let variables = [
@@ -208,7 +209,7 @@ async fn a_test_event_is_signed_with_every_live_secret_and_not_listed() {
         (200, &json!(200), &Value::Null)
     );
     let request = receiver.requests.lock().unwrap()[0].clone();
-    // A receiver that validates by the document takes the test event too.
+    // A receiver that validates against the document accepts the test event too.
     let (headers, body) = split(&request);
     assert_documented(&headers, &body);
     let envelope: Value = serde_json::from_str(&body).unwrap();
@@ -343,7 +344,8 @@ async fn deliveries_are_listed_shown_and_tried_again() {
     server.stop();
 }
 
-/// Sessions that are started and stopped until enough; what of each was acknowledged.
+/// Starts and stops sessions until `enough` is set. Returns the number of acknowledged messages of
+/// each session.
 async fn load(
     customer: Customer,
     enough: Arc<AtomicBool>,
@@ -360,7 +362,7 @@ async fn load(
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        // Stopped: that message, and the one of the insight that follows.
+        // The stop causes its own message, and that of the insight that follows.
         let messages = if customer.stop(&session_id).await {
             3
         } else {
@@ -371,7 +373,7 @@ async fn load(
     acknowledged
 }
 
-/// `PORCHLIGHT_CRASHES=50` kills oftener than the usual 4 times.
+/// `PORCHLIGHT_CRASHES=50` kills more often than the default of 4 times.
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_lose_nothing_and_keep_the_order() {
     let crashes = std::env::var("PORCHLIGHT_CRASHES").map_or(4, |text| text.parse().unwrap());
@@ -397,7 +399,7 @@ async fn kills_lose_nothing_and_keep_the_order() {
     for crash in 0..crashes {
         tokio::time::sleep(Duration::from_millis(300 + 137 * (crash % 7))).await;
         server.kill();
-        // What lies in the sockets' buffers is still read.
+        // The contents of the socket buffers are still read.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let (before, begun) = (receiver.seen(), Instant::now());
         server = tokio::task::block_in_place(|| serve(&folder, &authority));
@@ -445,13 +447,13 @@ async fn kills_lose_nothing_and_keep_the_order() {
     server.stop();
 }
 
-/// How many messages came again; none may be skipped.
+/// Returns the number of repeated messages, and asserts that none was skipped.
 fn repeats_in_order(seen: &BTreeMap<String, Vec<u32>>) -> usize {
     let mut repeats = 0;
     for (session_id, numbers) in seen {
         let mut next = 0;
         for number in numbers {
-            // One that was seen may come again, as it was under way when the server was killed.
+            // A message may arrive twice if it was in flight when the server was killed.
             assert!(*number <= next, "{session_id}: {numbers:?}");
             repeats += usize::from(*number < next);
             next = next.max(*number + 1);
@@ -460,7 +462,7 @@ fn repeats_in_order(seen: &BTreeMap<String, Vec<u32>>) -> usize {
     repeats
 }
 
-/// The sequence numbers of each session, in the order in which they came.
+/// Returns the sequence numbers of each session in order of arrival.
 fn arrivals(receiver: &Receiver) -> BTreeMap<String, Vec<u32>> {
     let mut seen = BTreeMap::<String, Vec<u32>>::new();
     for request in receiver.requests.lock().unwrap().iter() {

@@ -1,4 +1,4 @@
-//! A tenant with its store, its clock and its webhooks at work.
+//! A tenant with its store, its clock and its running webhooks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -27,7 +27,7 @@ use crate::receiver::{Authority, transport};
 
 pub(crate) const BAD: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
 
-/// The system's clock, set forward by the tests.
+/// The system clock, set forward by the tests.
 #[derive(Default)]
 pub(crate) struct Ahead(AtomicI64);
 
@@ -52,7 +52,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Pauses `endpoint`, or lets it go on, and tells of it.
+    /// Pauses or resumes `endpoint`, and notifies the webhooks.
     pub(crate) async fn enable(&self, endpoint: &mut Endpoint, enabled: bool) {
         endpoint.enabled = enabled;
         endpoint.paused_at = (!enabled).then(|| self.clock.now());
@@ -66,7 +66,8 @@ impl World {
         let authority = Authority::new();
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let clock = Arc::new(Ahead::default());
-        // A file of its own: another test's would be half written now and then.
+        // Each test has its own file: with a shared one, a test could read another's half-written
+        // file.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("porchlight-flow-key-{}-{number}", std::process::id());
@@ -93,7 +94,7 @@ impl World {
         }
     }
 
-    /// As after a crash: all that is in memory is gone.
+    /// Simulates a crash: all in-memory state is lost.
     pub(crate) fn restart(&mut self) {
         self.arbiter.stop();
         self.arbiter = Arbiter::new();
@@ -129,7 +130,7 @@ impl World {
         endpoint
     }
 
-    /// The start of a session of this tenant.
+    /// Returns the start of a session of this tenant.
     fn start_of(&self, session_id: SessionId) -> SessionStart {
         SessionStart {
             session_id,
@@ -196,7 +197,7 @@ impl World {
             .await
             .unwrap();
         let mut rows = page.rows;
-        // Messages of one millisecond are listed in no order that a test could know.
+        // The list order of messages of one millisecond is not predictable for a test.
         rows.sort_by_key(|row| (row.queued.session_id, row.queued.number));
         rows
     }
@@ -215,7 +216,8 @@ impl World {
             .collect()
     }
 
-    /// Pokes until it is so; the test's own deadline ends it when it never is.
+    /// Wakes the webhooks up until the statuses are as wanted; otherwise the test's own deadline
+    /// ends it.
     pub(crate) async fn until(&self, what: &str, wanted: &[DeliveryStatus]) {
         for _ in 0..400 {
             self.webhooks.poke(self.tenant);
@@ -232,7 +234,7 @@ impl World {
     }
 }
 
-/// The start of some session.
+/// Returns the start of some session.
 pub(crate) fn sample_start(now: TimestampMs) -> SessionStart {
     SessionStart {
         session_id: SessionId::new(now, 0),

@@ -1,12 +1,13 @@
-//! Criterion by processor time: what else the machine does then hardly counts.
+//! Criterion measurement by CPU time, so that other load on the machine hardly affects the result.
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 
-/// Nanoseconds that this thread has run, by the scheduler's account. It is brought up to date at each of the
-/// scheduler's ticks (some milliseconds), so a sample must be long against that: few and long ones.
+/// A measurement of this thread's CPU time in nanoseconds, as counted by the scheduler. The kernel
+/// updates the counter at each scheduler tick (some milliseconds), so each sample must be long
+/// compared with a tick: use few, long samples.
 pub(crate) struct ProcessorTime;
 
-/// Samples of one benchmark.
+/// The number of samples per benchmark.
 pub(crate) const SAMPLES: usize = 12;
 
 fn ran_ns() -> u64 {
@@ -26,7 +27,7 @@ impl Measurement for ProcessorTime {
     }
 
     fn end(&self, started: u64) -> u64 {
-        // Criterion takes no zero for an answer.
+        // Criterion does not accept zero.
         ran_ns().saturating_sub(started).max(1)
     }
 

@@ -1,4 +1,4 @@
-//! Air pressure: height, weather, wind, doors, ventilation, and a sensor with noise.
+//! Simulates air pressure: height, weather, wind, doors, ventilation, and sensor noise.
 
 use libm::{cos, exp, log, sqrt};
 
@@ -7,28 +7,29 @@ use super::sample::{Reading, Sample, rounded};
 use super::script::{Script, Tick};
 use super::world::World;
 
-/// Gas constant of dry air over gravity: scale height = this × absolute temperature (29.27 m/K).
+/// The gas constant of dry air over gravity: scale height = this × absolute temperature (29.27
+/// m/K).
 const SCALE_M_PER_K: f64 = 29.27;
 
-/// One barometer and the air around it.
+/// A barometer and the air around it.
 #[derive(Debug, Clone)]
 pub(super) struct Barometer {
     interval_s: f64,
     sea_hpa: f64,
     kelvin: f64,
-    /// White noise of one value: recordings show 0.001 to 0.017 hPa from phone to phone.
+    /// The white noise of one reading; recordings show 0.001 to 0.017 hPa, depending on the phone.
     noise_hpa: f64,
-    /// Gusts on the case, outdoors.
+    /// The pressure of gusts on the case outdoors.
     wind_hpa: f64,
-    /// Drift of weather and sensor: below 0.1 hPa in ten minutes, seldom more.
+    /// The drift of weather and sensor: below 0.1 hPa in ten minutes, rarely more.
     drift_hpa: f64,
-    /// A door that is passed pushes the air: 5 to 30 Pa, gone in a second or two.
+    /// The pressure pulse of a door: 5 to 30 Pa, decaying within a second or two.
     door_hpa: f64,
-    /// Ventilation holds the house above or below the street.
+    /// The constant pressure offset inside the building, caused by ventilation.
     house_hpa: f64,
-    /// So does the fan of a vehicle, and it changes.
+    /// The varying pressure offset inside a vehicle, caused by its fan.
     cabin_hpa: f64,
-    /// The first values are from before the session.
+    /// The duration of stale readings at the start, which date from before the session.
     stale_s: f64,
     stale_hpa: f64,
     decimals: i32,
@@ -69,7 +70,7 @@ impl Barometer {
         self.sea_hpa * exp(-altitude_m / (SCALE_M_PER_K * self.kelvin))
     }
 
-    /// The readings of a script.
+    /// Returns the readings for a script.
     pub(super) fn readings(&self, script: &Script, world: &World, rng: &mut Rng) -> Vec<Sample> {
         let mut air = Air::new(self, script, rng);
         let mut samples = Vec::new();
@@ -95,7 +96,7 @@ impl Barometer {
     }
 }
 
-/// What moves the pressure beside height.
+/// The pressure effects other than height.
 struct Air<'b> {
     barometer: &'b Barometer,
     doors_t: &'b [f64],
@@ -103,7 +104,7 @@ struct Air<'b> {
     drift_phase: f64,
     drift_period_s: f64,
     cabin: Wander,
-    /// How far the house's ventilation has come to bear, 0 to 1.
+    /// How far the pressure has adjusted to the building's ventilation, 0 to 1.
     inside: f64,
     before_t: f64,
 }

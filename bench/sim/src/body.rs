@@ -1,4 +1,5 @@
-//! What the body does to the phone: gait, rest, vehicle, elevator; and the step counter's view of it.
+//! Simulates the motion of the phone in gait, at rest, in a vehicle and in an elevator, and the
+//! step counter.
 
 use libm::{cos, sin, sqrt};
 
@@ -9,39 +10,41 @@ use super::script::{Mode, Script, Tick};
 
 const GRAVITY_MPS2: f64 = 9.81;
 
-/// Where the phone is carried.
+/// The place where the phone is carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Placement {
-    /// In the hand, looked at.
+    /// In the hand, with the screen in view.
     Hand,
-    /// In the pocket of the trousers: it swings with the leg.
+    /// In a trouser pocket, swinging with the leg.
     Pocket,
-    /// In a bag: damped.
+    /// In a bag, which damps the motion.
     Bag,
 }
 
-/// How the phone is carried and how its accelerometer errs.
+/// The carrying position of the phone and the errors of its accelerometer.
 #[derive(Debug, Clone)]
 pub(super) struct Carry {
-    /// Spread of the norm while walking: 0.7 to 1.6 in the hand, 1.7 to 6 in the pocket.
+    /// The standard deviation of the norm while walking: 0.7 to 1.6 in the hand, 1.7 to 6 in the
+    /// pocket.
     gait_mps2: f64,
-    /// Standing is not still: 0.01 in a pocket, 0.2 to 0.5 with the phone in the hand.
+    /// The standard deviation while standing: 0.01 in a pocket, 0.2 to 0.5 with the phone in the
+    /// hand.
     rest_mps2: f64,
-    /// Of the vehicle: engine and road.
+    /// The standard deviation in a vehicle, caused by engine and road.
     road_mps2: f64,
-    /// Constant error of each axis; means at rest lie between 9.3 and 10.2.
+    /// The constant error of each axis; means at rest lie between 9.3 and 10.2.
     bias_mps2: [f64; 3],
     noise_mps2: f64,
-    /// Which way is up, as the phone lies.
+    /// The upward direction in the phone's axes.
     up: [f64; 3],
-    /// Fidgets a minute while standing: the parcel, the bell, a photograph.
+    /// The fidgets per minute while standing: the parcel, the bell, a photograph.
     fidgets_per_min: f64,
-    /// The phone is in the hand and used while its bearer stands.
+    /// How the phone is used in the hand while the courier stands; `None` if it is not.
     habit: Option<Habit>,
 }
 
 impl Carry {
-    /// The phone is held in the hand and handled.
+    /// Returns the same motion errors for a phone that is held and used in the hand.
     pub(super) fn handled(self, draw: &mut Draw) -> Self {
         Self {
             gait_mps2: draw.range(0.7, 1.7),
@@ -79,7 +82,7 @@ impl Carry {
     }
 }
 
-/// A body at work: acceleration along gravity and across it, element by element.
+/// The motion of a body: acceleration along and across gravity, one element at a time.
 struct Gait<'c> {
     carry: &'c Carry,
     phase: f64,
@@ -109,15 +112,15 @@ impl<'c> Gait<'c> {
         }
     }
 
-    /// Turn rate about gravity, and the acceleration ahead and to the side. Where the script turns at once, a body takes
-    /// most of a second and a vehicle two or three.
+    /// Returns the turn rate about gravity and the forward and sideways acceleration. The script
+    /// turns instantly, but a body takes most of a second and a vehicle two or three.
     fn turn_and_pull(&mut self, tick: &Tick, dt_s: f64) -> (f64, [f64; 2]) {
         let turn_s = if tick.mode.in_vehicle() { 1.5 } else { 0.4 };
         let yaw_rps = wrapped(tick.heading_rad - self.heading_rad) / turn_s;
         self.heading_rad += yaw_rps * dt_s;
         let ahead_mps2 = (tick.speed_mps - self.speed_mps) / 0.4;
         self.speed_mps += ahead_mps2 * dt_s;
-        // On foot a change of pace is part of the gait.
+        // On foot, a change of pace is part of the gait.
         let felt = if tick.mode.in_vehicle() {
             [ahead_mps2, self.speed_mps * yaw_rps]
         } else {
@@ -126,7 +129,8 @@ impl<'c> Gait<'c> {
         (yaw_rps, felt)
     }
 
-    /// What the hand does while its bearer stands; what it had begun ends when he goes on.
+    /// Advances the handling of the phone while the courier stands, and ends it when the courier
+    /// moves on.
     fn handle(&mut self, t: f64, stands: bool, dt_s: f64) {
         let Some(handling) = &mut self.handling else {
             return;
@@ -143,8 +147,8 @@ impl<'c> Gait<'c> {
         }
     }
 
-    /// The cadence that a phone in use tells: it loses one second in ten of a walk, and takes one in five of brisk
-    /// movements for steps.
+    /// Returns the cadence reported by a phone in use: it misses one second in ten of a walk and
+    /// mistakes one in five brisk movements for steps.
     fn recognised_hz(&mut self, true_hz: f64) -> f64 {
         let Some(handling) = &mut self.handling else {
             return true_hz;
@@ -159,7 +163,7 @@ impl<'c> Gait<'c> {
         }
     }
 
-    /// Which way is up, as the phone is held now.
+    /// Returns the upward direction in the phone's axes for its current orientation.
     fn up(&self) -> [f64; 3] {
         match &self.handling {
             Some(handling) => turned(self.carry.up, handling.axis(), self.handled.angle_rad),
@@ -167,7 +171,8 @@ impl<'c> Gait<'c> {
         }
     }
 
-    /// Acceleration (x, y, z) of the phone and its turn rate about gravity, `dt_s` after the last.
+    /// Returns the phone's acceleration (x, y, z) and its turn rate about gravity, `dt_s` after the
+    /// previous element.
     fn element(&mut self, t: f64, tick: &Tick, dt_s: f64, rng: &mut Rng) -> ([f64; 3], f64) {
         let carry = self.carry;
         let stays = matches!(tick.mode, Mode::Stand | Mode::Sit);
@@ -178,7 +183,7 @@ impl<'c> Gait<'c> {
             _ if stays && t < self.fidget_until_t => 0.9,
             Mode::Stand | Mode::Ride => carry.rest_mps2,
             Mode::Sit | Mode::Halt => 0.5 * carry.rest_mps2 + 0.03,
-            // A phone in a holder or on a seat feels the road, the rougher the faster.
+            // A phone in a holder or on a seat feels the road, more strongly at higher speed.
             Mode::Drive => carry.road_mps2 * (0.4 + 0.6 * (tick.speed_mps / 10.0).min(1.5)),
             Mode::Walk | Mode::Stairs => 0.35 * carry.gait_mps2,
         };
@@ -190,7 +195,8 @@ impl<'c> Gait<'c> {
         let mut along = tick.lift_mps2;
         if tick.cadence_hz > 0.0 {
             self.phase += tick.cadence_hz * dt_s * std::f64::consts::TAU;
-            // A heel's strike is sharper than a sine: two harmonics make it so. Spread of the sum: the gait's.
+            // A heel strike is sharper than a sine, so two harmonics are added. The sum keeps the
+            // standard deviation of the gait.
             let amplitude = carry.gait_mps2 * 1.25 * sway;
             along += amplitude
                 * (sin(self.phase)
@@ -213,9 +219,9 @@ impl<'c> Gait<'c> {
     }
 }
 
-/// Two directions across `up` and across each other.
+/// Returns two directions perpendicular to `up` and to each other.
 fn across(up: [f64; 3]) -> [[f64; 3]; 2] {
-    // Whichever axis lies flattest.
+    // An axis that is not close to vertical.
     let flat = if up[0].abs() < 0.7 {
         [1.0, 0.0, 0.0]
     } else {
@@ -243,7 +249,7 @@ fn wrapped(angle_rad: f64) -> f64 {
     (angle_rad + std::f64::consts::PI).rem_euclid(turn) - std::f64::consts::PI
 }
 
-/// Windows of a second of raw motion.
+/// Returns one-second windows of raw motion.
 pub(super) fn windows(
     carry: &Carry,
     script: &Script,
@@ -282,7 +288,7 @@ pub(super) fn windows(
     samples
 }
 
-/// The same, reduced by the phone from 25 elements a second.
+/// Returns one-second motion summaries, reduced by the phone from 25 elements per second.
 pub(super) fn motions(carry: &Carry, script: &Script, rng: &mut Rng) -> Vec<Sample> {
     const HZ: u16 = 25;
     let mut gait = Gait::new(carry, rng);
@@ -322,18 +328,18 @@ pub(super) fn motions(carry: &Carry, script: &Script, rng: &mut Rng) -> Vec<Samp
     samples
 }
 
-/// The phone's step counter: exact but late, and fooled by rough roads.
+/// The phone's step counter: accurate, but late, and fooled by rough roads.
 #[derive(Debug, Clone)]
 pub(super) struct StepCounter {
-    /// Up to 10 s on Android, 2 to 3 s on iPhones.
+    /// The reporting delay: up to 10 s on Android, 2 to 3 s on iPhones.
     latency_s: f64,
     interval_s: f64,
     first: u32,
-    /// Share of the steps that it sees; a pocket at the back loses some.
+    /// The fraction of steps that it detects; a back pocket loses some.
     seen: f64,
-    /// Steps a second that a rough road makes.
+    /// The false steps per second on a rough road.
     false_hz: f64,
-    /// Steps that a walk must last before it counts them, all at once.
+    /// The number of steps before the counter registers a walk and adds them all at once.
     run_in: u32,
 }
 
@@ -357,7 +363,7 @@ impl StepCounter {
         }
     }
 
-    /// The counts of a script: one at the start, then whenever it has risen.
+    /// Returns the counts for a script: one at the start, then one whenever the count has risen.
     pub(super) fn counts(&self, script: &Script, rng: &mut Rng) -> Vec<Sample> {
         let totals = self.totals(script, rng);
         let mut samples = Vec::new();
@@ -374,7 +380,7 @@ impl StepCounter {
         samples
     }
 
-    /// Steps counted up to each tick.
+    /// Returns the steps counted up to each tick.
     fn totals(&self, script: &Script, rng: &mut Rng) -> Vec<u32> {
         let (mut total, mut walk, mut idle_s) = (0.0_f64, 0.0_f64, 0.0);
         let step = super::script::TICK_S;

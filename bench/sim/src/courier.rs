@@ -1,4 +1,4 @@
-//! The courier and the vehicle: acts that append to the [`Script`].
+//! The courier and the vehicle: actions that append to the [`Script`].
 
 use libm::{atan2, hypot, sqrt};
 
@@ -6,24 +6,25 @@ use super::rng::{Draw, Wander};
 use super::script::{Mode, Script, TICK_S, Tick};
 use super::world::{Place, World};
 
-/// How this courier moves.
+/// The movement parameters of a courier.
 #[derive(Debug, Clone)]
 struct Habits {
-    /// On the level, with a parcel: 0.9 to 1.7 m/s.
+    /// The walking speed on level ground with a parcel, 0.9 to 1.7 m/s.
     walk_mps: f64,
-    /// Length of a step on the level.
+    /// The length of a step on level ground.
     step_m: f64,
-    /// Steps a second on stairs, 1.4 to 2.0.
+    /// The steps per second on stairs, 1.4 to 2.0.
     stairs_hz: f64,
-    /// Height of a stair, 0.15 to 0.18 m.
+    /// The height of a stair, 0.15 to 0.18 m.
     riser_m: f64,
-    /// Acceleration and braking of the vehicle.
+    /// The acceleration and braking of the vehicle.
     vehicle_mps2: f64,
-    /// Speed that the street allows.
+    /// The speed limit of the street.
     cruise_mps: f64,
 }
 
-/// An elevator: limits of comfort are 1 to 1.5 m/s² and 2.5 m/s³; slow hydraulic ones do 0.4 m/s.
+/// An elevator; comfort limits are 1 to 1.5 m/s² and 2.5 m/s³, and slow hydraulic elevators do 0.4
+/// m/s.
 #[derive(Debug, Clone)]
 struct Lift {
     speed_mps: f64,
@@ -31,7 +32,7 @@ struct Lift {
     door_s: f64,
 }
 
-/// Writes a script by acting it.
+/// A courier that writes a script by acting it out.
 #[derive(Debug)]
 pub(super) struct Courier<'w> {
     pub(super) world: &'w World,
@@ -114,7 +115,7 @@ impl<'w> Courier<'w> {
         });
     }
 
-    /// Moves by `step_m` towards a place; the distance that is left.
+    /// Moves by `step_m` towards a place and returns the remaining distance.
     fn advance(&mut self, to: Place, step_m: f64) -> f64 {
         let (east, north) = (to.0 - self.place.0, to.1 - self.place.1);
         let left = hypot(east, north);
@@ -138,7 +139,7 @@ impl<'w> Courier<'w> {
         }
     }
 
-    /// Drives through the places and parks at the last one. Now and then the traffic halts.
+    /// Drives through the places and parks at the last one, with occasional traffic halts.
     pub(super) fn drive(&mut self, through: &[Place]) {
         let mut speed_mps = 0.0_f64;
         for (leg, to) in through.iter().enumerate() {
@@ -177,12 +178,12 @@ impl<'w> Courier<'w> {
         self.stay(Mode::Sit, duration_s);
     }
 
-    /// Stands. Under 5 s it is a pause of the walk.
+    /// Stands still. Less than 5 s is a pause of the walk.
     pub(super) fn stand(&mut self, duration_s: f64) {
         self.stay(Mode::Stand, duration_s);
     }
 
-    /// Walks through the places on the level.
+    /// Walks through the places on level ground.
     pub(super) fn walk(&mut self, through: &[Place]) {
         for to in through {
             loop {
@@ -200,7 +201,7 @@ impl<'w> Courier<'w> {
         }
     }
 
-    /// Passes the entrance, in or out; the door may hold one up for a moment.
+    /// Passes the entrance in either direction, sometimes delayed by the door.
     pub(super) fn pass_entrance(&mut self) {
         if self.draw.chance(0.6) {
             let fumble_s = self.draw.range(0.8, 2.5);
@@ -214,7 +215,7 @@ impl<'w> Courier<'w> {
         }
     }
 
-    /// Takes the stairs to a floor: two flights a storey, a landing between them.
+    /// Takes the stairs to a floor: two flights per storey with a landing between them.
     pub(super) fn stairs_to(&mut self, floor: i16) {
         let well = self.place;
         while self.floor != floor {
@@ -225,7 +226,7 @@ impl<'w> Courier<'w> {
             };
             let (from_m, to_m) = (self.height_m, self.world.floor_m(next));
             let middle_m = (from_m + to_m) / 2.0;
-            // Side by side, so that the way turns about itself once a storey.
+            // The flights lie side by side, so the path makes one full turn per storey.
             self.flight((well.0 + 3.0, well.1), middle_m);
             self.landing((well.0 + 3.0, well.1 + 1.2));
             self.flight((well.0, well.1 + 1.2), to_m);
@@ -239,7 +240,7 @@ impl<'w> Courier<'w> {
     }
 
     fn flight(&mut self, to: Place, to_m: f64) {
-        // Going down is a little quicker than going up.
+        // Descending is slightly faster than climbing.
         let hurry = if to_m < self.height_m { 1.1 } else { 1.0 };
         let cadence_hz =
             self.habits.stairs_hz * hurry * (1.0 + self.pace.step(&mut self.draw.rng, 4.0, 0.05));
@@ -262,12 +263,12 @@ impl<'w> Courier<'w> {
         }
     }
 
-    /// Calls the elevator, waits, rides to a floor, steps out. It may halt at floors between.
+    /// Calls the elevator, waits, rides to a floor and steps out. It may stop at floors in between.
     pub(super) fn ride_to(&mut self, floor: i16) {
         let wait_s = self.draw.range(3.0, 45.0);
         self.stand(wait_s);
         self.shielded = true;
-        // One waits some steps off the door and goes to the back of the car.
+        // The courier waits a few steps from the door and walks to the back of the car.
         let in_m = self.habits.walk_mps * self.draw.range(2.8, 4.5);
         let (car, hall) = ((self.place.0 + in_m, self.place.1), self.place);
         self.walk(&[car]);
@@ -292,7 +293,8 @@ impl<'w> Courier<'w> {
         self.shielded = self.floor < 0;
     }
 
-    /// The car's way to a floor: a trapezoid of speed, its corners rounded over 0.6 s (about 2 m/s³).
+    /// Moves the car to a floor with a trapezoidal speed profile, its corners rounded over 0.6 s
+    /// (about 2 m/s³).
     fn haul(&mut self, floor: i16) {
         let (from_m, to_m) = (self.height_m, self.world.floor_m(floor));
         let way_m = (to_m - from_m).abs();
@@ -319,7 +321,7 @@ impl<'w> Courier<'w> {
         self.floor = floor;
     }
 
-    /// Stands at the door; the visit is noted, and what the courier does in the app meanwhile.
+    /// Stands at the door and records the visit and the app marks during it.
     pub(super) fn visit(&mut self, duration_s: f64, marks: &[(f64, &'static str)]) {
         let from = self.now();
         self.script.marks.extend(
@@ -331,7 +333,7 @@ impl<'w> Courier<'w> {
         self.script.visits.push((from, self.now()));
     }
 
-    /// Waits at a gate, or for the main door to be opened, and goes on. Some have a code; others ring.
+    /// Waits at a gate or for the main door to open. Some couriers have a code, others ring.
     pub(super) fn wait_at_gate(&mut self) {
         let duration_s = if self.draw.chance(0.4) {
             self.draw.range(3.2, 9.0)
@@ -343,7 +345,7 @@ impl<'w> Courier<'w> {
         self.script.gates.push((from, self.now()));
     }
 
-    /// Goes to a place, finds that it is wrong, and comes the same way back to where it left the right one.
+    /// Walks to a wrong place, notices the mistake, and returns the same way.
     pub(super) fn go_astray(&mut self, to: Place) {
         let from = self.place;
         self.walk(&[to]);

@@ -1,4 +1,4 @@
-//! A simulated delivery: what the phone would ask for and send, and the truth.
+//! A simulated delivery: the phone's requests and samples, and the truth.
 
 use porchlight_schema::insight::ReasonCode;
 use serde_json::{Value, json};
@@ -12,36 +12,37 @@ use super::stream::{Batches, Loss};
 use super::truth::{self, Truth, gps_events};
 use super::world::World;
 
-/// Nothing is interpolated over a silence of this length (contract 4).
+/// The minimum length of a silence that is never interpolated (contract 4).
 const GAP_S: f64 = 30.0;
 
-/// How a session ends.
+/// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum End {
-    /// The phone says stop at this second.
+    /// The phone stops the session at this second.
     Stop(f64),
-    /// It never does.
+    /// The phone never stops the session.
     TimeOut,
 }
 
 /// A simulated delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delivery {
-    /// What it was made from.
+    /// The scenario that produced the delivery.
     pub scenario: Scenario,
-    /// What the phone can send.
+    /// The sensors of the phone.
     pub kit: Kit,
     /// The body of `POST /v1/sessions/start`, without `startedAt`.
     pub start: Value,
-    /// In the order in which the phone can send them.
+    /// The samples, in the order in which the phone can send them.
     pub samples: Vec<Sample>,
-    /// The body of `POST /v1/sessions/{id}/pod`, where one is attached.
+    /// The body of `POST /v1/sessions/{id}/pod`, if a proof of delivery is attached.
     pub pod: Option<Value>,
-    /// How it ends.
+    /// The end of the session.
     pub end: End,
-    /// When the recording ends, seconds since the start; the stop comes then, if it comes.
+    /// The end of the recording in seconds since the start, which is also the time of the stop, if
+    /// there is one.
     pub end_t: f64,
-    /// What really happened.
+    /// The true course of the delivery.
     pub truth: Truth,
 }
 
@@ -78,13 +79,14 @@ impl Delivery {
         }
     }
 
-    /// The samples in batches of so many seconds each, numbered from 0; a span without samples makes none.
+    /// Splits the samples into batches of `seconds` each, numbered from 0; spans without samples
+    /// produce no batch.
     #[must_use]
     pub fn batches(&self, seconds: f64) -> Batches<'_> {
         Batches::new(&self.samples, seconds)
     }
 
-    /// The same delivery as it looks when a part of its samples is lost. The truth stays what happened.
+    /// Returns the delivery with a part of its samples lost. The truth stays unchanged.
     #[must_use]
     pub fn with_loss(&self, loss: &Loss) -> Self {
         Self {
@@ -100,7 +102,7 @@ fn point(world: &World, place: (f64, f64)) -> Value {
 }
 
 fn start_body(scenario: Scenario, kit: &Kit, world: &World, plan: &Plan, draw: &mut Draw) -> Value {
-    // A geocoded point is off by a few metres, and says so more or less.
+    // A geocoded point is off by a few metres, and its accuracy roughly reflects that.
     let exact_m = draw.range(3.0, 18.0);
     let off = (
         exact_m / 1.51 * draw.rng.normal(),
@@ -153,7 +155,7 @@ fn truth_of(scenario: Scenario, kit: &Kit, plan: &Plan, samples: &[Sample], end_
             }
             added = vec![ReasonCode::TelemetryStreamInterrupted];
         }
-        // Every fix stands alone between two gaps: no event can be seen.
+        // Every fix stands alone between two gaps, so no event can be seen.
         Kind::ThinData => {
             events.clear();
             added = vec![ReasonCode::TelemetryStreamInterrupted];
@@ -178,7 +180,7 @@ fn truth_of(scenario: Scenario, kit: &Kit, plan: &Plan, samples: &[Sample], end_
         right_doorstep: plan.right_doorstep,
         floors_climbed: reached.map(|tick| tick.floor),
         elevator_used: script.ticks.iter().any(|tick| tick.mode == Mode::Ride),
-        // A visit that nothing was heard of cannot be counted, and the field has no null.
+        // A visit without samples cannot be counted, and the field cannot be null.
         attempt_cycles: plan
             .attempt_cycles
             .filter(|_| !matches!(scenario.kind, Kind::ThinData | Kind::InterruptedAtDoor)),
@@ -189,7 +191,7 @@ fn truth_of(scenario: Scenario, kit: &Kit, plan: &Plan, samples: &[Sample], end_
     }
 }
 
-/// The times in which nothing was heard for so long that no event is told across them (contract 4).
+/// Returns the silences that are too long for an event to span them (contract 4).
 fn silences(samples: &[Sample]) -> Vec<(f64, f64)> {
     let mut heard_t: Vec<f64> = samples.iter().map(|sample| sample.t).collect();
     heard_t.sort_by(f64::total_cmp);

@@ -1,6 +1,6 @@
-//! Position fixes. Outdoors the error wanders with a memory of half a minute; behind a wall the receiver goes on for
-//! a few seconds as if nothing had happened, then coasts, claims less and less, and falls silent; outside it needs
-//! some seconds to come back.
+//! Simulates position fixes. Outdoors, the error wanders with a memory of half a minute. Behind a
+//! wall, the receiver first continues for a few seconds as if nothing had happened, then coasts
+//! with worsening accuracy and falls silent. Outside again, it needs some seconds to recover.
 
 use libm::{exp, hypot, log};
 
@@ -9,45 +9,47 @@ use super::sample::{Fix, Reading, Sample, rounded};
 use super::script::{Script, Tick};
 use super::world::World;
 
-/// What a receiver does once the sky is gone.
+/// The behaviour of a receiver after it loses sight of the sky.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Indoors {
-    /// Claims double every few seconds, up to hundreds of metres, while the last position is held or coasts on;
-    /// then silence with a coarse fix now and then (iPhones in New York, 62 entries).
+    /// The claimed radius doubles every few seconds, up to hundreds of metres, while the last
+    /// position is held or coasts; then silence with an occasional coarse fix (iPhones in New York,
+    /// 62 entries).
     Ladder,
     /// Fixes stop some seconds after the entry.
     Silence,
-    /// The platform takes Wi-Fi instead: a fix every few seconds, 15 to 60 m off.
+    /// The platform switches to Wi-Fi: a fix every few seconds, 15 to 60 m off.
     Wifi,
-    /// It goes on, as far off as with [`Indoors::Wifi`], and claims what it claims outdoors (Androids in a museum).
+    /// The receiver continues with the errors of [`Indoors::Wifi`] but claims its outdoor accuracy
+    /// (Androids in a museum).
     Optimistic,
 }
 
-/// One receiver.
+/// The parameters of a position receiver.
 #[derive(Debug, Clone)]
 pub(super) struct Receiver {
     interval_s: f64,
-    /// 68 % radius under the open sky.
+    /// The 68 % radius under the open sky.
     open_m: f64,
-    /// How the claim relates to the truth, lasting.
+    /// The constant ratio of the claimed to the true accuracy.
     claim_factor: f64,
     memory_s: f64,
     indoors: Indoors,
-    /// From the loss of the sky until the receiver notices.
+    /// The time from losing the sky until the receiver notices.
     notice_s: f64,
-    /// From the return of the sky until a good fix.
+    /// The time from regaining the sky until a good fix.
     return_s: f64,
-    /// The first fixes are of a cell tower, for this long.
+    /// The duration of cell-tower fixes at the start.
     cold_s: f64,
-    /// At rest the platform repeats its last fix.
+    /// Whether the platform repeats its last fix at rest.
     repeats: bool,
-    /// Claims come in steps (5, 10, 30, 50 …).
+    /// Whether accuracy claims come in steps (5, 10, 30, 50 …).
     stepped: bool,
 }
 
-/// Claims of platforms that give steps.
+/// The accuracy steps of platforms that round their claims.
 const STEPS_M: [f64; 8] = [5.0, 10.0, 15.0, 25.0, 30.0, 50.0, 65.0, 100.0];
-/// Below this share the sky is as good as gone.
+/// The share of visible sky below which the receiver has no signal.
 const SKY_MIN: f64 = 0.25;
 
 impl Receiver {
@@ -98,7 +100,7 @@ impl Receiver {
             .unwrap_or_else(|| rounded(radius_m, 0))
     }
 
-    /// The fixes of a script.
+    /// Returns the fixes for a script.
     pub(super) fn fixes(&self, script: &Script, world: &World, rng: &mut Rng) -> Vec<Sample> {
         let mut run = Run::new(self, rng);
         let mut samples = Vec::new();
@@ -114,7 +116,7 @@ impl Receiver {
     }
 }
 
-/// A receiver at work.
+/// The state of a receiver during a script.
 struct Run<'r> {
     receiver: &'r Receiver,
     error: [Wander; 2],
@@ -122,11 +124,11 @@ struct Run<'r> {
     claim: Wander,
     last: Option<Fix>,
     last_t: f64,
-    /// Since when the sky is gone.
+    /// The time at which the sky was lost, while it is.
     dark_t: Option<f64>,
-    /// Until when the receiver is still coming back.
+    /// The time until which the receiver is recovering.
     back_t: f64,
-    /// Where a receiver in the dark believes to be: offset from the truth, drifting.
+    /// The drifting offset of the estimated from the true position without sky.
     drift: [Wander; 2],
     held: Option<(f64, f64)>,
     next_coarse_t: f64,
@@ -134,7 +136,7 @@ struct Run<'r> {
 
 impl<'r> Run<'r> {
     fn new(receiver: &'r Receiver, rng: &mut Rng) -> Self {
-        // A 68 % radius is 1.51 deviations of each axis.
+        // A 68 % radius is 1.51 standard deviations of each axis.
         let axis_m = receiver.open_m / 1.51;
         let mut wander = |deviation, memory_s| Wander::new(rng, deviation, memory_s);
         Self {
@@ -162,11 +164,12 @@ impl<'r> Run<'r> {
             self.dark_t.get_or_insert(t);
         } else if let Some(dark_t) = self.dark_t.take() {
             self.held = None;
-            // A short loss is made up at once; a long one takes the receiver's time.
+            // The receiver recovers from a short loss at once, and takes its full time after a long
+            // one.
             let share = (1.0 - exp(-(t - dark_t) / 20.0)).max(0.1);
             self.back_t = t + self.receiver.return_s * share * rng.range(0.7, 1.3);
         }
-        // Walls beside the phone throw signals back: the error doubles when half of the sky is gone.
+        // Nearby walls reflect signals: the error doubles when half of the sky is hidden.
         let radius_m = self.receiver.open_m * (1.0 + 2.0 * (1.0 - tick.sky.max(SKY_MIN)));
         let error = self
             .error
@@ -245,7 +248,7 @@ impl<'r> Run<'r> {
             let claim_m = if rng.chance(0.3) { 165.0 } else { 1414.0 };
             return Some(bare(world, held, Some(claim_m), "fused"));
         }
-        // The nearer the good fix, the better: 100 m, 65 m, 30 m.
+        // The accuracy improves as the good fix approaches: 100 m, 65 m, 30 m.
         let left_s = self.back_t - t;
         if left_s > 4.0 {
             return None;
@@ -306,7 +309,8 @@ impl<'r> Run<'r> {
                 let claim_m =
                     (self.receiver.open_m.max(20.0) * exp(noticed_s / 5.0 * log(2.0))).min(200.0);
                 let held = *self.held.get_or_insert(place);
-                // After a quarter of a minute at the top only a coarse fix comes now and then.
+                // After a quarter of a minute at the maximum radius, only occasional coarse fixes
+                // remain.
                 if noticed_s > 30.0 {
                     if t < self.next_coarse_t {
                         return None;
@@ -325,7 +329,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// A fix without speed, course and height.
+/// Creates a fix without speed, course and altitude.
 pub(super) fn bare(
     world: &World,
     place: (f64, f64),

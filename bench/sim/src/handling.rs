@@ -1,19 +1,21 @@
-//! A phone in the hand of somebody who stands: typed on, pointed at a label, held up for a photograph, fumbled with.
+//! Simulates a phone in the hand of a standing courier: typing, scanning a label, taking a
+//! photograph, fumbling.
 //!
-//! The movements are those of an arm: from rest to rest with the least jerk (Flash and Hogan 1985), 0.1 to 0.4 m and 20
-//! to 90 degrees within 0.4 to 1.2 s, so that accelerations peak at 1 to 4 m/s². Taps on the screen are pulses of
-//! 20 to 40 ms, two and a half to six a second. Between them a hand trembles.
+//! The movements are those of an arm: minimum-jerk motions from rest to rest (Flash and Hogan
+//! 1985), 0.1 to 0.4 m and 20 to 90 degrees within 0.4 to 1.2 s, so accelerations peak at 1 to 4
+//! m/s². Taps on the screen are pulses of 20 to 40 ms, 2.5 to 6 per second. Between them, the hand
+//! trembles.
 
 use libm::{cos, exp, sin, sqrt};
 
 use super::rng::{Draw, Rng, Wander};
 
-/// How a courier handles the phone.
+/// The way a courier handles the phone.
 #[derive(Debug, Clone)]
 pub(super) struct Habit {
-    /// Size of all movements beside the usual.
+    /// The size of all movements relative to the usual one.
     vigour: f64,
-    /// Share of the time in which the phone is only held.
+    /// The fraction of time in which the phone is only held.
     calm: f64,
     seed: u64,
 }
@@ -28,7 +30,7 @@ impl Habit {
     }
 }
 
-/// From rest to rest.
+/// A movement from rest to rest.
 #[derive(Debug, Clone, Copy)]
 struct Move {
     from_t: f64,
@@ -37,7 +39,7 @@ struct Move {
     way_m: [f64; 3],
 }
 
-/// A short push.
+/// A short acceleration pulse.
 #[derive(Debug, Clone, Copy)]
 struct Pulse {
     t: f64,
@@ -45,19 +47,19 @@ struct Pulse {
     size_mps2: [f64; 3],
 }
 
-/// What the hand does to the phone at one moment.
+/// The hand's effect on the phone at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Handled {
-    /// Turned about its own axis by so much.
+    /// The rotation angle about the phone's current axis.
     pub(super) angle_rad: f64,
     pub(super) accel_mps2: [f64; 3],
-    /// Turn rate that a gyroscope sees about gravity, rad/s.
+    /// The turn rate about gravity as seen by a gyroscope, in rad/s.
     pub(super) turn_rps: f64,
-    /// Whether a recogniser may take it for steps.
+    /// Whether a recogniser may mistake the motion for steps.
     pub(super) is_brisk: bool,
 }
 
-/// One act after the other.
+/// A sequence of handling actions.
 #[derive(Debug)]
 pub(super) struct Handling {
     habit: Habit,
@@ -94,17 +96,17 @@ impl Handling {
         }
     }
 
-    /// The axis about which the phone is turned.
+    /// Returns the axis of the phone's rotation.
     pub(super) fn axis(&self) -> [f64; 3] {
         self.axis
     }
 
-    /// Chance of its own.
+    /// Returns the handling's own random generator.
     pub(super) fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
 
-    /// The moment `dt_s` after the last.
+    /// Advances by `dt_s` and returns the hand's effect at time `t`.
     pub(super) fn step(&mut self, t: f64, dt_s: f64) -> Handled {
         if t >= self.until_t {
             self.next_act(t);
@@ -127,7 +129,7 @@ impl Handling {
         for pulse in &self.pulses {
             let off = (t - pulse.t) / pulse.width_s;
             if off.abs() < 4.0 {
-                // A push and its rebound.
+                // A pulse and its rebound.
                 let shape = (1.0 - off * off) * exp(-0.5 * off * off);
                 for (sum, size) in handled.accel_mps2.iter_mut().zip(pulse.size_mps2) {
                     *sum += size * shape;
@@ -142,7 +144,7 @@ impl Handling {
         handled
     }
 
-    /// The phone is taken along: what was begun ends.
+    /// Ends the current action because the courier moves on.
     pub(super) fn stop(&mut self, t: f64) {
         self.until_t = t;
         self.moves.clear();
@@ -213,7 +215,7 @@ impl Handling {
         self.until_t = at_t + self.rng.range(0.5, 2.0);
     }
 
-    /// An arm's movement, a hold, and the movement back; when it ends.
+    /// Adds an arm movement, a hold, and the movement back, and returns its end time.
     fn there_and_back(&mut self, t: f64, move_s: (f64, f64), hold_s: (f64, f64)) -> f64 {
         let angle_rad = self.rng.range(0.35, 1.5) * if self.rng.chance(0.5) { 1.0 } else { -1.0 };
         let way = direction(&mut self.rng)
@@ -244,7 +246,7 @@ impl Handling {
     }
 }
 
-/// Any direction, each as likely.
+/// Returns a uniformly distributed direction.
 fn direction(rng: &mut Rng) -> [f64; 3] {
     let along = rng.range(-1.0, 1.0);
     let turn = rng.range(0.0, std::f64::consts::TAU);
@@ -252,7 +254,7 @@ fn direction(rng: &mut Rng) -> [f64; 3] {
     [across * cos(turn), across * sin(turn), along]
 }
 
-/// A vector turned about an axis (Rodrigues).
+/// Rotates a vector about an axis (Rodrigues).
 pub(super) fn turned(vector: [f64; 3], axis: [f64; 3], angle_rad: f64) -> [f64; 3] {
     let (sine, cosine) = (sin(angle_rad), cos(angle_rad));
     let dot: f64 = vector.iter().zip(axis).map(|(v, a)| v * a).sum();

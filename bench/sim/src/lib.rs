@@ -1,14 +1,15 @@
-//! Deliveries that never happened, as a phone would have recorded them, with the truth of each.
+//! Simulated deliveries as a phone would record them, each with its truth.
 //!
-//! A [`Scenario`] says what happens and which seed its chances come from. From it follow, in this order: where
-//! things stand (`world`), what the courier and the vehicle do, tenth of a second by tenth of a second (`courier`,
-//! `script`), and what a phone makes of that (`phone` with `gnss`, `barometer`, `body`). The same scenario gives the
-//! same [`Delivery`], byte for byte, on every machine: all chance comes from the seed, and what is transcendental
-//! from `libm`.
+//! A [`Scenario`] defines the kind of delivery and the random seed. Everything else follows from
+//! it, in this order: the surroundings (`world`), the actions of the courier and the vehicle in
+//! ticks of a tenth of a second (`courier`, `script`), and the phone's recording of them (`phone`
+//! with `gnss`, `barometer`, `body`). The same scenario gives the same [`Delivery`], byte for byte,
+//! on every machine: all randomness comes from the seed, and transcendental functions come from
+//! `libm`.
 //!
-//! Physics and noise come from published figures and from the statistics of recorded phones, never from what the
-//! detectors look for. A part of every range of a parameter is held out ([`ParameterSet`]): what was tuned on one
-//! part is judged on the other.
+//! Physics and noise come from published figures and from the statistics of recorded phones, never
+//! from the detectors' criteria. A part of every parameter range is held out ([`ParameterSet`]):
+//! detectors tuned on one part are evaluated on the other.
 
 mod barometer;
 mod body;

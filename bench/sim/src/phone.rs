@@ -1,4 +1,4 @@
-//! A phone: which sensors it has, where it is carried, and what it makes of a script.
+//! A phone: its sensors, its carrying position, and its recording of a script.
 
 use libm::exp;
 
@@ -10,43 +10,43 @@ use super::sample::{Reading, Sample, rounded};
 use super::script::{Mode, Script};
 use super::world::World;
 
-/// How a phone tells of its motion.
+/// The motion data that a phone sends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MotionSensor {
-    /// Windows of a second of raw acceleration at this rate, with turn rates or without.
+    /// One-second windows of raw acceleration, optionally with turn rates.
     Imu {
-        /// Elements a second.
+        /// The elements per second.
         hz: u16,
-        /// Whether turn rates come along.
+        /// Whether turn rates are included.
         gyro: bool,
     },
-    /// Reduced to a few numbers a second.
+    /// A few summary values per second.
     Motion,
-    /// Not at all.
+    /// No motion data.
     None,
 }
 
-/// What a phone can send.
+/// The sensors of a phone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kit {
-    /// Fixes.
+    /// Whether the phone sends position fixes.
     pub location: bool,
-    /// Pressure.
+    /// Whether the phone sends air pressure.
     pub barometer: bool,
-    /// Step counter.
+    /// Whether the phone sends step counts.
     pub steps: bool,
-    /// Motion.
+    /// The motion data of the phone.
     pub motion: MotionSensor,
-    /// Magnetic field.
+    /// Whether the phone sends the magnetic field.
     pub magnetic: bool,
-    /// The platform's recogniser.
+    /// Whether the phone sends the platform's recognised activities.
     pub activity: bool,
-    /// Acts in the app.
+    /// Whether the app sends marks.
     pub marks: bool,
 }
 
 impl Kit {
-    /// Everything.
+    /// A kit with all sensors.
     pub const FULL: Self = Self {
         location: true,
         barometer: true,
@@ -56,7 +56,7 @@ impl Kit {
         activity: true,
         marks: true,
     };
-    /// Fixes and nothing else.
+    /// A kit with position fixes only.
     pub const LOCATION_ONLY: Self = Self {
         barometer: false,
         steps: false,
@@ -88,7 +88,7 @@ impl Kit {
         }
     }
 
-    /// The names of the kinds that the phone can send, for `device.sensors`.
+    /// Returns the names of the sample kinds that the phone can send, for `device.sensors`.
     #[must_use]
     pub fn sensors(&self) -> Vec<&'static str> {
         let motion = match self.motion {
@@ -111,7 +111,7 @@ impl Kit {
     }
 }
 
-/// A phone with all its quirks.
+/// A phone with the individual parameters of its sensors.
 #[derive(Debug, Clone)]
 pub(super) struct Phone {
     pub(super) kit: Kit,
@@ -122,7 +122,7 @@ pub(super) struct Phone {
     activity_lag_s: f64,
 }
 
-/// Numbers of the purposes that chance is drawn for.
+/// The purpose numbers of the random generators.
 const POSITION: u64 = 11;
 const AIR: u64 = 12;
 const BODY: u64 = 13;
@@ -142,7 +142,7 @@ impl Phone {
         }
     }
 
-    /// The same phone in the hand of a courier who uses it at every stay.
+    /// Returns the same phone in the hand of a courier who uses it at every stay.
     pub(super) fn handled(self, draw: &mut Draw) -> Self {
         Self {
             carry: self.carry.handled(draw),
@@ -150,8 +150,8 @@ impl Phone {
         }
     }
 
-    /// What the phone records of a script, in the order in which it can send it. `claims`: a script whose positions are
-    /// reported in place of the true ones.
+    /// Records a script and returns the samples in the order in which the phone can send them. If
+    /// `claims` is given, the positions come from that script instead of the true one.
     pub(super) fn record(
         &self,
         script: &Script,
@@ -213,7 +213,7 @@ impl Phone {
         samples
     }
 
-    /// The platform's recogniser: right most of the time, and late.
+    /// Simulates the platform's activity recogniser, which is mostly right and late.
     fn activities(&self, script: &Script, rng: &mut Rng) -> Vec<Sample> {
         let mut samples = Vec::new();
         let (mut said, mut since, mut current) = ("", 0.0, "");
@@ -245,7 +245,8 @@ impl Phone {
     }
 }
 
-/// The earth's field (48 µT, dipping) as the phone turns, bent by the steel of a house and of an elevator.
+/// Simulates the earth's field (48 µT, dipping) as the phone turns, distorted by the steel of a
+/// building and an elevator.
 fn magnetic(script: &Script, rng: &mut Rng) -> Vec<Sample> {
     let mut steel = [0.0_f64; 3].map(|_| super::rng::Wander::new(rng, 1.0, 6.0));
     let mut samples = Vec::new();

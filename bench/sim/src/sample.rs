@@ -1,22 +1,23 @@
-//! Samples as a phone writes them (contract section 3).
+//! Samples as a phone sends them (contract section 3).
 
 use serde::Serialize;
 
-/// One sample, serialisable as the contract writes it.
+/// A sample that serialises as the contract requires.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sample {
-    /// Seconds since the session's start.
+    /// The seconds since the session's start.
     pub t: f64,
-    /// What was read.
+    /// The sensor reading.
     #[serde(flatten)]
     pub reading: Reading,
-    /// When the phone has it ready to send: a window of a second is not ready before its end.
+    /// The time at which the phone can send the sample; a one-second window is ready only at its
+    /// end.
     #[serde(skip)]
     pub ready_t: f64,
 }
 
 impl Sample {
-    /// A sample of time `t` that is ready to send `delay_s` later.
+    /// Creates a sample at time `t` that is ready to send `delay_s` later.
     pub(super) fn new(t: f64, delay_s: f64, reading: Reading) -> Self {
         let t = rounded(t, 3);
         Self {
@@ -27,7 +28,7 @@ impl Sample {
     }
 }
 
-/// A position fix. A negative speed or course is what phones send for "none".
+/// A position fix. Phones send a negative speed or course for "none".
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(
@@ -51,7 +52,7 @@ pub struct Fix {
     pub provider: Option<&'static str>,
 }
 
-/// What was read, by kind. Fields and units are those of contract section 3.
+/// A sensor reading by kind. Fields and units are those of contract section 3.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(
     tag = "kind",
@@ -70,9 +71,9 @@ pub enum Reading {
         #[serde(rename = "hPa")]
         hpa: f64,
     },
-    /// The step counter.
+    /// A step count.
     Steps { count: u32 },
-    /// A second of raw motion.
+    /// One second of raw motion.
     Imu {
         hz: f64,
         ax: Vec<f64>,
@@ -85,7 +86,7 @@ pub enum Reading {
         #[serde(skip_serializing_if = "Option::is_none")]
         gz: Option<Vec<f64>>,
     },
-    /// A second of motion, reduced.
+    /// One second of motion as summary values.
     Motion {
         accel_mean: f64,
         accel_std: f64,
@@ -93,22 +94,22 @@ pub enum Reading {
         cadence_hz: f64,
         yaw_rad: f64,
     },
-    /// Magnetic field.
+    /// The magnetic field.
     Magnetic { x: f64, y: f64, z: f64 },
-    /// The phone's own recogniser.
+    /// An activity from the phone's own recogniser.
     Activity {
         #[serde(rename = "type")]
         activity_type: &'static str,
         confidence: f64,
     },
-    /// An act.
+    /// A mark set in the app.
     Mark { name: &'static str },
-    /// An incident.
+    /// A system incident.
     System { name: &'static str },
 }
 
 impl Reading {
-    /// The kind's name on the wire.
+    /// Returns the kind's name in the wire format.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -125,7 +126,7 @@ impl Reading {
     }
 }
 
-/// `value` with this many decimals, as phones' software writes it.
+/// Rounds `value` to this many decimals, as phone software does.
 pub(super) fn rounded(value: f64, decimals: i32) -> f64 {
     let parts = 10_f64.powi(decimals);
     (value * parts).round() / parts

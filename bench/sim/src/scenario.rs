@@ -1,4 +1,4 @@
-//! The kinds of delivery, and how each is acted.
+//! The kinds of delivery, and the acting of each.
 
 mod acts;
 mod forgery;
@@ -17,51 +17,51 @@ pub(super) use forgery::silence;
 /// A kind of delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Drive, park, walk to the door of a house, hand over, go back.
+    /// Drives, parks, walks to the door of a house, delivers, and goes back.
     House,
-    /// Up by the stairs.
+    /// Goes up the stairs.
     Stairs,
-    /// Up by the elevator.
+    /// Goes up in the elevator.
     Elevator,
-    /// Left in the lobby though the door is upstairs.
+    /// Leaves the parcel in the lobby although the door is upstairs.
     LobbyHandOff,
-    /// Never came near; on foot somewhere else.
+    /// Never comes near the address and walks somewhere else.
     NeverCame,
-    /// Stayed at the door of another house.
+    /// Stays at the door of another house.
     WrongAddress,
-    /// To the door, away, and to the door again.
+    /// Walks to the door, away, and to the door again.
     SecondAttempt,
-    /// A gate, or a call box, on the way.
+    /// Passes a gate or a call box on the way.
     Gate,
-    /// Lost the way and turned back.
+    /// Loses the way and turns back.
     Backtracking,
-    /// The phone stayed in the vehicle.
+    /// Leaves the phone in the vehicle.
     PhoneInVehicle,
-    /// Fixes that the platform calls simulated.
+    /// Sends fixes that the platform flags as simulated.
     MockFixes,
-    /// Fixes of a delivery, the body still.
+    /// Sends the fixes of a delivery while the body is still.
     SpoofedWalk,
-    /// Fixes that jump to the address.
+    /// Sends fixes that jump to the address.
     Teleport,
-    /// Down to a cellar.
+    /// Goes down to a basement.
     Basement,
-    /// One of the first three without a barometer.
+    /// One of the first three kinds without a barometer.
     NoBarometer,
-    /// One of the first three with fixes and nothing else.
+    /// One of the first three kinds with position fixes only.
     LocationOnly,
-    /// One of the first three without any fix.
+    /// One of the first three kinds without any fix.
     MotionOnly,
-    /// A handful of fixes.
+    /// Sends only a handful of fixes.
     ThinData,
-    /// Nothing was heard while at the door.
+    /// Sends nothing while at the door.
     InterruptedAtDoor,
-    /// The phone never said stop.
+    /// Never stops the session.
     TimedOut,
-    /// Up to a floor next to the one that the address names.
+    /// Goes to a floor next to that of the address.
     NeighbouringFloor,
-    /// Beside the parked vehicle the parcel is looked for, and then a gate stands at the kerb.
+    /// Searches for the parcel beside the parked vehicle, then reaches a gate at the kerb.
     GateAtKerb,
-    /// One of the first three, the phone in use at every stay on foot.
+    /// One of the first three kinds, with the phone in use at every stay on foot.
     HandledPhone,
 }
 
@@ -93,7 +93,7 @@ impl Kind {
         Self::HandledPhone,
     ];
 
-    /// A stable name, as on the command line.
+    /// Returns the stable name, as used on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -123,13 +123,13 @@ impl Kind {
         }
     }
 
-    /// The kind of a name.
+    /// Returns the kind with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// The sensors that the kind insists on.
+    /// Returns the sensors that the kind requires.
     fn kit(self) -> Option<Kit> {
         match self {
             Self::NoBarometer => Some(Kit {
@@ -147,21 +147,21 @@ impl Kind {
     }
 }
 
-/// What happens, with what chances: from these the whole delivery follows.
+/// A kind of delivery and its randomness, which define the whole delivery.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scenario {
-    /// What happens.
+    /// The kind of delivery.
     pub kind: Kind,
-    /// Where all chance comes from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Which part of the ranges its parameters are drawn from.
+    /// The part of the parameter ranges.
     pub set: ParameterSet,
-    /// The phone's sensors; none: what the kind insists on, else drawn.
+    /// The phone's sensors; if `None`, those required by the kind, otherwise drawn.
     pub kit: Option<Kit>,
 }
 
 impl Scenario {
-    /// A scenario with drawn sensors.
+    /// Creates a scenario with drawn sensors.
     #[must_use]
     pub fn new(kind: Kind, set: ParameterSet, seed: u64) -> Self {
         Self {
@@ -172,7 +172,7 @@ impl Scenario {
         }
     }
 
-    /// The delivery that follows from it.
+    /// Simulates the delivery.
     #[must_use]
     pub fn deliver(self) -> Delivery {
         let seed = self.seed.wrapping_mul(64).wrapping_add(self.kind as u64);
@@ -194,8 +194,8 @@ impl Scenario {
         Delivery::assemble(self, phone.kit, &world, plan, samples, &mut draw)
     }
 
-    /// Of the phones that spoof some have no step counter, and some tell nothing else of their motion: chance of its
-    /// own, so that everything else stays as it is.
+    /// Returns the kit of a spoofing phone: some lack a step counter, and some send no motion data.
+    /// The draw uses its own generator, so that everything else stays unchanged.
     fn spoofers_kit(self, kit: Kit) -> Kit {
         let mut draw = Draw::new(Rng::new(self.seed, 4), self.set);
         let one_of_ten = draw.whole(0, 9);
@@ -253,7 +253,7 @@ impl Scenario {
         }
     }
 
-    /// The outcome that can be told: what was seen decides, not only what happened.
+    /// Returns the outcome that the samples can support, given the true one.
     pub(super) fn outcome(self, planned: Option<ReasonCode>, upstairs: bool) -> Option<ReasonCode> {
         match self.kind {
             Kind::LocationOnly if upstairs => None,

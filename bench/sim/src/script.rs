@@ -1,81 +1,81 @@
-//! What really happens, tenth of a second by tenth of a second.
+//! The true course of a delivery, in ticks of a tenth of a second.
 
-/// Length of a tick.
+/// The length of a tick.
 pub(super) const TICK_S: f64 = 0.1;
 
-/// What the body is doing.
+/// The body's mode of movement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// In a vehicle that moves.
+    /// In a moving vehicle.
     Drive,
-    /// In a vehicle that halts in traffic.
+    /// In a vehicle stopped in traffic.
     Halt,
-    /// In a vehicle that is parked.
+    /// In a parked vehicle.
     Sit,
-    /// On foot, level.
+    /// Walking on level ground.
     Walk,
-    /// On foot, staying.
+    /// Standing.
     Stand,
-    /// On stairs, landings included.
+    /// On stairs, including landings.
     Stairs,
-    /// In an elevator between its start and its arrival, halts between included.
+    /// In an elevator between its start and its arrival, including stops in between.
     Ride,
 }
 
 impl Mode {
-    /// In a vehicle of the road.
+    /// Returns whether the mode is in a road vehicle.
     pub(super) fn in_vehicle(self) -> bool {
         matches!(self, Self::Drive | Self::Halt | Self::Sit)
     }
 }
 
-/// One tick of truth.
+/// The true state during one tick.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tick {
     pub(super) mode: Mode,
     pub(super) east_m: f64,
     pub(super) north_m: f64,
-    /// Above the entrance.
+    /// The height above the entrance.
     pub(super) height_m: f64,
-    /// The floor one is on, or was last on.
+    /// The current floor, or the last one.
     pub(super) floor: i16,
     pub(super) speed_mps: f64,
-    /// From local north, clockwise.
+    /// The heading, clockwise from local north.
     pub(super) heading_rad: f64,
-    /// Upward acceleration of the ground under the feet.
+    /// The upward acceleration of the ground under the feet.
     pub(super) lift_mps2: f64,
-    /// Steps a second.
+    /// The steps per second.
     pub(super) cadence_hz: f64,
     /// The share of the sky in view, 0 to 1.
     pub(super) sky: f64,
     pub(super) indoor: bool,
 }
 
-/// What happened, and when what matters happened.
+/// The course of a delivery and the times of its key events.
 #[derive(Debug, Clone)]
 pub(super) struct Script {
     pub(super) ticks: Vec<Tick>,
-    /// Acts in the app.
+    /// The marks set in the app.
     pub(super) marks: Vec<(f64, &'static str)>,
-    /// When a door was passed, from outside in or back: a push on the barometer.
+    /// The times of passing a door in either direction, each a pressure pulse on the barometer.
     pub(super) doors_t: Vec<f64>,
-    /// First passage of the building's entrance.
+    /// The first passage of the building's entrance.
     pub(super) entrance_t: Option<f64>,
-    /// Stays at the door: from, to.
+    /// The stays at the door, as (from, to).
     pub(super) visits: Vec<(f64, f64)>,
-    /// Waits at a gate: from, to.
+    /// The waits at a gate, as (from, to).
     pub(super) gates: Vec<(f64, f64)>,
-    /// Turnings back: from, to, metres retraced.
+    /// The turn-backs, as (from, to, metres retraced).
     pub(super) retraced: Vec<(f64, f64, f64)>,
 }
 
 impl Script {
-    /// Seconds that have passed so far.
+    /// Returns the seconds elapsed so far.
     pub(super) fn now(&self) -> f64 {
         self.ticks.len() as f64 * TICK_S
     }
 
-    /// The tick at a time; the first or the last where it lies outside.
+    /// Returns the tick at a time, clamped to the first and the last one.
     pub(super) fn at(&self, t: f64) -> Option<&Tick> {
         let place = (t.max(0.0) / TICK_S) as usize;
         self.ticks

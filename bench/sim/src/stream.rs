@@ -1,37 +1,38 @@
-//! Batches of a delivery, and what may happen to them on the way.
+//! Batches of a delivery, and their loss and reordering in transit.
 
 use serde::Serialize;
 
 use super::rng::Rng;
 use super::sample::Sample;
 
-/// A batch, serialisable as the body of `POST /v1/sessions/{id}/telemetry`.
+/// A batch that serialises as the body of `POST /v1/sessions/{id}/telemetry`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Batch<'s> {
-    /// Its number.
+    /// The sequence number.
     pub seq: u32,
-    /// Its samples.
+    /// The samples.
     pub samples: &'s [Sample],
 }
 
 impl Batch<'_> {
-    /// When the phone has the whole batch, seconds since the session's start.
+    /// Returns the time at which the phone has the whole batch, in seconds since the session's
+    /// start.
     #[must_use]
     pub fn ready_t(&self) -> f64 {
         self.samples.last().map_or(0.0, |sample| sample.ready_t)
     }
 
-    /// The batch as JSON.
+    /// Serialises the batch as JSON.
     ///
     /// # Errors
     ///
-    /// Never for samples of the simulator: all their numbers are finite.
+    /// Never returns an error for samples of the simulator, because all their numbers are finite.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
 }
 
-/// Cuts samples into batches.
+/// An iterator that splits samples into batches.
 #[derive(Debug, Clone)]
 pub struct Batches<'s> {
     rest: &'s [Sample],
@@ -74,11 +75,11 @@ impl<'s> Iterator for Batches<'s> {
 /// A loss of samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loss {
-    /// Share of the samples that is lost, each on its own, 0 to 1.
+    /// The fraction of samples lost independently at random, 0 to 1.
     pub share: f64,
-    /// Kinds that are lost wholly, by their names on the wire.
+    /// The kinds that are lost entirely, by their names in the wire format.
     pub kinds: Vec<&'static str>,
-    /// Spans (from, to, seconds) in which everything is lost.
+    /// The spans in which all samples are lost, as (from, to) in seconds.
     pub spans: Vec<(f64, f64)>,
 }
 
@@ -103,8 +104,8 @@ impl Loss {
     }
 }
 
-/// The order in which batches arrive when some overtake others by up to `reach` places and some come twice:
-/// places in the list of batches, each at least once.
+/// Returns an arrival order in which batches overtake others by up to `reach` places and some
+/// arrive twice. The result holds indices into the list of batches, each at least once.
 #[must_use]
 pub fn disorder(batches: usize, seed: u64, reach: usize, doubled_share: f64) -> Vec<usize> {
     let mut rng = Rng::new(seed, 22);

@@ -117,7 +117,7 @@ fn each_kind_has_the_events_that_make_it_one() {
     );
 }
 
-/// What happens in a scenario, and where.
+/// Returns the world and the script of a scenario.
 fn acted(kind: Kind, set: ParameterSet, seed: u64) -> (World, Script) {
     let mut draw = Draw::new(Rng::new(seed, 1), set);
     let world = World::draw(&mut draw);
@@ -188,7 +188,7 @@ fn climbs_are_as_high_as_their_storeys_and_the_pressure_says_so() {
             assert!((2.7..=6.9).contains(&per_floor_m), "{event:?}");
             let from = hpa_around(&delivery, f64::from(event.t_start_ms) / 1000.0);
             let to = hpa_around(&delivery, f64::from(event.t_end_ms.unwrap()) / 1000.0);
-            // 8.0 to 9.4 m a hectopascal between -10 and 35 degrees at the altitudes that are drawn.
+            // One hectopascal is 8.0 to 9.4 m between -10 and 35 degrees at the drawn altitudes.
             let fall_m = (from - to)
                 * 8.7
                 * if direction == Direction::Up {
@@ -206,7 +206,7 @@ fn climbs_are_as_high_as_their_storeys_and_the_pressure_says_so() {
     assert!(climbs > 40);
 }
 
-/// The mean pressure within a second and a half of a time.
+/// Returns the mean pressure within 1.5 s of a time.
 fn hpa_around(delivery: &Delivery, t: f64) -> f64 {
     let near = delivery
         .samples
@@ -247,7 +247,7 @@ fn claims_of_accuracy_are_honest_under_the_sky() {
     );
 }
 
-/// How far each fix of a scenario lies from where the phone was.
+/// Returns the distance of each fix of a scenario from the phone's true position.
 fn error_m(scenario: Scenario) -> Vec<f64> {
     let seed = scenario
         .seed
@@ -323,8 +323,8 @@ fn the_held_out_parameters_are_never_drawn_for_tuning() {
 
 #[test]
 fn the_body_shakes_as_recorded_bodies_do() {
-    // 5 to 95 % of the recordings' seconds, all ways of carrying together: walking 0.66 to 6.6, stairs 0.97 to 5.9, at
-    // rest 0.01 to 0.57, in an elevator 0.05 to 0.18 m/s².
+    // The 5th to 95th percentile of the recorded seconds, over all carrying positions: walking 0.66
+    // to 6.6, stairs 0.97 to 5.9, at rest 0.01 to 0.57, in an elevator 0.05 to 0.18 m/s².
     let bands = [
         (EventType::Walking, 0.6, 7.0),
         (EventType::Stairs, 0.6, 7.0),

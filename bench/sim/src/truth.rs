@@ -1,4 +1,4 @@
-//! What a perfect observer would answer: the events, the times and the outcome of a simulated delivery.
+//! The answers of a perfect observer: the events, times and outcome of a simulated delivery.
 
 mod gps;
 
@@ -10,57 +10,61 @@ use super::script::{Mode, Script, TICK_S, Tick};
 
 pub(super) use gps::gps_events;
 
-/// Stays shorter than this, between two walks, belong to the walk (contract 4).
+/// The duration below which a stay between two walks belongs to the walk (contract 4).
 const PAUSE_S: f64 = 5.0;
-/// Stays of this length and more are `STOPPED` (contract 4).
+/// The minimum duration of a `STOPPED` stay (contract 4).
 const STOP_S: f64 = 8.0;
 
-/// An event that really happened.
+/// A true event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TruthEvent {
-    /// What.
+    /// The type of the event.
     pub event_type: EventType,
-    /// From when, milliseconds since the session's start.
+    /// The start in milliseconds since the session's start.
     pub t_start_ms: u32,
-    /// Until when; none for an instant.
+    /// The end in milliseconds since the session's start; `None` for an instant.
     pub t_end_ms: Option<u32>,
-    /// Floors, direction and height; metres retraced; seconds waited.
+    /// The floors, direction and height; the metres retraced; or the seconds waited.
     pub metadata: Metadata,
 }
 
-/// The truth of one delivery. Where the contract leaves a field open, or the kit can't know it, it says so.
+/// The truth of one delivery. Fields are `None` if the contract leaves them open or the sensors
+/// cannot determine them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Truth {
-    /// By start, then type. The movement track never overlaps itself.
+    /// The events, ordered by start, then type. The movement track never overlaps itself.
     pub events: Vec<TruthEvent>,
-    /// When the phone first came through the building's entrance, seconds.
+    /// The phone's first passage of the building's entrance in seconds.
     pub entrance_t: Option<f64>,
-    /// The stay at a door, or a desk, that ended with the drop-off, seconds; at the right place or not.
+    /// The stay at a door or desk that ended with the drop-off, in seconds, whether or not it was
+    /// the right place.
     pub dwell: Option<(f64, f64)>,
-    /// Whether the drop-off was at the address's door, across and up.
+    /// Whether the drop-off was at the address's door, both horizontally and vertically.
     pub right_doorstep: bool,
-    /// Floors from the entrance to the drop-off; none where there was no drop-off. What happened: a phone without
-    /// a barometer may not know.
+    /// The floors from the entrance to the drop-off; `None` without a drop-off. This is the true
+    /// value, even if a phone without a barometer cannot determine it.
     pub floors_climbed: Option<i16>,
-    /// Whether an elevator was ridden.
+    /// Whether the courier rode an elevator.
     pub elevator_used: bool,
-    /// Visits to the door; none where it was never the right one.
+    /// The number of visits to the door; `None` if it was never the right one.
     pub attempt_cycles: Option<u32>,
-    /// The outcome code, or `INSUFFICIENT_DATA`; none where the contract leaves it to what was seen.
+    /// The outcome code or `INSUFFICIENT_DATA`; `None` if it depends on the observed samples under
+    /// the contract.
     pub outcome: Option<ReasonCode>,
-    /// The codes that are added, in order.
+    /// The additional reason codes, in order.
     pub added: Vec<ReasonCode>,
-    /// Whether telemetry or claim is untrue.
+    /// Whether the telemetry or the claim is false.
     pub fraudulent: bool,
-    /// Whether the phone went along on foot.
+    /// Whether the courier carried the phone on foot.
     pub phone_carried: bool,
 }
 
 impl Truth {
-    /// In the form that labels of recordings have: `segments`, `complete`, `labelledSpans`, `facts`.
+    /// Returns the truth in the label format of recordings: `segments`, `complete`,
+    /// `labelledSpans`, `facts`.
     #[must_use]
     pub fn labels(&self, end_t: f64) -> Value {
-        // What was done at another door is no time at the address's.
+        // Time at another door does not count for the address's door.
         let dwell = self
             .dwell
             .filter(|_| self.outcome != Some(ReasonCode::NoAttempt));
@@ -78,7 +82,8 @@ impl Truth {
                 "elevatorUsed": self.elevator_used,
                 "attemptCycles": self.attempt_cycles,
                 "outcome": self.outcome.map(ReasonCode::as_str),
-                // Of an untruth the codes tell what it shows, and of a silence what is left of it.
+                // For fraud, the codes depend on the visible evidence, and after a silence on the
+                // remaining samples.
                 "added": (!self.fraudulent && self.outcome.is_some())
                     .then(|| self.added.iter().map(|code| code.as_str()).collect::<Vec<_>>()),
                 "fraudulent": self.fraudulent,
@@ -160,7 +165,7 @@ impl Way {
     }
 }
 
-/// The movement track of what the phone went through, by the contract's definitions.
+/// Returns the movement track of the phone by the contract's definitions.
 pub(super) fn movement(ticks: &[Tick]) -> Vec<TruthEvent> {
     let runs = without_pauses(&runs(ticks));
     runs.iter()
@@ -184,7 +189,7 @@ fn runs(ticks: &[Tick]) -> Vec<Run> {
     runs
 }
 
-/// Short stays between two walks become part of the walk.
+/// Merges short stays between two walks into the walk.
 fn without_pauses(runs: &[Run]) -> Vec<Run> {
     let mut joined: Vec<Run> = Vec::new();
     for (place, run) in runs.iter().enumerate() {
@@ -236,7 +241,7 @@ fn climb(ticks: &[Tick], run: &Run) -> Option<Metadata> {
     })
 }
 
-/// Gates and turnings back, which may overlap anything.
+/// Returns the gate and backtracking events, which may overlap any other event.
 pub(super) fn annotations(script: &Script) -> Vec<TruthEvent> {
     let gates = script.gates.iter().map(|&(from_s, to_s)| {
         let wait_sec = (to_s - from_s).round() as u32;
@@ -254,8 +259,8 @@ pub(super) fn annotations(script: &Script) -> Vec<TruthEvent> {
     gates.chain(retraced).collect()
 }
 
-/// Takes a span out of which nothing was heard: events end before it and begin anew after it, if they are still
-/// long enough to be one.
+/// Removes a silent span: events end before it and start again after it, if the remaining parts are
+/// long enough.
 pub(super) fn cut(events: &[TruthEvent], (from, to): (f64, f64)) -> Vec<TruthEvent> {
     let (from_ms, to_ms) = (ms(from), ms(to));
     let mut left = Vec::with_capacity(events.len());

@@ -1,45 +1,48 @@
-//! Where things stand: a street along east, a building north of it whose entrance is the origin, hills around.
+//! The surroundings: a street along east, a building to its north with the entrance at the origin,
+//! and hills.
 
 use libm::{cos, exp, hypot, sin};
 
 use super::rng::Draw;
 
-/// A place in local metres: east, north.
+/// A position in local metres: east, north.
 pub(super) type Place = (f64, f64);
 
 /// The surroundings of one address.
 #[derive(Debug, Clone)]
 pub(super) struct World {
-    /// The entrance, WGS 84 degrees.
+    /// The entrance in WGS 84 degrees.
     pub(super) origin_deg: (f64, f64),
-    /// How far the local east is turned from the true one.
+    /// The angle between local east and true east.
     turned_rad: f64,
-    /// Height of the ground storey; entrance halls are taller than the storeys above (NYC towers: by 1.5 to 3 m).
+    /// The height of the ground storey; entrance halls are taller than the storeys above (NYC
+    /// towers: by 1.5 to 3 m).
     pub(super) ground_storey_m: f64,
-    /// Height of every other storey; 2.7 m in old flats to 4.9 m in offices.
+    /// The height of every other storey, from 2.7 m in old flats to 4.9 m in offices.
     pub(super) storey_m: f64,
-    /// How far north of the entrance the vehicle's lane is (negative).
+    /// The distance of the vehicle's lane north of the entrance (negative).
     pub(super) street_north_m: f64,
-    /// How much sky is left just behind the entrance, 0 to 1.
+    /// The share of the sky visible just behind the entrance, 0 to 1.
     transparency: f64,
-    /// Amplitude, wave number and phase of the hills along both axes.
+    /// The amplitude, wave number and phase of the hills along both axes.
     hills: [(f64, f64, f64); 2],
-    /// Height of the entrance above the sea.
+    /// The height of the entrance above sea level.
     pub(super) altitude_m: f64,
 }
 
-/// Metres of one degree of latitude, near enough for a neighbourhood (mean radius 6,371 km).
+/// The metres per degree of latitude, accurate enough for a neighbourhood (mean radius 6,371 km).
 const DEGREE_M: f64 = 111_194.93;
 
-/// Beyond this distance from the entrance the ground may slope.
+/// The distance from the entrance beyond which the ground may slope.
 const LEVEL_M: f64 = 60.0;
-/// From there to where it slopes fully.
+/// The distance from there to the full slope.
 const BLEND_M: f64 = 350.0;
 
 impl World {
     pub(super) fn draw(draw: &mut Draw) -> Self {
         let hilly = draw.chance(0.4);
-        // Streets seldom rise by more than 6 %: the steepest slope of a wave is its amplitude times its number.
+        // Streets rarely rise by more than 6 %. The steepest slope of a wave is its amplitude times
+        // its wave number.
         let mut hill = |slope_max: f64| {
             let number = std::f64::consts::TAU / draw.range(300.0, 1200.0);
             (
@@ -68,7 +71,7 @@ impl World {
         }
     }
 
-    /// Latitude and longitude of a place.
+    /// Returns the latitude and longitude of a place.
     pub(super) fn degrees(&self, (east, north): Place) -> (f64, f64) {
         let (turn_sin, turn_cos) = (sin(self.turned_rad), cos(self.turned_rad));
         let true_east = east * turn_cos - north * turn_sin;
@@ -78,14 +81,15 @@ impl World {
         (lat, lng)
     }
 
-    /// A local heading (radians from local north, clockwise) as a course over ground, degrees.
+    /// Converts a local heading (radians clockwise from local north) to a course over ground in
+    /// degrees.
     pub(super) fn course_deg(&self, heading_rad: f64) -> f64 {
         (heading_rad - self.turned_rad)
             .to_degrees()
             .rem_euclid(360.0)
     }
 
-    /// Height of the ground above the entrance.
+    /// Returns the height of the ground relative to the entrance.
     pub(super) fn ground_m(&self, (east, north): Place) -> f64 {
         let distance = hypot(east, north);
         let share = ((distance - LEVEL_M) / BLEND_M).clamp(0.0, 1.0);
@@ -94,7 +98,7 @@ impl World {
         smooth * (a * (sin(k * east + p) - sin(p)) + b * (sin(l * north + q) - sin(q)))
     }
 
-    /// Height of a floor above the entrance: ground is 0, cellars below it.
+    /// Returns the height of a floor relative to the entrance: ground is 0, basements are below it.
     pub(super) fn floor_m(&self, floor: i16) -> f64 {
         match floor {
             0 => 0.0,
@@ -103,7 +107,7 @@ impl World {
         }
     }
 
-    /// The share of the sky that a phone sees: outside and inside.
+    /// Returns the share of the sky visible to the phone, outdoors or indoors.
     pub(super) fn sky(&self, (east, north): Place, indoor: bool, shielded: bool) -> f64 {
         let distance = hypot(east, north);
         match (indoor, shielded) {

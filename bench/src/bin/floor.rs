@@ -1,5 +1,5 @@
-//! The floor: what receiving and parsing a batch costs when nothing is done with it. One actix-web worker; the body
-//! is read whole (at most 1 MiB) and parsed by `serde_json` into owned structs.
+//! The floor: the cost of receiving and parsing a batch and nothing else. It runs one actix-web
+//! worker, reads the whole body (at most 1 MiB) and parses it with `serde_json` into owned structs.
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use clap::Parser;
@@ -7,7 +7,7 @@ use porchlight_bench::body::Batch;
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Port on the loopback interface.
+    /// The port on the loopback interface.
     #[arg(long, default_value_t = 18_080)]
     port: u16,
 }

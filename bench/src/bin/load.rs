@@ -1,4 +1,5 @@
-//! `porchlight-load`: puts a server on this machine under load. One line of text, then one of JSON.
+//! `porchlight-load`: puts a server on this machine under load. It prints one line of text, then
+//! one of JSON.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,30 +27,32 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Every connection sends its next batch when the last is answered: latency, throughput, processor time.
+    /// Measures latency, throughput and CPU time while every connection sends its next batch when
+    /// the last is answered.
     Closed {
         #[command(flatten)]
         at: At,
         #[command(flatten)]
         load: ClosedLoad,
     },
-    /// Batches at a rate, or at a multiple of what a closed loop reaches: refusals, latency of the rest, memory.
+    /// Sends batches at a fixed rate, or at a multiple of the closed loop's rate: refusals, latency
+    /// of accepted ones, memory.
     Overload {
         #[command(flatten)]
         at: At,
-        /// Batches that fall due each second; absent: measured by a closed loop and multiplied.
+        /// Batches that fall due per second; by default the rate of a closed loop times `--times`.
         #[arg(long)]
         per_sec: Option<f64>,
-        /// The multiple.
+        /// The multiple of the closed loop's rate.
         #[arg(long, default_value_t = 3.0)]
         times: f64,
-        /// How long, seconds.
+        /// Duration in seconds.
         #[arg(long, default_value_t = 20)]
         seconds: u64,
         #[arg(long, default_value_t = 1024)]
         connections: u32,
     },
-    /// Sessions that live at once, each with a batch a period: memory for each.
+    /// Measures the memory per session with many live sessions, each sending one batch per period.
     Live {
         #[command(flatten)]
         at: At,
@@ -57,30 +60,31 @@ enum Command {
         sessions: u32,
         #[arg(long, default_value_t = 2)]
         rounds: u32,
-        /// Seconds from one batch of a session to its next.
+        /// Seconds between two batches of a session.
         #[arg(long, default_value_t = 60)]
         period: u64,
         #[arg(long, default_value_t = 64)]
         connections: u32,
     },
-    /// A tenant at a steady rate, alone and beside one that opens many connections: its p99, and what was refused to it.
+    /// Measures the p99 and refusals of a tenant at a steady rate, alone and beside one that opens
+    /// many connections.
     Neighbour {
         /// The service's binary, a release build.
         #[arg(long)]
         server: PathBuf,
-        /// Batches of the first tenant each second.
+        /// The first tenant's batches per second.
         #[arg(long, default_value_t = 200.0)]
         per_sec: f64,
-        /// How long each run takes, seconds.
+        /// Duration of each run in seconds.
         #[arg(long, default_value_t = 20)]
         seconds: u64,
-        /// Connections of the second tenant.
+        /// Number of the second tenant's connections.
         #[arg(long, default_value_t = 1_000)]
         connections: u32,
         #[arg(long, default_value_t = 3)]
         rounds: u32,
     },
-    /// Sessions that live, `kill -9`, and how long a new start takes until it is ready.
+    /// Measures the time until the service is ready after `kill -9` with many live sessions.
     Restart {
         /// The service's binary, a release build.
         #[arg(long)]
@@ -89,11 +93,11 @@ enum Command {
         sessions: u32,
         #[arg(long, default_value_t = 64)]
         connections: u32,
-        /// How often it is killed.
+        /// Number of kills.
         #[arg(long, default_value_t = 3)]
         kills: u32,
     },
-    /// Event streams and WebSockets that stay open: memory for each, and what ingest feels of them.
+    /// Measures the memory per open event stream and WebSocket, and their effect on ingest.
     Streams {
         #[command(flatten)]
         at: At,
@@ -104,17 +108,17 @@ enum Command {
         #[command(flatten)]
         load: ClosedLoad,
     },
-    /// The service over the floor, or over itself on the embedded store, in turns: the ratio of their processor time for
-    /// each request.
+    /// Compares the CPU time per request of the service and the floor, or of the service on another
+    /// and the embedded store, in alternating runs.
     Ratio {
         /// The service's binary, a release build.
         #[arg(long)]
         server: PathBuf,
-        /// The floor's; absent: beside this binary.
+        /// The floor's binary; by default the one next to this binary.
         #[arg(long)]
         floor: Option<PathBuf>,
-        /// A variable of the service's configuration, such as `PORCHLIGHT__STORE__KIND=cql`. The service so configured is
-        /// compared with itself on an embedded store.
+        /// A variable of the service's configuration, such as `PORCHLIGHT__STORE__KIND=cql`. The
+        /// service with it is compared with the service on an embedded store.
         #[arg(long, value_name = "NAME=VALUE", conflicts_with = "floor", value_parser = variable)]
         set: Vec<(String, String)>,
         #[arg(long, default_value_t = 7)]
@@ -124,25 +128,25 @@ enum Command {
     },
 }
 
-/// `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Which server.
+/// The server under load.
 #[derive(Debug, Args)]
 struct At {
-    /// Of a running server, as `http://127.0.0.1:8080`; `--pid` goes with it.
+    /// URL of a running server, such as `http://127.0.0.1:8080`; requires `--pid`.
     #[arg(long, requires = "pid")]
     url: Option<String>,
-    /// The process of the running server.
+    /// Process ID of the running server.
     #[arg(long)]
     pid: Option<u32>,
-    /// Client or secret key of the running service; absent: it is the floor.
+    /// Client or secret key of the running service; omit it for the floor.
     #[arg(long, env = "PORCHLIGHT_KEY")]
     key: Option<String>,
-    /// Or the binary of a service, which is started for this run.
+    /// Binary of a service to start for this run, instead of `--url`.
     #[arg(long, conflicts_with = "url")]
     server: Option<PathBuf>,
 }
@@ -153,13 +157,14 @@ struct ClosedLoad {
     connections: u32,
     #[arg(long, default_value_t = 256)]
     sessions: u32,
-    /// Batches in all.
+    /// Total number of batches.
     #[arg(long, default_value_t = 40_000)]
     batches: u32,
-    /// Ends earlier after this long, seconds.
+    /// Time limit in seconds.
     #[arg(long, default_value_t = 60)]
     at_most: u64,
-    /// json, gzip, protobuf, ndjson or websocket. NDJSON takes 32 sessions for each connection.
+    /// Wire format: json, gzip, protobuf, ndjson or websocket. NDJSON needs 32 sessions per
+    /// connection.
     #[arg(long, default_value_t)]
     format: Format,
 }
@@ -183,7 +188,7 @@ impl ClosedLoad {
     }
 }
 
-/// A server of ours, or one that runs already.
+/// A server started for this run, or one that was already running.
 struct Chosen {
     target: Target,
     pid: u32,
@@ -357,7 +362,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Measures what a closed loop reaches where no rate is given, then overloads.
+/// Measures the closed loop's rate, multiplies it if no rate is given, then runs the overload.
 async fn overloaded(
     at: &Chosen,
     per_sec: Option<f64>,

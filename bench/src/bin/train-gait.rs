@@ -1,7 +1,7 @@
-//! `train-gait`: fits the gait models on labelled recordings and writes the weights that ship.
+//! `train-gait`: fits the gait models on labelled recordings and writes the shipped weights.
 //!
-//! With a folder of recordings it first writes the file of features anew; without one it fits on the file as it
-//! stands, which is what the tests do too.
+//! With a folder of recordings, it first rewrites the feature file; without one, it fits on the
+//! existing file, as the tests do.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -24,12 +24,13 @@ use porchlight_sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
     about = "Fits the gait models on labelled recordings, and says how right they are on sources they never saw"
 )]
 struct Arguments {
-    /// Recordings (`NAME.ndjson.gz`) with labels beside them; none: the features that were written before.
+    /// Recordings (`NAME.ndjson.gz`) with their label files; by default the existing feature file
+    /// is used.
     folder: Option<PathBuf>,
-    /// The file of features.
+    /// The feature file.
     #[arg(long, default_value = "bench/data/gait-seconds.txt.gz")]
     features: PathBuf,
-    /// The source file that the weights are written to.
+    /// The source file for the weights.
     #[arg(long, default_value = "actors/core/src/gait/weights.rs")]
     weights: PathBuf,
 }
@@ -68,7 +69,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The part of a name before the first underscore; recordings of one author are one source.
+/// Returns the part of a name before the first underscore; the recordings of one author are one
+/// source.
 fn source(name: &str) -> &str {
     match name.split('_').next().unwrap_or(name) {
         "liftshake" => "lift",
@@ -102,8 +104,9 @@ fn extract(folder: &Path) -> anyhow::Result<Rows> {
     Ok(rows)
 }
 
-/// Simulated couriers who use their phones at every stay, from the ranges for tuning. No public recording holds that.
-/// Of these only the stays are labelled: simulated walks are more regular than real ones.
+/// Adds simulated couriers who use their phones at every stay, from the tuning ranges. No public
+/// recording contains this. Only the stays are labelled, because simulated walks are more regular
+/// than real ones.
 fn simulate(rows: &mut Rows) -> anyhow::Result<()> {
     for seed in 1..=SIMULATED {
         let hz = if seed % 2 == 0 { 25 } else { 50 };
@@ -138,9 +141,10 @@ fn simulate(rows: &mut Rows) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deliveries that are simulated: about as many seconds at rest as other sources have.
+/// The number of simulated deliveries, giving about as many seconds at rest as the other sources
+/// have.
 const SIMULATED: u64 = 10;
-/// Their seeds lie beyond those that an evaluation draws.
+/// The offset of the training seeds, beyond the seeds of an evaluation.
 const TRAINING_SEEDS: u64 = 1_000_000;
 
 fn add(rows: &mut Rows, number: u32, recording: &Recording) -> anyhow::Result<()> {
@@ -151,7 +155,7 @@ fn add(rows: &mut Rows, number: u32, recording: &Recording) -> anyhow::Result<()
         1.0
     };
     for (place, second) in seconds.iter().enumerate() {
-        // A neighbour that is missing is as the second itself, as it is for the detectors.
+        // A missing neighbour is replaced by the second itself, as in the detectors.
         let near = |other: Option<&GaitSecond>| {
             other
                 .filter(|other| other.t_ms.abs_diff(second.t_ms) == 1_000)

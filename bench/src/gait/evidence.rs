@@ -1,4 +1,5 @@
-//! How a second's log-odds enter the decoder: fitted on left-out sources through a decoder of two states.
+//! Fits how a second's log-odds enter the decoder, on held-out sources and through a two-state
+//! decoder.
 
 use std::collections::BTreeMap;
 
@@ -8,30 +9,35 @@ use super::fit::{Fold, features};
 use super::rows::{Label, Row, Rows};
 use super::table::Fitted;
 
-/// What a change between rest and gait costs: that of the detectors (`CHANGE_COST`). Only the ratio to the evidence
-/// matters, so that this one is set and the evidence is fitted.
+/// The cost of a change between rest and gait, equal to that of the detectors (`CHANGE_COST`). Only
+/// its ratio to the evidence matters, so it is fixed and the evidence is fitted.
 const CHANGE: f64 = 4.0;
-/// A change that the labels do not have counts as this many wrong seconds, beside those around it.
+/// The penalty for a change that is not in the labels, in wrong seconds, in addition to the wrong
+/// seconds around it.
 const CHANGE_SECONDS: f64 = 2.0;
 
 const SCALES: [f64; 7] = [0.3, 0.4, 0.5, 0.7, 1.0, 1.2, 1.5];
-/// Between these, pauses of 5 s and more are seen and shorter ones belong to the walk, as the contract has it.
+/// The candidate caps for rest. In this range, pauses of 5 s and more are detected, and shorter
+/// ones belong to the walk, as the contract requires.
 const RESTS: [f64; 3] = [-1.0, -1.1, -1.2];
-/// From 1.4 on a walk of 3 s outweighs its two changes, as the detectors have it.
+/// The candidate caps for gait. From 1.4 on, a walk of 3 s outweighs its two changes, as in the
+/// detectors.
 const GAITS: [f64; 3] = [1.4, 1.6, 1.8];
 
-/// Added to the log-odds: training weighs the seconds of both labels alike, whatever they cost in events.
+/// The candidate shifts of the log-odds. Training weights the seconds of both labels equally,
+/// regardless of their cost in events.
 const SHIFTS: [f64; 2] = [0.0, 0.3];
-/// A stretch of one label of which less than half is found counts as this many wrong seconds more: an event is lost.
+/// The penalty in wrong seconds for a lost event: a stretch of one label with less than half of its
+/// seconds found.
 const LOST_SECONDS: f64 = 4.0;
 
-/// A recording's seconds in order: label and log-odds; its source.
+/// The source of a recording and its consecutive seconds, each with label and log-odds.
 struct Sequence<'r> {
     source: &'r str,
     seconds: Vec<(Label, f64)>,
 }
 
-/// Of raw `imu`, and of `motion` with and without a cadence together.
+/// Fits the evidence of raw `imu`, and that of `motion` with and without a cadence together.
 #[must_use]
 pub fn evidence(rows: &Rows, folds: &[Fold]) -> (Fitted, Fitted) {
     let imu = sequences(rows, folds, 0);
@@ -106,13 +112,14 @@ fn best(sequences: &[Sequence<'_>]) -> Fitted {
     best.1
 }
 
-/// Wrong seconds and wrong changes, each source and label weighing as the root of its seconds.
+/// The cost in wrong seconds and wrong changes. Each source and label is weighted by the square
+/// root of its seconds.
 fn cost(sequences: &[Sequence<'_>], fitted: Fitted) -> f64 {
     let mut by_source: BTreeMap<(&str, bool), (f64, f64)> = BTreeMap::new();
     for sequence in sequences {
         let decoded = decode(&sequence.seconds, fitted);
         let mut before: Option<(Label, bool)> = None;
-        // Of the stretch of one label: its seconds, and those that are found.
+        // The seconds of the current stretch of one label, and the correctly decoded ones.
         let mut stretch = (0, 0);
         for ((label, _), says_gait) in sequence.seconds.iter().zip(decoded) {
             let goes_on = before.is_some_and(|(label_before, _)| label_before == *label);
@@ -131,7 +138,7 @@ fn cost(sequences: &[Sequence<'_>], fitted: Fitted) -> f64 {
             let one = by_source.entry((sequence.source, is_gait)).or_default();
             one.0 += 1.0;
             one.1 += f64::from(u8::from(is_gait != says_gait));
-            // Within one label the decoded state must not change.
+            // The decoded state must not change within one label.
             if before
                 .is_some_and(|(label_before, said)| label_before == *label && said != says_gait)
             {
@@ -146,7 +153,7 @@ fn cost(sequences: &[Sequence<'_>], fitted: Fitted) -> f64 {
         .sum()
 }
 
-/// The likelier course of two states.
+/// Decodes the most likely sequence of the two states.
 fn decode(seconds: &[(Label, f64)], fitted: Fitted) -> Vec<bool> {
     let (mut scores, mut back) = ([0.0_f64; 2], Vec::with_capacity(seconds.len()));
     for (_, log_odds) in seconds {
@@ -175,7 +182,8 @@ fn decode(seconds: &[(Label, f64)], fitted: Fitted) -> Vec<bool> {
 mod tests {
     use super::*;
 
-    /// Two seconds that look like a gait do not make one of a long rest, nor do two of rest end a walk.
+    /// Two gait-like seconds in a long rest do not start a gait, and two rest-like seconds do not
+    /// end a walk.
     #[test]
     fn a_short_doubt_changes_nothing() {
         let fitted = Fitted {

@@ -1,4 +1,4 @@
-//! Logistic regression by Newton's method, weighted so that no source speaks for all.
+//! Logistic regression by Newton's method, weighted so that no source dominates.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use libm::{exp, sqrt};
 
 use super::rows::{IMU, Label, MOTION, Row, Rows};
 
-/// Strength of the pull towards 0 on each weight of a standardised feature, in rows. Chosen by the log loss of left-out
-/// sources among 5, 10, 20, 50 and 200.
+/// The ridge penalty on each weight of a standardised feature, in rows. Chosen from 5, 10, 20, 50
+/// and 200 by the log loss on held-out sources.
 const RIDGE: f64 = 10.0;
-/// Steps of Newton's method: it converges within eight.
+/// The number of Newton steps; the method converges within eight.
 const STEPS: usize = 12;
-/// Share of the training rows beyond each end of a feature's range.
+/// The fraction of training rows beyond each end of a feature's range.
 const BEYOND: f64 = 0.005;
-/// Share of told cadences that phones lose, and of seconds with a clear motion in which they tell one that is none: real
-/// recognisers err, and the one that the rows come from is ours.
+/// The percentage of reported cadences to drop, and of clearly moving seconds without a cadence to
+/// give a false one. Real recognisers make errors, and the rows come from our own recogniser.
 const DIRTY: u64 = 10;
 
-/// A logistic model of some features.
+/// A logistic model over a set of features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// Log-odds where every feature is 0.
+    /// The log-odds when every feature is 0.
     pub bias: f64,
-    /// Log-odds for each unit of a feature.
+    /// The log-odds per unit of each feature.
     pub weights: Vec<f64>,
-    /// What lies outside of a feature's range counts as its nearer end.
+    /// The range of each feature; values outside are clamped to the nearer end.
     pub ranges: Vec<(f64, f64)>,
 }
 
 impl Model {
-    /// Log-odds of a gait.
+    /// Returns the log-odds of a gait.
     #[must_use]
     pub fn log_odds(&self, features: &[f64]) -> f64 {
         let terms = features.iter().zip(&self.weights).zip(&self.ranges);
@@ -39,44 +39,46 @@ impl Model {
     }
 }
 
-/// The models that are fitted on the same sources.
+/// The models fitted on the same sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fold {
-    /// The source that was left out; none: all were used.
+    /// The held-out source; `None` if all sources were used.
     pub left_out: Option<String>,
-    /// Of raw `imu`.
+    /// The model for raw `imu`.
     pub imu: Model,
-    /// Of `motion` with a cadence.
+    /// The model for `motion` with a cadence.
     pub with_cadence: Model,
-    /// Of `motion` without one.
+    /// The model for `motion` without a cadence.
     pub without_cadence: Model,
 }
 
-/// Features of one row for each model.
+/// Returns the features of one row for each model.
 #[must_use]
 pub(super) fn features(row: &Row) -> ([f64; IMU], [f64; MOTION], [f64; MOTION]) {
     (row.imu(), row.motion(dirty(row)), row.motion([0; 3]))
 }
 
-/// The row's cadences with the errors of a recogniser, always the same for the same row.
+/// Returns the row's cadences with simulated recogniser errors. The result is deterministic for
+/// each row.
 fn dirty(row: &Row) -> [i32; 3] {
     let mut place = 0;
     row.cadence.map(|hz| {
         place += 1;
-        // The middle second of one row is the first of the next but one: the same error stands in both.
+        // The error is drawn per second of the recording, so every row that contains the second has
+        // the same error.
         let key = u64::from(row.recording) << 32 | u64::from(row.second + place);
         let drawn = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
         let is_dirty = drawn % 100 < DIRTY;
         match (is_dirty, hz > 0) {
             (true, true) => 0,
-            // Motion of more than 0.3 m/s² is mistaken for steps of 1.2 to 2.4 Hz.
+            // The recogniser mistakes motion of more than 0.3 m/s² for steps of 1.2 to 2.4 Hz.
             (true, false) if row.imu[0] > -1_139 => 1_200 + (drawn / 100 % 1_200) as i32,
             _ => hz,
         }
     })
 }
 
-/// The model of all sources, then one without each.
+/// Fits the models on all sources, then once without each source.
 #[must_use]
 pub fn folds(rows: &Rows) -> Vec<Fold> {
     let mut folds = vec![fit_all(rows, None)];
@@ -86,7 +88,7 @@ pub fn folds(rows: &Rows) -> Vec<Fold> {
     folds
 }
 
-/// Fits the three models, without a source if one is given.
+/// Fits the three models, without the `left_out` source if one is given.
 #[must_use]
 pub fn fit_all(rows: &Rows, left_out: Option<&str>) -> Fold {
     let used: Vec<&Row> = rows
@@ -107,8 +109,8 @@ pub fn fit_all(rows: &Rows, left_out: Option<&str>) -> Fold {
     }
 }
 
-/// A source's rows of one label weigh together as much as the root of their number, and both labels alike: long
-/// recordings say the same again and again.
+/// Returns the weight of each row. The rows of one source and label weigh the square root of their
+/// number in total, and both labels weigh the same, because long recordings are repetitive.
 fn row_weights(rows: &Rows, used: &[&Row]) -> Vec<f64> {
     let key = |row: &Row| (rows.source(row).to_owned(), row.label == Label::Gait);
     let mut counts: BTreeMap<(String, bool), f64> = BTreeMap::new();
@@ -128,7 +130,7 @@ fn row_weights(rows: &Rows, used: &[&Row]) -> Vec<f64> {
     used.iter().map(weight).collect()
 }
 
-/// Fits one model.
+/// Fits one model to weighted rows.
 fn fit(features: &[Vec<f64>], is_gait: &[bool], weights: &[f64]) -> Model {
     let count = features.first().map_or(0, Vec::len);
     let ranges: Vec<(f64, f64)> = (0..count).map(|k| range(features, k)).collect();
@@ -159,7 +161,7 @@ fn fit(features: &[Vec<f64>], is_gait: &[bool], weights: &[f64]) -> Model {
         sqrt(squares.sum::<f64>() / total)
     };
     let spreads: Vec<f64> = (0..count).map(spread).collect();
-    // A feature that never changes says nothing.
+    // A constant feature carries no information.
     let scale = |k: usize| {
         if spreads[k] > 1e-6 {
             1.0 / spreads[k]
@@ -202,7 +204,7 @@ fn range(features: &[Vec<f64>], k: usize) -> (f64, f64) {
     (at(BEYOND), at(1.0 - BEYOND))
 }
 
-/// Weights of standardised features, that of the constant last.
+/// Returns the weights of the standardised features; the intercept is last.
 fn newton(rows: &[Vec<f64>], is_gait: &[bool], weights: &[f64]) -> Vec<f64> {
     let count = rows.first().map_or(0, Vec::len);
     let mut beta = vec![0.0; count];
@@ -226,12 +228,12 @@ fn newton(rows: &[Vec<f64>], is_gait: &[bool], weights: &[f64]) -> Vec<f64> {
             }
         }
         for k in 0..count {
-            // The constant is free.
+            // The intercept is not penalised.
             if k + 1 < count {
                 gradient[k] -= RIDGE * beta[k];
                 hessian[k][k] += RIDGE;
             }
-            // The other half is its mirror.
+            // The Hessian is symmetric; copy the lower half to the upper.
             let (upper, lower) = hessian.split_at_mut(k + 1);
             for (row, value) in lower.iter().zip(upper[k].iter_mut().skip(k + 1)) {
                 *value = row[k];

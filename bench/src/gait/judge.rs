@@ -1,4 +1,4 @@
-//! How right left-out models are, second by second.
+//! Accuracy of held-out models, second by second.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,16 +8,16 @@ use libm::{exp, log};
 use super::fit::{Fold, features};
 use super::rows::{Label, Rows};
 
-/// What was counted of one source with one kind of measurement.
+/// The counts for one source and one kind of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Judgement {
-    /// Labelled seconds of a gait, and those called one.
+    /// The labelled gait seconds, and those classified as gait.
     pub gait: (u32, u32),
-    /// Calm seconds of rest, and those called a gait.
+    /// The rest seconds without handling, and those classified as gait.
     pub calm: (u32, u32),
-    /// Seconds of rest in which the phone was handled, and those called a gait.
+    /// The rest seconds with the phone handled, and those classified as gait.
     pub handled: (u32, u32),
-    /// Sum of the log loss.
+    /// The sum of the log loss.
     pub loss: f64,
 }
 
@@ -52,10 +52,11 @@ impl Judgement {
     }
 }
 
-/// Names of the three models.
+/// The names of the three models.
 const KINDS: [&str; 3] = ["imu", "motion with cadence", "motion without cadence"];
 
-/// Judges each source by the models that were fitted without it; `None`: by those of all sources.
+/// Evaluates each source with the models fitted without it, or with the models of all sources if
+/// `left_out` is false.
 #[must_use]
 pub fn judge(
     rows: &Rows,
@@ -86,7 +87,7 @@ pub fn judge(
     judged
 }
 
-/// A table of it.
+/// Renders the judgements as a table.
 #[must_use]
 pub fn report(judged: &BTreeMap<(&'static str, String), Judgement>) -> String {
     let mut out = String::new();

@@ -1,53 +1,53 @@
-//! Seconds with features and labels, as they stand in the file.
+//! The rows of the feature file: seconds with features and labels.
 
 use std::fmt::Write as _;
 
-/// Features of raw `imu`, as many as the detectors compute.
+/// The number of raw `imu` features, as computed by the detectors.
 pub(super) const IMU: usize = 7;
-/// Features of `motion`.
+/// The number of `motion` features.
 pub(super) const MOTION: usize = 8;
 
-/// What a second is known to be.
+/// The known label of a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label {
     /// Walking, or on stairs.
     Gait,
     /// Standing, sitting, in an elevator or in a vehicle.
     Rest,
-    /// Not labelled, or too near to a label's end.
+    /// Unlabelled, or too close to the edge of a label.
     Unknown,
 }
 
-/// One second of a recording. Numbers are thousandths.
+/// One second of a recording. All values are in thousandths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Number of the recording within the file.
+    /// The number of the recording within the file.
     pub recording: u32,
-    /// Number of the second within the recording.
+    /// The number of the second within the recording.
     pub second: u32,
-    /// What it is.
+    /// The label of the second.
     pub label: Label,
-    /// Features of raw `imu`.
+    /// Returns the features of raw `imu`.
     pub imu: [i32; IMU],
-    /// Range of the means of the second and its neighbours, m/s².
+    /// The range of the mean accelerations of the second and its neighbours, in m/s².
     pub mean_range: i32,
-    /// Cadence of the second before, of this one and of the one after, Hz; 0 where there was none.
+    /// The cadences of the previous, this and the next second in Hz; 0 if there was none.
     pub cadence: [i32; 3],
 }
 
-/// The rows of a file, and which source each recording is of.
+/// The rows of a file, and the source of each recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rows {
-    /// The source of each recording, by its number.
+    /// The source of each recording, indexed by recording number.
     pub sources: Vec<String>,
-    /// By recording, then second.
+    /// The rows, ordered by recording, then second.
     pub rows: Vec<Row>,
 }
 
-/// A line that is no row.
+/// An error for a line that is not a valid row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowsError {
-    /// Counted from 1.
+    /// The line number, starting at 1.
     pub line: usize,
 }
 
@@ -64,7 +64,7 @@ fn thousandths(value: f32) -> i32 {
 }
 
 impl Row {
-    /// A second with its features.
+    /// Creates a row for a second with its features.
     #[must_use]
     pub fn new(
         (recording, second): (u32, u32),
@@ -89,7 +89,7 @@ impl Row {
         self.imu.map(|value| f64::from(value) / 1_000.0)
     }
 
-    /// The features of `motion`, with these cadences instead of the row's own.
+    /// Returns the features of `motion`, with `cadence` instead of the row's own cadences.
     #[must_use]
     pub fn motion(&self, cadence: [i32; 3]) -> [f64; MOTION] {
         let imu = self.imu();
@@ -116,7 +116,8 @@ impl Row {
         ]
     }
 
-    /// Whether a phone at rest is handled: it moves by more than a quiet hand makes it, 0.3 m/s².
+    /// Returns whether a phone at rest is handled: it moves by more than a quiet hand does, 0.3
+    /// m/s².
     #[must_use]
     pub fn is_handled(&self) -> bool {
         // ln(0.3 + 0.02)
@@ -125,7 +126,7 @@ impl Row {
 }
 
 impl Rows {
-    /// The source of a row.
+    /// Returns the source of a row.
     #[must_use]
     pub fn source(&self, row: &Row) -> &str {
         self.sources
@@ -133,7 +134,7 @@ impl Rows {
             .map_or("", String::as_str)
     }
 
-    /// All sources, in order of their names.
+    /// Returns the names of all sources, sorted.
     #[must_use]
     pub fn source_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.sources.iter().map(String::as_str).collect();
@@ -142,7 +143,8 @@ impl Rows {
         names
     }
 
-    /// The text of the file: a line with the sources of the recordings, then a line a second.
+    /// Writes the text of the file: one line with the sources of the recordings, then one line per
+    /// second.
     #[must_use]
     pub fn write(&self) -> String {
         let mut out = format!("sources {}\n", self.sources.join(" "));
@@ -162,11 +164,11 @@ impl Rows {
         out
     }
 
-    /// Reads what [`Rows::write`] wrote.
+    /// Reads the output of [`Rows::write`].
     ///
     /// # Errors
     ///
-    /// A line is no row.
+    /// Returns an error if a line is not a valid row.
     pub fn read(text: &str) -> Result<Self, RowsError> {
         let mut rows = Self::default();
         for (place, line) in text.lines().enumerate() {

@@ -1,23 +1,23 @@
-//! The fitted models as the source file that ships.
+//! Renders the fitted models as the shipped source file.
 
 use std::fmt::Write as _;
 
 use super::fit::{Fold, Model};
 
-/// What is fitted beside the models: how their log-odds enter the decoder.
+/// The parameters fitted in addition to the models: how their log-odds enter the decoder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fitted {
-    /// Factor on the log-odds.
+    /// The factor on the log-odds.
     pub scale: f64,
-    /// The most that a second says for rest.
+    /// The maximum evidence of a second for rest.
     pub rest: f64,
-    /// The most that it says for a gait.
+    /// The maximum evidence of a second for a gait.
     pub gait: f64,
-    /// Added to the log-odds.
+    /// The value added to the log-odds.
     pub shift: f64,
 }
 
-/// The text of `actors/core/src/gait/weights.rs`.
+/// Renders the text of `actors/core/src/gait/weights.rs`.
 #[must_use]
 pub fn render(folds: &[Fold], imu: Fitted, motion: Fitted) -> String {
     let mut body = String::new();
@@ -56,7 +56,7 @@ pub fn render(folds: &[Fold], imu: Fitted, motion: Fitted) -> String {
     )
 }
 
-/// FNV-1a (Fowler, Noll and Vo): enough to tell versions apart.
+/// The FNV-1a hash (Fowler, Noll and Vo), sufficient to tell versions apart.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -72,7 +72,7 @@ fn models(fold: &Fold) -> String {
     )
 }
 
-/// Four digits after the point: far finer than what the weights are known to.
+/// Renders a model with four decimal places, far finer than the uncertainty of the weights.
 fn logistic(model: &Model) -> String {
     let number = |value: f64| format!("{:?}", (value * 10_000.0).round() as f32 / 10_000.0);
     let weights: Vec<String> = model.weights.iter().map(|&weight| number(weight)).collect();

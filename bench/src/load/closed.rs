@@ -1,4 +1,4 @@
-//! Closed loop: every connection sends its next batch when the last one is answered.
+//! Closed loop: every connection sends its next batch as soon as the last one is answered.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,37 +13,37 @@ use super::target::{Stream, Target};
 use super::wire::{Format, Sender};
 use super::{elapsed_ns, process};
 
-/// How much.
+/// The parameters of a closed-loop run.
 #[derive(Debug, Clone, Copy)]
 pub struct Closed {
-    /// Connections at once.
+    /// The number of concurrent connections.
     pub connections: u32,
-    /// Sessions, spread over the connections; at least one each.
+    /// The number of sessions, spread over the connections; each connection has at least one.
     pub sessions: u32,
-    /// Batches, all connections together.
+    /// The number of batches over all connections.
     pub batches: u32,
-    /// Ends earlier after this long.
+    /// The time limit of the run.
     pub at_most: Duration,
-    /// In what form.
+    /// The wire format of the batches.
     pub format: Format,
 }
 
-/// What it came to.
+/// The result of a closed-loop run.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClosedResult {
-    /// Answers.
+    /// The response counts.
     pub counts: Counts,
-    /// Of the accepted ones.
+    /// The latency of the accepted batches.
     pub latency: Latency,
-    /// Accepted batches a second.
+    /// The accepted batches per second.
     pub per_sec: f64,
-    /// Processor time of the server for each request, microseconds, user and kernel, all threads.
+    /// The server's CPU time per request in microseconds, user and kernel, over all threads.
     pub cpu_us_per_request: f64,
 }
 
 impl ClosedResult {
-    /// The same in a sentence.
+    /// Formats the result as one sentence.
     #[must_use]
     pub fn text(&self) -> String {
         let Latency {
@@ -70,11 +70,12 @@ struct Tally {
     accepted_ns: Vec<u64>,
 }
 
-/// Runs it. Begins the sessions first; their cost is not measured.
+/// Runs the closed loop. It starts the sessions first; their cost is not measured.
 ///
 /// # Errors
 ///
-/// Where the server is not there, a session is not started, or nothing was accepted.
+/// Returns an error if the server is unreachable, a session fails to start, or no batch is
+/// accepted.
 pub async fn run(target: &Target, pid: u32, load: Closed) -> anyhow::Result<ClosedResult> {
     let per_connection = load.sessions.div_ceil(load.connections).max(1);
     let mut ready = Vec::new();
@@ -93,7 +94,7 @@ pub async fn run(target: &Target, pid: u32, load: Closed) -> anyhow::Result<Clos
     let (began, cpu_before) = (Instant::now(), process::cpu_sec(pid)?);
     let tasks = tokio::task::LocalSet::new();
     for (connection, streams) in ready {
-        // The floor reads one form only.
+        // The floor accepts JSON only.
         let is_floor = target.key.is_none();
         let format = if is_floor { Format::Json } else { load.format };
         let sender = Sender::new(format, target, streams.len());

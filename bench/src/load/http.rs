@@ -1,4 +1,4 @@
-//! A keep-alive HTTP/1.1 client that knows just what the service's answers need.
+//! A keep-alive HTTP/1.1 client that supports only the features used by the service's responses.
 
 use std::net::SocketAddr;
 
@@ -6,21 +6,21 @@ use anyhow::{Context, bail, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Bytes of an answer's head and body, at most.
+/// The maximum size of a response in bytes, head and body.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
+    /// The status code.
     pub status: u16,
-    /// Whether there was a `Retry-After`.
+    /// Whether the response had a `Retry-After` header.
     pub retry_after: bool,
-    /// The body.
+    /// The response body.
     pub body: Vec<u8>,
 }
 
-/// One connection; it is opened when needed and again when the server closed it.
+/// A connection that opens on demand and reopens if the server closed it.
 #[derive(Debug)]
 pub struct Connection {
     address: SocketAddr,
@@ -29,11 +29,11 @@ pub struct Connection {
     request: Vec<u8>,
 }
 
-/// The address of a URL of the form `http://127.0.0.1:8080`.
+/// Parses the address of a URL of the form `http://127.0.0.1:8080`.
 ///
 /// # Errors
 ///
-/// Where it is no such URL, or does not lead to the loopback interface.
+/// Returns an error if the URL is invalid or the address is not on the loopback interface.
 pub fn loopback_address(url: &str) -> anyhow::Result<SocketAddr> {
     let host = url
         .strip_prefix("http://")
@@ -50,7 +50,7 @@ pub fn loopback_address(url: &str) -> anyhow::Result<SocketAddr> {
 }
 
 impl Connection {
-    /// A connection to an address, not opened yet.
+    /// Creates a connection to an address without opening it.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         Self {
@@ -61,18 +61,19 @@ impl Connection {
         }
     }
 
-    /// Where it leads.
+    /// Returns the server's address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sends a request and waits for its answer. `headers` are whole lines with their ends; without a `content-type`
-    /// among them the body is JSON.
+    /// Sends a request and waits for the response. `headers` are complete lines with line endings;
+    /// without a `content-type` among them, the body is JSON.
     ///
     /// # Errors
     ///
-    /// Where the connection fails or the answer is not understood; the next request opens a new one.
+    /// Returns an error if the connection fails or the response is malformed; the next request
+    /// opens a new connection.
     pub async fn request(
         &mut self,
         method: &str,
@@ -124,7 +125,7 @@ impl Connection {
     }
 }
 
-/// What the head of an answer says.
+/// The parsed head of a response.
 struct Head {
     status: u16,
     retry_after: bool,
@@ -172,7 +173,7 @@ fn answer_of(head: &Head, body: Vec<u8>) -> Answer {
     }
 }
 
-/// A body in pieces (RFC 9112, section 7.1), from a place in what was received on.
+/// Reads a chunked body (RFC 9112, section 7.1), starting at an offset in the received bytes.
 async fn read_pieces(
     stream: &mut TcpStream,
     received: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! Many sessions that live at once, each with a batch now and then: what one of them weighs.
+//! Many concurrent sessions with occasional batches: measures the memory per session.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,39 +12,39 @@ use super::report::Counts;
 use super::target::{Stream, Target};
 use crate::body::BatchWriter;
 
-/// How much.
+/// The parameters of a run with live sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct Live {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: u32,
-    /// Batches of each.
+    /// The number of batches per session.
     pub rounds: u32,
-    /// From one batch of a session to its next.
+    /// The time between two batches of a session.
     pub period: Duration,
-    /// Connections that they share.
+    /// The number of connections shared by the sessions.
     pub connections: u32,
 }
 
-/// What it came to.
+/// The result of a run with live sessions.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveResult {
-    /// Sessions that were started.
+    /// The number of started sessions.
     pub sessions: u32,
-    /// How long starting them took, seconds.
+    /// The time to start the sessions in seconds.
     pub start_sec: f64,
-    /// Answers to the batches.
+    /// The counts of the responses to the batches.
     pub counts: Counts,
-    /// Resident memory before the first session, bytes.
+    /// The resident memory before the first session in bytes.
     pub before_bytes: u64,
-    /// After the starts, and after each round, bytes.
+    /// The resident memory after the starts and after each round in bytes.
     pub after_bytes: Vec<u64>,
-    /// What each session added by the end, bytes.
+    /// The memory added per session by the end of the run in bytes.
     pub bytes_per_session: f64,
 }
 
 impl LiveResult {
-    /// The same in a sentence.
+    /// Formats the result as one sentence.
     #[must_use]
     pub fn text(&self) -> String {
         let (sessions, accepted, bytes) = (
@@ -58,11 +58,11 @@ impl LiveResult {
     }
 }
 
-/// Runs it.
+/// Starts the sessions and runs the rounds.
 ///
 /// # Errors
 ///
-/// Where the server is not there, or a session is not started.
+/// Returns an error if the server is unreachable or a session fails to start.
 pub async fn run(target: &Target, pid: u32, load: Live) -> anyhow::Result<LiveResult> {
     let before_bytes = process::resident_bytes(pid)?;
     let began = Instant::now();
@@ -119,7 +119,7 @@ async fn start_all(target: &Target, connections: u32, share: u32) -> anyhow::Res
     Ok(lanes)
 }
 
-/// A batch of every session, evenly over nine tenths of the period.
+/// Sends one batch per session, spread evenly over nine tenths of the period.
 async fn round(
     target: &Target,
     lanes: &Rc<RefCell<Vec<Lane>>>,

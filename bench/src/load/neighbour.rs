@@ -1,5 +1,7 @@
-//! Two tenants on one node: one sends at a steady rate, alone and then beside another one that opens as many connections as
-//! it can. What the first one feels of the second is the isolation that the service promises.
+//! Two tenants on one node: measures the isolation that the service promises.
+//!
+//! The first tenant sends at a steady rate, alone and then beside a second one that opens as many
+//! connections as it can.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -16,41 +18,42 @@ use super::server::Server;
 use super::target::{Stream, Target};
 use crate::body::BatchWriter;
 
-/// How long a connection with an announced body stays silent: a little less than the service allows.
+/// The silence of a connection that has announced a body, slightly shorter than the service's
+/// limit.
 const SILENT: Duration = Duration::from_secs(9);
-/// How often a connection that sends batches sends one.
+/// The interval between the batches of a sending connection.
 const BATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// How much.
+/// The parameters of a neighbour run.
 #[derive(Debug, Clone)]
 pub struct Neighbour {
     /// The service's binary.
     pub server: PathBuf,
-    /// Batches that the first tenant sends each second.
+    /// The first tenant's batches per second.
     pub per_sec: f64,
-    /// How long each of the two runs of a round takes.
+    /// The duration of each of the two runs of a round.
     pub duration: Duration,
-    /// Connections of the second tenant: half of them announce a body of 1 MiB and send none of it, half send a batch each
-    /// second.
+    /// The second tenant's connections: half of them announce a body of 1 MiB and never send it,
+    /// half send one batch per second.
     pub connections: u32,
-    /// Rounds, alone and beside in turns.
+    /// The number of rounds; each runs the first tenant alone, then beside the second.
     pub rounds: u32,
 }
 
-/// What it came to.
+/// The result of a neighbour run.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NeighbourResult {
-    /// The first tenant alone, by round.
+    /// The first tenant's results alone, by round.
     pub alone: Vec<OverloadResult>,
-    /// The first tenant beside the second, by round.
+    /// The first tenant's results beside the second, by round.
     pub beside: Vec<OverloadResult>,
-    /// Answers of 429 to the second tenant.
+    /// The number of 429 responses to the second tenant.
     pub second_refused: u64,
 }
 
 impl NeighbourResult {
-    /// The same in a sentence.
+    /// Formats the result as one sentence.
     #[must_use]
     pub fn text(&self) -> String {
         let p99 = |runs: &[OverloadResult]| {
@@ -78,11 +81,11 @@ impl NeighbourResult {
     }
 }
 
-/// Runs it.
+/// Runs all rounds against a new service.
 ///
 /// # Errors
 ///
-/// Where the service does not start, or a session is not started.
+/// Returns an error if the service or a session fails to start.
 pub async fn run(load: &Neighbour) -> anyhow::Result<NeighbourResult> {
     let server = Server::service(&load.server).await?;
     let second = server.another_tenant()?;
@@ -116,7 +119,7 @@ pub async fn run(load: &Neighbour) -> anyhow::Result<NeighbourResult> {
         for task in tasks {
             task.abort();
         }
-        // What the second tenant left is given up by then.
+        // By then the service has timed out the abandoned requests of the second tenant.
         tokio::time::sleep(2 * SILENT).await;
     }
     Ok(NeighbourResult {
@@ -126,7 +129,7 @@ pub async fn run(load: &Neighbour) -> anyhow::Result<NeighbourResult> {
     })
 }
 
-/// Announces bodies for ever, and sends none of them.
+/// Announces bodies in an endless loop and never sends them.
 async fn announce(target: Target, stream: Stream, refused: Rc<Cell<u64>>) {
     let head = format!(
         "POST {} HTTP/1.1\r\nhost: load\r\n{}content-type: application/json\r\ncontent-length: 1048576\r\n\r\n",
@@ -150,7 +153,7 @@ async fn announce(target: Target, stream: Stream, refused: Rc<Cell<u64>>) {
     }
 }
 
-/// Sends a batch each second, for ever.
+/// Sends one batch per second in an endless loop.
 async fn send(
     target: Target,
     mut stream: Stream,

@@ -1,5 +1,5 @@
-//! Open loop: batches fall due at a rate, whether or not the server keeps up. What it refuses must say when to come
-//! again, and what it accepts must not get slow.
+//! Open loop: batches fall due at a fixed rate, even if the server falls behind. Refusals must
+//! carry a `Retry-After`, and accepted batches must stay fast.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,37 +13,38 @@ use super::target::{Stream, Target};
 use super::{elapsed_ns, process};
 use crate::body::BatchWriter;
 
-/// How much.
+/// The parameters of an overload run.
 #[derive(Debug, Clone, Copy)]
 pub struct Overload {
-    /// Batches that fall due each second.
+    /// The batches that fall due per second.
     pub per_sec: f64,
-    /// How long.
+    /// The duration of the run.
     pub duration: Duration,
-    /// Connections; a batch that falls due while all of them wait is not sent, and counted.
+    /// The number of connections. A batch that falls due while all of them are busy is counted, but
+    /// not sent.
     pub connections: u32,
 }
 
-/// What it came to.
+/// The result of an overload run.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OverloadResult {
-    /// Batches that fell due each second.
+    /// The batches that fell due per second.
     pub due_per_sec: f64,
-    /// Answers.
+    /// The response counts.
     pub counts: Counts,
-    /// Fell due while every connection waited.
+    /// The number of batches that fell due while every connection was busy.
     pub unsent: u64,
-    /// Of the accepted ones.
+    /// The latency of the accepted batches.
     pub latency: Latency,
-    /// Accepted each second.
+    /// The accepted batches per second.
     pub accepted_per_sec: f64,
-    /// Resident memory of the server every half second, bytes.
+    /// The server's resident memory every half second, in bytes.
     pub resident_bytes: Vec<u64>,
 }
 
 impl OverloadResult {
-    /// The same in a sentence.
+    /// Formats the result as one sentence.
     #[must_use]
     pub fn text(&self) -> String {
         let mib = |bytes: Option<&u64>| bytes.map_or(0, |bytes| bytes / 1024 / 1024);
@@ -73,18 +74,18 @@ struct Shared {
     busy: Cell<u32>,
 }
 
-/// A connection with the session whose batches go over it.
+/// A connection and the session that sends its batches over it.
 struct Lane {
     connection: Connection,
     stream: Stream,
     writer: BatchWriter,
 }
 
-/// Runs it, with a session for each connection.
+/// Runs the open loop, with one session per connection.
 ///
 /// # Errors
 ///
-/// Where the server is not there, or a session is not started.
+/// Returns an error if the server is unreachable or a session fails to start.
 pub async fn run(target: &Target, pid: u32, load: Overload) -> anyhow::Result<OverloadResult> {
     let mut lanes = Vec::new();
     for _ in 0..load.connections {
@@ -142,7 +143,7 @@ async fn pace(
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // What is still on its way may take as long as the server lets a request take.
+    // Requests in flight may take as long as the server's request timeout.
     let patience = Instant::now() + Duration::from_secs(30);
     while shared.busy.get() > 0 && Instant::now() < patience {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,20 +1,21 @@
-//! What a process has used, from `/proc`.
+//! Resource usage of a process, read from `/proc`.
 
 use std::fs;
 
 use anyhow::Context;
 
-/// Kernel ticks a second: 100 on every Linux that user programs see (`USER_HZ`).
+/// The kernel ticks per second: `USER_HZ` is 100 in user space on every Linux.
 const TICKS_PER_SEC: f64 = 100.0;
 
-/// Processor time of a process, all its threads, in user and kernel mode: seconds.
+/// Returns the CPU time of a process in seconds, user and kernel, over all threads.
 ///
 /// # Errors
 ///
-/// Where there is no such process.
+/// Returns an error if the process does not exist.
 pub fn cpu_sec(pid: u32) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name in parentheses may hold anything; what follows it is numbers. utime and stime are fields 14 and 15.
+    // The name in parentheses can contain any character; only numbers follow it. utime and stime
+    // are fields 14 and 15.
     let (_, numbers) = stat.rsplit_once(')').context("no stat line")?;
     let mut fields = numbers.split_whitespace().skip(11);
     let mut next =
@@ -22,11 +23,11 @@ pub fn cpu_sec(pid: u32) -> anyhow::Result<f64> {
     Ok((next()? + next()?) / TICKS_PER_SEC)
 }
 
-/// Resident memory of a process: bytes.
+/// Returns the resident memory of a process in bytes.
 ///
 /// # Errors
 ///
-/// Where there is no such process.
+/// Returns an error if the process does not exist.
 pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status
@@ -37,7 +38,7 @@ pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
     Ok(kib * 1024)
 }
 
-/// One line on the machine: processors and their model.
+/// Describes the machine in one line: the number of processors and their model.
 #[must_use]
 pub fn machine() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,5 +1,7 @@
-//! The service against the floor, alternating in one run: what everything that the service does for a batch costs,
-//! as a multiple of reading and parsing it. Or the service with another store against the embedded one.
+//! The service compared with the floor, alternating in one run.
+//!
+//! The result is the service's whole cost per batch as a multiple of reading and parsing it.
+//! Alternatively, compares the service on another store with the service on the embedded one.
 
 use std::path::PathBuf;
 
@@ -9,27 +11,27 @@ use super::closed::{self, Closed, ClosedResult};
 use super::report::median;
 use super::server::Server;
 
-/// How it is run.
+/// The parameters of a comparison.
 #[derive(Debug, Clone)]
 pub struct Ratio {
     /// The service's binary, a release build.
     pub server: PathBuf,
-    /// Variables of the service's configuration.
+    /// The environment variables of the service's configuration.
     pub variables: Vec<(String, String)>,
-    /// What it is compared with.
+    /// The base of the comparison.
     pub base: Base,
-    /// Rounds; each runs both.
+    /// The number of rounds; each runs both servers.
     pub rounds: u32,
     /// The load of each half of a round.
     pub load: Closed,
 }
 
-/// What the service is compared with.
+/// The base that the service is compared with.
 #[derive(Debug, Clone)]
 pub enum Base {
-    /// The floor of this binary.
+    /// The floor, started from this binary.
     Floor(PathBuf),
-    /// The same service on an embedded store.
+    /// The service on an embedded store.
     Embedded,
 }
 
@@ -42,28 +44,28 @@ impl Base {
     }
 }
 
-/// What it came to.
+/// The result of a comparison.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RatioResult {
-    /// With what the service is compared.
+    /// The name of the base.
     pub base: &'static str,
-    /// Server time for each request over the base's, the median over the rounds.
+    /// The service's CPU time per request divided by the base's, the median over the rounds.
     pub ratio: f64,
     /// The ratio of each round.
     pub ratios: Vec<f64>,
-    /// The base's processor time for each request, microseconds, the median.
+    /// The base's CPU time per request in microseconds, the median over the rounds.
     pub base_cpu_us: f64,
-    /// The service's.
+    /// The service's CPU time per request in microseconds, the median over the rounds.
     pub server_cpu_us: f64,
-    /// The base, round by round.
+    /// The base's results, by round.
     pub base_rounds: Vec<ClosedResult>,
-    /// The service, round by round.
+    /// The service's results, by round.
     pub server: Vec<ClosedResult>,
 }
 
 impl RatioResult {
-    /// The same in a sentence.
+    /// Formats the result as one sentence.
     #[must_use]
     pub fn text(&self) -> String {
         let (ratio, rounds) = (self.ratio, self.ratios.len());
@@ -75,18 +77,18 @@ impl RatioResult {
     }
 }
 
-/// Runs it: both servers stay up, and take turns.
+/// Runs the comparison. Both servers stay up and take turns.
 ///
 /// # Errors
 ///
-/// Where one of them does not come up, or accepts nothing.
+/// Returns an error if a server fails to start or accepts no batch.
 pub async fn run(run: &Ratio) -> anyhow::Result<RatioResult> {
     let base = match &run.base {
         Base::Floor(binary) => Server::floor(binary).await?,
         Base::Embedded => Server::service(&run.server).await?,
     };
     let service = Server::service_with(&run.server, &run.variables).await?;
-    // A twentieth of a round warms up, unmeasured.
+    // The unmeasured warm-up is a twentieth of a round.
     let warm_up = Closed {
         batches: run.load.batches / 20,
         ..run.load

@@ -1,25 +1,26 @@
-//! What came back.
+//! Response counts and latencies.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Latencies of answers, from the request's first byte to the answer's last.
+/// The latencies of responses, from the first byte of the request to the last byte of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct Latency {
-    /// Median, milliseconds.
+    /// The median in milliseconds.
     pub p50_ms: f64,
-    /// 90 % are faster, milliseconds.
+    /// The 90th percentile in milliseconds.
     pub p90_ms: f64,
-    /// 99 % are faster, milliseconds.
+    /// The 99th percentile in milliseconds.
     pub p99_ms: f64,
-    /// The slowest, milliseconds.
+    /// The maximum in milliseconds.
     pub max_ms: f64,
 }
 
 impl Latency {
-    /// Of durations in nanoseconds, which it sorts; zeros where there is none.
+    /// Computes the latencies from durations in nanoseconds, sorting them in place. All values are
+    /// zero if there are none.
     #[must_use]
     pub fn of(durations_ns: &mut [u64]) -> Self {
         durations_ns.sort_unstable();
@@ -39,22 +40,22 @@ impl Latency {
     }
 }
 
-/// Answers by status, `refused` ones apart by whether they said when to come again.
+/// The response counts by status, with refusals split by the presence of `Retry-After`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Answers by status.
+    /// The number of responses per status.
     pub by_status: BTreeMap<u16, u64>,
-    /// 429 and 503 with `Retry-After`.
+    /// The number of 429 and 503 responses with `Retry-After`.
     pub refused_with_retry_after: u64,
-    /// 429 and 503 without.
+    /// The number of 429 and 503 responses without `Retry-After`.
     pub refused_without_retry_after: u64,
-    /// Requests without a whole answer.
+    /// The number of requests without a complete response.
     pub failed: u64,
 }
 
 impl Counts {
-    /// Takes note of an answer.
+    /// Counts a response.
     pub fn answer(&mut self, answer: &super::http::Answer) {
         *self.by_status.entry(answer.status).or_default() += 1;
         if matches!(answer.status, 429 | 503) {
@@ -67,20 +68,20 @@ impl Counts {
         }
     }
 
-    /// How many were accepted.
+    /// Returns the number of accepted requests.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.by_status.get(&202).copied().unwrap_or(0)
     }
 
-    /// How many were sent.
+    /// Returns the number of sent requests.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.by_status.values().sum::<u64>() + self.failed
     }
 }
 
-/// The middle of some values; 0 where there is none.
+/// Returns the median of `values`, or 0 if there are none.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();

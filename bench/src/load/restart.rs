@@ -1,4 +1,4 @@
-//! How long a service that was killed takes until it is ready again, with many sessions that live.
+//! Recovery after a kill: the time until the service is ready again with many live sessions.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,33 +9,33 @@ use super::live::{self, Live};
 use super::process;
 use super::server::Server;
 
-/// How much.
+/// The parameters of a restart run.
 #[derive(Debug, Clone)]
 pub struct Restart {
     /// The service's binary, a release build.
     pub server: PathBuf,
-    /// Sessions that live, each with one batch.
+    /// The number of live sessions, each with one batch.
     pub sessions: u32,
-    /// Connections that they share.
+    /// The number of connections shared by the sessions.
     pub connections: u32,
-    /// How often it is killed.
+    /// The number of kills.
     pub kills: u32,
 }
 
-/// What it came to.
+/// The result of a restart run.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartResult {
-    /// Sessions that lived.
+    /// The number of live sessions.
     pub sessions: u32,
-    /// From each new start until it was ready, seconds.
+    /// The time from each restart until the service was ready, in seconds.
     pub ready_sec: Vec<f64>,
-    /// Resident memory then, bytes.
+    /// The resident memory at that moment in bytes.
     pub resident_bytes: Vec<u64>,
 }
 
 impl RestartResult {
-    /// The same in a sentence.
+    /// Formats the result as one sentence.
     #[must_use]
     pub fn text(&self) -> String {
         format!(
@@ -45,11 +45,11 @@ impl RestartResult {
     }
 }
 
-/// Runs it.
+/// Starts the sessions, then kills and restarts the service.
 ///
 /// # Errors
 ///
-/// Where the service does not come up, or a session is not started.
+/// Returns an error if the service or a session fails to start.
 pub async fn run(run: &Restart) -> anyhow::Result<RestartResult> {
     let mut server = Server::service(&run.server).await?;
     let load = Live {

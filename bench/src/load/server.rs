@@ -1,4 +1,4 @@
-//! The servers that are put under load, as processes of their own.
+//! The servers under load, each in its own process.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use anyhow::{Context, ensure};
 use super::http::Connection;
 use super::target::Target;
 
-/// How long a server may take to come up. Generous, for a machine that is busy.
+/// The startup timeout of a server, generous enough for a busy machine.
 const UP_WITHIN: Duration = Duration::from_secs(240);
 
-/// A process that ends with its handle, and the folder that it works in.
+/// A server process and its working directory; dropping the handle kills the process.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens, and as whom to speak to it.
+    /// The server's address and the key for it.
     pub target: Target,
     service: Option<Service>,
 }
 
-/// What a service was started with.
+/// The launch parameters of a service.
 #[derive(Debug)]
 struct Service {
     binary: PathBuf,
@@ -55,7 +55,7 @@ impl Service {
 }
 
 impl Server {
-    /// The process's id.
+    /// Returns the process ID.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -65,7 +65,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where it does not come up within four minutes.
+    /// Returns an error if the floor does not start within four minutes.
     pub async fn floor(binary: &Path) -> anyhow::Result<Self> {
         let address = free_address()?;
         let child = Command::new(binary)
@@ -81,21 +81,22 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts the service on an embedded store in a new folder, with a secret key, and without a limit of the key's
-    /// rate that the load could meet: it is still counted and checked.
+    /// Starts the service on an embedded store in a new directory, with a secret key. The key's
+    /// rate limit is counted and checked as usual, but too high for the load to reach.
     ///
     /// # Errors
     ///
-    /// Where it does not come up within four minutes.
+    /// Returns an error if the service does not start within four minutes.
     pub async fn service(binary: &Path) -> anyhow::Result<Self> {
         Self::service_with(binary, &[]).await
     }
 
-    /// The same with these variables of its configuration, such as `PORCHLIGHT__STORE__KIND`.
+    /// Starts the service as [`Server::service`] does, with additional configuration variables such
+    /// as `PORCHLIGHT__STORE__KIND`.
     ///
     /// # Errors
     ///
-    /// Where it does not come up within four minutes.
+    /// Returns an error if the service does not start within four minutes.
     pub async fn service_with(
         binary: &Path,
         variables: &[(String, String)],
@@ -130,11 +131,11 @@ impl Server {
         Ok(server)
     }
 
-    /// The same service as another organization, which has a secret key of its own.
+    /// Returns the same service as a target for another organization with its own secret key.
     ///
     /// # Errors
     ///
-    /// Where it is no service of ours, or the key can't be made.
+    /// Returns an error if this server is not a service or the key cannot be created.
     pub fn another_tenant(&self) -> anyhow::Result<Target> {
         let service = self.service.as_ref().context("not a service of ours")?;
         let key = create_key(&service.binary, &service.config_path(), "neighbour")?;
@@ -144,12 +145,13 @@ impl Server {
         })
     }
 
-    /// Kills the service at once, as `kill -9` does, and starts it again on the same store. Gives how long it took from
-    /// the new start until it was ready.
+    /// Kills the service immediately, as `kill -9` does, and restarts it on the same store. Returns
+    /// the time from the restart until it is ready.
     ///
     /// # Errors
     ///
-    /// Where it does not come up within four minutes, or is no service.
+    /// Returns an error if the service does not start within four minutes, or if this server is not
+    /// a service.
     pub async fn kill_and_start(&mut self) -> anyhow::Result<Duration> {
         let service = self.service.as_ref().context("it is no service")?;
         self.child.kill()?;
@@ -163,7 +165,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing is left to do where it has ended already.
+        // An error means that the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(service) = &self.service {
@@ -188,7 +190,7 @@ fn create_key(binary: &Path, config_path: &Path, organization: &str) -> anyhow::
     Ok(key)
 }
 
-/// An address of the loopback interface that nobody listens on at the moment.
+/// Returns a loopback address that is currently unused.
 fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
 }

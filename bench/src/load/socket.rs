@@ -1,5 +1,5 @@
-//! The client's end of a WebSocket, as far as load needs it: whole messages, and a mask of zeros, which leaves them as
-//! they are (the server takes the mask off all the same).
+//! A minimal WebSocket client for the load generator. It sends whole messages with a mask of zeros,
+//! which leaves the payload unchanged (the server still unmasks it).
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::http::Answer;
 
-/// The key of RFC 6455's own example: nothing here depends on chance.
+/// The handshake with the example key of RFC 6455, so that the run is deterministic.
 const UPGRADE: &str = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 const BINARY: u8 = 0x82;
 const PING: u8 = 0x89;
@@ -23,11 +23,11 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens one. `headers` are whole lines with their ends.
+    /// Opens a WebSocket. `headers` are complete lines with line endings.
     ///
     /// # Errors
     ///
-    /// Where the server does not switch to it.
+    /// Returns an error if the server does not switch protocols.
     pub async fn open(address: SocketAddr, path: &str, headers: &str) -> anyhow::Result<Self> {
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -54,11 +54,12 @@ impl Socket {
         })
     }
 
-    /// Sends a binary message and waits for its answer: 202 for a binary one, the problem's status for a text.
+    /// Sends a binary message and waits for the response: status 202 for a binary one, the
+    /// problem's status for a text one.
     ///
     /// # Errors
     ///
-    /// Where there is none.
+    /// Returns an error if no response arrives.
     pub async fn exchange(mut self, message: &[u8]) -> anyhow::Result<(Answer, Self)> {
         self.out.clear();
         self.out.extend_from_slice(&[BINARY, 0x80 | 126]);

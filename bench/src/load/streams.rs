@@ -1,4 +1,4 @@
-//! Connections that stay: what each takes of the server's memory, and what ingest feels of them.
+//! Long-lived connections: the server memory per connection, and their effect on ingest.
 
 use std::time::Duration;
 
@@ -13,33 +13,33 @@ use super::process;
 use super::socket::Socket;
 use super::target::Target;
 
-/// How much.
+/// The parameters of a streams run.
 #[derive(Debug, Clone, Copy)]
 pub struct Streams {
-    /// Event streams, one for each session.
+    /// The number of event streams, each for its own session.
     pub events: u32,
-    /// WebSockets, one for each of as many other sessions.
+    /// The number of WebSockets, each for another session.
     pub sockets: u32,
-    /// The load before and beside them.
+    /// The ingest load, run before the connections open and again beside them.
     pub load: Closed,
 }
 
-/// What it came to.
+/// The result of a streams run.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamsResult {
-    /// Resident memory of each event stream, bytes.
+    /// The resident memory per event stream in bytes.
     pub bytes_per_event_stream: f64,
-    /// Of each WebSocket.
+    /// The resident memory per WebSocket in bytes.
     pub bytes_per_socket: f64,
-    /// Ingest before.
+    /// The ingest result without the connections.
     pub without: ClosedResult,
-    /// Ingest beside all of them.
+    /// The ingest result beside all connections.
     pub beside: ClosedResult,
 }
 
 impl StreamsResult {
-    /// The same in a sentence.
+    /// Formats the result as one sentence.
     #[must_use]
     pub fn text(&self) -> String {
         format!(
@@ -52,15 +52,15 @@ impl StreamsResult {
     }
 }
 
-/// Runs it, with a secret key.
+/// Opens the connections and measures ingest without and with them. The target needs a secret key.
 ///
 /// # Errors
 ///
-/// Where the server does not open as many.
+/// Returns an error if the server does not open all connections.
 pub async fn run(target: &Target, pid: u32, streams: Streams) -> anyhow::Result<StreamsResult> {
     let mut connection = Connection::new(target.address);
     let mut paths = Vec::new();
-    // The sessions themselves are there before anything is measured, and so are their actors.
+    // Create all sessions and their actors before the first measurement.
     for _ in 0..streams.events + streams.sockets {
         let path = target.begin(&mut connection).await?.path;
         let insight = path.replace("/telemetry", "/insights");
@@ -94,7 +94,7 @@ pub async fn run(target: &Target, pid: u32, streams: Streams) -> anyhow::Result<
     })
 }
 
-/// Resident memory once nothing is under way.
+/// Returns the resident memory after all pending work has finished.
 async fn settled_bytes(pid: u32) -> anyhow::Result<u64> {
     tokio::time::sleep(Duration::from_secs(2)).await;
     process::resident_bytes(pid)

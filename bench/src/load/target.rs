@@ -1,4 +1,4 @@
-//! What is put under load: the service, through its API, or the floor.
+//! The target of the load: the service, through its API, or the floor.
 
 use std::net::SocketAddr;
 
@@ -10,28 +10,28 @@ use super::http::Connection;
 /// A server under load.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Where it listens.
+    /// The server's address.
     pub address: SocketAddr,
-    /// The key for the service; none: it is the floor.
+    /// The key for the service; `None` for the floor.
     pub key: Option<String>,
 }
 
-/// One session's stream of batches.
+/// The batch stream of one session.
 #[derive(Debug, Clone)]
 pub struct Stream {
-    /// Where its batches go.
+    /// The path that receives the batches.
     pub path: String,
-    /// The number of its next batch.
+    /// The sequence number of the next batch.
     pub seq: u32,
 }
 
 const START: &str = r#"{"deliveryId":"load","externalRiderId":"load","address":{"line1":"1 Lindenweg","city":"Musterstadt","country":"DE","lat":52.5200066,"lng":13.4049541,"floor":2},"device":{"platform":"android","sensors":["location"]}}"#;
 
-/// After this long a start that was refused is sent again.
+/// The delay before a refused session start is retried.
 const START_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(200);
 
 impl Target {
-    /// The lines of a request's head that say who asks.
+    /// Returns the header lines that authenticate a request.
     #[must_use]
     pub fn headers(&self) -> String {
         self.key
@@ -39,11 +39,11 @@ impl Target {
             .map_or_else(String::new, |key| format!("service-key: {key}\r\n"))
     }
 
-    /// Begins a stream: starts a session, or just the path of the floor.
+    /// Starts a stream: starts a session on the service, or uses the fixed path of the floor.
     ///
     /// # Errors
     ///
-    /// Where the service does not start it.
+    /// Returns an error if the service does not start the session.
     pub async fn begin(&self, connection: &mut Connection) -> anyhow::Result<Stream> {
         if self.key.is_none() {
             return Ok(Stream {
@@ -55,7 +55,7 @@ impl Target {
             let (path, headers) = ("/v1/sessions/start", self.headers());
             let start = connection.request("POST", path, &headers, START.as_bytes());
             let answer = start.await?;
-            // An organization starts only so many sessions a second.
+            // The service limits the session starts per second of an organization.
             if answer.status != 429 {
                 break answer;
             }

@@ -1,4 +1,5 @@
-//! In what form batches go: JSON, compressed, protobuf, many of them in one request, or over a WebSocket.
+//! Wire formats of the batches: JSON, compressed, protobuf, many batches per request, or over a
+//! WebSocket.
 
 use std::fmt;
 use std::io::Write;
@@ -13,22 +14,22 @@ use super::socket::Socket;
 use super::target::{Stream, Target};
 use crate::body::BatchWriter;
 
-/// Lines of one NDJSON request.
+/// The number of lines in an NDJSON request.
 const LINES: usize = 32;
 
-/// The form of what is sent.
+/// A wire format for batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// One batch a request, as JSON.
+    /// One batch per request, as JSON.
     #[default]
     Json,
-    /// The same, compressed.
+    /// One batch per request, as compressed JSON.
     Gzip,
-    /// One batch a request, as protobuf.
+    /// One batch per request, as protobuf.
     Protobuf,
-    /// Thirty-two batches of as many sessions a request, as JSON.
+    /// 32 batches of different sessions per request, as JSON lines.
     Ndjson,
-    /// One batch a message, as protobuf, over a connection for each session.
+    /// One batch per message, as protobuf, over one connection per session.
     Websocket,
 }
 
@@ -65,13 +66,13 @@ pub struct Sender {
     headers: String,
     writer: BatchWriter,
     body: Vec<u8>,
-    /// By the session's place, opened when needed.
+    /// The WebSocket of each session, by index, opened on demand.
     sockets: Vec<Option<Socket>>,
     turn: usize,
 }
 
 impl Sender {
-    /// Of a connection with so many sessions.
+    /// Creates a sender for a connection with `sessions` sessions.
     #[must_use]
     pub fn new(format: Format, target: &Target, sessions: usize) -> Self {
         let media_type = match format {
@@ -94,7 +95,7 @@ impl Sender {
         }
     }
 
-    /// How many batches the next exchange has.
+    /// Returns the number of batches in the next exchange.
     #[must_use]
     pub fn batches(&self) -> u32 {
         if self.format == Format::Ndjson {
@@ -104,11 +105,12 @@ impl Sender {
         }
     }
 
-    /// Sends the next batch, or lines, and waits for the answers; the sessions that they were of go on by one.
+    /// Sends the next batch or NDJSON request and waits for the responses. Each accepted batch
+    /// advances its session by one.
     ///
     /// # Errors
     ///
-    /// Where there is no whole answer.
+    /// Returns an error if a response is incomplete.
     pub async fn exchange(
         &mut self,
         connection: &mut Connection,

@@ -1,4 +1,4 @@
-//! A key that is revoked at one node is no good at any other, within the time of the contract.
+//! Tests that every node refuses a key revoked at one node, within the time of the contract.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::{Nodes, until};
 use crate::events::Client;
 
-/// The time of the contract, and what a machine that stalls may take besides.
+/// The time of the contract, plus a margin for a stalling machine.
 const WITHIN: Duration = Duration::from_millis(2 * REVOKED_MS_MAX);
 
 #[actix::test]
@@ -22,13 +22,14 @@ async fn a_key_that_is_revoked_at_one_node_is_no_good_at_the_other() {
         let read = server.get("/v1/sessions", key).await;
         read.status
     };
-    // Both nodes know the key, and remember it; at each somebody watches with it, over a connection that stays.
+    // Both nodes know the key and cache it; at each a client watches with it, over a persistent
+    // connection.
     let mut watching = Vec::new();
     for node in [edge, owner] {
         assert_eq!(status(node, revoked).await, 200);
         watching.push(Client::connect_with(node, revoked, &session.id).await);
     }
-    // Beside the nodes, as the command line does it where no server is at hand.
+    // The key is revoked without the nodes, as the command line does if no server is available.
     let keys = owner.desk.list().await.unwrap();
     let is_it = |key: &&porchlight_keys::ListedKey| revoked.ends_with(&key.last4);
     let id = &keys.iter().find(is_it).unwrap().id;

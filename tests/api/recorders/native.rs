@@ -1,5 +1,5 @@
-//! A delivery that is pushed by an app is the delivery that a phone of the API's own sends: the same events within a
-//! second, the same scores within a hundredth.
+//! Tests that a delivery pushed by an app equals the one sent by a phone of the API's own: the same
+//! events within a second, the same scores within a hundredth.
 
 use porchlight_ports::Clock;
 use porchlight_sim::{Delivery, Kind, ParameterSet, Reading, Sample, Scenario};
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::{Made, make, push, show};
 use crate::server::{Server, insights, telemetry};
 
-/// When the delivery begins, by the phone's clock, milliseconds since 1970.
+/// Returns the begin of the delivery by the phone's clock, in milliseconds since 1970.
 fn begins_ms(server: &Server) -> i64 {
     server.clock.now().0 - 3_600_000
 }
 
-/// A delivery without what no app can say, and with what each can: acts are annotations of free text.
+/// Returns a delivery without the data that no app can send: acts are annotations of free text.
 fn delivery(kind: Kind) -> Delivery {
     let mut seed = 4_000;
     loop {
@@ -26,7 +26,7 @@ fn delivery(kind: Kind) -> Delivery {
     }
 }
 
-/// The same, begun with its first sample: that is where a recorder's session begins.
+/// Shifts the delivery to begin with its first sample, which is where a recorder's session begins.
 fn from_first(mut delivery: Delivery) -> Delivery {
     let times = delivery.samples.iter().map(|sample| sample.t);
     let first = times.fold(f64::MAX, f64::min);
@@ -38,7 +38,7 @@ fn from_first(mut delivery: Delivery) -> Delivery {
     delivery
 }
 
-/// One sample as Sensor Logger pushes it, as JSON of its `payload`.
+/// Returns one sample as Sensor Logger pushes it, as JSON of its `payload`.
 fn entries(sample: &Sample, begins_ms: i64) -> Vec<Value> {
     let at_ns = |t: f64| begins_ms * 1_000_000 + (t * 1e9).round() as i64;
     let entry = |name: &str, t: f64, values: Value| json!({ "name": name, "time": at_ns(t), "values": values });
@@ -76,12 +76,13 @@ fn entries(sample: &Sample, begins_ms: i64) -> Vec<Value> {
             }
             entries
         }
-        // No app has these.
+        // No app sends these.
         Reading::Motion { .. } | Reading::Activity { .. } | Reading::System { .. } => Vec::new(),
     }
 }
 
-/// The same samples as the API takes them; no app says which of its sources a fix came from.
+/// Returns the delivery's samples as the API accepts them; no app reports which source a fix came
+/// from.
 fn native(delivery: &Delivery) -> Vec<Value> {
     let taken = |sample: &&Sample| {
         !matches!(
@@ -107,7 +108,7 @@ fn address(delivery: &Delivery) -> Value {
     delivery.start["address"].clone()
 }
 
-/// The insight of the delivery as the API's own phone sends it.
+/// Returns the insight of the delivery as the API's own phone sends it.
 async fn sent_natively(server: &Server, delivery: &Delivery) -> Value {
     let started_at = porchlight_schema::time::TimestampMs(begins_ms(server));
     let start = json!({
@@ -135,7 +136,8 @@ async fn sent_natively(server: &Server, delivery: &Delivery) -> Value {
     server.until_ready(&id).await.json
 }
 
-/// The insight of the delivery as Sensor Logger pushes it: a message a second, some twice, some before others.
+/// Returns the insight of the delivery as Sensor Logger pushes it: one message per second, some
+/// twice, some out of order.
 async fn pushed(server: &Server, delivery: &Delivery) -> Value {
     let order = json!({ "externalRiderId": "rider-app", "deliveryId": "order-1", "address": address(delivery) });
     let made = make(server, &order).await;
@@ -228,7 +230,7 @@ fn assert_alike(pushed: &Value, native: &Value, about: &str) {
 #[actix::test]
 async fn sensor_logger_gives_what_the_api_s_own_phone_gives() {
     for kind in [Kind::Stairs, Kind::Elevator, Kind::House, Kind::Gate] {
-        // Each on a service of its own, so that nothing is known beforehand of the place or the trace.
+        // Each on its own service, so that nothing is known in advance of the place or the trace.
         let (of_app, of_api) = (Server::start().await, Server::start().await);
         let delivery = delivery(kind);
         let (one, other) = (

@@ -1,8 +1,8 @@
-//! What a CQL cluster costs: processor time of our process for each batch, over the same on an embedded store, and
-//! lightweight transactions a second.
+//! Measures the cost of a CQL cluster: processor time of our process per batch, relative to an
+//! embedded store, and lightweight transactions per second.
 //!
-//! `PORCHLIGHT_BIN=target/release/porchlight PORCHLIGHT_LOAD=target/release/porchlight-load cargo test --test it
-//! cluster::cost -- --ignored --nocapture --test-threads=1`
+//! `PORCHLIGHT_BIN=target/release/porchlight PORCHLIGHT_LOAD=target/release/porchlight-load cargo
+//! test --test it cluster::cost -- --ignored --nocapture --test-threads=1`
 
 use std::process::Command;
 use std::sync::{Arc, RwLock};
@@ -16,11 +16,11 @@ use crate::phone::Client;
 use crate::receiver::Authority;
 use crate::server::{Folder, Server, binary, block_on, http, successful};
 
-/// How long is counted.
+/// The duration of the count.
 const COUNTED: Duration = Duration::from_secs(30);
-/// Without a further transaction for this long a server has done what there was to do.
+/// A server without a further transaction for this long has finished its work.
 const QUIET: Duration = Duration::from_secs(12);
-/// Sessions that are started each second.
+/// The number of sessions started per second.
 const STARTS_PER_SEC: u32 = 100;
 
 #[test]
@@ -36,7 +36,7 @@ fn processor_time_of_a_batch_over_the_embedded_store() {
     measuring.args(["--connections", "32", "--sessions", "128", "--server"]);
     measuring.arg(binary());
     for (name, value) in variables {
-        // A limit there has none of either side.
+        // Neither side of the comparison has a rate limit.
         if !name.contains("RATE_LIMIT") {
             measuring.arg("--set").arg(format!("{name}={value}"));
         }
@@ -44,7 +44,7 @@ fn processor_time_of_a_batch_over_the_embedded_store() {
     println!("{}", successful(measuring.output().unwrap()));
 }
 
-/// Lightweight transactions of a server so far.
+/// Returns the lightweight transactions of a server so far.
 async fn lightweight(server: &Server) -> f64 {
     let url = format!("{}/metrics", server.ops);
     let text = http().get(url).send().await.unwrap();
@@ -55,7 +55,8 @@ async fn lightweight(server: &Server) -> f64 {
     values.sum()
 }
 
-/// The same once nothing more follows: after a stop comes the insight, and a busy machine makes them one after the other.
+/// Returns the lightweight transactions once no more follow: a stop causes an insight, and a busy
+/// machine makes them one after the other.
 async fn settled(server: &Server) -> f64 {
     let mut counted = lightweight(server).await;
     loop {

@@ -1,5 +1,6 @@
-//! One fault after the other, while phones send: no acknowledged batch is missing, every insight is byte for byte that of
-//! one node that nobody disturbs, and every session's messages arrive in order.
+//! Injects one fault after the other while phones send: no acknowledged batch is missing, every
+//! insight is byte for byte that of one undisturbed node, and every session's messages arrive in
+//! order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,28 +18,29 @@ use crate::phone::Sent;
 use crate::receiver::Authority;
 use crate::server::block_on;
 
-/// Phones that send at a time.
+/// The number of phones that send at the same time.
 const PHONES: usize = 6;
-/// Between two batches of a phone.
+/// The pause between two batches of a phone.
 const PAUSE: Duration = Duration::from_millis(120);
-/// A node that is stopped is called gone after 20 s: it comes back to find that others act for its shards.
+/// A stopped node is considered gone after 20 s: when it comes back, other nodes own its shards.
 const STALLED: Duration = Duration::from_secs(30);
 /// How long wires are cut or mute.
 const UNWIRED: Duration = Duration::from_secs(12);
-/// Something that takes longer has failed.
+/// The timeout of each step.
 const WITHIN: Duration = Duration::from_secs(180);
-/// How often a shard may move while all nodes are restarted one after the other: away, and back.
+/// The maximum number of moves of a shard while all nodes are restarted one after the other: away,
+/// and back.
 const MOVES_MAX: i64 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// `kill -9` of a node, which comes back when the others have its shards, or before.
+    /// A node is killed with `kill -9`, and comes back when the others have its shards, or before.
     Kill,
-    /// A node stands still, and goes on.
+    /// A node is stopped, and continues.
     Stall,
     /// A node of the database is killed, and comes back.
     Database,
-    /// All that nodes say to each other is lost.
+    /// All messages between nodes are lost.
     Mute,
     /// One node is cut off from the others.
     Cut,
@@ -46,7 +48,7 @@ enum Fault {
     Rolling,
 }
 
-/// Numbers of chance that can be drawn again.
+/// A stream of reproducible random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -71,10 +73,11 @@ struct Campaign {
     next: Arc<AtomicU64>,
     sent: Vec<Sent>,
     insights: BTreeMap<u64, Value>,
-    /// Whether what depends on the machine's pace is judged too: requests that nobody answered in time, and how often
-    /// shards move. A machine that stands still for seconds fails these though no rule was broken.
+    /// Whether results that depend on the machine's speed are judged too: requests without an
+    /// answer in time, and the number of moves of shards. A machine that stalls for seconds fails
+    /// these although no rule was broken.
     in_time: bool,
-    /// What was found of that; told when all else has been compared.
+    /// The violations of these; reported after all other comparisons.
     late: Vec<String>,
 }
 
@@ -158,7 +161,7 @@ impl Campaign {
         }
     }
 
-    /// Inflicts a fault while phones send, and checks what came of it.
+    /// Injects a fault while phones send, and checks the results.
     fn round(&mut self, fault: Fault) {
         let before = block_on(self.cluster.generations());
         let client = self.cluster.client();
@@ -217,7 +220,7 @@ impl Campaign {
         self.sent.extend(sent);
     }
 
-    /// Every session has one insight, and every node says the same.
+    /// Asserts that every session has one insight, and that every node returns the same.
     async fn see_insights(&mut self, sent: &[Sent]) {
         let client = self.cluster.client();
         for session in sent {
@@ -229,7 +232,7 @@ impl Campaign {
                 let client = self.cluster.client_of(node);
                 let (status, mut insight) = client.until_answered(&path, None, None).await;
                 assert_eq!(status, 200);
-                // It names the host that was asked.
+                // The URL contains the host of the request.
                 insight["pathImageUrl"].take();
                 seen.push(insight);
             }
@@ -248,13 +251,14 @@ impl Campaign {
             );
             std::thread::park_timeout(Duration::from_millis(100));
         }
-        // What comes too often comes soon.
+        // Duplicates, if any, arrive soon.
         std::thread::park_timeout(Duration::from_secs(1));
         let ids: Vec<_> = sent.iter().map(|sent| sent.session_id.clone()).collect();
         self.inbox.check(&ids)
     }
 
-    /// All batches are in the journal, and all insights are as one node makes them that nobody disturbs.
+    /// Asserts that all batches are in the journal, and that all insights are those of one
+    /// undisturbed node.
     fn finish(self) {
         let late = self.late;
         block_on(check_journal(
@@ -262,7 +266,7 @@ impl Campaign {
             &self.cluster.keyspace,
             &self.sent,
         ));
-        // What runs no more leaves the machine to the one node.
+        // Stops the cluster, so that the one node has the machine for itself.
         drop(self.cluster);
         let expected = undisturbed(self.sent.len() as u64);
         assert_eq!(self.insights.len(), expected.len());
@@ -292,7 +296,8 @@ fn a_killed_node_a_killed_database_and_a_rolling_restart_lose_nothing() {
     campaign.finish();
 }
 
-/// What of it is part of each check: the same comparisons, the fewest faults that move every shard without and with a plan.
+/// The part of the campaign that is in each check: the same comparisons, and the fewest faults that
+/// move every shard, both unplanned and planned.
 #[test]
 fn a_killed_node_and_a_rolling_restart_change_nothing() {
     if std::env::var_os("PORCHLIGHT_TEST_NODES").is_none() {

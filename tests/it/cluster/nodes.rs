@@ -1,4 +1,4 @@
-//! The nodes of a cluster: processes with a proxy before each, on a database of their own.
+//! The nodes of a cluster: processes, each behind a proxy, on their own database.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::phone::{Client, Place};
 use crate::receiver::Authority;
 use crate::server::{Folder, Server, block_on, http};
 
-/// How many nodes there are.
+/// The number of nodes.
 pub(super) const NODES: usize = 3;
-/// Shards of a cluster (contract of the design).
+/// The number of shards of a cluster (contract of the design).
 pub(super) const SHARDS: usize = 256;
-/// Something that takes longer has failed.
+/// The timeout of each step.
 const WITHIN: Duration = Duration::from_secs(180);
 
-/// One node, running or not.
+/// A node, running or not.
 struct Node {
     folder: Folder,
     place: Place,
@@ -52,7 +52,8 @@ fn secret_file(folder: &Path) -> String {
 }
 
 impl Nodes {
-    /// Starts all nodes on a new keyspace, and waits until all shards are taken; none where there is no database.
+    /// Starts all nodes on a new keyspace, and waits until all shards are owned. Returns `None` if
+    /// there is no database.
     pub(super) fn start(authority: &Authority) -> Option<Self> {
         let count = std::env::var("PORCHLIGHT_CLUSTER_CQL_NODES");
         let database = CqlServer::apart(count.map_or(1, |count| count.parse().unwrap()))?;
@@ -66,7 +67,7 @@ impl Nodes {
         let base = variables_of(&database, folder.path());
         let keyspace = base[2].1.clone();
         let secret = secret_file(folder.path());
-        // Nodes are begun again after whoever gave the authority has dropped it.
+        // Nodes are restarted after the caller has dropped the authority.
         let trusted = folder.path().join("trusted.pem");
         std::fs::copy(&authority.file, &trusted).unwrap();
         let nodes = (0..NODES).map(|number| {
@@ -115,7 +116,7 @@ impl Nodes {
         self.nodes[number].server.as_ref().unwrap()
     }
 
-    /// Starts a node that does not run.
+    /// Starts a node that is not running.
     pub(super) fn bring_up(&mut self, number: usize) {
         let node = &mut self.nodes[number];
         let variables = node.variables.iter();
@@ -128,19 +129,19 @@ impl Nodes {
         node.server = Some(server);
     }
 
-    /// `kill -9`.
+    /// Kills a node with `kill -9`.
     pub(super) fn kill(&mut self, number: usize) {
         self.nodes[number].server.take().unwrap().kill();
         self.wires.is_run_by(number, None);
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM to a node, and waits for its end.
     pub(super) fn stop(&mut self, number: usize) {
         self.nodes[number].server.take().unwrap().stop();
         self.wires.is_run_by(number, None);
     }
 
-    /// Someone who asks any node, and the next one when that does not answer.
+    /// Returns a client that uses any node, and the next one if that does not answer.
     pub(super) fn client(&self) -> Client {
         let places: Vec<_> = self
             .nodes
@@ -150,12 +151,12 @@ impl Nodes {
         Client::among(&places, &self.key)
     }
 
-    /// Someone who asks one node only.
+    /// Returns a client that uses one node only.
     pub(super) fn client_of(&self, number: usize) -> Client {
         Client::new(&self.nodes[number].place, &self.key)
     }
 
-    /// The sum of a metric over the nodes that run.
+    /// Returns the sum of a metric over the running nodes.
     pub(super) async fn sum(&self, metric: &str) -> f64 {
         let mut sum = 0.0;
         for server in self.nodes.iter().filter_map(|node| node.server.as_ref()) {
@@ -182,7 +183,7 @@ impl Nodes {
         });
     }
 
-    /// How often each shard has been claimed.
+    /// Returns the number of claims of each shard.
     pub(super) async fn generations(&self) -> Vec<i64> {
         let nodes = &self.database.nodes;
         let session = SessionBuilder::new().known_nodes(nodes).build().await;
@@ -201,7 +202,7 @@ impl Nodes {
     }
 }
 
-/// The sum of a metric's series.
+/// Returns the sum of a metric's series.
 pub(super) async fn scraped(ops: &str, metric: &str) -> Option<f64> {
     let text = http().get(format!("{ops}/metrics")).send().await.ok()?;
     let text = text.text().await.ok()?;

@@ -1,4 +1,4 @@
-//! A customer's receiver that keeps what came, and what its messages must look like.
+//! A customer's receiver that keeps its requests, and the checks of its messages.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::fixed::assert_webhook_request;
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 
-/// A message as it came.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Came {
     number: u32,
@@ -38,18 +38,18 @@ impl Came {
     }
 }
 
-/// What was found in a customer's messages.
+/// The results of the check of a customer's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Found {
-    /// Messages.
+    /// The number of messages.
     pub(super) messages: usize,
-    /// Those that came once more, under the same id and with the same body.
+    /// The number of messages that arrived again, with the same id and the same body.
     pub(super) repeated: usize,
-    /// Of these: those that came when a later one of their session had come.
+    /// The number of repeated messages that arrived after a later one of their session.
     pub(super) went_back: usize,
 }
 
-/// A receiver that runs.
+/// A running receiver.
 pub(super) struct Inbox {
     receiver: Receiver,
     _runtime: tokio::runtime::Runtime,
@@ -81,15 +81,15 @@ impl Inbox {
         self.receiver.local_url()
     }
 
-    /// How many different messages came.
+    /// Returns the number of different messages received.
     pub(super) fn different(&self) -> usize {
         let requests = self.receiver.requests.lock().unwrap();
         let ids = requests.iter().map(|request| Came::read(request).1.id);
         ids.collect::<std::collections::BTreeSet<_>>().len()
     }
 
-    /// Checks what came for these sessions, and forgets all that came: each session's messages are there, in order, and
-    /// what came twice is the same.
+    /// Checks the messages of these sessions, and clears all received ones: each session's messages
+    /// are there, in order, and duplicates are identical.
     pub(super) fn check(&self, sessions: &[String]) -> Found {
         let requests = std::mem::take(&mut *self.receiver.requests.lock().unwrap());
         let mut of_sessions: BTreeMap<String, Vec<Came>> = BTreeMap::new();

@@ -1,6 +1,7 @@
-//! How long it takes from the loss of a node until its sessions run again.
+//! Measures the time from the loss of a node until its sessions run again.
 //!
-//! `PORCHLIGHT_BIN=target/release/porchlight cargo test --release --test it cluster::take_over -- --ignored --nocapture`
+//! `PORCHLIGHT_BIN=target/release/porchlight cargo test --release --test it cluster::take_over --
+//! --ignored --nocapture`
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +12,14 @@ use crate::phone::Client;
 use crate::receiver::Authority;
 use crate::server::block_on;
 
-/// Sessions that record, all nodes together, where `PORCHLIGHT_CLUSTER_SESSIONS` does not say: the node that is lost has
-/// about a third of them.
+/// The default of `PORCHLIGHT_CLUSTER_SESSIONS`: the sessions in progress on all nodes together.
+/// The lost node has about a third of them.
 const SESSIONS: usize = 6_000;
-/// Those that are started at a time.
+/// The number of sessions started at the same time.
 const AT_ONCE: usize = 32;
-/// Batches of each.
+/// The number of batches of each session.
 const BATCHES: u32 = 3;
-/// Longer than any take-over.
+/// Longer than any failover.
 const WITHIN: Duration = Duration::from_secs(120);
 
 async fn begin(client: Client) {

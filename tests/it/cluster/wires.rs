@@ -1,4 +1,5 @@
-//! The wires between nodes: a proxy before each, which all others dial, so that a wire can be cut or filled up.
+//! The wires between nodes: a proxy before each node, which all others dial, so that a wire can be
+//! cut or muted.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -7,22 +8,22 @@ use tokio::io::{AsyncReadExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// How a wire is.
+/// The state of a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire {
-    /// It carries.
+    /// The wire carries data.
     Open,
     /// Connections end, and new ones are not made.
     Cut,
-    /// Connections stay, and what is said there is lost.
+    /// Connections stay, and their data is lost.
     Mute,
 }
 
 /// The wires of a cluster.
 pub(super) struct Wires {
-    /// One for each node that dials, of each node that is dialled.
+    /// The wires to each dialled node, one for each dialling node.
     wires: Vec<Vec<watch::Sender<Wire>>>,
-    /// Processes of the nodes, as they are at the moment.
+    /// The current processes of the nodes.
     processes: Mutex<Vec<Option<u32>>>,
 }
 
@@ -37,7 +38,7 @@ impl Wires {
         })
     }
 
-    /// Whose process a node is now.
+    /// Sets the current process of a node.
     pub(super) fn is_run_by(&self, node: usize, process: Option<u32>) {
         self.processes.lock().unwrap()[node] = process;
     }
@@ -60,7 +61,7 @@ impl Wires {
         }
     }
 
-    /// Listens in a node's place, and passes on to it.
+    /// Listens in place of a node, and forwards to it.
     pub(super) async fn stand_before(self: Arc<Self>, node: usize, listens: SocketAddr) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -74,7 +75,7 @@ impl Wires {
         address.to_string()
     }
 
-    /// The node whose process has this address: the system knows whose each socket is.
+    /// Returns the node whose process has this address: the system knows the owner of each socket.
     fn node_behind(&self, address: SocketAddr) -> Option<usize> {
         let port = format!("0100007F:{:04X}", address.port());
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -95,7 +96,7 @@ impl Wires {
     }
 }
 
-/// Carries one connection for as long as the wire lets it.
+/// Carries one connection as long as the wire permits.
 async fn carry(mut near: TcpStream, to: SocketAddr, mut wire: watch::Receiver<Wire>) {
     let is_open = *wire.borrow_and_update() == Wire::Open;
     let far = if is_open {
@@ -111,7 +112,7 @@ async fn carry(mut near: TcpStream, to: SocketAddr, mut wire: watch::Receiver<Wi
     } else if is_open {
         return;
     }
-    // What was lost can't be made good within a connection: it ends when the wire carries again.
+    // Lost data cannot be recovered within a connection: it ends when the wire carries again.
     let mut lost = vec![0; 16_384];
     loop {
         tokio::select! {

@@ -1,7 +1,9 @@
-//! The console in a real Chromium, driven by `browser.mjs` beside this file, with a receiver that does as it is told.
+//! Tests the console in a real Chromium, driven by `browser.mjs` beside this file, with a
+//! controllable receiver.
 //!
-//! It needs `chromium`, `node` and `npm` (`.ci/run` installs them); where one is missing it says so in a line and is
-//! left out, unless `PORCHLIGHT_BROWSER=required`. Pictures of every page go to `tests/screenshots`.
+//! It needs `chromium`, `node` and `npm` (`.ci/run` installs them); if one is missing the test
+//! prints a line and is skipped, unless `PORCHLIGHT_BROWSER=required`. Pictures of every page go to
+//! `tests/screenshots`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +13,7 @@ use serde_json::json;
 
 use crate::server::{Folder, Server, porchlight, successful};
 
-/// Names under which the browser is found.
+/// The names under which the browser is found.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 fn found(program: &str) -> Option<PathBuf> {
@@ -25,7 +27,8 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The packages that the script needs, of the versions in the lock file; fetched once.
+/// Returns the folder of the packages that the script needs, in the versions of the lock file;
+/// fetched once.
 fn packages() -> Result<PathBuf, String> {
     let (from, folder) = (
         root().join("tests/it/console"),
@@ -55,7 +58,7 @@ fn packages() -> Result<PathBuf, String> {
     }
 }
 
-/// What is there to run a browser with.
+/// Returns the paths needed to run a browser.
 fn browser() -> Result<(PathBuf, PathBuf), String> {
     let browser = BROWSERS.iter().find_map(|name| found(name));
     let browser = browser.ok_or("there is no chromium")?;
@@ -65,7 +68,7 @@ fn browser() -> Result<(PathBuf, PathBuf), String> {
     Ok((browser, packages()?))
 }
 
-/// A certificate for `localhost` that is signed by an authority of its own, in files.
+/// Creates a certificate for `localhost`, signed by its own authority, in files.
 fn certify(folder: &Path) {
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -83,7 +86,8 @@ fn certify(folder: &Path) {
     }
 }
 
-/// Simulated deliveries, as what the script sends: `[{start, batches, pod, seconds}]`.
+/// Writes simulated deliveries in the form that the script sends: `[{start, batches, pod,
+/// seconds}]`.
 fn deliveries(folder: &Path) {
     let kinds = [
         Kind::House,

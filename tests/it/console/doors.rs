@@ -1,4 +1,4 @@
-//! What the console lets in, and under what conditions.
+//! Tests which requests the console admits, and under which conditions.
 
 use reqwest::Method;
 use reqwest::header::{COOKIE, SET_COOKIE};
@@ -93,13 +93,13 @@ fn a_ticket_holds_no_key_and_ends_with_it() {
                 && secure.header(SET_COOKIE).contains("; Secure")
         );
 
-        // Signed out is signed out, for whoever kept the cookie too.
+        // A sign-out also invalidates a kept copy of the cookie.
         let visitor = Visitor::sign_in(&server, &secret).await;
         let left = visitor.post("/console/sign-out", &[]).await;
         assert!(left.to().ends_with("why=out") && left.header(SET_COOKIE).contains("Max-Age=0"));
         assert!(visitor.get("/console").await.to().contains("sign-in"));
 
-        // A new key, shown once; revoked, it ends what was begun with it.
+        // A new key is shown once; its revocation ends the sessions begun with it.
         let visitor = Visitor::sign_in(&server, &secret).await;
         let made = visitor
             .post(

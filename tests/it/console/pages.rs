@@ -1,4 +1,4 @@
-//! What the console shows, to whom, and what it shows only once.
+//! Tests the data that the console shows to each tenant, and the secrets that it shows only once.
 
 use reqwest::Method;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::tenant::{PAGES, api, key, session};
 use super::visitor::Visitor;
 use crate::server::{Folder, Server, block_on};
 
-/// Whatever `visitor` asks for of another tenant, it is not there.
+/// Asserts that `visitor` cannot see another tenant's objects.
 async fn sees_nothing(visitor: &Visitor, paths: &[String], delivery: &str, key_id: &str) {
     for path in paths {
         let seen = visitor.get(path).await;

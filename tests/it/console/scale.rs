@@ -1,6 +1,6 @@
-//! How long the console's pages take on a full store: 20,000 sessions with 200,000 webhook deliveries, of which one in
-//! twenty failed. Not part of a test run:
-//! `PORCHLIGHT_BIN=… cargo test --test it -- --ignored --nocapture console::scale`.
+//! Measures the response times of the console's pages on a full store: 20,000 sessions with 200,000
+//! webhook deliveries, of which one in twenty failed. Not part of a test run: `PORCHLIGHT_BIN=…
+//! cargo test --test it -- --ignored --nocapture console::scale`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,13 +29,13 @@ use porchlight_world::{SystemClock, SystemEntropy};
 use super::visitor::Visitor;
 use crate::server::{Folder, Server, block_on};
 
-/// Sessions; each causes two messages and one for each revision of its insight.
+/// The number of sessions; each causes two messages and one for each revision of its insight.
 const SESSIONS: usize = 20_000;
-/// Revisions of each insight.
+/// The number of revisions of each insight.
 const REVISIONS: u32 = 8;
-/// Sessions that are written at once.
+/// The number of sessions written at the same time.
 const AT_ONCE: usize = 500;
-/// Times that each page is asked for.
+/// The number of requests for each page.
 const TIMES: usize = 15;
 
 fn body(event: MessageEvent, now: TimestampMs) -> MessageBody {
@@ -51,7 +51,7 @@ fn body(event: MessageEvent, now: TimestampMs) -> MessageBody {
     }
 }
 
-/// An insight as large as those of real deliveries.
+/// Returns an insight as large as those of real deliveries.
 fn insight(number: usize, revision: u32, now: TimestampMs) -> StoredInsight {
     let event = |n: u32| Event {
         event_type: EventType::ALL[n as usize % EventType::ALL.len()],
@@ -141,7 +141,7 @@ async fn session(store: &EmbeddedStore, tenant: Tenant, number: usize, now: Time
         message,
     };
     store.start(new).await.unwrap();
-    // Fewer live ones than a page holds: their list has to look at all that it may.
+    // Fewer sessions in progress than a page holds: their list has to scan up to its limit.
     if number.is_multiple_of(SESSIONS / 20) {
         return;
     }
@@ -171,7 +171,7 @@ async fn session(store: &EmbeddedStore, tenant: Tenant, number: usize, now: Time
     }
 }
 
-/// Most were delivered, one in twenty failed for good.
+/// Marks one message in twenty as permanently failed, and the others as delivered.
 async fn settle(
     store: &EmbeddedStore,
     endpoint: &Endpoint,
@@ -275,7 +275,7 @@ async fn fill(folder: &Folder) -> String {
             break;
         }
     }
-    // Paused, so that the server that is measured has nothing to send.
+    // Paused, so that the measured server has nothing to send.
     endpoint.enabled = false;
     endpoint.version = 2;
     assert!(store.replace_endpoint(endpoint).await.unwrap());

@@ -1,4 +1,4 @@
-//! Organizations with keys and sessions to look at, and the pages that each of them has.
+//! Organizations with keys and sessions to view, and the pages that each of them has.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::visitor::{Seen, http};
 use crate::server::{Folder, Server, porchlight, successful};
 
-/// Every page that is one for every organization.
+/// The pages that exist for every organization.
 pub(crate) const PAGES: [&str; 9] = [
     "/console",
     "/console/sessions",
@@ -59,7 +59,7 @@ pub(crate) async fn api(
     serde_json::from_str(&seen.text).unwrap_or_default()
 }
 
-/// A session of which nearly all is `text`, ended and scored.
+/// Returns an ended and scored session of which nearly all is `text`.
 pub(crate) async fn session(server: &Server, key: &str, text: &str) -> String {
     let start = json!({
         "deliveryId": text, "externalRiderId": text,

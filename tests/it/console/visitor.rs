@@ -1,11 +1,12 @@
-//! Somebody at the console, without a browser: a cookie, and forms that are filled as a browser fills them.
+//! A visitor of the console without a browser: a cookie, and forms that are filled as a browser
+//! fills them.
 
 use reqwest::header::{COOKIE, HeaderMap, LOCATION, SET_COOKIE};
 use reqwest::{Client, Method, RequestBuilder};
 
 use crate::server::Server;
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) status: u16,
@@ -28,19 +29,19 @@ impl Seen {
         value.map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Where the browser is sent.
+    /// Returns the target of a redirect.
     pub(crate) fn to(&self) -> &str {
         assert_eq!(self.status, 303, "{self:?}");
         self.header(LOCATION)
     }
 
-    /// What stands between two texts, first.
+    /// Returns the first text between two others.
     pub(crate) fn between(&self, before: &str, after: &str) -> &str {
         let (_, rest) = self.text.split_once(before).unwrap();
         rest.split_once(after).unwrap().0
     }
 
-    /// What the code block of a thing that is shown once says.
+    /// Returns the code block of a value that is shown once.
     pub(crate) fn shown_once(&self) -> &str {
         let (_, rest) = self.text.split_once("id=\"once\"").unwrap();
         rest.split_once("<code>")
@@ -52,7 +53,7 @@ impl Seen {
     }
 }
 
-/// A client that goes nowhere by itself.
+/// Returns a client that follows no redirects.
 pub(crate) fn http() -> Client {
     Client::builder()
         .no_proxy()
@@ -62,7 +63,7 @@ pub(crate) fn http() -> Client {
         .unwrap()
 }
 
-/// Somebody who is signed in.
+/// A signed-in visitor.
 pub(crate) struct Visitor {
     http: Client,
     api: String,
@@ -96,7 +97,7 @@ impl Visitor {
         Seen::of(self.ask(Method::GET, path)).await
     }
 
-    /// The page, which must be one.
+    /// Returns the page, and asserts that it is one.
     pub(crate) async fn page(&self, path: &str) -> Seen {
         let seen = self.get(path).await;
         assert_eq!(seen.status, 200, "{path}: {seen:?}");
@@ -104,7 +105,7 @@ impl Visitor {
         seen
     }
 
-    /// The word that this session's forms carry.
+    /// Returns the token that this session's forms carry.
     pub(crate) async fn word(&self) -> String {
         let page = self.page("/console/keys").await;
         page.between("name=\"word\" value=\"", "\"").to_owned()
@@ -122,13 +123,13 @@ impl Visitor {
     }
 }
 
-/// Tries to sign in.
+/// Attempts to sign in.
 pub(crate) async fn enter(http: &Client, api: &str, key: &str) -> Seen {
     let request = http.post(format!("{api}/console/sign-in"));
     Seen::of(form(request, &[("key", key)]).header("Sec-Fetch-Site", "same-origin")).await
 }
 
-/// The request with a form's body.
+/// Adds a form's body to the request.
 pub(crate) fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
     let mut body = String::new();
     for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! Everything that a store holds, read through the ports that the service uses, as one JSON value.
+//! Reads all contents of a store through the ports that the service uses, as one JSON value.
 
 use porchlight_core::score::{Knowledge, PlaceKnowledge};
 use porchlight_core::session::SessionMachine;
@@ -33,7 +33,8 @@ fn sorted(mut values: Vec<Value>) -> Value {
     Value::Array(values)
 }
 
-/// What a store holds; `learned` are the keys of what it has learned, in hexadecimal digits.
+/// Returns the contents of a store; `learned` contains the keys of its learned data, in hexadecimal
+/// digits.
 pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -> Value {
     let organizations = store.organizations().await.unwrap();
     let keys = store.list_keys(None).await.unwrap();
@@ -88,7 +89,7 @@ pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -
         "live": sorted(live),
         "behind": sorted(behind),
     });
-    // As it is after it was written and read, so that two of them compare to the last digit.
+    // Normalized by writing and reading, so that two of them are equal to the last digit.
     serde_json::from_str(&value.to_string()).unwrap()
 }
 
@@ -102,7 +103,7 @@ async fn session<S: Store + Outbox>(store: &S, id: SessionId) -> Value {
         known
     });
     let snapshot = snapshot.map(|snapshot| {
-        // A snapshot of another format is thrown away by the service; then nothing is expected of it here.
+        // The service discards a snapshot of another format; then nothing is expected of it here.
         let events =
             SessionMachine::restore(&snapshot.state).map(|machine| to_json(&machine.events()));
         json!({
@@ -183,7 +184,7 @@ async fn deliveries<S: Store + Outbox>(store: &S, tenant: Tenant) -> Option<Valu
     }))
 }
 
-/// The keys of what a store has learned, as its contents list them.
+/// Returns the keys of a store's learned data, as its contents list them.
 pub(super) fn learned_keys(contents: &Value) -> Vec<String> {
     contents["learned"]
         .as_object()
@@ -193,7 +194,7 @@ pub(super) fn learned_keys(contents: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What was learned under a key: of a place where the key begins with 1, otherwise of a trace.
+/// Decodes data learned under a key: of a place if the key begins with 1, otherwise of a trace.
 fn learned_value(key: &str, bytes: &[u8]) -> Value {
     if key.starts_with("01") {
         let place: PlaceKnowledge = serde_json::from_slice(bytes).unwrap();
@@ -202,7 +203,8 @@ fn learned_value(key: &str, bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
 }
 
-/// Where what was found lacks something of what is expected; a field that a later version added is no difference.
+/// Returns the first expected part that the found value lacks; a field added by a later version is
+/// no difference.
 pub(super) fn difference(expected: &Value, found: &Value) -> Option<String> {
     match (expected, found) {
         (Value::Object(expected), Value::Object(found)) => {

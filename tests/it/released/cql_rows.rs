@@ -1,4 +1,4 @@
-//! The rows of a CQL keyspace as a release wrote them: written down as JSON, and put back into a keyspace.
+//! The rows of a CQL keyspace as written by a release: saved as JSON, and loaded into a keyspace.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,12 +17,12 @@ use super::{RELEASES, assert_same, expected, fixture};
 use crate::cql_server::CqlServer;
 use crate::server::block_on;
 
-/// Tables that only hold what a running process needs.
+/// Tables that contain only data of a running process.
 const LEFT_OUT: [&str; 1] = ["schema_lock"];
-/// What migrations need before the first of them.
+/// The table that migrations need before the first of them.
 const BOOTSTRAP: &str = "schema_migrations (number int PRIMARY KEY, hash blob)";
 
-/// The rows of each table, as `SELECT JSON` gives them.
+/// The rows of each table, in the format of `SELECT JSON`.
 type Rows = BTreeMap<String, Vec<Value>>;
 
 async fn connect() -> Session {
@@ -34,7 +34,7 @@ async fn connect() -> Session {
         .unwrap()
 }
 
-/// Opens a keyspace beside those that serve from it.
+/// Opens a keyspace without taking part in its service.
 pub(super) async fn open(keyspace: String) -> Arc<CqlStore> {
     let server = CqlServer::get().unwrap();
     let options = CqlOptions {
@@ -59,7 +59,7 @@ async fn texts(session: &Session, query: String) -> Vec<String> {
     rows.map_ok(|(text,)| text).try_collect().await.unwrap()
 }
 
-/// All rows of a keyspace.
+/// Returns all rows of a keyspace.
 async fn read(keyspace: &str) -> Rows {
     let session = connect().await;
     let query =
@@ -75,7 +75,7 @@ async fn read(keyspace: &str) -> Rows {
     all
 }
 
-/// Writes down the rows of a keyspace, the tables that they were in, and what the store reads from them.
+/// Writes the rows of a keyspace, their tables, and the contents that the store reads from them.
 pub(super) async fn write(into: &Path, keyspace: &str) {
     let rows = read(keyspace).await;
     let learned: Vec<_> = rows["learned"]
@@ -102,7 +102,7 @@ pub(super) async fn write(into: &Path, keyspace: &str) {
     }
 }
 
-/// Makes a keyspace with the tables of a release, and puts its rows into them.
+/// Creates a keyspace with the tables of a release, and loads its rows.
 async fn load(release: &str, keyspace: &str) {
     let session = connect().await;
     let factor = CqlServer::get().unwrap().replication_factor;

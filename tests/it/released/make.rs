@@ -29,7 +29,8 @@ use crate::phone::{Client, Sent, Underway};
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
-/// Numbers of deliveries in `phone::delivery`: a house, stairs, nobody came, an elevator.
+/// The numbers of deliveries in `phone::delivery`: a house, stairs, an absent recipient, an
+/// elevator.
 const DELIVERED: [u64; 1] = [0];
 const REFUSED: u64 = 2;
 const WAITING: u64 = 4;
@@ -37,7 +38,7 @@ const RECORDING: u64 = 1;
 /// The batch that the phone of the waiting session loses.
 const LOST_SEQ: u32 = 3;
 
-/// A receiver that takes messages, or refuses them while it is told to.
+/// Starts a receiver that accepts messages, or refuses them while the flag is set.
 pub(super) async fn receiver(authority: &Authority) -> (Receiver, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&refuses);
@@ -61,8 +62,8 @@ pub(super) async fn receiver(authority: &Authority) -> (Receiver, Arc<AtomicBool
     (receiver, refuses)
 }
 
-/// What comes before the secret part of each key of a fixture. The parts are kept apart, because no key is written
-/// down in this repository.
+/// The prefixes of the keys of a fixture, before their secret parts. The parts are stored
+/// separately, because this repository contains no keys.
 const PREFIXES: [(&str, &str); 4] = [
     ("secret", "sk_sandbox_"),
     ("client", "pk_sandbox_"),
@@ -70,7 +71,7 @@ const PREFIXES: [(&str, &str); 4] = [
     ("webhook", "whsec_"),
 ];
 
-/// The keys of a fixture, put together.
+/// Returns the keys of a fixture, joined from their parts.
 pub(super) fn keys(release: &str) -> Value {
     let parts = expected(release, "keys.json");
     let whole = PREFIXES.map(|(name, prefix)| {
@@ -88,7 +89,7 @@ fn split_keys(keys: &Value) -> Value {
     json!(BTreeMap::from(parts))
 }
 
-/// One sample of each kind, and of one that no version knows.
+/// Returns one sample of each kind, and one of a kind that no version knows.
 fn every_kind() -> Value {
     json!([
         {"t": 0.0, "kind": "location", "lat": 52.5, "lng": 13.4, "accuracyM": 5.0, "altitudeM": 34.5,
@@ -107,7 +108,7 @@ fn every_kind() -> Value {
     ])
 }
 
-/// Leaves out what makes telemetry large, so that the fixture is small.
+/// Removes the bulk of the telemetry, so that the fixture is small.
 fn thin(underway: &mut Underway) {
     for (_, body) in &mut underway.batches {
         let mut batch: Value = serde_json::from_str(body).unwrap();
@@ -122,7 +123,7 @@ fn thin(underway: &mut Underway) {
     }
 }
 
-/// Sends a whole delivery.
+/// Sends a whole delivery with reduced telemetry.
 async fn send_thinned(client: &Client, number: u64) -> Sent {
     let mut underway = client.begin(number).await;
     thin(&mut underway);
@@ -132,10 +133,10 @@ async fn send_thinned(client: &Client, number: u64) -> Sent {
     client.finish(underway).await
 }
 
-/// What the generator needs to know of what it wrote.
+/// The data that the generator needs about its own writes.
 struct Filled {
     keys: Value,
-    /// The session that is to wait for scoring.
+    /// The session that waits for scoring.
     waiting: SessionId,
     recording: SessionId,
 }
@@ -193,7 +194,7 @@ async fn fill(server: &Server, receiver: &Receiver, refuses: &AtomicBool) -> Fil
     let batch = json!({"seq": 0, "samples": every_kind()}).to_string();
     let answer = client.until_answered(&path, Some(&batch), None).await;
     assert_eq!(answer.0, 202, "{}", answer.1);
-    // The first message of each session was refused once; those behind it wait.
+    // The first message of each session was refused once; the next ones wait.
     while !retries_began(&client).await {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -212,7 +213,7 @@ async fn retries_began(client: &Client) -> bool {
         .all(|row| row["attempts"] != 0)
 }
 
-/// What a customer sees, as far as every later version must show the same.
+/// Returns a customer's view, as far as every later version must show the same.
 async fn seen(server: &Server, filled: &Filled) -> Value {
     let place = Arc::new(RwLock::new(server.api.clone()));
     let client = Client::new(&place, filled.keys["secret"].as_str().unwrap());
@@ -236,7 +237,7 @@ fn run(variables: &[(&str, &str)], folder: &Folder, arguments: &[&str]) -> Strin
     successful(output)
 }
 
-/// Revokes the key that is to be revoked, and makes an organization that will have left.
+/// Revokes the key intended for that, and creates the organization that later leaves.
 fn change_keys(variables: &[(&str, &str)], folder: &Folder, keys: &Value) -> String {
     let key = keys["revoked"].as_str().unwrap();
     let ends = &key[key.len() - 4..];
@@ -264,8 +265,8 @@ fn now() -> TimestampMs {
     TimestampMs(jiff::Timestamp::now().as_millisecond())
 }
 
-/// Ends the session that is to wait, so that nothing has scored it yet, and asks for a retry. As a process would have
-/// left it that was killed then.
+/// Ends the waiting session before anything has scored it, and requests a retry: the state after a
+/// kill of the process at that point.
 async fn leave_work<S: Store + Outbox>(store: &S, tenant: Tenant, waiting: SessionId) {
     let ended_at = now();
     let end = SessionEnd {
@@ -304,7 +305,8 @@ async fn leave_work<S: Store + Outbox>(store: &S, tenant: Tenant, waiting: Sessi
         .unwrap();
 }
 
-/// Lets one message have failed for good, quarantines a batch, and takes away the webhook of the organization that leaves.
+/// Makes one message fail permanently, quarantines a batch, and removes the webhook of the
+/// organization that leaves.
 async fn leave_more(store: &EmbeddedStore, tenant: Tenant, recording: SessionId) {
     store
         .note(recording, Note::Quarantined { seq: 7 })
@@ -351,7 +353,7 @@ async fn leave_more(store: &EmbeddedStore, tenant: Tenant, recording: SessionId)
     }
 }
 
-/// The keys of what the store has learned.
+/// Returns the keys of the store's learned data.
 async fn learned_keys(store: &EmbeddedStore) -> Vec<String> {
     let scan = Scan::state(KeyRange::prefix([b'w']), usize::MAX);
     let rows = store.read_rows(move |read| read.rows(&scan)).await.unwrap();
@@ -382,7 +384,7 @@ fn write(folder: &Path, name: &str, value: &Value) {
     std::fs::write(folder.join(name), text + "\n").unwrap();
 }
 
-/// Statuses of the deliveries that a customer sees.
+/// Returns the statuses of the deliveries that a customer sees.
 fn statuses(contents: &Value, tenant: Tenant) -> Value {
     let tenant = serde_json::to_value(tenant).unwrap();
     let tenants = contents["tenants"].as_array().unwrap();
@@ -397,7 +399,7 @@ fn statuses(contents: &Value, tenant: Tenant) -> Value {
     json!(statuses)
 }
 
-/// Writes a webhook and a session for the organization that will have left.
+/// Creates a webhook and a session for the organization that leaves.
 async fn join_and_leave(server: &Server, key: &str, receiver: &Receiver) {
     let place = Arc::new(RwLock::new(server.api.clone()));
     let client = Client::new(&place, key);
@@ -459,7 +461,8 @@ fn make_embedded(into: &Path) {
     pack(&backup.store(), &into.join("backup.tar.gz"));
 }
 
-/// The same on a CQL keyspace, of which the rows are written down; false where there is no server.
+/// Creates the fixtures of a CQL keyspace, and saves its rows. Returns `false` if there is no
+/// server.
 fn make_cql(into: &Path) -> bool {
     let folder = Folder::new();
     let Some(mut variables) = cql_process::variables(folder.path()) else {
@@ -469,7 +472,7 @@ fn make_cql(into: &Path) -> bool {
     let authority = Authority::new();
     let listening = tokio::runtime::Runtime::new().unwrap();
     let (receiver, refuses) = listening.block_on(receiver(&authority));
-    // Databases refuse rows that live beyond 2038: the usual retention will do here.
+    // Databases refuse rows that live beyond 2038: the default retention is enough here.
     let webhook = super::variables(&authority);
     let is_retention = |name: &str| name.ends_with("RETENTION");
     variables.extend(webhook.into_iter().filter(|(name, _)| !is_retention(name)));

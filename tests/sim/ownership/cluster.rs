@@ -1,4 +1,4 @@
-//! Nodes around one store, in virtual time.
+//! A cluster of nodes around one store, in virtual time.
 
 use std::cell::{Ref, RefCell};
 use std::cmp::Reverse;
@@ -13,37 +13,37 @@ use super::judge::Judge;
 use super::store::{Row, Tables, row_of};
 use crate::chance::Chance;
 
-/// The store's deadline for a conditional write: then nobody can tell.
+/// The store's deadline for a conditional write: after it the outcome is unknown.
 const DEADLINE_MS: u64 = 5_000;
 
-/// Something bad.
+/// A fault of a node or of the store.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
     /// `kill -9`, and a new process later.
     Kill { node: usize, for_ms: u64 },
-    /// SIGSTOP, SIGCONT.
+    /// SIGSTOP, then SIGCONT.
     Pause { node: usize, for_ms: u64 },
-    /// SIGTERM, and a new process some time after it ended.
+    /// SIGTERM, and a new process some time after the old one has ended.
     Leave { node: usize, for_ms: u64 },
-    /// The node can't reach the store.
+    /// The node cannot reach the store.
     CutOff { node: usize, for_ms: u64 },
-    /// Nobody can.
+    /// No node can reach the store.
     Outage { for_ms: u64 },
 }
 
 #[derive(Debug)]
 struct Node {
     name: NodeName,
-    /// None while there is no process.
+    /// `None` while there is no process.
     machine: Option<OwnershipMachine>,
-    /// Which process this is; what is meant for another does not arrive.
+    /// The number of this process; events for another one do not arrive.
     life: u64,
     clock_permille: u64,
     clock_from_ms: u64,
     paused_until_ms: u64,
     cut_off_until_ms: u64,
     restart_after_ms: u64,
-    /// As whom it acts, as the judge knows it.
+    /// The member as which the node acts, as known to the judge.
     member: Option<Member>,
 }
 
@@ -60,21 +60,22 @@ enum Event {
     Tick(usize, u64),
     Begin(usize),
     Fault(Fault),
-    /// The store does what was asked; then the answer goes out.
+    /// The store executes the request; then the answer is sent.
     Store(usize, u64, u64),
     Answer(usize, u64, Input),
     Write(usize, u64, Shard),
     Written(Shard, u64, Member),
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug)]
 struct Pending {
     asked: Asked,
     started: MonotonicMs,
-    /// The asker hears only that nobody can tell; what the store does happens all the same, unless it is overtaken.
+    /// The caller gets an unknown outcome; the store still executes the request, unless it is
+    /// overtaken.
     is_unknown: bool,
-    /// A serial read of the row came first: what was still under way can't happen any more.
+    /// A serial read of the row came first: pending writes can no longer be applied.
     is_overtaken: bool,
 }
 
@@ -142,7 +143,7 @@ impl Cluster {
         self.judge.borrow()
     }
 
-    /// Conditional writes asked for so far.
+    /// Returns the number of conditional writes requested so far.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
@@ -151,7 +152,7 @@ impl Cluster {
         self.at(at_ms, Event::Fault(fault));
     }
 
-    /// No more time-outs, nobody cut off or stopped; who is down comes back.
+    /// Ends all timeouts, cuts and pauses; nodes that are down come back.
     pub(super) fn calm(&mut self) {
         self.unknown_permille = 0;
         self.outage_until_ms = 0;
@@ -167,7 +168,7 @@ impl Cluster {
         }
     }
 
-    /// The generation in which a running node would act for the shard now.
+    /// Returns the generation in which a running node would act for the shard now.
     pub(super) fn acts(&self, node: usize, shard: Shard) -> Option<u64> {
         let one = &self.nodes[node];
         if one.paused_until_ms > self.now_ms {
@@ -232,7 +233,8 @@ impl Cluster {
             Event::Store(node, life, id) => self.on_store(node, life, id),
             Event::Fault(fault) => self.on_fault(fault),
             Event::Write(node, life, shard) if self.is_living(node, life) => {
-                // Decided now; on its way for a while, or until the process is continued.
+                // The write is decided now, and in flight for a while, or until the process is
+                // continued.
                 let generation = self.acts(node, shard);
                 if let (Some(generation), Some(member)) =
                     (generation, self.nodes[node].member.clone())
@@ -254,7 +256,7 @@ impl Cluster {
         one.life == life && one.machine.is_some()
     }
 
-    /// A stopped process gets everything when it is continued.
+    /// Postpones an event of a stopped process until the process is continued.
     fn postponed(&mut self, node: usize, event: Event) -> bool {
         let until_ms = self.nodes[node].paused_until_ms;
         if until_ms > self.now_ms {
@@ -364,7 +366,7 @@ impl Cluster {
         };
         self.pending.insert(id, pending);
         let life = self.nodes[node].life;
-        // What times out may happen soon, later than the deadline, or never.
+        // A timed-out write may be applied soon, after the deadline, or never.
         let latest_ms = if is_unknown {
             2 * DEADLINE_MS as i64
         } else {
@@ -438,7 +440,7 @@ impl Cluster {
             Asked::Owners => Input::Owners(self.tables.owners()),
             Asked::Owner(shard) => Input::Owner(shard, self.tables.owner(shard)),
         };
-        // Mostly soon; now and then an answer dawdles, so that what was read is old.
+        // Mostly fast; an occasional answer is slow, so that its data is stale.
         let slowest_ms = if self.chance.permille(20) { 4_000 } else { 60 };
         self.after(1, slowest_ms, Event::Answer(node, life, input));
     }

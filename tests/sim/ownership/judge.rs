@@ -1,11 +1,12 @@
-//! What must hold.
+//! The invariants of ownership.
 //!
-//! 1. A generation of a shard is one member's.
+//! 1. A generation of a shard belongs to one member.
 //! 2. Generations of a shard rise from start to start.
 //! 3. At no moment do two running nodes act for one shard.
-//! 4. A write that was decided on before a stop and arrives after it never has the highest generation once another node
-//!    has started: it sorts below and does not count.
-//! 5. Once faults have ended, each shard is held by the node that placement names, and nothing moves.
+//! 4. A write that was decided on before a stop and arrives after it never has the highest
+//!    generation once another node has started: it sorts below and does not count.
+//! 5. Once faults have ended, each shard is held by the node that placement names, and nothing
+//!    moves.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// A node starts to act.
+    /// Checks the start of a node for a shard.
     pub(super) fn on_start(&mut self, shard: Shard, generation: u64, member: &Member) {
         self.moves += 1;
         let of_shard = self.started.entry(shard.0).or_default();
@@ -34,7 +35,7 @@ impl Judge {
         of_shard.insert(generation, member.clone());
     }
 
-    /// A write arrives that was decided on in this generation.
+    /// Checks the arrival of a write that was decided on in this generation.
     pub(super) fn on_write(&self, shard: Shard, generation: u64, member: &Member) {
         let of_shard = self
             .started
@@ -47,7 +48,7 @@ impl Judge {
         );
     }
 
-    /// No other node acts for what one acts for.
+    /// Asserts that no other node acts for the shard of this node.
     pub(super) fn is_alone(&self, cluster: &Cluster, node: usize, shard: Shard) {
         for other in (0..cluster.len()).filter(|&other| other != node) {
             assert_eq!(
@@ -58,7 +59,7 @@ impl Judge {
         }
     }
 
-    /// Everything is where it should be.
+    /// Asserts that every shard is held by its proper node.
     pub(super) fn is_at_rest(&self, cluster: &Cluster, when: &str) {
         let names: Vec<NodeName> = (0..cluster.len()).map(|node| cluster.name(node)).collect();
         for shard in (0..=255).map(Shard) {
@@ -74,7 +75,7 @@ impl Judge {
         }
     }
 
-    /// Starts so far.
+    /// Returns the number of starts so far.
     pub(super) fn moves(&self) -> u64 {
         self.moves
     }

@@ -11,7 +11,7 @@ pub(super) struct Tables {
     pub(super) owners: BTreeMap<u8, (u64, Option<Member>)>,
 }
 
-/// The row that a change is about: what a serial read settles.
+/// The row that a change concerns: a serial read settles it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Row {
     Members,
@@ -26,7 +26,7 @@ pub(super) fn row_of(change: &Change) -> Row {
 }
 
 impl Tables {
-    /// Does the change if its condition holds; whether it did.
+    /// Applies the change if its condition holds. Returns whether it did.
     pub(super) fn apply(&mut self, change: &Change) -> bool {
         match change {
             Change::Join { member, after } => {

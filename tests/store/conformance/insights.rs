@@ -49,7 +49,7 @@ fn insight(revision: u32, error: &str) -> StoredInsight {
     }
 }
 
-/// What is behind, of these sessions.
+/// Returns those of these sessions that are behind.
 async fn behind(store: &dyn Store, of: &[SessionId]) -> Vec<SessionId> {
     let mut found = Vec::new();
     let mut after = None;

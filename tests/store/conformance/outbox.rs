@@ -276,7 +276,7 @@ pub async fn a_lane_is_in_order_and_what_is_parked_is_not_listed(subject: &dyn S
     };
     assert_eq!(queue.commit(0, change).await, [failed, parked]);
     assert_eq!(queue.ready(10).await, []);
-    // What was read before is no more as it was read: it stays.
+    // The row has changed since it was read: the update is not applied.
     let stale = one(waiting[1], delivered(waiting[1]), Some(report(None)));
     assert_eq!(queue.commit(0, stale).await, [failed, parked]);
 

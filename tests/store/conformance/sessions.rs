@@ -233,7 +233,7 @@ pub async fn the_first_stop_after_a_timeout_counts(subject: &dyn Subject) {
     assert!(behind.contains(&id), "an insight is due");
     let messages = store.messages(id).await.unwrap();
     assert_eq!(messages.len(), 2, "nothing is queued by the stop");
-    // A stop by the app in time is not replaced.
+    // A timely stop by the app is not replaced.
     let other = self::start(tenant, T0);
     let id = other.session_id;
     store.start(new_session(&other)).await.unwrap();
@@ -255,7 +255,8 @@ pub async fn a_pod_is_replaced_and_not_repeated(subject: &dyn Subject) {
     assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://a", 1)));
     assert!(store.attach_pod(id, pod("https://b", 3)).await.unwrap());
     assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://b", 3)));
-    // A clock that was set back, or another node's, drops none: it counts as a millisecond later.
+    // A clock that was set back, or another node's clock, drops no PoD: it counts as a millisecond
+    // later.
     assert!(store.attach_pod(id, pod("https://c", 2)).await.unwrap());
     assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://c", 4)));
     let end = end_at(T0.plus_ms(5));
@@ -287,7 +288,7 @@ pub async fn lists_are_newest_first_filtered_and_paged(subject: &dyn Subject) {
     let (store, tenant, other) = (subject.store(), tenant(), tenant());
     let mut made = Vec::new();
     for n in 0..20_i64 {
-        // Three sessions share each millisecond; order of making is not order of time.
+        // Three sessions share each millisecond; the order of creation is not the order of time.
         let mut start = start(tenant, T0.plus_ms((n * 7 % 20) / 3));
         start.delivery_id = format!("d{}", n % 3);
         start.external_rider_id = format!("r{}", n % 4);
@@ -411,7 +412,7 @@ pub async fn live_sessions_are_found(subject: &dyn Subject) {
     assert!(live.is_sorted());
     live.retain(|id| starts.iter().any(|start| start.session_id == *id));
     assert_eq!(live, [0, 2, 5].map(|n: usize| starts[n].session_id));
-    // Each is found in its shard and in no other.
+    // Each session is found in its shard and in no other.
     for id in live {
         let shards = ShardSet::from_iter([id.shard()]);
         let rows = store.live(shards, None, 1_000).await.unwrap();

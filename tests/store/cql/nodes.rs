@@ -1,4 +1,4 @@
-//! The tables of nodes and owners, and what is written under generations.
+//! Tests the tables of nodes and owners, and the writes under generations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use super::options;
 use crate::cql_server::CqlServer;
 use crate::fixtures::{T0, batch, end_at, message, new_session, put_endpoint, start, tenant};
 
-/// An owner of all shards, in the generation that a test says; 0: of none.
+/// An owner of all shards in the generation set by a test, or of no shard if it is 0.
 #[derive(Default)]
 struct Owner(AtomicU64);
 
@@ -58,12 +58,12 @@ fn member(name: &str, life: u64) -> Member {
     }
 }
 
-/// Carries changes out and checks how each goes.
+/// Applies changes and checks the outcome of each.
 async fn check(store: &CqlStore, changes: impl IntoIterator<Item = (Change, Outcome)>) {
     for (change, expected) in changes {
         let mut outcome = store.change_nodes(&change).await;
         while outcome == Outcome::Unknown {
-            // A busy machine: none of these changes is applied twice.
+            // A busy machine leaves the outcome unknown: none of these changes is applied twice.
             store.members(true).await.unwrap();
             outcome = store.change_nodes(&change).await;
         }
@@ -184,7 +184,7 @@ async fn a_number_that_another_node_has_used_is_known_to_be_used() {
     assert_eq!(put(&b, 1, 1).await, Appended::New);
     assert_ne!(put(&a, 1, 1).await, Appended::Conflict);
     assert_eq!(put(&b, 2, 2).await, Appended::New);
-    // What each knows of the other is believed for a moment only.
+    // Each node's cached knowledge of the other expires after a moment.
     tokio::time::sleep(Duration::from_millis(EDGE_BELIEF_MS)).await;
     assert_eq!(put(&a, 2, 9).await, Appended::Conflict);
     assert_eq!(put(&a, 2, 2).await, Appended::Repeated);
@@ -199,7 +199,7 @@ async fn waiting(store: &CqlStore, tenant: Tenant, session_id: SessionId) -> Vec
     lane.await.unwrap().waiting
 }
 
-/// Puts down that the session's first message was tried once more; whether it could be.
+/// Records one more attempt of the session's first message. Returns whether that was possible.
 async fn tried(store: &CqlStore, tenant: Tenant, session_id: SessionId) -> bool {
     let endpoint = Outbox::endpoint(store, tenant).await.unwrap().unwrap();
     let before = waiting(store, tenant, session_id).await[0];
@@ -241,7 +241,7 @@ async fn a_cursor_follows_its_shard_and_never_goes_back() {
     of_b.acts_in(2);
     assert!(tried(&b, tenant, session_id).await);
     assert!(tried(&b, tenant, session_id).await);
-    // The first one was stopped, and goes on before it has found out: what it writes is below.
+    // The first node was stopped, and continues before it notices that: its write sorts below.
     assert!(tried(&a, tenant, session_id).await);
     assert_eq!(attempts(&b).await, 3);
     of_a.acts_in(0);
@@ -255,7 +255,7 @@ async fn a_cursor_follows_its_shard_and_never_goes_back() {
     );
     assert!(tried(&a, tenant, session_id).await);
     assert_eq!(attempts(&b).await, 4);
-    // Then one that is alone, and then nodes again.
+    // Then a node on its own, and then several nodes again.
     of_a.acts_in(written_generation(1, 0));
     assert!(tried(&a, tenant, session_id).await);
     of_b.acts_in(written_generation(1, 4));
@@ -274,7 +274,7 @@ async fn a_batch_that_another_node_takes_just_after_the_end_is_found() {
     let start = start(tenant(), now);
     let id = start.session_id;
     owner.start(new_session(&start)).await.unwrap();
-    // The other one has met the session, and believes for a moment that it records.
+    // The other node has seen the session, and caches it as recording for a moment.
     other.append(id, 0, batch(0), now).await.unwrap();
     let body = message(MessageEvent::SessionStopped);
     owner.end(id, end_at(now), None, body).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a delivered message costs: processor time, and the time it takes.
+//! Measures the cost of a delivered message: processor time and latency.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,8 @@ use crate::receiver::tenant;
 
 use super::{Bench, Manner, counting, processor_ms, run, since};
 
-/// The same requests, signed and posted by the same client, and nothing else: what there is to be compared with.
+/// Sends the same requests, signed and posted by the same client, and does nothing else: the
+/// baseline.
 async fn bare(bench: &Bench, url: &str, bytes: usize, count: usize) {
     let left = Arc::new(AtomicUsize::new(count));
     let body: Arc<str> = bench.body(bytes).into();
@@ -54,7 +55,8 @@ async fn bare(bench: &Bench, url: &str, bytes: usize, count: usize) {
     }
 }
 
-/// Sends `count` messages that wait already, and then as many by the bare loop; processor time of each.
+/// Sends `count` waiting messages, and then as many with the bare loop. Returns the processor time
+/// of each.
 async fn burst(bytes: usize, count: usize) -> (f64, f64) {
     let bench = Bench::new("burst");
     let receiver = counting(Arc::clone(&bench.authority), bench.origin, Manner::Answers);
@@ -82,7 +84,7 @@ async fn burst(bytes: usize, count: usize) -> (f64, f64) {
         .run_until(bare(&bench, &receiver.url, bytes, count))
         .await;
     let took = begun.elapsed().as_secs_f64();
-    // The loop runs on the thread of the test, which does nothing else meanwhile.
+    // The loop runs on the test's thread, which does nothing else meanwhile.
     let (sending_ms, threads, own_ms) = super::with_own(&before);
     let bare_each = (sending_ms + own_ms) as f64 / count as f64;
     println!(

@@ -1,4 +1,5 @@
-//! What one customer's receiver does to another customer, and one session's lane to the customer's other sessions.
+//! Measures the effect of one customer's receiver on another customer, and of one session's lane on
+//! the customer's other sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +13,12 @@ use porchlight_world::SystemClock;
 
 use super::{Bench, Counting, Manner, counting, run};
 
-/// The quiet stream: so many a second, so many in all.
+/// The quiet stream: messages a second, and messages in total.
 const QUIET: (u32, u32) = (20, 400);
-/// The loud one.
+/// The loud stream: messages a second, and messages in total.
 const LOUD: (u32, u32) = (300, 6_000);
 
-/// The quiet stream's percentiles while `noise` goes on.
+/// Returns the quiet stream's percentiles while `noise` runs.
 async fn quiet_beside(
     bench: &Bench,
     webhooks: &Webhooks,
@@ -66,8 +67,8 @@ fn measure_a_quiet_customer_beside_one_that_hangs() {
     });
 }
 
-/// Beside one session whose message is tried by hand again as soon as it has failed, or as it has timed out; and beside
-/// 300 sessions a second whose messages fail.
+/// Measures beside one session whose message is retried manually as soon as it has failed or timed
+/// out, and beside 300 sessions a second whose messages fail.
 #[test]
 #[ignore = "a measurement"]
 fn measure_sessions_beside_a_lane_that_fails() {
@@ -103,7 +104,8 @@ fn measure_sessions_beside_a_lane_that_fails() {
                 one.await,
             );
             if manner == Manner::HangsOnBad {
-                // 300 that hang, a second, are a receiver that hangs: what it gets then is its own affair.
+                // With 300 hanging messages a second the receiver itself hangs: its throughput is
+                // then not our concern.
                 arbiter.stop();
                 return;
             }

@@ -1,4 +1,5 @@
-//! A very long outbox: what it holds in memory, how the real process starts on it, and how it drains.
+//! Measures a very long outbox: its memory use, and how the real process starts on it and drains
+//! it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use super::{Bench, Manner, counting, resident_mib, run};
 use crate::server::{Folder, Server, http, porchlight, successful};
 use crate::service::{Customer, serve};
 
-/// A session with its three messages, as it is once it is over.
+/// Enqueues a completed session with its three messages.
 async fn enqueue_session(bench: &Bench, tenant: Tenant) {
     let session_id: SessionId = bench.enqueue(tenant, 400).await;
     let now = SystemClock.now();
@@ -52,7 +53,7 @@ async fn enqueue_session(bench: &Bench, tenant: Tenant) {
     assert!(committed.await.unwrap());
 }
 
-/// Makes a key before there is a server; the organization's id and the key.
+/// Creates a key before a server exists. Returns the organization's id and the key.
 fn key_without_server(store: &Path) -> (String, String) {
     let made = porchlight()
         .args([
@@ -78,7 +79,8 @@ async fn point_to(server: &Server, key: &str, url: &str) {
     assert_eq!(status, 200, "{problem}");
 }
 
-/// `PORCHLIGHT_OUTBOX=1000000` for more than the usual 200,000 messages; `PORCHLIGHT_BIN` names the binary.
+/// `PORCHLIGHT_OUTBOX=1000000` sets more than the default 200,000 messages; `PORCHLIGHT_BIN` names
+/// the binary.
 #[test]
 #[ignore = "a measurement"]
 fn measure_a_long_outbox() {
@@ -105,7 +107,7 @@ fn measure_a_long_outbox() {
         }
         let count = count / 3_000 * 3_000;
         bench.store.close().await;
-        // The server can open it once nobody here holds it any more.
+        // The server can open the store only after it is released here.
         bench.store = own;
 
         let begun = Instant::now();
@@ -136,7 +138,7 @@ fn measure_a_long_outbox() {
         let first_ms = begun.elapsed().as_millis();
         println!("  killed; first delivery {first_ms} ms after the start of the next process");
         let (begun, before) = (Instant::now(), good.seen.load(Ordering::SeqCst));
-        // What was tried at the receiver that hung waits for its retry.
+        // Messages attempted at the hanging receiver wait for their retry.
         good.until(count - 3_000).await;
         let rate = (count - 3_000 - before) as f64 / begun.elapsed().as_secs_f64();
         println!(

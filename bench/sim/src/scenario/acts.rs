@@ -1,4 +1,4 @@
-//! What the courier does, kind by kind.
+//! The courier's actions for each kind.
 
 use porchlight_schema::insight::ReasonCode;
 
@@ -6,30 +6,30 @@ use crate::courier::Courier;
 use crate::script::Script;
 use crate::world::Place;
 
-/// What was acted, and what it ought to be taken for.
+/// The acted script and its expected result.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) script: Script,
-    /// What the positions claim, where that is not what happened.
+    /// The script of the claimed positions, if they differ from the true ones.
     pub(crate) claims: Option<Script>,
-    /// The address's point, local metres.
+    /// The address's point in local metres.
     pub(crate) address: Place,
-    /// The floor of the address; none: not said.
+    /// The floor of the address; `None` if it is not given.
     pub(crate) floor: Option<i16>,
     pub(crate) gates: Vec<Place>,
-    /// The drop-off was at the address's door.
+    /// Whether the drop-off was at the address's door.
     pub(crate) right_doorstep: bool,
     pub(crate) outcome: Option<ReasonCode>,
     pub(crate) added: Vec<ReasonCode>,
     pub(crate) attempt_cycles: Option<u32>,
     pub(crate) fraudulent: bool,
     pub(crate) carried: bool,
-    /// A proof of delivery is attached.
+    /// Whether a proof of delivery is attached.
     pub(crate) pod: bool,
 }
 
 impl Plan {
-    /// To the right door, and stayed there.
+    /// Creates the plan of a delivery with a stay at the right door.
     fn done(courier: Courier<'_>, address: Place, floor: Option<i16>) -> Self {
         let visits = courier.script.visits.len() as u32;
         Self {
@@ -48,7 +48,7 @@ impl Plan {
         }
     }
 
-    /// Not at the right door.
+    /// Returns the plan as a delivery that missed the right door.
     fn missed(self, outcome: Option<ReasonCode>, added: &[ReasonCode]) -> Self {
         Self {
             right_doorstep: false,
@@ -60,17 +60,17 @@ impl Plan {
     }
 }
 
-/// The door of a house: outside, a step before the entrance.
+/// The door of a house, outdoors, one step before the entrance.
 const PORCH: Place = (0.0, -0.8);
 
-/// What the app is told at the door: a share of the stay, and the act.
+/// The app marks at the door, each with its time as a fraction of the stay.
 const MARKS: [(f64, &str); 2] = [(0.15, "arrived"), (0.7, "pod_captured")];
 
 fn kerb(courier: &Courier<'_>, east: f64) -> Place {
     (east, courier.world.street_north_m + 2.5)
 }
 
-/// Drives to the address's street and parks; the place beside the vehicle.
+/// Drives to the address's street, parks, and returns the place beside the vehicle.
 fn arrive(courier: &mut Courier<'_>) -> Place {
     let east = courier.draw.range(-70.0, 45.0);
     park_at(courier, east)
@@ -86,7 +86,7 @@ fn park_at(courier: &mut Courier<'_>, east: f64) -> Place {
     kerb(courier, east)
 }
 
-/// Back to the vehicle and away.
+/// Walks back to the vehicle and drives away.
 fn leave(courier: &mut Courier<'_>, vehicle: Place, through: &[Place]) {
     courier.walk(through);
     courier.walk(&[vehicle]);
@@ -103,7 +103,7 @@ fn dwell_s(courier: &mut Courier<'_>) -> f64 {
     courier.draw.range(10.0, 90.0)
 }
 
-/// Along the pavement to before the entrance.
+/// Walks along the pavement to the entrance.
 fn to_entrance(courier: &mut Courier<'_>, vehicle: Place) {
     let (kerb_east, kerb_north) = kerb(courier, 0.0);
     courier.walk(&[vehicle, (kerb_east, kerb_north), PORCH]);
@@ -120,12 +120,12 @@ pub(super) fn house(mut courier: Courier<'_>) -> Plan {
     Plan::done(courier, PORCH, floor)
 }
 
-/// The hall behind the entrance, where stairs and elevator are.
+/// Draws the place in the hall behind the entrance where stairs and elevator are.
 fn hall(courier: &mut Courier<'_>) -> Place {
     (courier.draw.range(-3.0, 3.0), courier.draw.range(5.0, 14.0))
 }
 
-/// The door on a floor, along the corridor.
+/// Draws the place of a door on a floor, along the corridor.
 fn flat(courier: &mut Courier<'_>, hall: Place) -> Place {
     let along_m = courier.draw.range(3.0, 22.0);
     (
@@ -147,9 +147,9 @@ fn change_floor(courier: &mut Courier<'_>, floor: i16, ride: bool) {
     }
 }
 
-/// From the entrance to a floor and to the door there; hall and door.
+/// Goes from the entrance to a door on a floor and returns the hall and the door.
 fn go_up(courier: &mut Courier<'_>, floor: i16, ride: bool) -> (Place, Place) {
-    // The main door of a house with flats is locked more often than not; the rest is held open by a code at once.
+    // The main door may be locked, which costs a wait; otherwise a code opens it at once.
     if courier.draw.chance(0.35) {
         courier.wait_at_gate();
     }
@@ -189,7 +189,7 @@ pub(super) fn upstairs(mut courier: Courier<'_>, ride: bool) -> Plan {
     to_floor(courier, floor, ride)
 }
 
-/// Up the stairs or by the elevator, one floor too high or too low.
+/// Goes by stairs or elevator to the floor above or below the address's.
 pub(super) fn neighbouring_floor(mut courier: Courier<'_>) -> Plan {
     let ride = courier.draw.chance(0.5);
     let told = courier.draw.whole(1, if ride { 14 } else { 4 }) as i16;
@@ -226,7 +226,7 @@ pub(super) fn lobby(mut courier: Courier<'_>) -> Plan {
     )
 }
 
-/// Parks far from the address and is on foot there; `claimed`: says that it was delivered.
+/// Parks far from the address and walks there; if `claimed`, the courier claims a delivery.
 pub(super) fn elsewhere(mut courier: Courier<'_>, teleports: bool) -> Plan {
     let vehicle = arrive(&mut courier);
     let shop = (
@@ -245,7 +245,7 @@ pub(super) fn elsewhere(mut courier: Courier<'_>, teleports: bool) -> Plan {
             .push((from + 0.8 * errand_s, "pod_captured"));
     }
     leave(&mut courier, vehicle, &[]);
-    // The address is a good way off, in another street.
+    // The address is far away, in another street.
     let away_m = courier.draw.range(450.0, 2500.0);
     let plan = Plan::done(courier, (away_m, 300.0), None);
     let outcome = if teleports {
@@ -280,7 +280,8 @@ pub(super) fn second_attempt(mut courier: Courier<'_>) -> Plan {
     to_entrance(&mut courier, vehicle);
     let stay_s = courier.draw.range(15.0, 60.0);
     courier.visit(stay_s, &[(0.2, "arrived")]);
-    // Nobody opens: back to the street, a call, and once more. Far enough to be another visit (contract: 15 m).
+    // Nobody opens: the courier returns to the street, makes a call, and comes back. The distance
+    // is enough for a second visit (contract: 15 m).
     let away = (corner.0 + courier.draw.range(22.0, 60.0), corner.1);
     courier.walk(&[corner, away]);
     let call_s = courier.draw.range(12.0, 90.0);
@@ -295,7 +296,7 @@ pub(super) fn second_attempt(mut courier: Courier<'_>) -> Plan {
 pub(super) fn gate(mut courier: Courier<'_>) -> Plan {
     let vehicle = arrive(&mut courier);
     let setback_m = courier.draw.range(12.0, 35.0);
-    // The house stands back from the street: the vehicle's side of the gate, then the drive.
+    // The house is set back from the street: first the gate, then the drive.
     let gate = (
         courier.draw.range(-4.0, 4.0),
         -setback_m.min(-courier.world.street_north_m - 4.0),
@@ -326,14 +327,15 @@ pub(super) fn gate(mut courier: Courier<'_>) -> Plan {
     }
 }
 
-/// Parks near a gate at the kerb, or a house without one, and mostly looks for the parcel beside the vehicle first.
+/// Parks near a gate at the kerb or a house without one, and usually searches for the parcel beside
+/// the vehicle first.
 pub(super) fn gate_at_kerb(mut courier: Courier<'_>) -> Plan {
     let gate_east = courier.draw.range(-4.0, 4.0);
     let apart_m = courier.draw.range(6.0, 30.0);
     let side = if courier.draw.chance(0.5) { 1.0 } else { -1.0 };
     let vehicle = park_at(&mut courier, gate_east + side * apart_m);
     if courier.draw.chance(0.7) {
-        // Out of the driver's door, round the van to its rear, and a search.
+        // The courier walks from the driver's door to the rear of the van and searches.
         let rear = (vehicle.0 + courier.draw.range(3.0, 6.0), vehicle.1);
         courier.walk(&[vehicle, rear]);
         let search_s = courier.draw.range(4.0, 60.0);
@@ -356,7 +358,7 @@ pub(super) fn backtracking(mut courier: Courier<'_>) -> Plan {
     let corner = kerb(&courier, 0.0);
     courier.walk(&[vehicle, corner]);
     let past_m = courier.draw.range(22.0, 80.0);
-    // On beyond the house, the way that one was going.
+    // The courier continues past the house in the same direction.
     let onward = if vehicle.0 < 0.0 { past_m } else { -past_m };
     courier.go_astray((corner.0 + onward, corner.1));
     courier.walk(&[PORCH]);
@@ -385,7 +387,7 @@ pub(super) fn phone_in_vehicle(mut courier: Courier<'_>) -> Plan {
     }
 }
 
-/// The phone lies at home, or its owner sits there, while the positions tell of `claimed`.
+/// Leaves the phone or its owner at home while the positions show `claimed`.
 pub(super) fn at_home(mut courier: Courier<'_>, claimed: Plan) -> Plan {
     courier.stand(claimed.script.now());
     courier.script.marks = claimed.script.marks.clone();

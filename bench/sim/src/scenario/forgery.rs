@@ -1,4 +1,4 @@
-//! What a cheat, or a failing stream, does to samples that a phone recorded.
+//! Modifies recorded samples as a cheat or a failing stream would.
 
 use libm::{cos, exp, sin};
 
@@ -8,7 +8,7 @@ use crate::rng::{Draw, Wander};
 use crate::sample::{Fix, Reading, Sample, rounded};
 use crate::world::World;
 
-/// Changes the samples as the kind demands.
+/// Changes the samples as the kind requires.
 pub(super) fn forge(
     kind: Kind,
     plan: &Plan,
@@ -31,36 +31,36 @@ pub(super) fn forge(
     }
 }
 
-/// When nothing is heard, of a stay at the door.
+/// Returns the silent span around a stay at the door.
 pub(crate) fn silence(from: f64, to: f64) -> (f64, f64) {
     (from - 12.0, to.max(from + 15.0) + 15.0)
 }
 
-/// What an app that walks a route adds to it.
+/// The noise that a route-simulating app adds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Noise {
-    /// Nothing.
+    /// No noise.
     None,
-    /// A throw of the dice for each fix, metres.
+    /// Independent noise per fix, in metres.
     Dice(f64),
-    /// What a receiver has: an error that wanders, metres, with a memory, seconds.
+    /// Drifting noise as from a receiver: the error in metres and its memory in seconds.
     Wander(f64, f64),
 }
 
-/// How well the fixes of a route are made.
+/// The quality of the simulated fixes of a route.
 #[derive(Debug, Clone, Copy)]
 struct Craft {
     noise: Noise,
-    /// The claim of every fix, and by how much it wanders.
+    /// The claimed accuracy of the fixes; `claim_wanders` is its fluctuation.
     accuracy_m: f64,
     claim_wanders: f64,
-    /// The altitude: the same for all, with an error that wanders (metres), or none at all.
+    /// The error of the altitude in metres; 0 for a constant altitude, `None` for no altitude.
     altitude: Option<f64>,
 }
 
 impl Craft {
-    /// Half of the apps add nothing; one in five adds what a receiver has; the platform's own interface for simulated
-    /// fixes wants an accuracy, and most give one for all.
+    /// Draws the quality: half of the apps add no noise, one in five adds that of a receiver. The
+    /// platform's interface for simulated fixes requires an accuracy, and most apps use a constant.
     fn draw(draw: &mut Draw) -> Self {
         let noise = match draw.whole(0, 9) {
             0..=4 => Noise::None,
@@ -80,7 +80,8 @@ impl Craft {
     }
 }
 
-/// An app that walks a route: every fix is where the route says, give or take what the app adds.
+/// Replaces the fixes with those of a route-simulating app: positions on the route plus the app's
+/// noise.
 fn simulate_fixes(
     plan: &Plan,
     world: &World,
@@ -129,7 +130,8 @@ fn simulate_fixes(
     }
 }
 
-/// While the courier stands elsewhere, the fixes are set to the address; afterwards they are true again.
+/// Moves the fixes to the address while the courier stands elsewhere; afterwards they are true
+/// again.
 fn teleport(plan: &Plan, world: &World, draw: &mut Draw, samples: &mut [Sample]) {
     let marked_t = plan
         .script
@@ -158,7 +160,7 @@ fn teleport(plan: &Plan, world: &World, draw: &mut Draw, samples: &mut [Sample])
     }
 }
 
-/// A fix every minute or two, a handful in all.
+/// Keeps a handful of fixes, one every minute or two.
 fn thin(draw: &mut Draw, samples: &mut Vec<Sample>) {
     let mut next_t = draw.range(5.0, 40.0);
     let mut left = draw.whole(2, 5);

@@ -1,30 +1,31 @@
-//! The GPS events that the contract's definitions give for a list of fixes, with all of them known beforehand.
+//! Derives the GPS events of a complete list of fixes by the contract's definitions.
 
 use porchlight_schema::event::{EventType, Metadata};
 
 use super::{TruthEvent, event, ms};
 
-/// Accuracy at which a fix is of little use (contract 4).
+/// The accuracy from which a fix counts as degraded (contract 4).
 const DEGRADED_M: f64 = 50.0;
-/// The same, as a multiple of the session's usual accuracy (contract 4).
+/// The degraded threshold as a multiple of the session's usual accuracy (contract 4).
 const DEGRADED_TIMES: f64 = 2.5;
-/// Fixes from which on there is something usual.
+/// The number of fixes that define a usual accuracy.
 const USUAL_FIXES: usize = 8;
-/// Accuracy beyond which a fix is none (contract 4).
+/// The accuracy beyond which a fix is unusable (contract 4).
 const LOST_M: f64 = 150.0;
-/// Time without a usable fix that makes it lost (contract 4).
+/// The time without a usable fix after which GPS is lost (contract 4).
 const LOST_S: f64 = 10.0;
-/// Accuracy of a good fix (contract 4).
+/// The accuracy of a good fix (contract 4).
 const GOOD_M: f64 = 35.0;
-/// Three good fixes within this time restore (contract 4).
+/// The time within which three good fixes restore GPS (contract 4).
 const RESTORED_S: f64 = 15.0;
-/// Accuracy where a fix does not say (contract 3).
+/// The assumed accuracy of a fix without one (contract 3).
 const UNKNOWN_M: f64 = 20.0;
 
-/// A fix: when, and how exact it claims to be.
+/// A fix as its time and claimed accuracy.
 pub(crate) type Fix = (f64, Option<f64>);
 
-/// GPS events of the fixes. `alive_t`: when samples of other kinds came, in order.
+/// Returns the GPS events for the fixes. `alive_t` holds the times of samples of other kinds, in
+/// order.
 pub(crate) fn gps_events(fixes: &[Fix], alive_t: &[f64]) -> Vec<TruthEvent> {
     let Some(first_good) = fixes.iter().position(|fix| accuracy(fix) <= GOOD_M) else {
         return Vec::new();
@@ -44,7 +45,8 @@ pub(crate) fn gps_events(fixes: &[Fix], alive_t: &[f64]) -> Vec<TruthEvent> {
     let mut troubles: Vec<(f64, f64)> = lost.iter().chain(&degraded).copied().collect();
     troubles.sort_by(|one, other| one.0.total_cmp(&other.0));
     for (place, &(_, over_t)) in troubles.iter().enumerate() {
-        // Until the next one begins; a loss begins with a fix that was still good.
+        // The search ends where the next trouble begins; a loss begins with a fix that was still
+        // good.
         let next_t = troubles.get(place + 1).map_or(f64::INFINITY, |next| next.0);
         if let Some(t) = restored_between(fixes, over_t, next_t) {
             events.push(TruthEvent {
@@ -62,7 +64,8 @@ fn accuracy(fix: &Fix) -> f64 {
     fix.1.unwrap_or(UNKNOWN_M)
 }
 
-/// From the last use of GPS to the next, where that is 10 s or more and the stream lives meanwhile.
+/// Returns the spans from the last usable fix to the next, if they are 10 s or longer and other
+/// samples continue.
 fn lost_spans(fixes: &[Fix], alive_t: &[f64]) -> Vec<(f64, f64)> {
     let usable: Vec<usize> = (0..fixes.len())
         .filter(|&place| accuracy(&fixes[place]) <= LOST_M)
@@ -78,7 +81,8 @@ fn lost_spans(fixes: &[Fix], alive_t: &[f64]) -> Vec<(f64, f64)> {
         let to = usable
             .get(order + 1)
             .map_or(stream_end, |&next| fixes[next].0);
-        // Useless fixes that follow at once: the loss begins with the first of them, else with the last good one.
+        // If unusable fixes follow directly, the loss begins with the first of them, otherwise with
+        // the last good one.
         let from = match fixes.get(place + 1) {
             Some(next) if accuracy(next) > LOST_M && next.0 - fixes[place].0 < LOST_S => next.0,
             _ => fixes[place].0,
@@ -90,7 +94,8 @@ fn lost_spans(fixes: &[Fix], alive_t: &[f64]) -> Vec<(f64, f64)> {
     spans
 }
 
-/// How long the stream lived within a span: the time between samples that follow each other within seconds.
+/// Returns how long the stream was alive within a span: the total time between samples only seconds
+/// apart.
 fn lived_s(fixes: &[Fix], alive_t: &[f64], from: f64, to: f64) -> f64 {
     let mut heard: Vec<f64> = fixes
         .iter()
@@ -106,7 +111,7 @@ fn lived_s(fixes: &[Fix], alive_t: &[f64], from: f64, to: f64) -> f64 {
         .sum()
 }
 
-/// Runs of two and more fixes of little use, outside the times when it is lost.
+/// Returns runs of two or more degraded fixes outside of losses.
 fn degraded_spans(fixes: &[Fix], lost: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let is_lost = |&(t, accuracy_m): &Fix| {
         let useless = accuracy_m.unwrap_or(UNKNOWN_M) > LOST_M;
@@ -115,7 +120,8 @@ fn degraded_spans(fixes: &[Fix], lost: &[(f64, f64)]) -> Vec<(f64, f64)> {
     };
     let mut usable: Vec<f64> = Vec::new();
     let mut poor = Vec::with_capacity(fixes.len());
-    // After a loss, or a degradation beyond what restores, fixes that restore are of use until one is as usual again.
+    // After a loss or a degradation beyond the restoring accuracy, restoring fixes count as usable
+    // until one is as accurate as usual.
     let (mut is_lenient, mut run, mut is_coarse) = (false, 0, false);
     for (place, fix) in fixes.iter().enumerate() {
         let accuracy_m = accuracy(fix);
@@ -168,7 +174,8 @@ fn degraded_spans(fixes: &[Fix], lost: &[(f64, f64)]) -> Vec<(f64, f64)> {
     spans
 }
 
-/// The first of three good fixes after a trouble is over and before the next begins.
+/// Returns the time of the first of three good fixes between the end of one trouble and the start
+/// of the next.
 fn restored_between(fixes: &[Fix], over_t: f64, next_t: f64) -> Option<f64> {
     let good: Vec<f64> = fixes
         .iter()
