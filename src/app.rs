@@ -14,10 +14,10 @@ use porchlight_actors::service::{Parts, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_http::serve::Connections;
-use porchlight_keys::KeyOrder;
+use porchlight_keys::CreateKeyRequest;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
-use porchlight_ports::{Alone, Clock, Entropy, Poke};
+use porchlight_ports::{Clock, Entropy, SingleNode, Wake};
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
 use porchlight_world::{SystemClock, SystemEntropy};
 use tokio::sync::oneshot;
@@ -40,11 +40,11 @@ const EXIT_OUTRUN: i32 = 71;
 
 /// Whether the process writes a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quiet {
+pub enum Logging {
     /// No log: standard output is for a person.
-    Yes,
+    Off,
     /// A JSON log on standard output.
-    No,
+    On,
 }
 
 /// The event that stops the service.
@@ -68,21 +68,21 @@ pub struct Bound {
 /// Runs the service until it must stop, and drains it. `ready` is called once it accepts requests.
 pub fn run(
     config: Config,
-    quiet: Quiet,
+    quiet: Logging,
     shutdown: Shutdown,
     ready: impl FnOnce(&Bound),
 ) -> anyhow::Result<()> {
-    if quiet == Quiet::No {
+    if quiet == Logging::On {
         telemetry::install_logs(&config.log.filter)?;
     }
     actix_rt::System::new().block_on(async move {
         let app = App::build(config).await?;
         let bound = app.bound;
         tracing::info!(api = %bound.api, ops = %bound.ops, "ready");
-        notify::tell(notify::READY);
+        notify::send(notify::READY);
         ready(&bound);
         shutdown.wait().await?;
-        notify::tell(notify::STOPPING);
+        notify::send(notify::STOPPING);
         app.drain().await
     })
 }
@@ -306,7 +306,7 @@ fn build_service(
         ..TransportSettings::default()
     })?;
     let ownership = store.ownership(clock.now());
-    let peers = node.map_or_else(|| Arc::new(Alone { generation: 0 }) as _, Node::peers);
+    let peers = node.map_or_else(|| Arc::new(SingleNode { generation: 0 }) as _, Node::peers);
     let webhooks = Webhooks::start(
         sessions,
         WebhookParts {
@@ -320,13 +320,13 @@ fn build_service(
         },
     );
     let poked = webhooks.clone();
-    let poke: Poke = Arc::new(move |tenant| poked.poke(tenant));
+    let wake: Wake = Arc::new(move |tenant| poked.wake(tenant));
     let shared = store.store();
     let service = Service::new(Parts {
         store: Arc::clone(&shared),
         clock: Arc::clone(&clock),
         entropy,
-        poke: Arc::clone(&poke),
+        wake: Arc::clone(&wake),
         lifetime: Lifetime {
             idle_ms: config.session.idle_timeout.as_millis(),
             max_ms: config.session.max_duration.as_millis(),
@@ -334,7 +334,7 @@ fn build_service(
         ownership,
         peers,
         arbiters: sessions.to_vec(),
-        scoring: ScoringPool::start(scoring, shared, clock, poke),
+        scoring: ScoringPool::start(scoring, shared, clock, wake),
         shares: config.limits.shares(),
     });
     receiver
@@ -372,7 +372,7 @@ impl Running {
 /// Runs `work` against a temporary service on an empty store; `configure` may change its
 /// configuration.
 pub fn with_temporary<T>(
-    quiet: Quiet,
+    quiet: Logging,
     configure: impl FnOnce(&mut Config) -> anyhow::Result<()>,
     work: impl FnOnce(&Running) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
@@ -427,7 +427,7 @@ fn make_key(config: &Config, organization: &str) -> anyhow::Result<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let order = KeyOrder::new(organization, "sandbox", "secret");
+    let order = CreateKeyRequest::new(organization, "sandbox", "secret");
     let made = runtime.block_on(server.create_key(&order))?;
     Ok(made.key)
 }

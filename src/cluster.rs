@@ -17,7 +17,7 @@ pub mod view;
 mod wire;
 
 pub use client::PeerClient;
-pub use driver::{Driver, DriverParts, Tenants};
+pub use driver::{Driver, DriverParts, ShardWorkload};
 pub use node::Node;
 pub use secret::{PeerSecret, PeerSecrets};
 pub use server::PeerServer;

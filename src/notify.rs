@@ -19,7 +19,7 @@ pub(crate) const STOPPING: &str = "STOPPING=1";
 const ALIVE: &str = "WATCHDOG=1";
 
 /// Notifies systemd. If a message is lost, systemd's own timeouts apply.
-pub(crate) fn tell(state: &str) {
+pub(crate) fn send(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };
@@ -92,7 +92,7 @@ pub(crate) async fn feed_watchdog(pulse: Arc<Pulse>) {
     let half = Duration::from_micros(limit_us) / 2;
     loop {
         if pulse.is_alive(half) {
-            tell(ALIVE);
+            send(ALIVE);
         }
         actix_rt::time::sleep(half / 2).await;
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use porchlight_ports::{Alone, KeyCheck, Keys, NodesTable, Outbox, Ownership, Store};
+use porchlight_ports::{KeyCheck, Keys, NodesTable, Outbox, Ownership, SingleNode, Store};
 use porchlight_schema::time::TimestampMs;
 
 use porchlight_store::cql::{CqlOpenError, CqlStore, Role};
-use porchlight_store::{EmbeddedStore, HandOver, OnFatal, OpenError, OpenOptions};
+use porchlight_store::{EmbeddedStore, OnDurable, OnFatal, OpenError, OpenOptions};
 use porchlight_world::SystemClock;
 
 use crate::config::{Config, StoreKind};
@@ -55,14 +55,14 @@ impl OpenStore {
     /// See [`StoreOpenError`].
     pub async fn serving(
         config: &Config,
-        hand_over: HandOver,
+        on_durable: OnDurable,
         on_fatal: OnFatal,
         node: Option<Arc<dyn Ownership>>,
     ) -> Result<Self, StoreOpenError> {
         Ok(match config.store.kind {
             StoreKind::Embedded => Self::Embedded(EmbeddedStore::open(OpenOptions {
                 path: config.store.path.clone(),
-                hand_over,
+                on_durable,
                 on_fatal,
             })?),
             StoreKind::Cql => {
@@ -71,12 +71,12 @@ impl OpenStore {
                     .map_err(|error| StoreOpenError::Folder(folder.clone(), error))?;
                 let role = match node {
                     Some(ownership) => Role::Node {
-                        hand_over,
+                        on_durable,
                         on_fatal,
                         ownership,
                     },
                     None => Role::Serving {
-                        hand_over,
+                        on_durable,
                         on_fatal,
                     },
                 };
@@ -150,7 +150,7 @@ impl OpenStore {
     #[must_use]
     pub fn ownership(&self, started_at: TimestampMs) -> Arc<dyn Ownership> {
         match self {
-            Self::Embedded(_) => Arc::new(Alone {
+            Self::Embedded(_) => Arc::new(SingleNode {
                 generation: started_at.0.unsigned_abs(),
             }),
             Self::Cql(store) => store.ownership(),

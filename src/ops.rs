@@ -7,7 +7,7 @@
 //! | GET `/metrics` | the metrics, as text |
 //! | GET `/healthz` | 200 while the process lives, without further checks |
 //! | GET `/readyz` | 200 or 503, and the result of each check |
-//! | POST `/admin/keys` | [`porchlight_keys::KeyOrder`] → 201 [`porchlight_keys::CreatedKey`] |
+//! | POST `/admin/keys` | [`porchlight_keys::CreateKeyRequest`] → 201 [`porchlight_keys::CreatedKey`] |
 //! | GET `/admin/keys` | 200 `{data: [`[`porchlight_keys::ListedKey`]`]}` |
 //! | POST `/admin/keys/{id}/revoke` | 200 [`porchlight_keys::ListedKey`] |
 //! | POST `/admin/backup` | `{folder}` → 200 `{rows, bytes}` |
@@ -35,10 +35,10 @@ use actix_web::{App, HttpResponse, HttpServer};
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use porchlight_actors::service::Service;
-use porchlight_http::edge::plain_edge;
+use porchlight_http::middleware::plain_edge;
 use porchlight_http::problem::Problem;
 use porchlight_http::route::{at, get};
-use porchlight_keys::KeyDesk;
+use porchlight_keys::KeyAdmin;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Keys, Outbox};
@@ -56,7 +56,7 @@ pub type OnRevoked = Arc<dyn Fn() + Send + Sync>;
 /// The state of the operators' listener.
 pub struct OpsState {
     service: Service,
-    desk: KeyDesk,
+    desk: KeyAdmin,
     store: Option<Arc<EmbeddedStore>>,
     metrics: PrometheusHandle,
     process: metrics_process::Collector,
@@ -100,7 +100,7 @@ impl OpsState {
     ) -> Self {
         let process = metrics_process::Collector::default();
         process.describe();
-        let desk = KeyDesk::new(keys);
+        let desk = KeyAdmin::new(keys);
         Self {
             service,
             desk,

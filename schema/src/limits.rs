@@ -266,13 +266,13 @@ pub const SHARDS: usize = 256;
 // --- Several nodes (design) --------------------------------------------------------------------------------------
 
 /// How long a node caches that another node's session is live.
-pub const EDGE_BELIEF_MS: u64 = 3_000;
+pub const REMOTE_SESSION_TTL_MS: u64 = 3_000;
 /// Maximum number of other nodes' sessions that a node caches.
 pub const EDGE_SESSIONS_MAX: usize = 65_536;
 /// How often a watcher of another node's session polls.
 pub const EDGE_POLL_MS: u64 = 1_000;
 /// Maximum number of sessions queued for reconciliation on one node.
-pub const LOOKS_WAITING_MAX: usize = 65_536;
+pub const RECONCILES_WAITING_MAX: usize = 65_536;
 /// Maximum number of sessions that a node reconciles at the same time.
 pub const LOOKS_AT_ONCE_MAX: usize = 64;
 /// Deadline of a request between nodes, from sending to the last byte of the answer.
@@ -421,8 +421,8 @@ const _: () = assert!(
 );
 const _: () = assert!(GAP_MS < HOLE_SKIPPED_AFTER_T_MS);
 const _: () = assert!(
-    EDGE_BELIEF_MS as i64 + 3 * INGEST_TIMEOUT_MS_MAX < END_SETTLES_MS as i64,
-    "a node may believe that a session records for so long, and a write and its repeats take so long"
+    REMOTE_SESSION_TTL_MS as i64 + 3 * INGEST_TIMEOUT_MS_MAX < END_SETTLES_MS as i64,
+    "a node may cache_remote that a session records for so long, and a write and its repeats take so long"
 );
 const _: () = assert!(
     HOLE_SKIPPED_AFTER_BATCHES == 64,

@@ -21,12 +21,12 @@ use actix_web::HttpResponse;
 use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use actix_web::web::{Bytes, Data};
-use porchlight_actors::service::{FeedState, SharePermit, Told, Watch};
+use porchlight_actors::service::{FeedState, NumberedChange, SharePermit, Watch};
 use porchlight_http::State;
 use porchlight_http::auth::Presented;
-use porchlight_http::call::{Call, share_exceeded};
+use porchlight_http::connections::ConnectionPermit;
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::seats::Seat;
+use porchlight_http::request_context::{RequestContext, share_exceeded};
 use porchlight_observe::shares::Share;
 use porchlight_observe::streams::{MessageOutcome, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_ports::{SessionRow, StoreResult};
@@ -47,7 +47,7 @@ const COMMENT: Bytes = Bytes::from_static(b": \n\n");
 /// # Errors
 ///
 /// See the module [`super`]; 429 and 503 if too many streams are open.
-pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let tenant = caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
@@ -63,7 +63,7 @@ pub(super) async fn events(call: Call) -> Result<HttpResponse, Problem> {
         StreamMetrics::get().on_ended(StreamKind::Events, StreamEnd::Full);
         share_exceeded(exceeded)
     })?;
-    let seat = call.state.seats.events.take(tenant)?;
+    let seat = call.state.connections.events.take(tenant)?;
     // Watching begins before the first read, so that no change is missed.
     let watch = service.watch(row.start.session_id);
     let ended = match &row.end {
@@ -131,18 +131,18 @@ struct EventStream {
     ended: Option<Ended>,
     watch: Watch,
     beat: Interval,
-    _seat: Seat<Tenant>,
+    _seat: ConnectionPermit<Tenant>,
     _share: SharePermit,
 }
 
 /// The messages of a completed session, and those not sent yet.
 struct Ended {
     count: u32,
-    rest: VecDeque<Told>,
+    rest: VecDeque<NumberedChange>,
 }
 
 impl Ended {
-    fn of(all: Vec<Told>, told: u32) -> Self {
+    fn of(all: Vec<NumberedChange>, told: u32) -> Self {
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let rest = all.into_iter().filter(|one| one.number >= told).collect();
         Self { count, rest }
@@ -207,7 +207,9 @@ impl EventStream {
             let feed = service.feed(session_id, self.told, EVENTS_PIECE_MESSAGES_MAX);
             match feed.await? {
                 Some(FeedState::Live(changes)) => {
-                    changes.iter().for_each(|change| self.tell(change, out));
+                    changes
+                        .iter()
+                        .for_each(|change| self.write_change(change, out));
                     return Ok(());
                 }
                 Some(FeedState::Ended(end)) => {
@@ -224,14 +226,16 @@ impl EventStream {
         };
         let length = ended.rest.len().min(EVENTS_PIECE_MESSAGES_MAX);
         let piece: Vec<_> = ended.rest.drain(..length).collect();
-        piece.iter().for_each(|change| self.tell(change, out));
+        piece
+            .iter()
+            .for_each(|change| self.write_change(change, out));
         if out.is_empty() {
             self.tell_end(out).await?;
         }
         Ok(())
     }
 
-    fn tell(&mut self, change: &Told, out: &mut Vec<u8>) {
+    fn write_change(&mut self, change: &NumberedChange, out: &mut Vec<u8>) {
         self.told = change.number.saturating_add(1);
         message::event(out, self.told, self.row.start.session_id, change);
     }

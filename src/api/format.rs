@@ -8,8 +8,8 @@ use porchlight_schema::sample::json::{self, DecodeError, DecodedBatch};
 use porchlight_schema::sample::proto;
 
 use porchlight_http::body::{self, Announced, Limits};
-use porchlight_http::call::{self, accepts};
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::{self, accepts};
 
 /// The format of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Format {
 ///
 /// 422 for a query.
 pub(super) async fn schema(http: HttpRequest) -> Result<HttpResponse, Problem> {
-    call::no_parameters(&http)?;
+    request_context::no_parameters(&http)?;
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     Ok(HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, text))

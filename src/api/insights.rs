@@ -9,9 +9,9 @@ use porchlight_schema::insight::{DroppedSamples, Evidence, InsightView};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use porchlight_http::call::{self, Call};
 use porchlight_http::etag::names;
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::{self, RequestContext};
 
 use super::path_image;
 
@@ -34,7 +34,7 @@ struct EvidenceView<'a> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn insight(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
@@ -89,7 +89,7 @@ pub(super) async fn insight(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super`]; 404 until the session is scored.
-pub(super) async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn evidence(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
@@ -110,7 +110,7 @@ pub(super) async fn evidence(call: Call) -> Result<HttpResponse, Problem> {
     })?;
     call.accepts_json()?;
     call.no_parameters()?;
-    call::json(
+    request_context::json(
         HttpResponse::Ok(),
         &EvidenceView {
             data: &score.evidence,

@@ -30,8 +30,8 @@ use porchlight_http::State;
 use porchlight_http::auth::Caller;
 use porchlight_http::body::stream::BodyStream;
 use porchlight_http::body::{self, Limits};
-use porchlight_http::call::{Call, session_not_found};
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::{RequestContext, session_not_found};
 use porchlight_observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -71,7 +71,7 @@ enum Piece {
 /// # Errors
 ///
 /// See the module [`super`].
-pub(super) async fn telemetry(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn telemetry(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let usage = call.state.service.usage(caller.secret()?);
     call.accepts("application", "x-ndjson")?;

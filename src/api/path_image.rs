@@ -24,9 +24,9 @@ use porchlight_schema::limits::{
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use porchlight_http::call::{Call, session_not_found};
 use porchlight_http::etag::names;
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::{RequestContext, session_not_found};
 use porchlight_http::route::{at, get};
 use porchlight_picture::png::png;
 use porchlight_picture::{self as picture, svg};
@@ -145,7 +145,7 @@ fn no_path() -> Problem {
 }
 
 /// The link to a session's image; the insight decides whether there is a path to draw.
-pub(super) fn link(call: &Call, session_id: SessionId) -> Option<String> {
+pub(super) fn link(call: &RequestContext, session_id: SessionId) -> Option<String> {
     let images = call.state.images.as_ref()?;
     images.url(session_id)
 }
@@ -167,11 +167,11 @@ pub(super) fn resources() -> [Resource; 2] {
     ]
 }
 
-async fn as_png(call: Call) -> Result<HttpResponse, Problem> {
+async fn as_png(call: RequestContext) -> Result<HttpResponse, Problem> {
     path_image(call, "png", "png", |drawn| drawn.png.clone()).await
 }
 
-async fn as_svg(call: Call) -> Result<HttpResponse, Problem> {
+async fn as_svg(call: RequestContext) -> Result<HttpResponse, Problem> {
     path_image(call, "svg", "svg+xml", |drawn| drawn.svg.clone()).await
 }
 
@@ -181,7 +181,7 @@ async fn as_svg(call: Call) -> Result<HttpResponse, Problem> {
 ///
 /// 403 for an invalid signature; 404 if the session is gone or has no path; 406; 503.
 async fn path_image(
-    call: Call,
+    call: RequestContext,
     form: &str,
     sub_type: &str,
     body: impl FnOnce(&Drawn) -> Bytes,

@@ -21,9 +21,9 @@ use std::str::FromStr;
 
 use super::start::address;
 use porchlight_http::body::Limits;
-use porchlight_http::call::{self, Call};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::{self, RequestContext};
 use porchlight_http::route::{get, resource};
 
 /// The apps, as their push URLs end.
@@ -72,7 +72,7 @@ struct ShownRecorderView {
 }
 
 /// Makes a recorder. 201 `{recorderId, url, qrSvg, pushUrls, expiresAt}`.
-async fn create(mut call: Call) -> Result<HttpResponse, Problem> {
+async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
     call.no_parameters()?;
@@ -85,11 +85,11 @@ async fn create(mut call: Call) -> Result<HttpResponse, Problem> {
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/recorders/{}", recorder.id)) {
         response.insert_header((LOCATION, location));
     }
-    call::json(response, &view)
+    request_context::json(response, &view)
 }
 
 /// A recorder. 200 `{…, sessionId, lastHeardAt, receiving}`.
-async fn show(call: Call) -> Result<HttpResponse, Problem> {
+async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let recorder = of_path(&call, tenant).await?;
     call.accepts_json()?;
@@ -101,11 +101,11 @@ async fn show(call: Call) -> Result<HttpResponse, Problem> {
         last_heard_at: recorder.state.last_heard_at,
         receiving: receiving(&recorder, call.state.service.now()),
     };
-    call::json(HttpResponse::Ok(), &shown)
+    request_context::json(HttpResponse::Ok(), &shown)
 }
 
 /// Removes a recorder; its sessions stay. 204.
-async fn remove(call: Call) -> Result<HttpResponse, Problem> {
+async fn remove(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let recorder = of_path(&call, tenant).await?;
     call.no_parameters()?;
@@ -121,7 +121,7 @@ fn not_found() -> Problem {
 }
 
 /// The recorder in the path, if it is the tenant's.
-async fn of_path(call: &Call, tenant: Tenant) -> Result<Recorder, Problem> {
+async fn of_path(call: &RequestContext, tenant: Tenant) -> Result<Recorder, Problem> {
     let id = call.http.match_info().get("id").unwrap_or_default();
     let id = RecorderId::from_str(id).map_err(|_| not_found())?;
     let recorder = call.state.service.recorder(id).await?;
@@ -163,7 +163,7 @@ fn order(tenant: Tenant, body: &Value, now: TimestampMs) -> Result<RecorderOrder
     faults.none(order())
 }
 
-fn view(call: &Call, recorder: &Recorder) -> Result<RecorderView, Problem> {
+fn view(call: &RequestContext, recorder: &Recorder) -> Result<RecorderView, Problem> {
     let url = link(call, recorder.id);
     let push_urls = APPS.into_iter().map(|(name, end)| {
         let push_url = format!("{url}/{end}");
@@ -179,7 +179,7 @@ fn view(call: &Call, recorder: &Recorder) -> Result<RecorderView, Problem> {
 }
 
 /// The link of a recorder: its token stands in it.
-fn link(call: &Call, id: RecorderId) -> String {
+fn link(call: &RequestContext, id: RecorderId) -> String {
     let token = call.state.auth.recorder_token(id);
     let images = call.state.images.as_ref();
     let base = images.and_then(|images| images.base()).map(str::to_owned);

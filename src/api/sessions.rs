@@ -9,9 +9,9 @@ use porchlight_schema::limits::TEXT_CHARS_MAX;
 use porchlight_schema::session::{SessionStatus, SessionView};
 use serde::Serialize;
 
-use porchlight_http::call::{self, Call};
 use porchlight_http::problem::Problem;
 use porchlight_http::query::{self, Query};
+use porchlight_http::request_context::{self, RequestContext};
 
 use outcome::OutcomeFilter;
 
@@ -39,7 +39,7 @@ struct AcknowledgedView<'a> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub(super) async fn acknowledged(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn acknowledged(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let session_id = call.session_id();
     caller.may_act_on(session_id)?;
@@ -48,7 +48,7 @@ pub(super) async fn acknowledged(call: Call) -> Result<HttpResponse, Problem> {
     call.no_parameters()?;
     let sessions = call.state.service.of(row.start.tenant);
     let acknowledged = sessions.acknowledged(&row).await?;
-    call::json(
+    request_context::json(
         HttpResponse::Ok(),
         &AcknowledgedView {
             session_id: row.start.session_id,
@@ -64,13 +64,13 @@ pub(super) async fn acknowledged(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub(super) async fn session(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn session(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     caller.secret()?;
     let row = call.session(&caller, call.session_id()).await?;
     call.accepts_json()?;
     call.no_parameters()?;
-    call::json(
+    request_context::json(
         HttpResponse::Ok(),
         &SessionView::answer(&row.start, row.end.as_ref()),
     )
@@ -81,7 +81,7 @@ pub(super) async fn session(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
     let mut query = Query::of(call.http.query_string());
@@ -111,7 +111,7 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
         .iter()
         .map(|row| SessionView::answer(&row.start, row.end.as_ref()))
         .collect();
-    call::json(
+    request_context::json(
         HttpResponse::Ok(),
         &PageView {
             data,

@@ -4,10 +4,10 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderMap, HeaderName};
 use porchlight_actors::service::{StartCommand, StartError};
 use porchlight_http::body::{self, Limits};
-use porchlight_http::call::{self, Call, share_exceeded};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Fault, Problem};
-use porchlight_http::waking::look_again;
+use porchlight_http::request_context::{self, RequestContext, share_exceeded};
+use porchlight_http::waking::yield_to_payload;
 use porchlight_ports::Idempotency;
 use porchlight_schema::limits::{
     ADDRESS_ACCURACY_M_MAX, ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, ADDRESS_GATES_MAX,
@@ -43,7 +43,7 @@ struct Started<'a> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub(super) async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn start(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.caller().await?.key()?;
     call.accepts_json()?;
     let announced = body::json(call.headers(), Limits::REQUEST)?;
@@ -51,7 +51,7 @@ pub(super) async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
     let permit = match call.state.service.admit_start(&usage) {
         Ok(permit) => permit,
         Err(error) => {
-            look_again().await;
+            yield_to_payload().await;
             return Err(not_admitted(error));
         }
     };
@@ -70,7 +70,7 @@ pub(super) async fn start(mut call: Call) -> Result<HttpResponse, Problem> {
 }
 
 fn answer(start: &SessionStart, session_token: String) -> Result<HttpResponse, Problem> {
-    call::json(
+    request_context::json(
         HttpResponse::Created(),
         &Started {
             session: SessionView::answer(start, None),

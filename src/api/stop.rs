@@ -9,9 +9,9 @@ use porchlight_schema::limits::URL_CHARS_MAX;
 use porchlight_schema::session::{Pod, PodType, SessionView};
 
 use porchlight_http::body::Limits;
-use porchlight_http::call::{self, Call, share_exceeded};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::Problem;
+use porchlight_http::request_context::{self, RequestContext, share_exceeded};
 
 /// Stops a session. 200: the completed session; the same for a completed one.
 ///
@@ -21,7 +21,7 @@ use porchlight_http::problem::Problem;
 /// # Errors
 ///
 /// See the module [`super`].
-pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     caller.may_act()?;
     call.accepts_json()?;
@@ -63,7 +63,7 @@ pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
         StopError::Pod(error) => not_attached(error),
         StopError::Store(error) => error.into(),
     })?;
-    call::json(
+    request_context::json(
         HttpResponse::Ok(),
         &SessionView::answer(&row.start, row.end.as_ref()),
     )
@@ -74,7 +74,7 @@ pub(super) async fn stop(mut call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super`].
-pub(super) async fn attach_pod(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn attach_pod(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let session_id = call.session_id();
     caller.may_act_on(session_id)?;
@@ -87,7 +87,7 @@ pub(super) async fn attach_pod(mut call: Call) -> Result<HttpResponse, Problem> 
     let pod = pod(&Fields::root(&value)?, &mut faults);
     let service = &call.state.service;
     let attached = service.attach_pod(&row, faults.none(pod)?).await;
-    call::json(HttpResponse::Ok(), &attached.map_err(not_attached)?)
+    request_context::json(HttpResponse::Ok(), &attached.map_err(not_attached)?)
 }
 
 fn not_attached(error: AttachPodError) -> Problem {

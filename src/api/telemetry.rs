@@ -4,10 +4,10 @@
 
 use actix_web::HttpResponse;
 use porchlight_actors::service::{AdmitError, IngestError};
-use porchlight_http::call::{self, Call, session_not_found, share_exceeded};
 use porchlight_http::problem::{Code, Fault, Problem};
-use porchlight_http::turn;
-use porchlight_http::waking::{look_again, together};
+use porchlight_http::queue_delay;
+use porchlight_http::request_context::{self, RequestContext, session_not_found, share_exceeded};
+use porchlight_http::waking::{together, yield_to_payload};
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_schema::limits::BATCH_SAMPLES_MAX;
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
@@ -20,9 +20,9 @@ use super::format::{Format, Negotiated};
 /// # Errors
 ///
 /// See the module [`super`].
-pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Problem> {
     let service = &call.state.service;
-    let waited = turn::waited();
+    let waited = queue_delay::waited();
     let caller = call.caller().await?;
     let session_id = call.session_id();
     caller.may_act_on(session_id)?;
@@ -43,7 +43,7 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
         Err(error) => {
             // A body that arrived together with its head is consumed; unread, it would cost the
             // connection.
-            look_again().await;
+            yield_to_payload().await;
             return Err(not_admitted(error));
         }
     };
@@ -51,7 +51,7 @@ pub(super) async fn telemetry(call: Call) -> Result<HttpResponse, Problem> {
     let body = announced
         .read(call.payload, call.state.config.body_deadlines, grow)
         .await?;
-    call::no_parameters(&call.http)?;
+    request_context::no_parameters(&call.http)?;
     let decoded = decode(sent, &body)?;
     drop(body);
     together(service.ingest(&target, permit, decoded.seq, decoded.batch))

@@ -8,8 +8,8 @@ use porchlight_actors::webhook::Webhooks;
 use porchlight_observe::http::Route;
 use porchlight_schema::message::MessageEvent;
 
-use porchlight_http::call::Call;
 use porchlight_http::problem::Problem;
+use porchlight_http::request_context::RequestContext;
 use porchlight_http::route::{get, resource};
 
 /// The names of the events.
@@ -40,7 +40,7 @@ pub(super) fn resources() -> [Resource; 8] {
 }
 
 /// The webhooks of this process.
-fn webhooks(call: &Call) -> Result<Webhooks, Problem> {
+fn webhooks(call: &RequestContext) -> Result<Webhooks, Problem> {
     let webhooks = call.state.webhooks.clone();
     webhooks.ok_or_else(|| Problem::internal("this process sends no webhooks"))
 }

@@ -37,12 +37,12 @@ use futures_util::{FutureExt, StreamExt};
 use porchlight_actors::service::{Permit, SharePermit, Target, TenantUsage, Watch};
 use porchlight_http::State;
 use porchlight_http::auth::{Caller, Presented};
-use porchlight_http::call::{Call, session_not_found, share_exceeded};
+use porchlight_http::connections::ConnectionPermit;
 use porchlight_http::observe::on_problem;
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::queue_delay;
+use porchlight_http::request_context::{RequestContext, session_not_found, share_exceeded};
 use porchlight_http::request_id::RequestId;
-use porchlight_http::seats::Seat;
-use porchlight_http::turn;
 use porchlight_observe::http::Route;
 use porchlight_observe::shares::Share;
 use porchlight_observe::streams::{MessageOutcome, StreamEnd, StreamKind, StreamMetrics};
@@ -72,7 +72,7 @@ const CONTROL_BYTES_MAX: usize = 125;
 /// # Errors
 ///
 /// See the module [`super`]; 429 and 503 if too many are open.
-pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let session_id = call.session_id();
     caller.may_act_on(session_id)?;
@@ -88,7 +88,7 @@ pub(super) async fn upgrade(call: Call) -> Result<HttpResponse, Problem> {
     if service.is_draining() {
         return Err(Problem::new(Code::Draining, "The service is stopping."));
     }
-    let seat = call.state.seats.sockets.take(session_id)?;
+    let seat = call.state.connections.sockets.take(session_id)?;
     let share = target.usage().hold(Share::Sockets);
     let share = share.map_err(|exceeded| {
         StreamMetrics::get().on_ended(StreamKind::Websocket, StreamEnd::Full);
@@ -169,7 +169,7 @@ struct Socket {
 }
 
 impl Socket {
-    async fn run(mut self, _seat: Seat<SessionId>, _share: SharePermit) {
+    async fn run(mut self, _seat: ConnectionPermit<SessionId>, _share: SharePermit) {
         let closing = self.serve().await;
         StreamMetrics::get().on_ended(StreamKind::Websocket, closing.end());
         if let Some(reason) = closing.reason()
@@ -370,7 +370,7 @@ impl Socket {
         let target = target.ok_or_else(session_not_found)?;
         self.caller.still_good(target.end.as_ref(), service.now())?;
         let permit = service.admit(&target).map_err(not_admitted)?;
-        let mut permit = permit.having_waited(turn::waited());
+        let mut permit = permit.having_waited(queue_delay::waited());
         permit.grow(bytes.len()).map_err(not_admitted)?;
         let batch = decode(format, bytes)?;
         Ok((target, permit, batch))

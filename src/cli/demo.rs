@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         config.webhook.allow_addresses = vec!["127.0.0.0/8".into()];
         Ok(())
     };
-    app::with_temporary(app::Quiet::Yes, configure, |running| {
+    app::with_temporary(app::Logging::Off, configure, |running| {
         let authority = authority.get().context("no authority was made")?;
         let failing_key = running.key_of(FAILING)?;
         super::block_on(async move {

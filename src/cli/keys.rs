@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
-use porchlight_keys::{CreatedKey, KeyDesk, KeyOrder, ListedKey};
+use porchlight_keys::{CreateKeyRequest, CreatedKey, KeyAdmin, ListedKey};
 use porchlight_ports::Clock;
 use porchlight_world::SystemClock;
 
@@ -138,12 +138,12 @@ fn order(
     kind: KindWord,
     name: Option<&str>,
     expires: Option<HumanDuration>,
-) -> anyhow::Result<KeyOrder> {
+) -> anyhow::Result<CreateKeyRequest> {
     let expires_ms = expires.map(HumanDuration::as_millis);
     if expires_ms == Some(0) {
         bail!("--expires must be longer than 0");
     }
-    Ok(KeyOrder {
+    Ok(CreateKeyRequest {
         organization: organization.to_owned(),
         env: env.as_str().to_owned(),
         kind: kind.as_str().to_owned(),
@@ -152,7 +152,7 @@ fn order(
     })
 }
 
-fn create(config: &Config, order: KeyOrder, init: bool) -> anyhow::Result<CreatedKey> {
+fn create(config: &Config, order: CreateKeyRequest, init: bool) -> anyhow::Result<CreatedKey> {
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.create_key(&order).await }),
         None => {
@@ -201,11 +201,11 @@ fn has_store(config: &Config) -> anyhow::Result<()> {
 /// Works on the store itself, which no server of this machine has.
 fn with_store<T>(
     config: &Config,
-    work: impl AsyncFnOnce(KeyDesk) -> anyhow::Result<T>,
+    work: impl AsyncFnOnce(KeyAdmin) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     super::block_on(async move {
         let store = OpenStore::beside(config).await?;
-        let worked = work(KeyDesk::new(store.keys())).await;
+        let worked = work(KeyAdmin::new(store.keys())).await;
         store.close().await;
         worked
     })

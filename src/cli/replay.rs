@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match (&arguments.url, &arguments.key) {
         (Some(url), Some(key)) => super::block_on(replay_all(arguments, &Client::new(url, key)?)),
         _ => app::with_temporary(
-            app::Quiet::Yes,
+            app::Logging::Off,
             |_config| Ok(()),
             |running| {
                 super::block_on(replay_all(
@@ -164,13 +164,13 @@ fn batches(samples: &[Value]) -> impl Iterator<Item = &[Value]> {
 
 /// The phone's position at the marked drop-off; without a mark, at the end.
 fn last_good_fix(samples: &[Value]) -> Option<(f64, f64)> {
-    let is_hand_over = |sample: &Value| {
+    let is_drop_off = |sample: &Value| {
         sample["kind"] == "mark"
             && sample["name"]
                 .as_str()
-                .is_some_and(|name| MarkName::from_name(name).is_hand_over())
+                .is_some_and(|name| MarkName::from_name(name).is_drop_off())
     };
-    let until = samples.iter().rposition(is_hand_over);
+    let until = samples.iter().rposition(is_drop_off);
     let before = until.and_then(|until| samples.get(..until));
     before.and_then(good_fix).or_else(|| good_fix(samples))
 }

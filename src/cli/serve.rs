@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(data) = &arguments.data {
         config.store.path.clone_from(data);
     }
-    let served = app::run(config, app::Quiet::No, app::Shutdown::Signal, |_bound| {});
+    let served = app::run(config, app::Logging::On, app::Shutdown::Signal, |_bound| {});
     if let Err(error) = &served
         && error.downcast_ref().is_some_and(OpenError::may_pass)
     {

@@ -78,16 +78,16 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
             (kind, told)
         });
         while let Some(done) = running.try_join_next() {
-            tell(done?)?;
+            report(done?)?;
         }
     }
     while let Some(done) = running.join_next().await {
-        tell(done?)?;
+        report(done?)?;
     }
     Ok(())
 }
 
-fn tell((kind, told): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
+fn report((kind, told): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
     say!("{:20} {}", kind.as_str(), told?)?;
     Ok(())
 }

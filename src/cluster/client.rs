@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use dashmap::DashMap;
 use porchlight_core::ownership::NodeName;
-use porchlight_core::timeline::Told;
-use porchlight_observe::peer::{HandOver, Nudged, PeerMetrics, PeerRoute};
+use porchlight_core::timeline::NumberedChange;
+use porchlight_observe::peer::{Forwarded, Nudged, PeerMetrics, PeerRoute};
 use porchlight_ports::{LiveAnswer, Nudge, PeerError, Peers};
 use porchlight_schema::ids::{SessionId, Shard};
 use porchlight_schema::limits::{PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX};
@@ -26,7 +26,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::View;
 use super::secret::{self, Head, Nonce, PeerSecrets};
-use super::wire::{self, AskTold, Changes, HandedOver, Live, Nudges, Reply};
+use super::wire::{self, AskChanges, Changes, ForwardedBatch, Live, Nudges, Reply};
 use queue::{Queue, Waiting};
 
 /// Deadline for opening a connection.
@@ -156,7 +156,7 @@ impl PeerClient {
 
     /// Notifies the other members that this node has released shards. Never blocks.
     pub fn released(&self) {
-        for node in self.inner.view.living() {
+        for node in self.inner.view.members() {
             if node != *self.inner.view.me() {
                 self.inner.put(node, Queue::hint);
             }
@@ -188,8 +188,8 @@ impl Drop for PeerClient {
 
 #[async_trait]
 impl Peers for PeerClient {
-    fn hand_over(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
-        self.inner.hand_over(Waiting {
+    fn forward(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
+        self.inner.forward(Waiting {
             session_id,
             seq,
             batch,
@@ -217,19 +217,19 @@ impl Peers for PeerClient {
         Ok(LiveAnswer { events, changed_at })
     }
 
-    async fn told(
+    async fn changes(
         &self,
         session_id: SessionId,
         number: u32,
         limit: usize,
-    ) -> Result<Vec<Told>, PeerError> {
-        let question = wire::encode(&AskTold {
+    ) -> Result<Vec<NumberedChange>, PeerError> {
+        let question = wire::encode(&AskChanges {
             session_id,
             number,
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
         });
-        let asked = self.ask::<Changes>(PeerRoute::Told, session_id, question);
-        asked.await.map(wire::told)
+        let asked = self.ask::<Changes>(PeerRoute::Changes, session_id, question);
+        asked.await.map(wire::numbered)
     }
 }
 
@@ -280,12 +280,12 @@ impl Inner {
         owner.filter(|owner| owner != self.view.me())
     }
 
-    fn hand_over(self: &Arc<Self>, waiting: Waiting) {
+    fn forward(self: &Arc<Self>, waiting: Waiting) {
         match self.other(waiting.session_id.shard()) {
             Some(node) => self.put(node, |queue| queue.push(waiting)),
             None => {
                 self.refresh_owners();
-                PeerMetrics::get().on_hand_over(HandOver::NoOwner, 1);
+                PeerMetrics::get().on_forward(Forwarded::NoOwner, 1);
             }
         }
     }
@@ -315,9 +315,9 @@ impl Inner {
         if let Some(peer) = self.peers.get(&node) {
             return Arc::clone(&peer);
         }
-        let living = self.view.living();
+        let members = self.view.members();
         self.peers.retain(|name, peer| {
-            let stays = *name == node || living.contains(name) || !peer.queue().is_empty();
+            let stays = *name == node || members.contains(name) || !peer.queue().is_empty();
             if !stays {
                 peer.is_gone.store(true, Ordering::Release);
                 peer.wake.notify_one();
@@ -334,7 +334,7 @@ impl Inner {
                 places: Semaphore::new(PEER_ASKED_MAX),
             });
             self.handle
-                .spawn(tell(Arc::downgrade(self), Arc::clone(&peer)));
+                .spawn(send_nudges(Arc::downgrade(self), Arc::clone(&peer)));
             peer
         });
         Arc::clone(&entry)
@@ -402,37 +402,37 @@ impl Inner {
 
     async fn send_batches(self: &Arc<Self>, peer: &Peer, batches: Vec<Waiting>) {
         let metrics = PeerMetrics::get();
-        let handed_over = batches.iter().map(|waiting| HandedOver {
+        let handed_over = batches.iter().map(|waiting| ForwardedBatch {
             session_id: waiting.session_id,
             seq: waiting.seq,
             batch: waiting.batch.as_bytes(),
         });
         let Ok(body) = wire::encode(&handed_over.collect::<Vec<_>>()) else {
-            return metrics.on_hand_over(HandOver::Failed, batches.len());
+            return metrics.on_forward(Forwarded::Failed, batches.len());
         };
-        let answered = self.request::<Vec<bool>>(&peer.name, PeerRoute::HandOver, body);
+        let answered = self.request::<Vec<bool>>(&peer.name, PeerRoute::Forwarded, body);
         let taken = match answered.await {
             Ok(taken) if taken.len() == batches.len() => taken,
-            Ok(_) => return metrics.on_hand_over(HandOver::Failed, batches.len()),
+            Ok(_) => return metrics.on_forward(Forwarded::Failed, batches.len()),
             Err(error) => {
                 self.refresh_owners();
                 tracing::debug!(node = peer.name.0, %error, "batches could not be handed over");
-                return metrics.on_hand_over(HandOver::Failed, batches.len());
+                return metrics.on_forward(Forwarded::Failed, batches.len());
             }
         };
         for (waiting, taken) in batches.into_iter().zip(taken) {
             let owner = self.other(waiting.session_id.shard());
             let has_moved = owner.is_some_and(|owner| owner != peer.name);
             if taken {
-                metrics.on_hand_over(HandOver::Taken, 1);
+                metrics.on_forward(Forwarded::Taken, 1);
             } else if has_moved && !waiting.was_refused {
-                self.hand_over(Waiting {
+                self.forward(Waiting {
                     was_refused: true,
                     ..waiting
                 });
             } else {
                 self.refresh_owners();
-                metrics.on_hand_over(HandOver::Refused, 1);
+                metrics.on_forward(Forwarded::Refused, 1);
             }
         }
     }
@@ -441,9 +441,9 @@ impl Inner {
         let count = nudges.sessions.len() + nudges.tenants.len();
         let outcome = match wire::encode(nudges) {
             Ok(body) => {
-                let told = self.request::<()>(&peer.name, PeerRoute::Nudge, body);
-                match told.await {
-                    Ok(()) => Nudged::Told,
+                let changes = self.request::<()>(&peer.name, PeerRoute::Nudge, body);
+                match changes.await {
+                    Ok(()) => Nudged::Sent,
                     Err(error) => {
                         tracing::debug!(node = peer.name.0, %error, "a node could not be nudged");
                         Nudged::Lost
@@ -457,7 +457,7 @@ impl Inner {
 }
 
 /// Sends a node its queued notifications until the node or this client is gone.
-async fn tell(inner: Weak<Inner>, peer: Arc<Peer>) {
+async fn send_nudges(inner: Weak<Inner>, peer: Arc<Peer>) {
     loop {
         peer.wake.notified().await;
         loop {

@@ -28,7 +28,7 @@ const LOOKS_THOROUGH_EVERY: u64 = 5;
 
 /// The work that belongs to shards.
 #[async_trait]
-pub trait Tenants: Send + Sync {
+pub trait ShardWorkload: Send + Sync {
     /// Starts the work of these shards, which this node now owns, and returns the number of
     /// sessions. An error means that part of it failed; the driver calls again.
     async fn take(&self, shards: ShardSet) -> anyhow::Result<usize>;
@@ -40,7 +40,7 @@ pub trait Tenants: Send + Sync {
     fn drop_at_once(&self, shards: ShardSet);
 
     /// Reconciles these shards with the store; `thoroughly` includes all live sessions.
-    async fn look_over(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()>;
+    async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()>;
 
     /// Called after this node released a shard, so that the other nodes can be notified.
     fn released(&self);
@@ -60,7 +60,7 @@ pub struct DriverParts {
     /// The view in which the driver publishes.
     pub view: Arc<View>,
     /// The work that belongs to shards.
-    pub tenants: Arc<dyn Tenants>,
+    pub tenants: Arc<dyn ShardWorkload>,
     /// Called when another process has taken this node's name.
     pub replaced: Box<dyn FnOnce() + Send>,
     /// Random number that distinguishes processes with one name.
@@ -126,7 +126,7 @@ struct Running {
     machine: OwnershipMachine,
     store: Arc<dyn NodesTable>,
     view: Arc<View>,
-    tenants: Arc<dyn Tenants>,
+    tenants: Arc<dyn ShardWorkload>,
     to_take: Arc<ToTake>,
     inputs: mpsc::UnboundedSender<Input>,
     replaced: Option<Box<dyn FnOnce() + Send>>,
@@ -162,7 +162,10 @@ impl Running {
             Arc::clone(&self.view),
             Arc::clone(&self.tenants),
         ));
-        tokio::spawn(look_over(Arc::clone(&self.view), Arc::clone(&self.tenants)));
+        tokio::spawn(reconcile_shards(
+            Arc::clone(&self.view),
+            Arc::clone(&self.tenants),
+        ));
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while self.tell_left.is_some() {
@@ -313,8 +316,8 @@ impl Running {
 fn tell_of(change: &Change, outcome: Outcome) {
     let kind = match change {
         Change::Join { .. } => NodesChange::Join,
-        Change::Beat { .. } => NodesChange::Beat,
-        Change::MarkGone { .. } => NodesChange::Gone,
+        Change::Heartbeat { .. } => NodesChange::Beat,
+        Change::MarkDead { .. } => NodesChange::Gone,
         Change::Leave { .. } => NodesChange::Leave,
         Change::Claim { .. } => NodesChange::Claim,
         Change::Release { .. } => NodesChange::Release,
@@ -329,7 +332,7 @@ fn tell_of(change: &Change, outcome: Outcome) {
         Change::Join { member, .. } => {
             tracing::info!(node = member.node.0, outcome = counted.as_str(), "joining");
         }
-        Change::MarkGone { member, .. } => {
+        Change::MarkDead { member, .. } => {
             tracing::warn!(
                 node = member.node.0,
                 outcome = counted.as_str(),
@@ -342,7 +345,7 @@ fn tell_of(change: &Change, outcome: Outcome) {
 
 /// Starts the work of claimed shards, those that were claimed together in one step, and repeats
 /// what failed.
-async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn Tenants>) {
+async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn ShardWorkload>) {
     loop {
         to_take.more.notified().await;
         tokio::time::sleep(GATHERED_WITHIN).await;
@@ -358,7 +361,9 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn Tenants
             match tenants.take(shards).await {
                 Ok(sessions) => {
                     let metrics = ClusterMetrics::get();
-                    metrics.take_over.record(began.elapsed().as_secs_f64());
+                    metrics
+                        .accept_forwarded
+                        .record(began.elapsed().as_secs_f64());
                     metrics.sessions_taken.increment(sessions as u64);
                     let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
                     tracing::info!(shards = shards.len(), sessions, ms, "shards taken up");
@@ -374,7 +379,7 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn Tenants
 }
 
 /// Reconciles this node's shards with the store from time to time.
-async fn look_over(view: Arc<View>, tenants: Arc<dyn Tenants>) {
+async fn reconcile_shards(view: Arc<View>, tenants: Arc<dyn ShardWorkload>) {
     for look in 1_u64.. {
         tokio::time::sleep(LOOK_EVERY).await;
         let owned = ShardSet::ALL.iter().filter(|&shard| view.owns(shard));
@@ -383,7 +388,7 @@ async fn look_over(view: Arc<View>, tenants: Arc<dyn Tenants>) {
             continue;
         }
         let thoroughly = look % LOOKS_THOROUGH_EVERY == 0;
-        if let Err(error) = tenants.look_over(owned, thoroughly).await {
+        if let Err(error) = tenants.reconcile_shards(owned, thoroughly).await {
             tracing::warn!(%error, "this node's shards can't be looked over");
         }
     }

@@ -13,7 +13,7 @@ use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::ATTEMPT_MS_MAX;
 use porchlight_world::SystemEntropy;
 
-use super::driver::{Driver, DriverParts, Tenants};
+use super::driver::{Driver, DriverParts, ShardWorkload};
 use super::{PeerClient, PeerSecrets, PeerServer, View};
 use crate::config::Cluster;
 
@@ -83,7 +83,7 @@ impl Node {
         let driver = Driver::start(DriverParts {
             store: nodes,
             view: Arc::clone(&self.view),
-            tenants: Arc::new(Living {
+            tenants: Arc::new(NodeWorkload {
                 service: service.clone(),
                 webhooks: webhooks.clone(),
                 released: Box::new(move || client.released()),
@@ -109,14 +109,14 @@ impl Node {
 }
 
 /// The sessions and webhooks of this process.
-struct Living {
+struct NodeWorkload {
     service: Service,
     webhooks: Webhooks,
     released: Box<dyn Fn() + Send + Sync>,
 }
 
 #[async_trait]
-impl Tenants for Living {
+impl ShardWorkload for NodeWorkload {
     async fn take(&self, shards: ShardSet) -> anyhow::Result<usize> {
         let sessions = self.service.take_shards(shards);
         let webhooks = self.webhooks.take_shards(shards);
@@ -137,8 +137,8 @@ impl Tenants for Living {
         self.webhooks.drop_shards(shards);
     }
 
-    async fn look_over(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()> {
-        Ok(self.service.look_over(shards, thoroughly).await?)
+    async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()> {
+        Ok(self.service.reconcile_shards(shards, thoroughly).await?)
     }
 
     fn released(&self) {

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use super::client::PeerClient;
 use super::secret::{self, Head, Nonce, PeerSecret, Tag};
-use super::wire::{self, AskTold, HandedOver, Nudges, Reply, WireError};
+use super::wire::{self, AskChanges, ForwardedBatch, Nudges, Reply, WireError};
 
 /// Maximum number of connections. It leaves room for connections of restarted nodes that are not
 /// yet known to be dead.
@@ -281,7 +281,7 @@ impl State {
 
     async fn answer(&self, route: PeerRoute, body: &[u8]) -> Result<Vec<u8>, Refusal> {
         let answer = match route {
-            PeerRoute::HandOver => wire::encode(&self.take_over(wire::decode(body)?)),
+            PeerRoute::Forwarded => wire::encode(&self.accept_forwarded(wire::decode(body)?)),
             PeerRoute::Nudge => {
                 self.nudge(wire::decode_owned(body)?);
                 wire::encode(&())
@@ -292,15 +292,15 @@ impl State {
                 let live = live.map(|LiveAnswer { events, changed_at }| (events, changed_at));
                 encode_reply(live)
             }
-            PeerRoute::Told => {
-                let AskTold {
+            PeerRoute::Changes => {
+                let AskChanges {
                     session_id,
                     number,
                     limit,
                 } = wire::decode_owned(body)?;
                 let limit = (limit as usize).min(EVENTS_PIECE_MESSAGES_MAX);
-                let told = self.service.told(session_id, number, limit).await;
-                encode_reply(told.map(wire::changes))
+                let changes = self.service.changes(session_id, number, limit).await;
+                encode_reply(changes.map(wire::changes))
             }
         };
         Ok(answer?)
@@ -308,16 +308,16 @@ impl State {
 
     /// Passes forwarded batches to their sessions; returns for each batch whether this node owns
     /// the session.
-    fn take_over(&self, batches: Vec<HandedOver<'_>>) -> Vec<bool> {
-        let one = |handed_over: HandedOver<'_>| {
-            let HandedOver {
+    fn accept_forwarded(&self, batches: Vec<ForwardedBatch<'_>>) -> Vec<bool> {
+        let one = |handed_over: ForwardedBatch<'_>| {
+            let ForwardedBatch {
                 session_id,
                 seq,
                 batch,
             } = handed_over;
             // A batch that cannot be decoded is left to the journal.
             PackedBatch::from_bytes(Arc::from(batch))
-                .is_ok_and(|batch| self.service.take_over(session_id, seq, batch))
+                .is_ok_and(|batch| self.service.accept_forwarded(session_id, seq, batch))
         };
         batches.into_iter().map(one).collect()
     }

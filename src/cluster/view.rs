@@ -17,7 +17,7 @@ struct Known {
     /// Owner of each shard as last read, indexed by shard.
     holders: Vec<Option<NodeName>>,
     /// Members that are not dead as last read, including this node.
-    living: Vec<NodeName>,
+    members: Vec<NodeName>,
 }
 
 /// This node's view of ownership.
@@ -78,8 +78,8 @@ impl View {
 
     /// The members that are not dead as last read, including this node once it has joined.
     #[must_use]
-    pub fn living(&self) -> Vec<NodeName> {
-        self.known().living.clone()
+    pub fn members(&self) -> Vec<NodeName> {
+        self.known().members.clone()
     }
 
     /// Whether this node owns the shard now.
@@ -126,8 +126,8 @@ impl View {
     }
 
     /// Stores what was read about the other nodes.
-    pub fn learn(&self, holders: Vec<Option<NodeName>>, living: Vec<NodeName>) {
-        let known = Arc::new(Known { holders, living });
+    pub fn learn(&self, holders: Vec<Option<NodeName>>, members: Vec<NodeName>) {
+        let known = Arc::new(Known { holders, members });
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
     }
 

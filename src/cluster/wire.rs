@@ -1,6 +1,6 @@
 //! Encoding of messages between nodes: one byte for the format, then postcard, as in the store.
 
-use porchlight_core::timeline::Told;
+use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::peer::PeerRoute;
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
@@ -23,10 +23,10 @@ pub(super) const TAG: &str = "porchlight-tag";
 /// The path of a route.
 pub(super) const fn path(route: PeerRoute) -> &'static str {
     match route {
-        PeerRoute::HandOver => "/peer/v1/hand-over",
+        PeerRoute::Forwarded => "/peer/v1/hand-over",
         PeerRoute::Nudge => "/peer/v1/nudge",
         PeerRoute::Live => "/peer/v1/live",
-        PeerRoute::Told => "/peer/v1/told",
+        PeerRoute::Changes => "/peer/v1/told",
     }
 }
 
@@ -37,7 +37,7 @@ pub(super) struct WireError;
 
 /// A durable batch that is forwarded to the owner of its session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct HandedOver<'a> {
+pub(super) struct ForwardedBatch<'a> {
     pub(super) session_id: SessionId,
     pub(super) seq: u32,
     /// The packed batch.
@@ -60,7 +60,7 @@ pub(super) struct Nudges {
 
 /// A question about the changes of a live session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AskTold {
+pub(super) struct AskChanges {
     pub(super) session_id: SessionId,
     pub(super) number: u32,
     pub(super) limit: u32,
@@ -81,18 +81,18 @@ pub(super) type Live = (Vec<Event>, Option<TimestampMs>);
 /// Changes: number, position of the event, event.
 pub(super) type Changes = Vec<(u32, u32, Event)>;
 
-pub(super) fn changes(told: Vec<Told>) -> Changes {
-    let change = |told: Told| (told.number, told.place, told.event);
-    told.into_iter().map(change).collect()
+pub(super) fn changes(numbered: Vec<NumberedChange>) -> Changes {
+    let change = |one: NumberedChange| (one.number, one.place, one.event);
+    numbered.into_iter().map(change).collect()
 }
 
-pub(super) fn told(changes: Changes) -> Vec<Told> {
-    let told = |(number, place, event)| Told {
+pub(super) fn numbered(changes: Changes) -> Vec<NumberedChange> {
+    let change = |(number, place, event)| NumberedChange {
         number,
         place,
         event,
     };
-    changes.into_iter().map(told).collect()
+    changes.into_iter().map(change).collect()
 }
 
 pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
@@ -162,19 +162,19 @@ mod tests {
     fn what_is_said_is_understood() {
         let session_id = SessionId::new(TimestampMs(5), 7);
         let batches = vec![
-            HandedOver {
+            ForwardedBatch {
                 session_id,
                 seq: 3,
                 batch: b"abc",
             },
-            HandedOver {
+            ForwardedBatch {
                 session_id,
                 seq: u32::MAX,
                 batch: &[],
             },
         ];
         let bytes = encode(&batches).unwrap();
-        assert_eq!(decode::<Vec<HandedOver<'_>>>(&bytes), Ok(batches));
+        assert_eq!(decode::<Vec<ForwardedBatch<'_>>>(&bytes), Ok(batches));
         let tenant = Tenant {
             organization_id: OrganizationId::new(TimestampMs(1), 2),
             env: Env::Production,
@@ -196,7 +196,7 @@ mod tests {
                 decode_owned::<Reply<Live>>(&encode(&reply).unwrap()),
                 Ok(reply)
             );
-            let all = vec![Told {
+            let all = vec![NumberedChange {
                 number: 1,
                 place: 0,
                 event: event(5, metadata),
@@ -205,7 +205,7 @@ mod tests {
             let Ok(Reply::Answer(read)) = decode_owned(&encode(&reply).unwrap()) else {
                 panic!("not understood");
             };
-            assert_eq!(told(read), all);
+            assert_eq!(numbered(read), all);
         }
     }
 
@@ -226,9 +226,9 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
             bytes.insert(0, FORMAT);
-            let _read = decode::<Vec<HandedOver<'_>>>(&bytes);
+            let _read = decode::<Vec<ForwardedBatch<'_>>>(&bytes);
             let _read = decode_owned::<Nudges>(&bytes);
-            let _read = decode_owned::<AskTold>(&bytes);
+            let _read = decode_owned::<AskChanges>(&bytes);
             let _read = decode_owned::<Reply<Live>>(&bytes);
             let _read = decode_owned::<Reply<Changes>>(&bytes);
         }

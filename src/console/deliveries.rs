@@ -15,10 +15,10 @@ use porchlight_ports::{DeliveryRow, DeliveryStatus, Page};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::MessageEvent;
 
-use super::asked::{Asked, CURSOR};
 use super::layout::{self, Frame, Here, Notice, ago, clock, empty, icon, next_page, notice};
+use super::list_query::{CURSOR, ListQuery};
 use super::route::{ROOT, act, page};
-use super::visit::Visit;
+use super::signed_in::SignedInRequest;
 use super::{guard, words};
 use filter::{is_narrowed, may_be_retried, of_retry};
 
@@ -37,7 +37,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     act(config, "/deliveries/{id}/retry", detail::retry);
 }
 
-async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
+async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let webhooks = visit.webhooks()?;
     let asked = filter::asked(visit.http.query_string());
     let webhooks = webhooks.of(visit.tenant());
@@ -72,7 +72,7 @@ async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
 }
 
 /// Renders one tab per state.
-fn tabs(asked: &Asked) -> Markup {
+fn tabs(asked: &ListQuery) -> Markup {
     let first = [
         DeliveryStatus::Failed,
         DeliveryStatus::Retrying,
@@ -94,7 +94,7 @@ fn tabs(asked: &Asked) -> Markup {
     }
 }
 
-fn form(asked: &Asked) -> Markup {
+fn form(asked: &ListQuery) -> Markup {
     html! {
         form.filters method="get" action={ (ROOT) "/deliveries" } role="search" aria-label="Deliveries" {
             @if !asked.get("status").is_empty() { input type="hidden" name="status" value=(asked.get("status")); }
@@ -119,7 +119,7 @@ fn table(
     frame: &Frame<'_>,
     page: &Page<DeliveryRow, MessageId>,
     current: Option<EndpointId>,
-    asked: &Asked,
+    asked: &ListQuery,
 ) -> Markup {
     let next = page
         .next
@@ -191,7 +191,7 @@ fn result(row: &DeliveryRow) -> Markup {
     }
 }
 
-fn nothing(asked: &Asked, current: Option<EndpointId>, more: bool) -> Markup {
+fn nothing(asked: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup {
     if more {
         return empty(
             "None among the newest",

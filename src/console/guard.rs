@@ -10,13 +10,13 @@ use actix_web::http::header::{
 };
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
-use porchlight_http::edge::Report;
+use porchlight_http::middleware::Report;
 use porchlight_http::observe::on_problem;
 use porchlight_http::problem::{Code, MEDIA_TYPE, Problem};
 use porchlight_http::request_id::{REQUEST_ID, RequestId};
 use porchlight_observe::http::Route;
 
-use super::visit::Renewed;
+use super::signed_in::Renewed;
 use super::{layout, return_to};
 
 /// The header in which a browser states the origin of a request (Fetch Metadata).

@@ -1,21 +1,21 @@
 //! Creates, lists and revokes the keys of this organization in this environment.
 //!
 //! The contract's public API has no paths for keys; the operators' API and the command line do,
-//! over the same [`KeyDesk`]. These pages are bound to the tenant of the key that signed in.
+//! over the same [`KeyAdmin`]. These pages are bound to the tenant of the key that signed in.
 
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
-use porchlight_keys::{DeskError, KeyDesk};
+use porchlight_keys::{KeyAdmin, KeyAdminError};
 use porchlight_schema::ids::KeyId;
 use porchlight_schema::key::{KeyKind, KeyRecord};
 
 use super::guard;
 use super::layout::{Frame, Here, Icon, Notice, copy, icon, notice, time};
 use super::route::{ROOT, act, page};
-use super::visit::Visit;
+use super::signed_in::SignedInRequest;
 
 const DAY_MS: i64 = 24 * 3_600_000;
 /// The key lifetimes to choose from: days and label; 0 means valid until revoked.
@@ -45,26 +45,26 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     act(config, "/keys/{id}/revoke", revoke);
 }
 
-fn desk(visit: &Visit) -> &KeyDesk {
+fn desk(visit: &SignedInRequest) -> &KeyAdmin {
     &visit.state.desk
 }
 
-fn refused(error: DeskError) -> Problem {
+fn refused(error: KeyAdminError) -> Problem {
     match error {
-        DeskError::NotFound => Problem::new(Code::NotFound, "There is no such key."),
-        DeskError::Invalid { .. } => Problem::internal(error),
-        DeskError::Store(error) => error.into(),
+        KeyAdminError::NotFound => Problem::new(Code::NotFound, "There is no such key."),
+        KeyAdminError::Invalid { .. } => Problem::internal(error),
+        KeyAdminError::Store(error) => error.into(),
     }
 }
 
-async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
+async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let revoked = Query::of(visit.http.query_string()).text("revoked", 8);
     let said = revoked.map(|last4| format!("The key that ends with {last4} is revoked. It is refused from now on, and on every node within 30 seconds."));
     answer(&visit, said, None).await
 }
 
 async fn answer(
-    visit: &Visit,
+    visit: &SignedInRequest,
     said: Option<String>,
     made: Option<&str>,
 ) -> Result<HttpResponse, Problem> {
@@ -101,7 +101,7 @@ fn create_form(frame: &Frame<'_>) -> Markup {
     }
 }
 
-fn table(visit: &Visit, frame: &Frame<'_>, keys: &[KeyRecord]) -> Markup {
+fn table(visit: &SignedInRequest, frame: &Frame<'_>, keys: &[KeyRecord]) -> Markup {
     html! {
         div.table { table {
             caption.hidden { "Keys, newest first" }
@@ -143,7 +143,7 @@ fn revoke_form(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
     }
 }
 
-async fn create(mut visit: Visit) -> Result<HttpResponse, Problem> {
+async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = visit.form().await?;
     let kind = KINDS.iter().find(|(word, ..)| *word == form.get("kind"));
     let kind = kind.map_or(KeyKind::Client, |(_, kind, _)| *kind);
@@ -160,9 +160,9 @@ async fn create(mut visit: Visit) -> Result<HttpResponse, Problem> {
     answer(&visit, None, Some(&made.key)).await
 }
 
-async fn revoke(mut visit: Visit) -> Result<HttpResponse, Problem> {
+async fn revoke(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
-    let not_found = || refused(DeskError::NotFound);
+    let not_found = || refused(KeyAdminError::NotFound);
     let id: KeyId = visit.in_path("id").parse().map_err(|_| not_found())?;
     let key = desk(&visit)
         .revoke_of(visit.tenant(), id, visit.now())

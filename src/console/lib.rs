@@ -14,24 +14,24 @@
 //! is done, and every form carries a word that only this session's pages know. [`guard`] also sets
 //! the security headers on every answer and turns errors into pages.
 
-mod asked;
 mod assets;
 mod deliveries;
 mod form;
 mod guard;
 mod keys;
 mod layout;
+mod list_query;
 mod names;
 mod overview;
 mod return_to;
 mod route;
+mod session_cookie;
 mod sessions;
 mod sign_in;
+mod signed_in;
 mod state;
 mod streams;
 mod throttle;
-mod ticket;
-mod visit;
 mod webhook;
 mod words;
 

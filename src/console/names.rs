@@ -1,7 +1,7 @@
 //! The names of organizations. A name never changes, so it is looked up once.
 
 use dashmap::DashMap;
-use porchlight_keys::KeyDesk;
+use porchlight_keys::KeyAdmin;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::OrganizationId;
 
@@ -14,7 +14,7 @@ pub(super) struct Names(DashMap<OrganizationId, String>);
 
 impl Names {
     /// Returns the name of organization `id`, or the id itself if the name is unknown.
-    pub(super) async fn of(&self, desk: &KeyDesk, id: OrganizationId) -> StoreResult<String> {
+    pub(super) async fn of(&self, desk: &KeyAdmin, id: OrganizationId) -> StoreResult<String> {
         if let Some(name) = self.0.get(&id) {
             return Ok(name.clone());
         }

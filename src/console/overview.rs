@@ -21,7 +21,7 @@ use super::form::encode;
 use super::layout::{self, Frame, Here, Icon, Notice, ago, duration, icon, notice, thousands};
 use super::route::{ROOT, page};
 use super::sessions::{reason, recording};
-use super::visit::Visit;
+use super::signed_in::SignedInRequest;
 use super::{guard, words};
 use counts::{Counted, Deliveries, Sessions};
 
@@ -41,7 +41,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "", show);
 }
 
-async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
+async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let counted = counts::count(&visit).await?;
     let webhooks = visit.webhooks()?;
     let endpoint = counted.endpoint.as_ref();

@@ -4,14 +4,14 @@ use actix_web::HttpRequest;
 
 use super::form::encode;
 use super::route::ROOT;
-use super::visit;
+use super::signed_in;
 
 /// The maximum number of characters in a return address.
 pub(super) const NEXT_CHARS_MAX: usize = 2_048;
 
 /// The sign-in address for a visitor who has to sign in first, with the address to return to.
 pub(super) fn address(http: &HttpRequest) -> String {
-    let had_cookie = visit::cookie(http).is_some();
+    let had_cookie = signed_in::cookie(http).is_some();
     let mut fields = Vec::new();
     if had_cookie {
         fields.push(("why", "ended"));

@@ -20,10 +20,10 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::session::SessionStatus;
 
-use super::asked::{Asked, CURSOR};
 use super::layout::{self, Frame, Here, Icon, Notice, ago, clock, empty, icon, next_page, notice};
+use super::list_query::{CURSOR, ListQuery};
 use super::route::ROOT;
-use super::visit::Visit;
+use super::signed_in::SignedInRequest;
 use super::{guard, words};
 pub(super) use outcome::{Outcome, outcomes, reason};
 
@@ -100,7 +100,7 @@ struct Rows {
     next: Option<SessionId>,
 }
 
-fn filter(asked: &Asked) -> Result<(SessionFilter, Option<Chosen>), String> {
+fn filter(asked: &ListQuery) -> Result<(SessionFilter, Option<Chosen>), String> {
     let word = |status| {
         STATES
             .iter()
@@ -124,8 +124,8 @@ fn filter(asked: &Asked) -> Result<(SessionFilter, Option<Chosen>), String> {
     Ok((filter, chosen))
 }
 
-async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
-    let asked = Asked::of(visit.http.query_string(), &FIELDS);
+async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let asked = ListQuery::of(visit.http.query_string(), &FIELDS);
     // A session id in this field leads to its session.
     if let Ok(id) = asked.get("deliveryId").parse::<SessionId>() {
         return Ok(guard::see(&format!("{ROOT}/sessions/{id}")));
@@ -150,7 +150,7 @@ async fn list(visit: Visit) -> Result<HttpResponse, Problem> {
 /// Reads the sessions of one page. With a reason code, it selects those whose insight has that
 /// code, among a bounded number of sessions.
 async fn read(
-    visit: &Visit,
+    visit: &SignedInRequest,
     filter: &SessionFilter,
     chosen: Option<Chosen>,
     after: Option<SessionId>,
@@ -180,7 +180,7 @@ async fn read(
     Ok(Rows { rows, next })
 }
 
-fn tabs(asked: &Asked) -> Markup {
+fn tabs(asked: &ListQuery) -> Markup {
     let chosen = asked.get("status");
     let current = |status: &str| (chosen == status).then_some("true");
     html! {
@@ -193,7 +193,7 @@ fn tabs(asked: &Asked) -> Markup {
     }
 }
 
-fn form(asked: &Asked) -> Markup {
+fn form(asked: &ListQuery) -> Markup {
     html! {
         form.filters method="get" action={ (ROOT) "/sessions" } role="search" aria-label="Sessions" {
             @if asked.has(&["status"]) { input type="hidden" name="status" value=(asked.get("status")); }
@@ -213,7 +213,7 @@ fn form(asked: &Asked) -> Markup {
     }
 }
 
-fn table(frame: &Frame<'_>, rows: &Rows, asked: &Asked) -> Markup {
+fn table(frame: &Frame<'_>, rows: &Rows, asked: &ListQuery) -> Markup {
     let next = rows.next.map(query::cursor);
     let next = next.map(|cursor| format!("{ROOT}/sessions?{}", asked.with(CURSOR, &cursor)));
     let first = asked
@@ -255,7 +255,7 @@ fn line(frame: &Frame<'_>, row: &SessionRow, outcome: Option<&Outcome>) -> Marku
     } }
 }
 
-fn nothing(asked: &Asked, more: bool) -> Markup {
+fn nothing(asked: &ListQuery, more: bool) -> Markup {
     if more {
         return empty(
             "None among the newest",

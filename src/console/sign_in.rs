@@ -12,7 +12,7 @@ use porchlight_schema::key::KeyKind;
 use super::form;
 use super::return_to::{NEXT_CHARS_MAX, is_ours};
 use super::route::ROOT;
-use super::visit::{self, Visit};
+use super::signed_in::{self, SignedInRequest};
 use super::{guard, layout};
 
 /// The reason for the sign-in page, if there is one to show.
@@ -95,8 +95,8 @@ fn page(next: &str, why: Option<Why>) -> Markup {
 }
 
 async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Problem> {
-    let state = visit::state(&http)?;
-    let console = visit::console(&http)?;
+    let state = signed_in::state(&http)?;
+    let console = signed_in::console(&http)?;
     let form = form::read(&http, payload.into_inner(), &state).await?;
     let next = form.get("next").to_owned();
     if let Err(wait) = console
@@ -130,16 +130,16 @@ async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Prob
     }
     let ticket = console.tickets.issue(read.hash, now);
     let mut entered = guard::see(if is_ours(&next) { &next } else { ROOT });
-    let cookie = visit::set_cookie(&http, &console, &ticket)?;
+    let cookie = signed_in::set_cookie(&http, &console, &ticket)?;
     entered.headers_mut().insert(SET_COOKIE, cookie);
     Ok(entered)
 }
 
-async fn leave(mut visit: Visit) -> Result<HttpResponse, Problem> {
+async fn leave(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     visit.console.tickets.sign_out(&visit.ticket);
     let mut left = guard::see(&format!("{ROOT}/sign-in?why=out"));
     left.headers_mut()
-        .insert(SET_COOKIE, visit::unset_cookie(&visit.http)?);
+        .insert(SET_COOKIE, signed_in::unset_cookie(&visit.http)?);
     Ok(left)
 }

@@ -6,9 +6,9 @@ use porchlight_keys::keyring::SecretKeys;
 use porchlight_schema::time::TimestampMs;
 
 use super::names::Names;
+use super::session_cookie::Tickets;
 use super::streams::Streams;
 use super::throttle::Throttle;
-use super::ticket::Tickets;
 
 /// The console's own state, in addition to the API's.
 pub struct Console {

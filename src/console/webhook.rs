@@ -15,7 +15,7 @@ use porchlight_schema::time::TimestampMs;
 use super::guard;
 use super::layout::{Here, Notice};
 use super::route::{ROOT, act, page};
-use super::visit::Visit;
+use super::signed_in::SignedInRequest;
 
 /// The completed action, as named in the address of the page that follows it.
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 
 /// Returns the endpoint, if there is one.
 pub(super) async fn endpoint(
-    visit: &Visit,
+    visit: &SignedInRequest,
     webhooks: &Webhooks,
 ) -> Result<Option<Endpoint>, Problem> {
     match webhooks.endpoint(visit.tenant()).await {
@@ -92,7 +92,7 @@ pub(super) async fn endpoint(
     }
 }
 
-async fn answer(visit: &Visit, said: Said) -> Result<HttpResponse, Problem> {
+async fn answer(visit: &SignedInRequest, said: Said) -> Result<HttpResponse, Problem> {
     let webhooks = visit.webhooks()?;
     let endpoint = endpoint(visit, &webhooks).await?;
     let frame = visit.frame();
@@ -106,7 +106,7 @@ async fn answer(visit: &Visit, said: Said) -> Result<HttpResponse, Problem> {
     Ok(guard::ok(frame.page(Here::Webhook, "Webhook", body)))
 }
 
-async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
+async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let mut query = Query::of(visit.http.query_string());
     let said = match query.closed("done", &Done::ALL) {
         Some(done) => Said::notice(Notice::Good, done.words()),
@@ -140,7 +140,7 @@ fn done(word: &str) -> HttpResponse {
     guard::see(&format!("{ROOT}/webhook?done={word}"))
 }
 
-async fn register(mut visit: Visit) -> Result<HttpResponse, Problem> {
+async fn register(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = visit.form().await?;
     let url = form.get("url").trim().to_owned();
     let said = match visit.webhooks()?.register(visit.tenant(), &url, None).await {
@@ -156,7 +156,7 @@ async fn register(mut visit: Visit) -> Result<HttpResponse, Problem> {
     answer(&visit, said).await
 }
 
-async fn change(mut visit: Visit) -> Result<HttpResponse, Problem> {
+async fn change(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = visit.form().await?;
     let url = form.get("url").trim().to_owned();
     match visit
@@ -175,15 +175,15 @@ async fn change(mut visit: Visit) -> Result<HttpResponse, Problem> {
     }
 }
 
-async fn pause(visit: Visit) -> Result<HttpResponse, Problem> {
+async fn pause(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     enable(visit, false).await
 }
 
-async fn resume(visit: Visit) -> Result<HttpResponse, Problem> {
+async fn resume(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     enable(visit, true).await
 }
 
-async fn enable(mut visit: Visit, enabled: bool) -> Result<HttpResponse, Problem> {
+async fn enable(mut visit: SignedInRequest, enabled: bool) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     match visit
         .webhooks()?
@@ -195,7 +195,7 @@ async fn enable(mut visit: Visit, enabled: bool) -> Result<HttpResponse, Problem
     }
 }
 
-async fn rotate(mut visit: Visit) -> Result<HttpResponse, Problem> {
+async fn rotate(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = visit.form().await?;
     let overlap_sec = form
         .get("overlapSec")
@@ -216,7 +216,7 @@ async fn rotate(mut visit: Visit) -> Result<HttpResponse, Problem> {
     answer(&visit, said).await
 }
 
-async fn end_overlap(mut visit: Visit) -> Result<HttpResponse, Problem> {
+async fn end_overlap(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     match visit.webhooks()?.end_overlap(visit.tenant()).await {
         Ok(()) => Ok(done("ended")),
@@ -224,7 +224,7 @@ async fn end_overlap(mut visit: Visit) -> Result<HttpResponse, Problem> {
     }
 }
 
-async fn delete(mut visit: Visit) -> Result<HttpResponse, Problem> {
+async fn delete(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     match visit.webhooks()?.remove(visit.tenant()).await {
         Ok(()) => Ok(done("deleted")),
@@ -232,7 +232,7 @@ async fn delete(mut visit: Visit) -> Result<HttpResponse, Problem> {
     }
 }
 
-async fn test(mut visit: Visit) -> Result<HttpResponse, Problem> {
+async fn test(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = visit.form().await?;
     let event = MessageEvent::ALL
         .into_iter()

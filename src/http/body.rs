@@ -25,7 +25,7 @@ use porchlight_schema::limits::{
 use tokio::time::Instant;
 
 use super::problem::{Code, Problem};
-use super::waking::look_again;
+use super::waking::yield_to_payload;
 use coding::Coding;
 
 /// Limits on the size of a body.
@@ -217,7 +217,7 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
         // nothing to wait for.
         if item.is_none() && !self.has_waited {
             self.has_waited = true;
-            look_again().await;
+            yield_to_payload().await;
             item = self.payload.next().now_or_never();
         }
         let item = match item {

@@ -1,7 +1,7 @@
 //! The HTTP toolkit that the API, the console and the operators' listener share: credentials,
 //! bodies, parameters, errors, middleware, and the listener. It knows no resource.
 //!
-//! **Errors.** A handler returns a [`problem::Problem`]; [`edge::edge`] adds the request's id and
+//! **Errors.** A handler returns a [`problem::Problem`]; [`middleware::edge`] adds the request's id and
 //! turns every other error, including a panic, into one. No error leaves the service in another
 //! form.
 //!
@@ -9,20 +9,20 @@
 
 pub mod auth;
 pub mod body;
-pub mod call;
-pub mod edge;
+pub mod connections;
 pub mod etag;
 pub mod fields;
 pub mod links;
+pub mod middleware;
 pub mod observe;
 pub mod problem;
 pub mod query;
+pub mod queue_delay;
+pub mod request_context;
 pub mod request_id;
 pub mod route;
-pub mod seats;
 pub mod serve;
 mod state;
-pub mod turn;
 pub mod waking;
 
 pub use state::{Settings, State, keep_tidy};

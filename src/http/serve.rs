@@ -17,7 +17,7 @@ use porchlight_schema::limits::UNREAD_MS_MAX;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use super::edge;
+use super::middleware;
 use super::problem::Problem;
 use super::state::State;
 
@@ -87,7 +87,7 @@ pub fn listen(
     let served = state.clone();
     let server = HttpServer::new(move || {
         App::new()
-            .wrap(from_fn(edge::edge))
+            .wrap(from_fn(middleware::edge))
             .app_data(served.clone())
             .configure(routes.clone())
             .default_service(web::to(|| async {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use actix_web::web::Data;
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
-use porchlight_keys::{KeyDesk, SessionTokens};
+use porchlight_keys::{KeyAdmin, SessionTokens};
 use porchlight_ports::Keys;
 use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REMEMBERED_MS_MAX};
 
 use super::auth::Authenticator;
 use super::body::Deadlines;
+use super::connections::StreamLimiter;
 use super::links::PathImages;
-use super::seats::StreamSeats;
 
 /// Interval at which rate-limit state of idle callers is removed.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ pub struct State {
     /// The service.
     pub service: Service,
     /// Makes, lists and revokes API keys.
-    pub desk: KeyDesk,
+    pub desk: KeyAdmin,
     /// Authenticates requests.
     pub auth: Authenticator,
     /// The settings.
@@ -56,7 +56,7 @@ pub struct State {
     /// The webhooks, if this process sends any.
     pub webhooks: Option<Webhooks>,
     /// Limits on long-lived connections.
-    pub seats: StreamSeats,
+    pub connections: StreamLimiter,
     /// The signed links, if this process creates any.
     pub images: Option<PathImages>,
 }
@@ -78,11 +78,11 @@ impl State {
         );
         Self {
             service,
-            desk: KeyDesk::new(keys),
+            desk: KeyAdmin::new(keys),
             auth,
             config,
             webhooks: None,
-            seats: StreamSeats::default(),
+            connections: StreamLimiter::default(),
             images: None,
         }
     }

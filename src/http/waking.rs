@@ -15,12 +15,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
 thread_local! {
-    static DESK: RefCell<Option<(runtime::Id, Arc<Desk>)>> = const { RefCell::new(None) };
+    static DESK: RefCell<Option<(runtime::Id, Arc<WakeBatcher>)>> = const { RefCell::new(None) };
 }
 
 /// The wake batcher of a worker.
 #[derive(Default)]
-struct Desk {
+struct WakeBatcher {
     state: Mutex<State>,
 }
 
@@ -36,7 +36,7 @@ struct State {
     is_gone: bool,
 }
 
-impl Desk {
+impl WakeBatcher {
     /// The batcher of this thread's runtime; none for multi-threaded runtimes, which wake each
     /// other efficiently.
     fn here() -> Option<Arc<Self>> {
@@ -94,8 +94,8 @@ impl Desk {
 }
 
 /// Wakes completed requests until its runtime ends.
-async fn attend(desk: Arc<Desk>) {
-    struct Attending(Arc<Desk>);
+async fn attend(desk: Arc<WakeBatcher>) {
+    struct Attending(Arc<WakeBatcher>);
     impl Drop for Attending {
         fn drop(&mut self) {
             let mut state = self.0.lock();
@@ -115,7 +115,7 @@ async fn attend(desk: Arc<Desk>) {
 
 /// A waiting request.
 struct Waiting {
-    desk: Arc<Desk>,
+    desk: Arc<WakeBatcher>,
     waker: Waker,
 }
 
@@ -131,7 +131,7 @@ impl Wake for Waiting {
 
 /// Awaits `future`, which another thread completes, with batched wake-ups.
 pub async fn together<F: Future>(future: F) -> F::Output {
-    let Some(desk) = Desk::here() else {
+    let Some(desk) = WakeBatcher::here() else {
         return future.await;
     };
     let mut future = pin!(future);
@@ -156,7 +156,7 @@ pub async fn together<F: Future>(future: F) -> F::Output {
 ///
 /// Waking the task in any case would cost each request a needless turn in the worker's queue, so
 /// only tasks that were not called again are woken, all together.
-pub async fn look_again() {
+pub async fn yield_to_payload() {
     let mut place = None;
     poll_fn(|context| match place.take() {
         Some(place) => {

@@ -9,8 +9,8 @@
 //! A session token is `st_` plus the session's id plus a tag that only the service can compute, so
 //! it is verified without a lookup, and nothing is stored.
 
+mod admin;
 pub mod check;
-mod desk;
 pub mod keyring;
 pub mod secrets;
 mod token;
@@ -19,7 +19,7 @@ use porchlight_schema::key::KeyKind;
 use porchlight_schema::session::Env;
 use sha2::{Digest, Sha256};
 
-pub use desk::{CreatedKey, DeskError, KeyDesk, KeyOrder, ListedKey};
+pub use admin::{CreateKeyRequest, CreatedKey, KeyAdmin, KeyAdminError, ListedKey};
 pub use token::{SessionTokens, TokenError};
 
 /// Digits, then letters: the position is the value.

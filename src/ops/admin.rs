@@ -11,9 +11,9 @@ use actix_web::web::{self, Data};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
 use porchlight_http::body::{self, Limits};
 use porchlight_http::problem::{Code, Fault, Problem};
-use porchlight_http::{Settings, call};
+use porchlight_http::{Settings, request_context};
 use porchlight_keys::keyring::KEY_FILE;
-use porchlight_keys::{DeskError, KeyOrder, ListedKey};
+use porchlight_keys::{CreateKeyRequest, KeyAdminError, ListedKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -83,7 +83,7 @@ struct KeyList {
 
 /// Where to copy the store.
 #[derive(serde::Deserialize, Serialize)]
-pub(super) struct BackupOrder {
+pub(super) struct BackupRequest {
     pub(super) folder: PathBuf,
 }
 
@@ -95,19 +95,19 @@ struct BackupAnswer {
 }
 
 pub(super) async fn create_key(mut order: Order) -> Result<HttpResponse, Problem> {
-    let wanted: KeyOrder = order.read().await?;
+    let wanted: CreateKeyRequest = order.read().await?;
     let made = order
         .state
         .desk
         .create(&wanted, order.state.service.now())
         .await
         .map_err(refused)?;
-    call::json(HttpResponse::Created(), &made)
+    request_context::json(HttpResponse::Created(), &made)
 }
 
 pub(super) async fn list_keys(order: Order) -> Result<HttpResponse, Problem> {
     let data = order.state.desk.list().await.map_err(refused)?;
-    call::json(HttpResponse::Ok(), &KeyList { data })
+    request_context::json(HttpResponse::Ok(), &KeyList { data })
 }
 
 pub(super) async fn revoke_key(order: Order) -> Result<HttpResponse, Problem> {
@@ -119,11 +119,11 @@ pub(super) async fn revoke_key(order: Order) -> Result<HttpResponse, Problem> {
         .await
         .map_err(refused)?;
     (order.state.on_revoked)();
-    call::json(HttpResponse::Ok(), &key)
+    request_context::json(HttpResponse::Ok(), &key)
 }
 
 pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
-    let BackupOrder { folder } = order.read().await?;
+    let BackupRequest { folder } = order.read().await?;
     if !folder.is_absolute() {
         return Err(Problem::invalid_field(
             "/folder",
@@ -144,7 +144,7 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
     let report = copied.map_err(|error| {
         Problem::new(Code::Conflict, format!("{:#}", anyhow::Error::from(error)))
     })?;
-    call::json(
+    request_context::json(
         HttpResponse::Ok(),
         &BackupAnswer {
             rows: report.rows,
@@ -162,16 +162,16 @@ pub(super) async fn rewrap(order: Order) -> Result<HttpResponse, Problem> {
         )
     })?;
     let report = sealing.vault.rewrap(sealing.outbox.as_ref()).await?;
-    call::json(HttpResponse::Ok(), &report)
+    request_context::json(HttpResponse::Ok(), &report)
 }
 
-fn refused(error: DeskError) -> Problem {
+fn refused(error: KeyAdminError) -> Problem {
     match error {
-        DeskError::Invalid { field, detail } => Problem::invalid_body(vec![Fault::Field {
+        KeyAdminError::Invalid { field, detail } => Problem::invalid_body(vec![Fault::Field {
             pointer: format!("/{field}"),
             detail,
         }]),
-        DeskError::NotFound => Problem::new(Code::NotFound, "There is no such key."),
-        DeskError::Store(error) => error.into(),
+        KeyAdminError::NotFound => Problem::new(Code::NotFound, "There is no such key."),
+        KeyAdminError::Store(error) => error.into(),
     }
 }

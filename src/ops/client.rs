@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use porchlight_keys::secrets::Rewrapped;
-use porchlight_keys::{CreatedKey, KeyOrder, ListedKey};
+use porchlight_keys::{CreateKeyRequest, CreatedKey, ListedKey};
 use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::admin::BackupOrder;
+use super::admin::BackupRequest;
 use super::token;
 use crate::config::Config;
 
@@ -65,7 +65,7 @@ impl OpsClient {
     /// # Errors
     ///
     /// What the server says.
-    pub async fn create_key(&self, order: &KeyOrder) -> anyhow::Result<CreatedKey> {
+    pub async fn create_key(&self, order: &CreateKeyRequest) -> anyhow::Result<CreatedKey> {
         self.ask(Method::POST, "/admin/keys", Some(order)).await
     }
 
@@ -105,7 +105,7 @@ impl OpsClient {
     ///
     /// What the server says.
     pub async fn backup(&self, folder: &Path) -> anyhow::Result<()> {
-        let order = BackupOrder {
+        let order = BackupRequest {
             folder: folder.to_owned(),
         };
         let _report: Value = self

@@ -5,9 +5,9 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::web::Data;
-use porchlight_http::call;
-use porchlight_http::edge::Report;
+use porchlight_http::middleware::Report;
 use porchlight_http::problem::Problem;
+use porchlight_http::request_context;
 use serde::Serialize;
 
 use super::OpsState;
@@ -120,7 +120,7 @@ pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem
     } else {
         HttpResponse::ServiceUnavailable()
     };
-    let mut response = call::json(status, &readiness)?;
+    let mut response = request_context::json(status, &readiness)?;
     response.extensions_mut().insert(Report);
     Ok(response)
 }

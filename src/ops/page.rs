@@ -149,7 +149,7 @@ fn members(view: Option<&View>) -> Markup {
         section {
             h2 { "Members and shards" }
             table { tbody {
-                @for node in view.living() {
+                @for node in view.members() {
                     tr {
                         th scope="row" { (node.0) @if node == *view.me() { " (this node)" } }
                         td.number { (shards_of(&node)) }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use porchlight_world::private_file::{sync_folder, write_private};
 
-use super::continuity::{self, NotWhole};
+use super::continuity::{self, MissingGroups};
 use super::embedded::{EmbeddedStore, OpenError, open_engine};
 use super::engine::fjall::acknowledged::{self, Acknowledged};
 use super::engine::{Durability, Engine, EngineError, Space, Write};
@@ -152,7 +152,8 @@ impl<E: Engine> Copy<E> {
 /// Opens the copy as a server would, and closes it.
 fn verify(folder: &Path, log: u64) -> Result<(), BackupError> {
     let unusable = |error| BackupError::Unusable(Box::new(error));
-    let not_whole = |error: NotWhole| unusable(OpenError::NotWhole(folder.to_path_buf(), error));
+    let not_whole =
+        |error: MissingGroups| unusable(OpenError::MissingGroups(folder.to_path_buf(), error));
     let (engine, acknowledged) = open_engine(folder).map_err(unusable)?;
     let last = continuity::check(&engine, acknowledged.number().max(log)).map_err(not_whole)?;
     if last > log {
@@ -184,7 +185,7 @@ mod tests {
         assert!(matches!(cut_off, Err(BackupError::Io(..))));
         assert!(matches!(
             EmbeddedStore::open_alone(&to),
-            Err(OpenError::NotWhole(..))
+            Err(OpenError::MissingGroups(..))
         ));
         std::fs::remove_dir_all(&to).unwrap();
         std::fs::create_dir_all(&to).unwrap();

@@ -25,12 +25,12 @@ use tokio::sync::oneshot;
 
 use super::continuity;
 use super::engine::{Durability, Engine, EngineError};
-use super::tips::Tips;
+use super::journal_heads::JournalHeads;
 use super::txn::{Group, Txn};
 
 /// Called with each batch as soon as it is durable. It runs on the writer's thread and must never
 /// block.
-pub type HandOver = Arc<dyn Fn(SessionId, u32, PackedBatch) + Send + Sync>;
+pub type OnDurable = Arc<dyn Fn(SessionId, u32, PackedBatch) + Send + Sync>;
 
 /// Called once, with the reason, when the store cannot continue. The binary exits.
 pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
@@ -124,18 +124,18 @@ impl Committer {
     pub(crate) fn start(
         engine: Arc<dyn Engine>,
         log: u64,
-        hand_over: HandOver,
+        on_durable: OnDurable,
         on_fatal: OnFatal,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let mut writer = Writer {
             engine,
             log,
-            tips: Tips::default(),
+            tips: JournalHeads::default(),
             group: Group::default(),
             begun: Instant::now(),
             not_before: None,
-            hand_over,
+            on_durable,
             shared: Arc::clone(&shared),
         };
         let thread = std::thread::Builder::new()
@@ -255,13 +255,13 @@ impl Drop for Committer {
 struct Writer {
     engine: Arc<dyn Engine>,
     log: u64,
-    tips: Tips,
+    tips: JournalHeads,
     group: Group,
     /// When the last group began.
     begun: Instant,
     /// When the next group may begin; none: immediately.
     not_before: Option<Instant>,
-    hand_over: HandOver,
+    on_durable: OnDurable,
     shared: Arc<Shared>,
 }
 
@@ -345,7 +345,7 @@ impl Writer {
             return Err(error);
         }
         for (session_id, seq, batch) in self.group.taken.drain(..) {
-            (self.hand_over)(session_id, seq, batch);
+            (self.on_durable)(session_id, seq, batch);
         }
         StoreMetrics::get().on_operations(StoreOutcome::Ok, operations.len() as u64 - failed);
         StoreMetrics::get().on_operations(StoreOutcome::Failed, failed);

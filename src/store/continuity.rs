@@ -29,7 +29,7 @@ const _: () = assert!(
 
 /// Why a store is incomplete.
 #[derive(Debug, thiserror::Error)]
-pub enum NotWhole {
+pub enum MissingGroups {
     /// Groups are missing.
     #[error(
         "groups {first} to {last} of the {space} space are missing, though group {acknowledged} was acknowledged: \
@@ -50,7 +50,7 @@ pub enum NotWhole {
     Unreadable(#[from] StoreError),
 }
 
-impl From<EngineError> for NotWhole {
+impl From<EngineError> for MissingGroups {
     fn from(error: EngineError) -> Self {
         Self::Unreadable(error.into())
     }
@@ -76,7 +76,7 @@ pub(crate) fn markers(log: u64) -> [Write; 2] {
 }
 
 /// The group that wrote each slot of the ring; 0: none.
-fn ring(engine: &dyn Engine, space: Space) -> Result<Vec<u64>, NotWhole> {
+fn ring(engine: &dyn Engine, space: Space) -> Result<Vec<u64>, MissingGroups> {
     let mut ring = vec![0; RING as usize];
     let mut result = Ok(());
     engine.scan(
@@ -102,7 +102,7 @@ fn ring(engine: &dyn Engine, space: Space) -> Result<Vec<u64>, NotWhole> {
 
 /// Verifies that no group up to the last is missing and that the last is not below `acknowledged`.
 /// Returns the number of the last group, 0 if there is none.
-pub(crate) fn check(engine: &dyn Engine, acknowledged: u64) -> Result<u64, NotWhole> {
+pub(crate) fn check(engine: &dyn Engine, acknowledged: u64) -> Result<u64, MissingGroups> {
     let rings = [
         (Space::Journal, ring(engine, Space::Journal)?),
         (Space::State, ring(engine, Space::State)?),
@@ -120,7 +120,7 @@ pub(crate) fn check(engine: &dyn Engine, acknowledged: u64) -> Result<u64, NotWh
             continue;
         };
         let last_missing = (first_missing..=last).rev().find(is_missing);
-        return Err(NotWhole::Missing {
+        return Err(MissingGroups::Missing {
             space: space.as_str(),
             first: first_missing,
             last: last_missing.unwrap_or(first_missing),

@@ -8,7 +8,7 @@
 //! db.rs            running statements: one row, many rows, a write, a lightweight transaction; mapping of errors
 //! state.rs         a session's state: everything about a session that needs a lightweight transaction
 //! relay.rs         copies that must follow a change: the message, its entries in lists and outboxes
-//! living.rs        sessions that an owner of shards starts: live ones, and ones that need scoring
+//! live_sessions.rs        sessions that an owner of shards starts: live ones, and ones that need scoring
 //! journal.rs, sessions.rs, lists.rs, insights.rs, keys.rs, endpoints.rs, outbox.rs, deliveries.rs    the ports
 //! serving.rs       which processes serve from the keyspace: a single process, or several nodes
 //! nodes.rs         members and owners of shards
@@ -68,7 +68,7 @@ mod journal;
 mod key_check;
 mod keys;
 mod lists;
-mod living;
+mod live_sessions;
 mod memory;
 mod nodes;
 mod outbox;
@@ -86,7 +86,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use porchlight_ports::{Alone, Clock, Ownership, StoreError, StoreResult};
+use porchlight_ports::{Clock, Ownership, SingleNode, StoreError, StoreResult};
 
 pub use connect::{CqlOpenError, CqlOptions};
 pub use import::{ImportedMessage, ImportedSession};
@@ -94,7 +94,7 @@ pub use schema::is_keyspace;
 pub use serving::written_generation;
 pub use tls::CqlTls;
 
-use super::committer::{HandOver, OnFatal};
+use super::committer::{OnDurable, OnFatal};
 use connect::Profiles;
 use db::Db;
 use memory::Memory;
@@ -148,14 +148,14 @@ pub enum Role {
     /// before exit.
     Serving {
         /// Called with each batch as soon as it is durable; must never block.
-        hand_over: HandOver,
+        on_durable: OnDurable,
         /// Called once when another process has taken over.
         on_fatal: OnFatal,
     },
     /// One of several nodes that share the work.
     Node {
         /// Called with each batch as soon as it is durable; must never block.
-        hand_over: HandOver,
+        on_durable: OnDurable,
         /// Called once when a single serving process has taken over.
         on_fatal: OnFatal,
         /// The shards that this node owns.
@@ -183,7 +183,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     /// Deadline for operations of one session or message.
     answer_within: Duration,
-    hand_over: HandOver,
+    on_durable: OnDurable,
     closed: AtomicBool,
     under_way: AtomicUsize,
 }
@@ -360,29 +360,34 @@ impl Inner {
             session,
             statements,
         };
-        let (epoch, ownership, hand_over, on_fatal) = match role {
+        let (epoch, ownership, on_durable, on_fatal) = match role {
             Role::Serving {
-                hand_over,
+                on_durable,
                 on_fatal,
             } => {
                 let epoch = serving::next(&db).await?;
                 tracing::info!(epoch, "this process serves alone from the CQL store");
                 let generation = written_generation(epoch, 0);
-                let alone = Arc::new(Alone { generation }) as Arc<dyn Ownership>;
-                (epoch, alone, hand_over, Some((on_fatal, true)))
+                let alone = Arc::new(SingleNode { generation }) as Arc<dyn Ownership>;
+                (epoch, alone, on_durable, Some((on_fatal, true)))
             }
             Role::Node {
-                hand_over,
+                on_durable,
                 on_fatal,
                 ownership,
             } => {
                 let epoch = serving::current(&db).await?;
                 tracing::info!(epoch, "this process is one of the nodes on the CQL store");
-                (epoch, ownership, hand_over, Some((on_fatal, false)))
+                (epoch, ownership, on_durable, Some((on_fatal, false)))
             }
             Role::Beside => {
-                let nothing = Arc::new(|_, _, _| {}) as HandOver;
-                (0, Arc::new(Alone { generation: 0 }) as _, nothing, None)
+                let nothing = Arc::new(|_, _, _| {}) as OnDurable;
+                (
+                    0,
+                    Arc::new(SingleNode { generation: 0 }) as _,
+                    nothing,
+                    None,
+                )
             }
         };
         let inner = Self {
@@ -393,7 +398,7 @@ impl Inner {
             ownership,
             clock,
             answer_within: ANSWER_WITHIN.max(2 * options.ingest_within),
-            hand_over,
+            on_durable,
             closed: AtomicBool::new(false),
             under_way: AtomicUsize::new(0),
         };

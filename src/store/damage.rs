@@ -18,7 +18,7 @@ pub(crate) fn readable<T>(
                 what,
                 error: &error,
             }
-            .tell();
+            .record();
             Ok(None)
         }
         read => read,

@@ -16,8 +16,8 @@ use std::time::Duration;
 use porchlight_ports::StoreResult;
 use porchlight_world::private_file::sync_folder;
 
-use super::committer::{Committer, HandOver, OnFatal};
-use super::continuity::{self, NotWhole};
+use super::committer::{Committer, OnDurable, OnFatal};
+use super::continuity::{self, MissingGroups};
 use super::engine::fjall::FjallEngine;
 use super::engine::fjall::acknowledged::{self, Acknowledged};
 use super::engine::{Durability, Engine, EngineError};
@@ -40,7 +40,7 @@ pub struct OpenOptions {
     /// The folder, which is created if absent.
     pub path: PathBuf,
     /// Called with each batch as soon as it is durable.
-    pub hand_over: HandOver,
+    pub on_durable: OnDurable,
     /// Called once when the store cannot continue.
     pub on_fatal: OnFatal,
 }
@@ -63,7 +63,7 @@ pub enum OpenError {
     Unknown(PathBuf),
     /// Acknowledged data is missing.
     #[error("the store in {0} is not whole")]
-    NotWhole(PathBuf, #[source] NotWhole),
+    MissingGroups(PathBuf, #[source] MissingGroups),
     /// The engine refuses its files.
     #[error("the store in {0} can't be opened")]
     Engine(PathBuf, #[source] EngineError),
@@ -90,12 +90,12 @@ impl EmbeddedStore {
     pub fn open(options: OpenOptions) -> Result<Arc<Self>, OpenError> {
         let OpenOptions {
             path,
-            hand_over,
+            on_durable,
             on_fatal,
         } = options;
         let (engine, acknowledged) = open_engine(&path)?;
         let log = continuity::check(&engine, acknowledged.number())
-            .map_err(|error| OpenError::NotWhole(path.clone(), error))?;
+            .map_err(|error| OpenError::MissingGroups(path.clone(), error))?;
         let engine = Arc::new(engine);
         let log = probe(&path, &engine, log + 1)?;
         let io = |error| OpenError::Io(path.clone(), error);
@@ -106,7 +106,7 @@ impl EmbeddedStore {
             })
             .map_err(io)?;
         let committer =
-            Committer::start(Arc::clone(&engine) as _, log, hand_over, on_fatal).map_err(io)?;
+            Committer::start(Arc::clone(&engine) as _, log, on_durable, on_fatal).map_err(io)?;
         Ok(Arc::new(Self {
             engine,
             committer,
@@ -132,7 +132,7 @@ impl EmbeddedStore {
     pub fn open_alone(path: &Path) -> Result<Arc<Self>, OpenError> {
         Self::open(OpenOptions {
             path: path.to_path_buf(),
-            hand_over: Arc::new(|_, _, _| {}),
+            on_durable: Arc::new(|_, _, _| {}),
             on_fatal: Arc::new(|_| {}),
         })
     }

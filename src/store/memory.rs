@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::committer::{Committer, HandOver, OnFatal};
-use super::continuity::{self, NotWhole};
+use super::committer::{Committer, OnDurable, OnFatal};
+use super::continuity::{self, MissingGroups};
 use super::engine::memory::MemoryEngine;
 use super::local::LocalStore;
 
@@ -15,7 +15,7 @@ pub type MemoryStore = LocalStore<MemoryEngine>;
 pub enum MemoryOpenError {
     /// The engine lost acknowledged data.
     #[error("the store is not whole")]
-    NotWhole(#[from] NotWhole),
+    MissingGroups(#[from] MissingGroups),
     /// No thread could be started.
     #[error("the writer's thread can't be started")]
     Thread(#[from] std::io::Error),
@@ -23,20 +23,20 @@ pub enum MemoryOpenError {
 
 impl MemoryStore {
     /// Creates a store on an empty engine.
-    pub fn new(hand_over: HandOver) -> Result<Arc<Self>, MemoryOpenError> {
-        Self::on(MemoryEngine::new(), hand_over, Arc::new(|_| {}))
+    pub fn new(on_durable: OnDurable) -> Result<Arc<Self>, MemoryOpenError> {
+        Self::on(MemoryEngine::new(), on_durable, Arc::new(|_| {}))
     }
 
     /// Creates a store on an engine that may hold data.
     pub fn on(
         engine: MemoryEngine,
-        hand_over: HandOver,
+        on_durable: OnDurable,
         on_fatal: OnFatal,
     ) -> Result<Arc<Self>, MemoryOpenError> {
         let log = continuity::check(&engine, engine.acknowledged())?;
         let engine = Arc::new(engine);
         Ok(Arc::new(Self {
-            committer: Committer::start(Arc::clone(&engine) as _, log, hand_over, on_fatal)?,
+            committer: Committer::start(Arc::clone(&engine) as _, log, on_durable, on_fatal)?,
             engine,
             _beside: None,
             folder: None,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_core::webhook::HandRequest;
+use porchlight_core::webhook::ManualRetry;
 use porchlight_ports::{Insights, Journal, Keys, Outbox, Sessions, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::KeyRecord;
@@ -138,7 +138,7 @@ async fn requests(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateErro
     for endpoint in from.endpoints().await? {
         let of_endpoint = Key::of(b'b').bytes(&endpoint.id.to_bytes()).build();
         for row in rows(from, of_endpoint).await? {
-            let request: HandRequest = row.decode()?;
+            let request: ManualRetry = row.decode()?;
             to.import_request(&endpoint, request).await?;
         }
     }
@@ -199,13 +199,13 @@ async fn read_session(from: &EmbeddedStore, start: SessionStart) -> StoreResult<
             detail.ok_or_else(|| StoreError::Corrupt("a message that is not listed".to_owned()))?;
         messages.push((message, detail.row, detail.attempts));
     }
-    let is_behind = from
+    let needs_rescoring = from
         .read_rows(move |read| read.has_state(&behind::key(session_id)))
         .await?;
     Ok(ImportedSession {
         end: from.find(session_id).await?.and_then(|row| row.end),
         insight: from.insight(session_id).await?,
-        is_behind,
+        needs_rescoring,
         pod: from.pod(session_id).await?,
         notes: from.notes(session_id).await?,
         messages,

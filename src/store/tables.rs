@@ -27,10 +27,10 @@
 //! | `o` | lanes | endpoint, session, number | `Queued`, of a message that waits |
 //! | `q` | messages to be looked at | endpoint, id | session |
 //! | `u` | retries | endpoint, due time, session | session |
-//! | `b` | requests for tries by hand | endpoint, time, id | `HandRequest` |
+//! | `b` | requests for tries by hand | endpoint, time, id | `ManualRetry` |
 //! | `D` | deliveries | tenant, id | `DeliveryRow` |
 //! | `F` | failed deliveries | tenant, id | |
-//! | `A` | attempts | id, number | `Report` |
+//! | `A` | attempts | id, number | `AttemptResult` |
 //! | `x` | endpoints that are gone and whose outbox is to be swept | endpoint | |
 //! | `g` | organizations | name | `Organization` |
 //! | `k` | keys | SHA-256 | `KeyRecord` |

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::engine::{Engine, EngineError, KeyRange, Order, Space, Write};
+use super::journal_heads::JournalHeads;
 use super::record;
-use super::tips::Tips;
 
 impl From<EngineError> for StoreError {
     fn from(error: EngineError) -> Self {
@@ -242,7 +242,7 @@ impl Group {
 pub struct Txn<'a> {
     pub(crate) engine: &'a dyn Engine,
     pub(crate) group: &'a mut Group,
-    pub(crate) tips: &'a mut Tips,
+    pub(crate) tips: &'a mut JournalHeads,
 }
 
 impl Txn<'_> {
@@ -270,7 +270,7 @@ impl Txn<'_> {
     }
 
     /// Delivers a batch once it is durable.
-    pub(crate) fn hand_over(&mut self, session_id: SessionId, seq: u32, batch: PackedBatch) {
+    pub(crate) fn on_durable(&mut self, session_id: SessionId, seq: u32, batch: PackedBatch) {
         self.group.taken.push((session_id, seq, batch));
     }
 

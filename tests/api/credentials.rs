@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use porchlight_http::Settings;
-use porchlight_keys::KeyOrder;
+use porchlight_keys::CreateKeyRequest;
 use porchlight_ports::Clock;
 use reqwest::Method;
 use serde_json::json;
@@ -120,7 +120,7 @@ async fn a_key_expires_though_its_look_up_is_remembered() {
         ..config()
     })
     .await;
-    let order = KeyOrder {
+    let order = CreateKeyRequest {
         organization: "acme".into(),
         env: "live".into(),
         kind: "secret".into(),

@@ -12,7 +12,6 @@ mod bodies;
 mod checks;
 mod credentials;
 mod document;
-mod edge;
 mod events;
 mod fields;
 #[path = "../shapes/fixed.rs"]
@@ -21,6 +20,7 @@ mod fixed;
 mod insights;
 mod lifecycle;
 mod lists;
+mod middleware;
 mod ndjson;
 mod nodes;
 mod operators;

@@ -17,8 +17,8 @@ use porchlight_core::ownership::NodeName;
 use porchlight_core::shares::ShareLimits;
 use porchlight_core::webhook::AttemptDetails;
 use porchlight_ports::{
-    Alone, Answer as Received, Insights, Journal, OutboundRequest, PeerError, Peers, Poke,
-    SealedSecret, SecretSeal, Sessions, Snapshots, Transport, UrlRefused,
+    Answer as Received, Insights, Journal, OutboundRequest, PeerError, Peers, SealedSecret,
+    SecretSeal, Sessions, SingleNode, Snapshots, Transport, UrlRefused, Wake,
 };
 use porchlight_schema::ids::{EndpointId, SessionId, Shard};
 use porchlight_schema::limits::{SESSION_IN_FLIGHT_MAX, SHARDS};
@@ -142,12 +142,12 @@ async fn node(
         },
     );
     let poked = webhooks.clone();
-    let poke: Poke = Arc::new(move |tenant| poked.poke(tenant));
+    let wake: Wake = Arc::new(move |tenant| poked.wake(tenant));
     let given = Given {
         store: Arc::clone(store) as _,
         ownership: view,
         peers: Arc::clone(&client) as _,
-        poke,
+        wake,
     };
     let (service, mut arbiters) = service_of(given, Arc::clone(clock), ShareLimits::default());
     arbiters.push(sending);
@@ -179,9 +179,9 @@ async fn node(
 impl Nodes {
     async fn start() -> Self {
         let writer: Arc<Mutex<Option<Service>>> = Arc::default();
-        let told = Arc::clone(&writer);
+        let changes = Arc::clone(&writer);
         let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
-            if let Some(service) = &*told.lock().unwrap() {
+            if let Some(service) = &*changes.lock().unwrap() {
                 service.deliver(session_id, seq, batch);
             }
         }))
@@ -199,7 +199,7 @@ impl Nodes {
     }
 
     /// Makes batches arrive at the edge from now on, which forwards them.
-    fn hand_over(&self) {
+    fn forward(&self) {
         *self.writer.lock().unwrap() = Some(self.edge.server.service.clone());
     }
 
@@ -239,7 +239,7 @@ fn id_of(session: &Started) -> SessionId {
 #[actix::test]
 async fn a_session_that_comes_in_at_the_edge_is_run_by_its_owner() {
     let nodes = Nodes::start().await;
-    nodes.hand_over();
+    nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     let session = edge.start_session().await;
     let id = id_of(&session);
@@ -248,9 +248,9 @@ async fn a_session_that_comes_in_at_the_edge_is_run_by_its_owner() {
     let sending = async {
         send(edge, &session, 0..24).await;
         until(async || {
-            let told = owner.service.told(id, 0, 1_000).await.unwrap();
+            let changes = owner.service.changes(id, 0, 1_000).await.unwrap();
             let live = owner.service.live(id).await.unwrap();
-            told.len() > 8 && !live.events.is_empty()
+            changes.len() > 8 && !live.events.is_empty()
         })
         .await;
         // The last batches may be on their way.
@@ -315,14 +315,14 @@ async fn every_batch_counts_though_all_hand_overs_are_lost() {
 #[actix::test]
 async fn a_batch_of_a_session_that_its_owner_does_not_know_makes_it_known() {
     let nodes = Nodes::start().await;
-    nodes.hand_over();
+    nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     // This node owns no shard, and notifies no other.
     let given = Given {
         store: Arc::clone(&nodes.store) as _,
         ownership: Arc::new(View::new(free_name())),
-        peers: Arc::new(Alone { generation: 1 }),
-        poke: Arc::new(|_| {}),
+        peers: Arc::new(SingleNode { generation: 1 }),
+        wake: Arc::new(|_| {}),
     };
     let (silent, arbiters) = service_of(given, Arc::clone(&edge.clock), ShareLimits::default());
     let (store, clock) = (Arc::clone(&nodes.store), Arc::clone(&edge.clock));
@@ -339,7 +339,7 @@ async fn a_batch_of_a_session_that_its_owner_does_not_know_makes_it_known() {
 #[actix::test]
 async fn without_its_owner_a_session_goes_on_and_reads_say_how_old_they_are() {
     let nodes = Nodes::start().await;
-    nodes.hand_over();
+    nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     let session = edge.start_session().await;
     let id = id_of(&session);
@@ -437,7 +437,7 @@ async fn who_does_not_know_the_secret_or_the_name_is_not_answered() {
 #[actix::test]
 async fn a_session_that_has_ended_elsewhere_is_known_to_have_within_moments() {
     let nodes = Nodes::start().await;
-    nodes.hand_over();
+    nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     let session = edge.start_session().await;
     send(edge, &session, 0..3).await;
@@ -461,7 +461,7 @@ async fn a_session_that_has_ended_elsewhere_is_known_to_have_within_moments() {
 #[actix::test]
 async fn a_socket_at_the_edge_is_closed_with_its_session_and_its_batches_are_counted_in() {
     let nodes = Nodes::start().await;
-    nodes.hand_over();
+    nodes.forward();
     let edge = &nodes.edge.server;
     let session = edge.start_session().await;
     let mut phone = Phone::connect(edge, &session, &session.token).await;

@@ -11,8 +11,8 @@ use porchlight::config::Config;
 use porchlight::ops::client::OpsClient;
 use porchlight::ops::token::TokenFile;
 use porchlight::ops::{OpsState, configure};
-use porchlight_http::edge::plain_edge;
-use porchlight_keys::KeyOrder;
+use porchlight_http::middleware::plain_edge;
+use porchlight_keys::CreateKeyRequest;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -188,15 +188,15 @@ async fn keys_are_made_listed_and_revoked_through_a_running_server() {
     let operators = Operators::start("keys").await;
     let client = OpsClient::of(&operators.config).unwrap().unwrap();
     let made = client
-        .create_key(&KeyOrder {
+        .create_key(&CreateKeyRequest {
             name: Some("  back office ".to_owned()),
             expires_ms: Some(60_000),
-            ..KeyOrder::new("acme", "live", "secret")
+            ..CreateKeyRequest::new("acme", "live", "secret")
         })
         .await
         .unwrap();
     let second = client
-        .create_key(&KeyOrder::new("acme", "sandbox", "client"))
+        .create_key(&CreateKeyRequest::new("acme", "sandbox", "client"))
         .await
         .unwrap();
     assert!(made.key.starts_with("sk_live_") && second.key.starts_with("pk_sandbox_"));
@@ -237,7 +237,7 @@ async fn keys_are_made_listed_and_revoked_through_a_running_server() {
         ("a", "live", "public", "kind"),
     ] {
         let error = client
-            .create_key(&KeyOrder::new(organization, env, kind))
+            .create_key(&CreateKeyRequest::new(organization, env, kind))
             .await
             .unwrap_err()
             .to_string();

@@ -14,8 +14,8 @@ use porchlight_core::shares::ShareLimits;
 use porchlight_http::links::PathImages;
 use porchlight_http::serve::listen;
 use porchlight_http::{Settings, State};
-use porchlight_keys::{KeyDesk, KeyOrder, SessionTokens};
-use porchlight_ports::{Alone, Clock, Ownership, Peers, Poke, Store};
+use porchlight_keys::{CreateKeyRequest, KeyAdmin, SessionTokens};
+use porchlight_ports::{Clock, Ownership, Peers, SingleNode, Store, Wake};
 use porchlight_schema::ids::OrganizationId;
 use porchlight_schema::limits::TENANT_IN_FLIGHT_BYTES_MAX;
 use porchlight_schema::session::{Env, Tenant};
@@ -75,7 +75,7 @@ pub(crate) struct Server {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) keys: TestKeys,
-    pub(crate) desk: KeyDesk,
+    pub(crate) desk: KeyAdmin,
     http: reqwest::Client,
     handle: ServerHandle,
     arbiters: Vec<Arbiter>,
@@ -102,19 +102,19 @@ pub(crate) fn service(
     shares: ShareLimits,
 ) -> (Service, Arc<MemoryStore>, Vec<Arbiter>) {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
-    let hand_over = Arc::clone(&receiver);
+    let on_durable = Arc::clone(&receiver);
     let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
-        if let Some(service) = hand_over.get() {
+        if let Some(service) = on_durable.get() {
             service.deliver(session_id, seq, batch);
         }
     }))
     .unwrap();
-    let alone = Arc::new(Alone { generation: 1 });
+    let alone = Arc::new(SingleNode { generation: 1 });
     let given = Given {
         store: Arc::clone(&store) as _,
         ownership: Arc::clone(&alone) as _,
         peers: alone,
-        poke: Arc::new(|_| {}),
+        wake: Arc::new(|_| {}),
     };
     let (service, arbiters) = service_of(given, clock, shares);
     assert!(receiver.set(service.clone()).is_ok());
@@ -126,7 +126,7 @@ pub(crate) struct Given {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) ownership: Arc<dyn Ownership>,
     pub(crate) peers: Arc<dyn Peers>,
-    pub(crate) poke: Poke,
+    pub(crate) wake: Wake,
 }
 
 /// Creates a service from its dependencies, and returns it with its arbiters.
@@ -139,7 +139,7 @@ pub(crate) fn service_of(
         store,
         ownership,
         peers,
-        poke,
+        wake,
     } = given;
     let arbiters = vec![Arbiter::new(), Arbiter::new()];
     let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
@@ -148,13 +148,13 @@ pub(crate) fn service_of(
         &handles[1..],
         Arc::clone(&store),
         Arc::clone(&clock),
-        Arc::clone(&poke),
+        Arc::clone(&wake),
     );
     let service = Service::new(Parts {
         store,
         clock,
         entropy: Arc::new(SystemEntropy),
-        poke,
+        wake,
         lifetime: Lifetime {
             idle_ms: 30 * 60_000,
             max_ms: 12 * 3_600_000,
@@ -208,7 +208,7 @@ impl Server {
         arbiters: Vec<Arbiter>,
         config: Settings,
     ) -> Self {
-        let desk = KeyDesk::new(Arc::clone(&store) as _);
+        let desk = KeyAdmin::new(Arc::clone(&store) as _);
         let keys = TestKeys {
             secret: key(&desk, "acme", "sandbox", "secret").await,
             client: key(&desk, "acme", "sandbox", "client").await,
@@ -310,8 +310,8 @@ impl Server {
     }
 }
 
-pub(crate) async fn key(desk: &KeyDesk, organization: &str, env: &str, kind: &str) -> String {
-    let order = KeyOrder::new(organization, env, kind);
+pub(crate) async fn key(desk: &KeyAdmin, organization: &str, env: &str, kind: &str) -> String {
+    let order = CreateKeyRequest::new(organization, env, kind);
     desk.create(&order, SystemClock.now()).await.unwrap().key
 }
 

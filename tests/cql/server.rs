@@ -77,14 +77,14 @@ impl Node {
         assert!(sent.unwrap().success());
     }
 
-    fn tell(&self, word: &str) {
+    fn command(&self, word: &str) {
         let mut keeper = self.keeper.lock().unwrap();
         writeln!(keeper.stdin.as_mut().unwrap(), "{word}").unwrap();
     }
 
     /// Kills the node at once; the data on its disk remains.
     pub(crate) fn kill(&self) {
-        self.tell("kill");
+        self.command("kill");
         while self.folder.join("pid").exists() {
             std::thread::park_timeout(Duration::from_millis(10));
         }
@@ -92,7 +92,7 @@ impl Node {
 
     /// Starts a killed node, and waits until it accepts connections.
     pub(crate) fn start(&self) {
-        self.tell("start");
+        self.command("start");
         self.wait().unwrap();
     }
 
@@ -115,7 +115,7 @@ impl Node {
             if has_ended && starts < STARTS_MAX {
                 starts += 1;
                 self.kill();
-                self.tell("start");
+                self.command("start");
             } else if has_ended || began.elapsed() > START_WITHIN {
                 let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
                 let tail: Vec<_> = log.lines().rev().take(20).collect();

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use porchlight::config::Config;
 use porchlight::ops::client::OpsClient;
-use porchlight_keys::KeyOrder;
+use porchlight_keys::CreateKeyRequest;
 use porchlight_observe::{CATALOGUE, Instrument, Label};
 use serde_json::json;
 
@@ -83,7 +83,7 @@ fn a_thousand_organizations_do_not_raise_the_number_of_series() {
         let http = http();
         for number in 0..1_000 {
             let name = format!("organization {number}");
-            let order = KeyOrder::new(&name, "sandbox", "secret");
+            let order = CreateKeyRequest::new(&name, "sandbox", "secret");
             let made = operators.create_key(&order);
             let key = made.await.unwrap().key;
             for (path, body) in [("webhooks", &webhook), ("sessions/start", &start)] {

@@ -11,12 +11,13 @@ use porchlight_actors::service::{Parts, Service};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
 use porchlight_ports::{
-    Alone, Clock, Endpoint, Entropy, Insights, Journal, Outbox, Poke, SealedSecret, Sessions, Store,
+    Clock, Endpoint, Entropy, Insights, Journal, Outbox, SealedSecret, Sessions, SingleNode, Store,
+    Wake,
 };
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_store::engine::memory::MemoryEngine;
-use porchlight_store::{HandOver, MemoryStore};
+use porchlight_store::{MemoryStore, OnDurable};
 use tokio::sync::mpsc;
 
 use crate::chance::Chance;
@@ -59,10 +60,10 @@ pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: 
     in_system(async {
         world.clock.run();
         let (sender, handed_over) = mpsc::unbounded_channel();
-        let hand_over: HandOver = Arc::new(move |session_id, seq, batch| {
+        let on_durable: OnDurable = Arc::new(move |session_id, seq, batch| {
             drop(sender.send((session_id, seq, batch)));
         });
-        let real = MemoryStore::on(engine, hand_over, Arc::new(|_| {})).unwrap();
+        let real = MemoryStore::on(engine, on_durable, Arc::new(|_| {})).unwrap();
         let store = Arc::new(FaultyStore::new(
             real,
             world.plan.weather,
@@ -139,16 +140,16 @@ impl Node<'_> {
         let arbiter = System::current().arbiter().clone();
         let store: Arc<dyn Store> = Arc::clone(&self.store) as _;
         let clock: Arc<dyn Clock> = Arc::clone(&self.world.clock) as _;
-        let poke: Poke = Arc::new(|_| {});
+        let wake: Wake = Arc::new(|_| {});
         let entropy = Chance::of(&[self.world.plan.seed, ENTROPY, self.number]);
-        let alone = Alone {
+        let alone = SingleNode {
             generation: self.number + 1,
         };
         Service::new(Parts {
             store: Arc::clone(&store),
             clock: Arc::clone(&clock),
             entropy: Arc::new(SimEntropy(Mutex::new(entropy))),
-            poke: Arc::clone(&poke),
+            wake: Arc::clone(&wake),
             lifetime: Lifetime {
                 idle_ms: self.world.plan.idle_ms,
                 max_ms: self.world.plan.max_ms,
@@ -156,7 +157,7 @@ impl Node<'_> {
             ownership: Arc::new(alone),
             peers: Arc::new(alone),
             arbiters: vec![arbiter.clone()],
-            scoring: ScoringPool::start(&[arbiter.clone(), arbiter], store, clock, poke),
+            scoring: ScoringPool::start(&[arbiter.clone(), arbiter], store, clock, wake),
             shares: ShareLimits::default(),
         })
     }

@@ -10,7 +10,7 @@ use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{IngestError, Parts, Service, StartCommand, StopCommand};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
-use porchlight_ports::{Alone, Clock, Entropy, Insights, SessionRow, Sessions, StoredInsight};
+use porchlight_ports::{Clock, Entropy, Insights, SessionRow, Sessions, SingleNode, StoredInsight};
 use porchlight_schema::ids::{OrganizationId, SessionId};
 use porchlight_schema::insight::{InsightView, ReasonCode};
 use porchlight_schema::message::MessageEvent;
@@ -100,12 +100,12 @@ impl Node {
         let store = Arc::new(FaultyStore::new(real, CALM, 0, 0));
         let arbiter = System::current().arbiter().clone();
         let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
-        let alone = Alone { generation: 1 };
+        let alone = SingleNode { generation: 1 };
         let service = Service::new(Parts {
             store: Arc::clone(&store) as _,
             clock: Arc::clone(&clock),
             entropy: Arc::new(Counter(AtomicU64::new(1))),
-            poke: Arc::new(|_| {}),
+            wake: Arc::new(|_| {}),
             lifetime: Lifetime {
                 idle_ms: IDLE_MS,
                 max_ms,

@@ -137,12 +137,12 @@ async fn a_store_that_only_its_own_hook_holds_ends_with_its_writer() {
     let engine = MemoryEngine::new();
     let held = Arc::new(Mutex::new(None::<Arc<MemoryStore>>));
     let (hook, (gone, wait)) = (Arc::clone(&held), std::sync::mpsc::channel());
-    let hand_over = Arc::new(move |_, _, _| {
+    let on_durable = Arc::new(move |_, _, _| {
         // Keeps the hook's state alive as long as the writer has the hook.
         drop(hook.lock());
     });
     let on_fatal = Arc::new(move |_: &str| gone.send(()).unwrap());
-    let store = MemoryStore::on(engine.clone(), hand_over, on_fatal).unwrap();
+    let store = MemoryStore::on(engine.clone(), on_durable, on_fatal).unwrap();
     *held.lock().unwrap() = Some(Arc::clone(&store));
     drop(held);
     engine.fail_after(0);

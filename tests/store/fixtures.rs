@@ -113,7 +113,7 @@ impl Subject for Embedded {
 pub fn open(path: &Path) -> Result<Arc<EmbeddedStore>, OpenError> {
     EmbeddedStore::open(OpenOptions {
         path: path.to_path_buf(),
-        hand_over: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|reason| eprintln!("fatal: {reason}")),
     })
 }

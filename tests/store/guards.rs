@@ -9,7 +9,9 @@ use porchlight_keys::keyring::{KEY_FILE, SecretKeys};
 use porchlight_ports::{Appended, Journal, Sessions, Snapshot, Snapshots};
 use porchlight_schema::ids::SessionId;
 use porchlight_store::engine::{Durability, Engine, Space};
-use porchlight_store::{BackupError, EmbeddedStore, MemoryStore, NotWhole, OpenError, OpenOptions};
+use porchlight_store::{
+    BackupError, EmbeddedStore, MemoryStore, MissingGroups, OpenError, OpenOptions,
+};
 
 use crate::fixtures::{Folder, T0, batch, new_session, open, session_id, start, tenant};
 
@@ -104,9 +106,9 @@ async fn a_store_below_what_was_acknowledged_is_refused() {
     copy(&old.path().join("engine"), &folder.path().join("engine"));
 
     let error = refused(folder.path());
-    let OpenError::NotWhole(
+    let OpenError::MissingGroups(
         _,
-        NotWhole::Missing {
+        MissingGroups::Missing {
             first,
             last,
             acknowledged,
@@ -142,7 +144,7 @@ async fn a_store_whose_engine_or_file_is_gone_is_refused() {
         for _ in 0..2 {
             let error = refused(folder.path());
             let is_named = match gone {
-                "engine" => matches!(error, OpenError::NotWhole(..)),
+                "engine" => matches!(error, OpenError::MissingGroups(..)),
                 _ => matches!(error, OpenError::Unknown(_)),
             };
             assert!(is_named, "{gone}: {error:?}");
@@ -198,7 +200,7 @@ async fn batches_are_handed_over_in_order_once_durable() {
     let hook = Arc::clone(&handed);
     let store = EmbeddedStore::open(OpenOptions {
         path: folder.path().to_path_buf(),
-        hand_over: Arc::new(move |id, seq, batch| hook.lock().unwrap().push((id, seq, batch))),
+        on_durable: Arc::new(move |id, seq, batch| hook.lock().unwrap().push((id, seq, batch))),
         on_fatal: Arc::new(|_| {}),
     })
     .unwrap();

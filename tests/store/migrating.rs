@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use porchlight_core::webhook::{AttemptDetails, Change, Report, State, Update};
+use porchlight_core::webhook::{AttemptDetails, AttemptResult, Change, State, Update};
 use porchlight_ports::{
     Covered, Insights, Journal, Keys, Note, Organization, Outbox, PodRow, Sessions, StoredInsight,
 };
@@ -105,7 +105,7 @@ async fn fill(store: &porchlight_store::EmbeddedStore, tenant: Tenant) -> Vec<Se
         let mut after = before;
         after.attempts = 1;
         after.state = State::Delivered;
-        let report = Report {
+        let report = AttemptResult {
             at: T0,
             duration_ms: 3,
             status_code: Some(200),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use porchlight_core::webhook::signature::{secret_text, service_signature};
 use porchlight_ports::{
-    AskOutcome, Clock, DeliveryFilter, DeliveryStatus, Outbox, PreviousSecret, SecretSeal,
+    Clock, DeliveryFilter, DeliveryStatus, Outbox, PreviousSecret, RetryOutcome, SecretSeal,
 };
 
 use crate::receiver::{OK, Receiver};
@@ -148,7 +148,7 @@ fn after_six_tries_it_is_failed_and_can_be_tried_by_hand() {
             let seen = receiver.seen();
             world.pass(wait_ms);
             for _ in 0..200 {
-                world.webhooks.poke(world.tenant);
+                world.webhooks.wake(world.tenant);
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 if receiver.seen() > seen {
                     break;
@@ -164,7 +164,7 @@ fn after_six_tries_it_is_failed_and_can_be_tried_by_hand() {
         };
         let asked = world
             .store
-            .ask_many_by_hand(world.tenant, &failed, world.clock.now(), true)
+            .request_bulk_retry(world.tenant, &failed, world.clock.now(), true)
             .await
             .unwrap();
         assert_eq!((asked.count, asked.truncated), (1, false));
@@ -172,12 +172,12 @@ fn after_six_tries_it_is_failed_and_can_be_tried_by_hand() {
         for (attempts, status) in [(7, Failed), (8, Delivered), (9, Delivered)] {
             let asked = world
                 .store
-                .ask_by_hand(world.tenant, id, world.clock.now())
+                .request_retry(world.tenant, id, world.clock.now())
                 .await
                 .unwrap();
-            assert_eq!(asked, AskOutcome::Asked);
+            assert_eq!(asked, RetryOutcome::Asked);
             for _ in 0..200 {
-                world.webhooks.poke(world.tenant);
+                world.webhooks.wake(world.tenant);
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 if world.rows().await[0].queued.attempts == attempts {
                     break;
@@ -267,7 +267,7 @@ fn what_is_paused_waits() {
         world.start_session().await;
         world.pass(100_000);
         for _ in 0..10 {
-            world.webhooks.poke(world.tenant);
+            world.webhooks.wake(world.tenant);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert_eq!(
@@ -329,10 +329,10 @@ fn what_waits_for_a_deleted_endpoint_is_cancelled() {
         assert_eq!(
             world
                 .store
-                .ask_by_hand(world.tenant, id, world.clock.now())
+                .request_retry(world.tenant, id, world.clock.now())
                 .await
                 .unwrap(),
-            AskOutcome::Refused
+            RetryOutcome::Refused
         );
         assert_eq!(world.store.sweep_outboxes().await.unwrap(), 1);
         world.endpoint(&receiver.url()).await;

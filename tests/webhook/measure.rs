@@ -19,7 +19,7 @@ use porchlight_core::webhook::signature::secret_text;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{
-    Alone, Clock, Endpoint, Entropy, MessageBody, NewSession, Outbox, SecretSeal, Sessions,
+    Clock, Endpoint, Entropy, MessageBody, NewSession, Outbox, SecretSeal, Sessions, SingleNode,
 };
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::message::MessageEvent;
@@ -235,8 +235,8 @@ impl Bench {
                 seal: Arc::clone(&self.vault) as _,
                 clock: Arc::new(SystemClock),
                 entropy: Arc::new(SystemEntropy),
-                ownership: Arc::new(Alone { generation: 1 }),
-                peers: Arc::new(Alone { generation: 1 }),
+                ownership: Arc::new(SingleNode { generation: 1 }),
+                peers: Arc::new(SingleNode { generation: 1 }),
             },
         )
     }
@@ -321,7 +321,7 @@ impl Bench {
         for _ in 0..count {
             ticks.tick().await;
             self.enqueue(tenant, bytes).await;
-            webhooks.poke(tenant);
+            webhooks.wake(tenant);
         }
     }
 }

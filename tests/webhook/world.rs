@@ -11,8 +11,8 @@ use porchlight_core::webhook::signature::secret_text;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{
-    Alone, Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, NewSession,
-    Outbox, SecretSeal, Sessions, StoredInsight,
+    Clock, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Insights, NewSession, Outbox,
+    SecretSeal, Sessions, SingleNode, StoredInsight,
 };
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
@@ -220,7 +220,7 @@ impl World {
     /// ends it.
     pub(crate) async fn until(&self, what: &str, wanted: &[DeliveryStatus]) {
         for _ in 0..400 {
-            self.webhooks.poke(self.tenant);
+            self.webhooks.wake(self.tenant);
             tokio::time::sleep(Duration::from_millis(25)).await;
             if self.statuses().await == wanted {
                 return;
@@ -278,8 +278,8 @@ fn start(
             seal: Arc::clone(vault) as _,
             clock: Arc::clone(clock) as _,
             entropy: Arc::new(SystemEntropy),
-            ownership: Arc::new(Alone { generation: 1 }),
-            peers: Arc::new(Alone { generation: 1 }),
+            ownership: Arc::new(SingleNode { generation: 1 }),
+            peers: Arc::new(SingleNode { generation: 1 }),
         },
     )
 }

@@ -106,7 +106,7 @@ pub struct Intake {
     /// parcel, otherwise an arrival.
     marks: VecDeque<(u32, bool)>,
     arrived_ms: Option<u32>,
-    handed_over_ms: Option<u32>,
+    dropped_off_ms: Option<u32>,
     /// The end and the newest sample of the newest emitted window.
     last: Option<(u32, u32)>,
 }
@@ -330,17 +330,17 @@ impl Intake {
     /// Takes a mark. Of several marks of one kind in one second the last counts; an arrival never
     /// replaces a hand-over.
     fn take_mark(&mut self, t_ms: u32, name: MarkName) {
-        let hands_over = name.is_hand_over();
-        if !hands_over && name != MarkName::Arrived {
+        let drops_off = name.is_drop_off();
+        if !drops_off && name != MarkName::Arrived {
             return;
         }
         let is_same = |&(other_ms, other): &(u32, bool)| {
-            other_ms / WINDOW_MS == t_ms / WINDOW_MS && other == hands_over
+            other_ms / WINDOW_MS == t_ms / WINDOW_MS && other == drops_off
         };
         if let Some(place) = self.marks.iter().rposition(is_same) {
             self.marks.remove(place);
         }
-        self.marks.push_back((t_ms, hands_over));
+        self.marks.push_back((t_ms, drops_off));
         if self.marks.len() > MARKS_MAX {
             self.marks.pop_front();
         }
@@ -414,7 +414,7 @@ impl Intake {
                 self.take_effect(end_ms);
                 window.activity = self.activity;
                 window.arrived_ms = self.arrived_ms;
-                window.handed_over_ms = self.handed_over_ms;
+                window.dropped_off_ms = self.dropped_off_ms;
                 self.hand_on_one(&mut window, sink);
             } else {
                 self.slots.pop_front();
@@ -439,7 +439,7 @@ impl Intake {
                         last_sample_ms: t_ms,
                         activity: window.activity,
                         arrived_ms: window.arrived_ms,
-                        handed_over_ms: window.handed_over_ms,
+                        dropped_off_ms: window.dropped_off_ms,
                         ..Window::default()
                     });
                     t_ms += WINDOW_MS;
@@ -458,12 +458,12 @@ impl Intake {
             self.activity = Some((activity_type, confidence));
             self.activities.pop_front();
         }
-        while let Some(&(t_ms, hands_over)) = self.marks.front() {
+        while let Some(&(t_ms, drops_off)) = self.marks.front() {
             if t_ms.saturating_add(KIND_LAG_MS_MAX) >= end_ms {
                 break;
             }
-            if hands_over {
-                self.handed_over_ms = Some(t_ms);
+            if drops_off {
+                self.dropped_off_ms = Some(t_ms);
             } else {
                 self.arrived_ms = Some(t_ms);
             }

@@ -32,7 +32,7 @@ impl MarkName {
 
     /// Whether the mark says that the parcel was given or left.
     #[must_use]
-    pub fn is_hand_over(self) -> bool {
+    pub fn is_drop_off(self) -> bool {
         matches!(
             self,
             Self::PodCaptured | Self::HandedOver | Self::LeftAtDoor

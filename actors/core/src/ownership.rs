@@ -90,7 +90,7 @@ pub struct Member {
 
 /// A member's status in its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum MemberStatus {
     /// It accepts shards.
     Up,
     /// It releases its shards and accepts no new ones.
@@ -107,7 +107,7 @@ pub struct MemberRow {
     /// Number of its last heartbeat.
     pub beat: u64,
     /// Its status.
-    pub standing: Standing,
+    pub standing: MemberStatus,
 }
 
 /// A row of the table of owners. A shard without a row was never claimed: generation 0, no holder.
@@ -134,16 +134,16 @@ pub enum Change {
         after: Option<Incarnation>,
     },
     /// Writes heartbeat and status, if the row's incarnation is the member's and it is not dead.
-    Beat {
+    Heartbeat {
         /// The member.
         member: Member,
         /// The number of the heartbeat.
         beat: u64,
         /// Up or leaving.
-        standing: Standing,
+        standing: MemberStatus,
     },
     /// Marks the member dead, if the row's incarnation is the member's and its heartbeat is `beat`.
-    MarkGone {
+    MarkDead {
         /// The member to mark.
         member: Member,
         /// The last heartbeat that was seen.

@@ -8,7 +8,7 @@ use porchlight_schema::limits::GAP_MS;
 use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::score::position::mean_of;
-use crate::score::scene::{Scene, end_of};
+use crate::score::scoring_context::{ScoringContext, end_of};
 use crate::score::{Knowledge, ScoreInput};
 use crate::window::{Fix, Window};
 
@@ -153,10 +153,10 @@ impl Track {
             quarantined_batches: 0,
             known: &known,
         };
-        Self::new(&Scene::new(&scored), input.score)
+        Self::new(&ScoringContext::new(&scored), input.score)
     }
 
-    fn new(scene: &Scene<'_>, score: &Score) -> Option<Self> {
+    fn new(scene: &ScoringContext<'_>, score: &Score) -> Option<Self> {
         let fixes = drawn(&scene.fixes);
         let (first, last) = (fixes.first()?, fixes.last()?);
         if fixes.len() < 2 {
@@ -190,7 +190,7 @@ impl Track {
 
     /// Chooses the visible area: the parts on foot near the address, otherwise the longest one,
     /// otherwise everything.
-    fn look_at(&mut self, scene: &Scene<'_>, fixes: &[Fix]) {
+    fn look_at(&mut self, scene: &ScoringContext<'_>, fixes: &[Fix]) {
         let of = |(from_ms, to_ms): (u32, u32)| {
             let inside = move |fix: &&Fix| (from_ms..=to_ms).contains(&fix.t_ms);
             fixes.iter().filter(inside).map(|fix| fix.place)
@@ -231,7 +231,7 @@ impl Track {
 }
 
 /// The heights around the part on foot.
-fn heights(scene: &Scene<'_>, foot: (u32, u32)) -> Heights {
+fn heights(scene: &ScoringContext<'_>, foot: (u32, u32)) -> Heights {
     let from_ms = foot.0.saturating_sub(AROUND_MS);
     let to_ms = foot.1.saturating_add(AROUND_MS).min(scene.end_ms);
     let levels = scene.height.levels(from_ms, to_ms.saturating_add(1));
@@ -261,7 +261,7 @@ fn drawn(fixes: &[Fix]) -> Vec<Fix> {
 }
 
 /// Time and position of an observation, from the score's evidence.
-fn spot(scene: &Scene<'_>, score: &Score, about: &str) -> Option<Spot> {
+fn spot(scene: &ScoringContext<'_>, score: &Score, about: &str) -> Option<Spot> {
     let evidence = score.evidence.iter().find(|one| one.about == about)?;
     let ms = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1_000.0) as u32);
     let from_ms = ms(evidence.t_start)?;
@@ -299,7 +299,7 @@ fn at_halt(spot: Spot, halts: &[Halt]) -> Spot {
 }
 
 /// Whether reception was bad at this time; outside of stays such a fix is not drawn.
-fn is_bad_at(scene: &Scene<'_>, t_ms: u32) -> bool {
+fn is_bad_at(scene: &ScoringContext<'_>, t_ms: u32) -> bool {
     let bad = scene
         .events(EventType::GpsDegraded)
         .chain(scene.events(EventType::GpsLost));
@@ -308,7 +308,7 @@ fn is_bad_at(scene: &Scene<'_>, t_ms: u32) -> bool {
 }
 
 /// Whether the way between two fixes is unknown.
-fn is_unseen(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> bool {
+fn is_unseen(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> bool {
     let apart_ms = to_ms - from_ms;
     apart_ms > GAP_MS || apart_ms > UNSEEN_MS && is_bad_at(scene, from_ms + apart_ms / 2)
 }
@@ -322,7 +322,7 @@ fn smoothed(fixes: &[Fix], fix: &Fix) -> Place {
 }
 
 /// Stays and climbs.
-fn halts(scene: &Scene<'_>) -> Vec<Halt> {
+fn halts(scene: &ScoringContext<'_>) -> Vec<Halt> {
     let types = [EventType::Stopped, EventType::Stairs, EventType::Elevator];
     let events = scene
         .timeline
@@ -340,7 +340,7 @@ fn halts(scene: &Scene<'_>) -> Vec<Halt> {
         .collect()
 }
 
-fn way_of(scene: &Scene<'_>, t_ms: u32) -> Way {
+fn way_of(scene: &ScoringContext<'_>, t_ms: u32) -> Way {
     let during = scene.timeline.iter().find(|event| {
         event.event_type.is_movement()
             && event.t_start_ms <= t_ms
@@ -357,7 +357,7 @@ fn way_of(scene: &Scene<'_>, t_ms: u32) -> Way {
 
 /// The path, leg by leg; each begins where the previous one ended. Stays and climbs are single
 /// points.
-fn legs(scene: &Scene<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
+fn legs(scene: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
     let mut legs: Vec<Leg> = Vec::new();
     let mut before: Option<(u32, Place)> = None;
     for fix in fixes {

@@ -5,6 +5,7 @@
 mod attempts;
 mod climb;
 mod doorstep;
+mod evidence_log;
 pub mod explanation;
 mod fingerprint;
 mod fraud;
@@ -12,12 +13,11 @@ mod friction;
 pub(crate) mod height;
 mod jumps;
 mod knowledge;
-mod ledger;
 mod outcome;
 pub mod parameters;
 mod place;
 pub(crate) mod position;
-pub(crate) mod scene;
+pub(crate) mod scoring_context;
 mod visibility;
 
 #[cfg(test)]
@@ -39,10 +39,10 @@ use serde::{Deserialize, Serialize};
 use crate::context::SessionContext;
 pub use crate::mark::MarkName;
 use crate::window::{WINDOW_MS, Window};
-use ledger::{Ledger, rounded, words};
+use evidence_log::{EvidenceLog, rounded, words};
 use parameters::door::learning::FRAUD_MOST;
 use place::Places;
-use scene::Scene;
+use scoring_context::ScoringContext;
 
 /// The latest possible end of a session: the greatest `t` of a sample and its window.
 const END_MS_MAX: u32 = SAMPLE_T_MS_MAX + WINDOW_MS;
@@ -107,8 +107,8 @@ pub fn score(input: &ScoreInput<'_>) -> Score {
 /// Scores a finished session and extracts facts to learn.
 #[must_use]
 pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
-    let scene = Scene::new(input);
-    let mut ledger = Ledger::default();
+    let scene = ScoringContext::new(input);
+    let mut ledger = EvidenceLog::default();
     let places = Places::find(&scene);
     let visibility = visibility::score(&scene, &places, &mut ledger);
     let climb = climb::find(&scene, &places, &mut ledger);
@@ -170,7 +170,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     }
 }
 
-fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) -> Metrics {
+fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut EvidenceLog) -> Metrics {
     let Some((door_from_ms, door_to_ms)) = attempts.door else {
         return Metrics::default();
     };
@@ -217,7 +217,7 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Ledger) 
 /// What a session teaches of its place: only where it was seen well, at the address's door as far as can be told, and
 /// nothing speaks against it.
 fn learned(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     places: &Places,
     climb: &climb::Climb,
     doorstep: &doorstep::Doorstep,
@@ -227,8 +227,8 @@ fn learned(
     let drop_off = places.drop_off?;
     // A floor of a building of which nothing is known can't be told from its neighbours: then the app's word on where
     // the parcel changed hands is trusted for later sessions, though not for this one.
-    let is_likely = doorstep.across == doorstep::Across::At
-        && doorstep.up == doorstep::Up::Unclear
+    let is_likely = doorstep.across == doorstep::Horizontal::At
+        && doorstep.up == doorstep::Vertical::Unclear
         && drop_off.sign == place::DropOffSign::Mark;
     let is_seen = visibility_score >= parameters::weights::visibility::GOOD;
     if !(doorstep.right || is_likely) || fraud_score > FRAUD_MOST || !is_seen {

@@ -18,7 +18,7 @@ use porchlight_schema::sample::packed::PackedBatch;
 use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
-use crate::timeline::{Timeline, Told};
+use crate::timeline::{NumberedChange, Timeline};
 
 pub use snapshot::{RestoreError, SNAPSHOT_FORMAT};
 
@@ -165,8 +165,8 @@ impl SessionMachine {
 
     /// Up to `limit` changes, numbered `number` and up.
     #[must_use]
-    pub fn told_since(&self, number: u32, limit: usize) -> Vec<Told> {
-        self.timeline.told_since(number, limit)
+    pub fn numbered_changes_since(&self, number: u32, limit: usize) -> Vec<NumberedChange> {
+        self.timeline.numbered_changes_since(number, limit)
     }
 
     /// Whether enough batches were applied since the last snapshot.

@@ -13,7 +13,7 @@ use crate::window::Window;
 
 /// A change as sent to watchers: numbers run from 0 without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct NumberedChange {
     /// The number of the change.
     pub number: u32,
     /// The event's index, which connects its opening and its closing.
@@ -145,18 +145,18 @@ impl Timeline {
     /// Up to `limit` changes, numbered `number` and up, each with its event at that time: an event
     /// that closed later is open in the change that opened it.
     #[must_use]
-    pub fn told_since(&self, number: u32, limit: usize) -> Vec<Told> {
+    pub fn numbered_changes_since(&self, number: u32, limit: usize) -> Vec<NumberedChange> {
         let changes = self.changes_since(number).into_iter().take(limit);
-        changes.filter_map(|change| self.told(change)).collect()
+        changes.filter_map(|change| self.numbered(change)).collect()
     }
 
-    fn told(&self, change: Change) -> Option<Told> {
+    fn numbered(&self, change: Change) -> Option<NumberedChange> {
         let mut event = *self.log.events.get(change.place)?;
         if !change.is_closed {
             event.t_end_ms = None;
             (event.confidence, event.metadata) = *self.log.as_opened.get(change.place)?;
         }
-        Some(Told {
+        Some(NumberedChange {
             number: change.number,
             place: u32::try_from(change.place).ok()?,
             event,

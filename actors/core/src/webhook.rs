@@ -189,7 +189,7 @@ impl Queued {
 
 /// The result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct AttemptResult {
     /// The time at which the attempt began.
     pub at: TimestampMs,
     /// The time until the response head arrived or the attempt failed, in milliseconds.
@@ -218,7 +218,7 @@ pub struct AttemptDetails {
     pub response_headers: Vec<(String, String)>,
 }
 
-impl Report {
+impl AttemptResult {
     /// Returns the time at which the attempt ended.
     #[must_use]
     pub fn ended_at(&self) -> TimestampMs {
@@ -239,7 +239,7 @@ pub struct Update {
     /// The message as it is to be stored.
     pub after: Queued,
     /// The attempt that changed the message, to be logged under number `after.attempts`.
-    pub report: Option<Report>,
+    pub report: Option<AttemptResult>,
 }
 
 /// A change of one lane that is committed in one step. Repeating it changes nothing.
@@ -248,12 +248,12 @@ pub struct Change {
     /// The changed messages.
     pub updates: Vec<Update>,
     /// The request for a manual attempt that this change completes.
-    pub hand_done: Option<HandRequest>,
+    pub hand_done: Option<ManualRetry>,
 }
 
 /// A user's request to attempt a message now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct HandRequest {
+pub struct ManualRetry {
     /// The time of the request.
     pub asked_at: TimestampMs,
     /// The requested message.
@@ -275,7 +275,7 @@ pub struct Listing {
     /// The lanes in [`Index::Held`], in order of time from the first; `None` if not requested.
     pub held: Option<Vec<(MessageId, SessionId)>>,
     /// The requests for manual attempts, in order of time from the first.
-    pub by_hand: Vec<HandRequest>,
+    pub manual: Vec<ManualRetry>,
 }
 
 /// A lane as it is in the store.
@@ -285,7 +285,7 @@ pub struct Lane {
     pub waiting: Vec<Queued>,
     /// The message requested for a manual attempt, whatever its state; `None` if the request was
     /// answered after it was listed.
-    pub by_hand: Option<Queued>,
+    pub manual: Option<Queued>,
 }
 
 /// The sending mode of an endpoint.
@@ -314,7 +314,7 @@ pub enum Input {
     /// Answers [`Effect::Read`]; `None` if the store failed.
     Read(SessionId, Option<Lane>),
     /// Answers [`Effect::Send`]; `chance` is any number and spreads retries.
-    Tried(SessionId, Report, u64),
+    Tried(SessionId, AttemptResult, u64),
     /// Answers [`Effect::Commit`] with the current lane; `None` if the store failed or may have
     /// failed.
     Committed(SessionId, Option<Vec<Queued>>),
@@ -335,10 +335,10 @@ pub enum Effect {
         /// `None` to omit them.
         held: Option<(TimestampMs, usize)>,
         /// The maximum number of requests for manual attempts to list.
-        by_hand: usize,
+        manual: usize,
     },
     /// Read a lane and, if given, the message requested for a manual attempt.
-    Read(SessionId, Option<HandRequest>),
+    Read(SessionId, Option<ManualRetry>),
     /// Send this message under this attempt number.
     Send(Queued, u32),
     /// Commit the change, then answer with the current lane.

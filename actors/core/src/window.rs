@@ -93,7 +93,7 @@ pub struct Window {
     /// Time of the last effective `arrived` mark, milliseconds since the session's start.
     pub arrived_ms: Option<u32>,
     /// Time of the last effective mark that says that the parcel was given or left.
-    pub handed_over_ms: Option<u32>,
+    pub dropped_off_ms: Option<u32>,
     /// Whether the window contains a sample of a measuring kind (all but `activity`, `mark` and
     /// `system`).
     pub alive: bool,

@@ -6,7 +6,7 @@ use metrics::Unit;
 
 use super::cluster::{ChangeOutcome, Found, NodesChange, ShardMove, Stale};
 use super::http::{Method, Route, StatusClass};
-use super::peer::{HandOver, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
+use super::peer::{Forwarded, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
 use super::shares::Share;
 use super::store::{ClockState, LightweightOutcome, StoreOutcome};
 use super::streams::{MessageOutcome, StreamEnd, StreamKind};
@@ -140,7 +140,7 @@ catalogue! {
             ["reason": SessionEnded::VALUES], "Sessions that ended, by reason.";
         SESSION_HOLES_GIVEN_UP_TOTAL = Counter, Count, "porchlight_session_holes_given_up_total"
             [], "Holes in seq that live sessions gave up.";
-        SESSION_HAND_OVERS_LOST_TOTAL = Counter, Count, "porchlight_session_hand_overs_lost_total"
+        SESSION_MAILBOX_OVERFLOWS_TOTAL = Counter, Count, "porchlight_session_hand_overs_lost_total"
             [], "Batches that a busy session reads from the journal later.";
         SESSION_BATCHES_QUARANTINED_TOTAL = Counter, Count, "porchlight_session_batches_quarantined_total"
             [], "Batches that were left out because they made a detector panic.";
@@ -234,9 +234,9 @@ catalogue! {
             ["what": Found::VALUES], "What an owner found in the store that nobody had told it.";
     }
     "Peers" {
-        PEER_HAND_OVERS_TOTAL = Counter, Count, "porchlight_peer_hand_overs_total"
-            ["outcome": HandOver::VALUES], "Batches for sessions that another node acts for; what it did not take it finds in the journal.";
-        PEER_HAND_OVERS_REPAIRED_TOTAL = Counter, Count, "porchlight_peer_hand_overs_repaired_total"
+        PEER_FORWARDED_BATCHES_TOTAL = Counter, Count, "porchlight_peer_hand_overs_total"
+            ["outcome": Forwarded::VALUES], "Batches for sessions that another node acts for; what it did not take it finds in the journal.";
+        PEER_FORWARDED_BATCHES_REPAIRED_TOTAL = Counter, Count, "porchlight_peer_hand_overs_repaired_total"
             [], "Batches that a live session found in the journal and that nobody had handed over.";
         PEER_NUDGES_TOTAL = Counter, Count, "porchlight_peer_nudges_total"
             ["outcome": Nudged::VALUES], "Other nodes told to look at the store.";

@@ -86,7 +86,7 @@ pub struct ClusterMetrics {
     /// Seconds since the start of the last successful heartbeat.
     pub heartbeat_age: Gauge,
     /// Time from the claim of shards until their work runs.
-    pub take_over: Histogram,
+    pub accept_forwarded: Histogram,
     /// Sessions that were started with claimed shards.
     pub sessions_taken: Counter,
     moves: Vec<Counter>,
@@ -118,7 +118,7 @@ impl ClusterMetrics {
             shards_owned: metrics::gauge!(name::CLUSTER_SHARDS_OWNED),
             members: metrics::gauge!(name::CLUSTER_MEMBERS),
             heartbeat_age: metrics::gauge!(name::CLUSTER_HEARTBEAT_AGE_SECONDS),
-            take_over: metrics::histogram!(name::CLUSTER_TAKE_OVER_SECONDS),
+            accept_forwarded: metrics::histogram!(name::CLUSTER_TAKE_OVER_SECONDS),
             sessions_taken: metrics::counter!(name::CLUSTER_SESSIONS_TAKEN_TOTAL),
             moves: ShardMove::ALL.iter().map(moves).collect(),
             changes: NodesChange::ALL.iter().map(changes).collect(),

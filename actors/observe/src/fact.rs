@@ -122,7 +122,7 @@ fn ended_as(reason: EndReason) -> SessionEnded {
 impl Fact<'_> {
     /// Writes the log line, with the request that caused it if there is one, and updates the
     /// metrics.
-    pub fn tell(self) {
+    pub fn record(self) {
         let metrics = Metrics::get();
         let request = request::current();
         let request_id = request.as_ref().map(RequestName::as_str);

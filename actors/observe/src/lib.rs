@@ -96,7 +96,7 @@ label! {
         /// A request to score a session.
         Score = "score",
         /// A wake: there may be new work in the store.
-        Poke = "poke",
+        Wake = "wake",
         /// A result from the store or from a receiver.
         Step = "step",
     }
@@ -251,7 +251,7 @@ pub struct Metrics {
     /// Skipped gaps in `seq`.
     pub holes_given_up: Counter,
     /// Batches that did not fit into a mailbox; the session reads them from the journal.
-    pub hand_overs_lost: Counter,
+    pub mailbox_overflows: Counter,
     /// Quarantined batches.
     pub quarantined: Counter,
     /// Sessions waiting to be scored.
@@ -279,7 +279,7 @@ impl Metrics {
             sessions_live: metrics::gauge!(name::SESSIONS_LIVE),
             sessions_started: metrics::counter!(name::SESSIONS_STARTED_TOTAL),
             holes_given_up: metrics::counter!(name::SESSION_HOLES_GIVEN_UP_TOTAL),
-            hand_overs_lost: metrics::counter!(name::SESSION_HAND_OVERS_LOST_TOTAL),
+            mailbox_overflows: metrics::counter!(name::SESSION_MAILBOX_OVERFLOWS_TOTAL),
             quarantined: metrics::counter!(name::SESSION_BATCHES_QUARANTINED_TOTAL),
             scoring_waiting: metrics::gauge!(name::SCORING_WAITING_SESSIONS),
         }
@@ -326,7 +326,7 @@ pub fn install() {
     store.touch_retention_clock();
     store.disk.set(0.0);
     store.disk_free.set(0.0);
-    runtime::RuntimeMetrics::get().tell();
+    runtime::RuntimeMetrics::get().record();
     webhook::WebhookMetrics::get().reset();
     let metrics = Metrics::get();
     metrics.sessions_live.set(0.0);

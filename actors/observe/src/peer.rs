@@ -8,7 +8,7 @@ use super::name;
 
 label! {
     /// The outcome of forwarding a batch to its session's owner.
-    HandOver {
+    Forwarded {
         /// The owner accepted it.
         Taken = "taken",
         /// The node does not own the session.
@@ -26,7 +26,7 @@ label! {
     /// The outcome of a nudge.
     Nudged {
         /// The node received it.
-        Told = "told",
+        Sent = "sent",
         /// The owner is unknown, the queue was full, or the node did not answer.
         Lost = "lost",
     }
@@ -48,13 +48,13 @@ label! {
     /// The purpose of a request between nodes.
     PeerRoute {
         /// Forwarding batches.
-        HandOver = "hand_over",
+        Forwarded = "forward",
         /// Asking for a reconciliation.
         Nudge = "nudge",
         /// Asking for the events of a live session.
         Live = "live",
         /// Asking for the changes of a live session.
-        Told = "told",
+        Changes = "changes",
     }
 }
 
@@ -73,7 +73,7 @@ label! {
 /// The metric handles.
 #[derive(Debug)]
 pub struct PeerMetrics {
-    hand_overs: Vec<Counter>,
+    forwarded: Vec<Counter>,
     nudges: Vec<Counter>,
     live: Vec<Counter>,
     requests: Vec<Histogram>,
@@ -88,19 +88,19 @@ pub struct PeerMetrics {
 
 impl PeerMetrics {
     fn new() -> Self {
-        let hand_overs = |outcome: &HandOver| metrics::counter!(name::PEER_HAND_OVERS_TOTAL, "outcome" => outcome.as_str());
+        let forwarded = |outcome: &Forwarded| metrics::counter!(name::PEER_FORWARDED_BATCHES_TOTAL, "outcome" => outcome.as_str());
         let nudges = |outcome: &Nudged| metrics::counter!(name::PEER_NUDGES_TOTAL, "outcome" => outcome.as_str());
         let live = |outcome: &LiveOutcome| metrics::counter!(name::PEER_LIVE_READS_TOTAL, "outcome" => outcome.as_str());
         let requests = |route: &PeerRoute| metrics::histogram!(name::PEER_REQUEST_SECONDS, "route" => route.as_str());
         let answers = |answer: &PeerAnswer| metrics::counter!(name::PEER_ANSWERS_TOTAL, "answer" => answer.as_str());
         Self {
-            hand_overs: HandOver::ALL.iter().map(hand_overs).collect(),
+            forwarded: Forwarded::ALL.iter().map(forwarded).collect(),
             nudges: Nudged::ALL.iter().map(nudges).collect(),
             live: LiveOutcome::ALL.iter().map(live).collect(),
             requests: PeerRoute::ALL.iter().map(requests).collect(),
             answers: PeerAnswer::ALL.iter().map(answers).collect(),
             waiting: metrics::gauge!(name::PEER_WAITING_BATCHES),
-            repaired: metrics::counter!(name::PEER_HAND_OVERS_REPAIRED_TOTAL),
+            repaired: metrics::counter!(name::PEER_FORWARDED_BATCHES_REPAIRED_TOTAL),
             looks_lost: metrics::counter!(name::PEER_LOOKS_LOST_TOTAL),
         }
     }
@@ -118,8 +118,8 @@ impl PeerMetrics {
     }
 
     /// Counts forwarded batches.
-    pub fn on_hand_over(&self, outcome: HandOver, batches: usize) {
-        self.hand_overs[outcome as usize].increment(batches as u64);
+    pub fn on_forward(&self, outcome: Forwarded, batches: usize) {
+        self.forwarded[outcome as usize].increment(batches as u64);
     }
 
     /// Counts nudges.

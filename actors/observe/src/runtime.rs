@@ -34,7 +34,7 @@ impl RuntimeMetrics {
     }
 
     /// Reports the running version.
-    pub(super) fn tell(&self) {
+    pub(super) fn record(&self) {
         metrics::gauge!(name::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use metrics::{Counter, Gauge, Histogram};
-use porchlight_core::webhook::{Cause, Report, State, Update};
+use porchlight_core::webhook::{AttemptResult, Cause, State, Update};
 use porchlight_ports::{Depth, StoreError};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -161,7 +161,7 @@ impl WebhookMetrics {
     }
 
     /// Records a finished attempt.
-    pub fn on_attempt(&self, report: &Report, attempt: u32, created_at: TimestampMs) {
+    pub fn on_attempt(&self, report: &AttemptResult, attempt: u32, created_at: TimestampMs) {
         self.attempts[AttemptOutcome::of(report.cause) as usize].increment(1);
         self.attempt.record(seconds(i64::from(report.duration_ms)));
         if attempt == 1 {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use porchlight_core::ownership::{Change, MemberRow, Outcome, OwnerRow};
-use porchlight_core::timeline::Told;
+use porchlight_core::timeline::NumberedChange;
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::{SessionId, Shard};
 use porchlight_schema::sample::packed::PackedBatch;
@@ -26,12 +26,12 @@ pub trait Ownership: Send + Sync {
 
 /// A single process, which owns every shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Alone {
+pub struct SingleNode {
     /// Rises with each start of the process.
     pub generation: u64,
 }
 
-impl Ownership for Alone {
+impl Ownership for SingleNode {
     fn generation(&self, _shard: Shard) -> Option<u64> {
         Some(self.generation)
     }
@@ -76,7 +76,7 @@ pub enum PeerError {
 pub trait Peers: Send + Sync {
     /// Forwards a durable batch to its session's owner. Never blocks. Lost batches are counted, and
     /// the owner finds them in the journal.
-    fn hand_over(&self, session_id: SessionId, seq: u32, batch: PackedBatch);
+    fn forward(&self, session_id: SessionId, seq: u32, batch: PackedBatch);
 
     /// Asks an owner to reconcile with the store. Never blocks.
     fn nudge(&self, nudge: Nudge);
@@ -94,18 +94,18 @@ pub trait Peers: Send + Sync {
     /// # Errors
     ///
     /// See [`PeerError`].
-    async fn told(
+    async fn changes(
         &self,
         session_id: SessionId,
         number: u32,
         limit: usize,
-    ) -> Result<Vec<Told>, PeerError>;
+    ) -> Result<Vec<NumberedChange>, PeerError>;
 }
 
 /// A single process has no peers.
 #[async_trait]
-impl Peers for Alone {
-    fn hand_over(&self, _session_id: SessionId, _seq: u32, _batch: PackedBatch) {}
+impl Peers for SingleNode {
+    fn forward(&self, _session_id: SessionId, _seq: u32, _batch: PackedBatch) {}
 
     fn nudge(&self, _nudge: Nudge) {}
 
@@ -113,12 +113,12 @@ impl Peers for Alone {
         Err(PeerError::Unreachable)
     }
 
-    async fn told(
+    async fn changes(
         &self,
         _session_id: SessionId,
         _number: u32,
         _limit: usize,
-    ) -> Result<Vec<Told>, PeerError> {
+    ) -> Result<Vec<NumberedChange>, PeerError> {
         Err(PeerError::Unreachable)
     }
 }

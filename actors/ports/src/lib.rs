@@ -14,14 +14,14 @@ mod recorders;
 mod sessions;
 mod transport;
 
-pub use cluster::{Alone, LiveAnswer, NodesTable, Nudge, Ownership, PeerError, Peers};
+pub use cluster::{LiveAnswer, NodesTable, Nudge, Ownership, PeerError, Peers, SingleNode};
 pub use journal::{Acknowledged, Appended, Journal, JournalEntry, Note, SeqRange};
 pub use key_check::{KeyCheck, KeyCheckValue};
 pub use keys::{Keys, Organization};
 pub use outbox::{
-    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Depth,
-    Endpoint, Outbox, PreviousSecret, RememberedSecret, SealedSecret, SecretRequest, SecretSeal,
-    Work,
+    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Depth, Endpoint,
+    Outbox, PreviousSecret, RememberedSecret, RetryOutcome, SealedSecret, SecretRequest,
+    SecretSeal, Work,
 };
 pub use recorders::{RecorderRow, Recorders};
 pub use sessions::{
@@ -80,4 +80,4 @@ pub trait Entropy: Send + Sync {
 }
 
 /// Wakes a tenant's webhooks because the store may have new work. A wake carries no data.
-pub type Poke = std::sync::Arc<dyn Fn(porchlight_schema::session::Tenant) + Send + Sync>;
+pub type Wake = std::sync::Arc<dyn Fn(porchlight_schema::session::Tenant) + Send + Sync>;

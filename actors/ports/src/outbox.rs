@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use porchlight_core::webhook::{Cause, Change, HandRequest, Lane, Listing, Queued, Report, State};
+use porchlight_core::webhook::{
+    AttemptResult, Cause, Change, Lane, Listing, ManualRetry, Queued, State,
+};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::later;
 #[cfg(doc)]
@@ -217,7 +219,7 @@ impl DeliveryRow {
 
     /// The row after the change that `report` caused.
     #[must_use]
-    pub fn changed(mut self, after: Queued, report: Option<&Report>) -> Self {
+    pub fn changed(mut self, after: Queued, report: Option<&AttemptResult>) -> Self {
         self.queued = after;
         if let Some(report) = report {
             self.cause = report.cause;
@@ -268,12 +270,12 @@ pub struct DeliveryDetail {
     /// The exact body.
     pub body: Arc<str>,
     /// The finished attempts, by number.
-    pub attempts: Vec<(u32, Report)>,
+    pub attempts: Vec<(u32, AttemptResult)>,
 }
 
 /// The outcome of a requested retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AskOutcome {
+pub enum RetryOutcome {
     /// The message will be retried.
     Asked,
     /// There is no such delivery.
@@ -284,7 +286,7 @@ pub enum AskOutcome {
 
 /// The outcome of a requested bulk retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AskedMany {
+pub struct BulkRetry {
     /// The number of messages that will be retried, or would be.
     pub count: usize,
     /// Whether more messages match than one request may select.
@@ -341,7 +343,7 @@ pub trait Outbox: Send + Sync {
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         held: Option<(TimestampMs, usize)>,
-        by_hand: usize,
+        manual: usize,
     ) -> StoreResult<Listing>;
 
     /// Reads a lane and, if given, the message of a requested retry, if the request is still open.
@@ -350,7 +352,7 @@ pub trait Outbox: Send + Sync {
         tenant: Tenant,
         endpoint_id: EndpointId,
         session_id: SessionId,
-        hand: Option<HandRequest>,
+        hand: Option<ManualRetry>,
     ) -> StoreResult<Lane>;
 
     /// The body of a message. None: its session was removed.
@@ -381,22 +383,22 @@ pub trait Outbox: Send + Sync {
     async fn delivery(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>>;
 
     /// Requests a retry of one message.
-    async fn ask_by_hand(
+    async fn request_retry(
         &self,
         tenant: Tenant,
         id: MessageId,
         at: TimestampMs,
-    ) -> StoreResult<AskOutcome>;
+    ) -> StoreResult<RetryOutcome>;
 
     /// Requests retries of all messages that match the filter and may be retried, oldest first, at
     /// most [`porchlight_schema::limits::RETRY_BY_FILTER_MAX`]; `dry_run` only counts them.
-    async fn ask_many_by_hand(
+    async fn request_bulk_retry(
         &self,
         tenant: Tenant,
         filter: &DeliveryFilter,
         at: TimestampMs,
         dry_run: bool,
-    ) -> StoreResult<AskedMany>;
+    ) -> StoreResult<BulkRetry>;
 
     /// The fill levels of all outboxes. Each number is exact up to
     /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], which also stands for more.

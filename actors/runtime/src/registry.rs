@@ -5,13 +5,13 @@
 //! armed for handles, so a silent session ends in time without an actor.
 
 mod admission;
-mod edge;
-mod gate;
 mod handle;
-mod heard;
-mod looks;
-mod rest;
+mod ingest_limiter;
+mod passivation;
+mod reconcile_queue;
+mod remote_sessions;
 mod send;
+mod seq_window;
 mod shards;
 mod watch;
 
@@ -26,7 +26,7 @@ use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
 use porchlight_observe::{ActorKind, Fact, Metrics, StopReason};
 use porchlight_ports::{
-    Clock, Entropy, Note, Nudge, Ownership, Peers, Poke, SessionRow, Store, StoreError,
+    Clock, Entropy, Note, Nudge, Ownership, Peers, SessionRow, Store, StoreError, Wake,
 };
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
@@ -43,15 +43,15 @@ use crate::timers::Wheel;
 
 pub(crate) use admission::Counted;
 pub use admission::{AdmitError, Permit};
-pub(crate) use edge::Belief;
 pub use handle::Handle;
+pub(crate) use remote_sessions::RemoteSession;
 pub use watch::Watch;
 
-use edge::Edges;
-use gate::Gate;
 use handle::Slot;
-use looks::Looks;
-use rest::FREEZE_AFTER_MS;
+use ingest_limiter::IngestLimiter;
+use passivation::FREEZE_AFTER_MS;
+use reconcile_queue::ReconcileQueue;
+use remote_sessions::RemoteSessions;
 use send::{admitted_send, tell_finish};
 
 /// How long a caller waits for a session's events before it has to retry.
@@ -90,7 +90,7 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) poke: Poke,
+    pub(crate) wake: Wake,
     pub(crate) lifetime: Lifetime,
     pub(crate) ownership: Arc<dyn Ownership>,
     pub(crate) peers: Arc<dyn Peers>,
@@ -103,7 +103,7 @@ pub(crate) struct Inner {
     in_flight_bytes: AtomicUsize,
     /// The number of bodies that are admitted and not yet answered.
     permits: AtomicUsize,
-    gate: Gate,
+    gate: IngestLimiter,
     /// The usage of this node by tenants.
     pub(crate) shares: TenantShares,
     /// The number of batches in flight of each session that has ended.
@@ -113,8 +113,8 @@ pub(crate) struct Inner {
     watched: watch::Watched,
     letting_go: LettingGo,
     /// Sessions that other nodes act for.
-    edges: Edges,
-    looks: Looks,
+    edges: RemoteSessions,
+    looks: ReconcileQueue,
 }
 
 impl std::fmt::Debug for Registry {
@@ -134,7 +134,7 @@ pub struct Parts {
     /// The source of randomness for IDs.
     pub entropy: Arc<dyn Entropy>,
     /// Wakes a tenant's webhooks.
-    pub poke: Poke,
+    pub wake: Wake,
     /// The limits on the duration of sessions.
     pub lifetime: Lifetime,
     /// The shards that this process acts for.
@@ -155,7 +155,7 @@ impl Registry {
             store: parts.store,
             clock: parts.clock,
             entropy: parts.entropy,
-            poke: parts.poke,
+            wake: parts.wake,
             lifetime: parts.lifetime,
             ownership: parts.ownership,
             peers: parts.peers,
@@ -168,12 +168,12 @@ impl Registry {
             permits: AtomicUsize::new(0),
             shares: TenantShares::new(parts.shares),
             ended_in_flight: DashMap::new(),
-            gate: Gate::default(),
+            gate: IngestLimiter::default(),
             mailboxes: Arc::default(),
             watched: watch::Watched::default(),
             letting_go: LettingGo::default(),
-            edges: Edges::default(),
-            looks: Looks::default(),
+            edges: RemoteSessions::default(),
+            looks: ReconcileQueue::default(),
         });
         let registry = Self { inner };
         let lanes = parts.arbiters.into_iter().map(|arbiter| {
@@ -278,11 +278,11 @@ impl Registry {
         };
         let clock = &self.inner.clock;
         handle.touch(clock.now(), clock.uptime_ms());
-        handle.told(seq);
-        self.tell(&handle, seq, batch);
+        handle.mark_known(seq);
+        self.send_batch(&handle, seq, batch);
     }
 
-    fn tell(&self, handle: &Arc<Handle>, seq: u32, batch: PackedBatch) {
+    fn send_batch(&self, handle: &Arc<Handle>, seq: u32, batch: PackedBatch) {
         let mut slot = handle.slot();
         slot.heard.note(seq);
         if slot.restarting {
@@ -294,7 +294,7 @@ impl Registry {
         };
         if handle.queued() >= SESSION_MAILBOX_MAX {
             handle.fall_behind();
-            Metrics::get().hand_overs_lost.increment(1);
+            Metrics::get().mailbox_overflows.increment(1);
             Metrics::get()
                 .actor(ActorKind::Session)
                 .rejected
@@ -359,7 +359,7 @@ impl Registry {
     /// Handles the end of a session: the node that acts for it computes the insight and then stops the actor.
     pub(crate) fn on_ended(&self, session_id: SessionId) {
         if !self.acts_for(session_id) {
-            self.disbelieve(session_id);
+            self.evict_remote(session_id);
             self.inner.peers.nudge(Nudge::Session(session_id));
             return;
         }
@@ -424,7 +424,7 @@ impl Registry {
             seq,
             restarts,
         }
-        .tell();
+        .record();
         let (registry, handle) = (self.clone(), Arc::clone(handle));
         let Some(lane) = self.lane(handle.session_id) else {
             return;
@@ -456,7 +456,7 @@ impl Registry {
                 .note(session_id, Note::Quarantined { seq })
                 .await
             {
-                Ok(()) => return Fact::BatchQuarantined { session_id, seq }.tell(),
+                Ok(()) => return Fact::BatchQuarantined { session_id, seq }.record(),
                 Err(error) => self.store_failed(session_id, "quarantining a batch", &error),
             }
             tokio::time::sleep(pause).await;
@@ -476,7 +476,7 @@ impl Registry {
             doing,
             error,
         }
-        .tell();
+        .record();
     }
 
     /// Refuses new work from now on.

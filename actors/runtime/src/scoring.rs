@@ -22,7 +22,7 @@ use porchlight_schema::session::Tenant;
 
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
-use porchlight_ports::{Clock, Poke, Store};
+use porchlight_ports::{Clock, Store, Wake};
 
 pub use job::ScoreError;
 pub(crate) use job::replay;
@@ -44,7 +44,7 @@ pub struct ScoringPool {
 struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    poke: Poke,
+    wake: Wake,
     /// The sessions that wait or are being scored, and whether each was requested again meanwhile.
     asked: Mutex<BTreeMap<SessionId, bool>>,
     /// The sessions in `asked` that failed and wait for another attempt.
@@ -71,13 +71,13 @@ impl ScoringPool {
         arbiters: &[ArbiterHandle],
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        poke: Poke,
+        wake: Wake,
     ) -> Self {
         let (asked, workers) = (Mutex::default(), Mutex::default());
         let inner = Arc::new(Inner {
             store,
             clock,
-            poke,
+            wake,
             asked,
             failing: Mutex::default(),
             workers,
@@ -103,7 +103,7 @@ impl ScoringPool {
             asked.insert(session_id, false);
             Metrics::get().scoring_waiting.set(asked.len() as f64);
         }
-        self.inner.tell(session_id, PAUSE_FIRST);
+        self.inner.notify_scored(session_id, PAUSE_FIRST);
     }
 
     /// Calls `told` for each finished session, and `acts_for` before scoring each one: a process
@@ -160,7 +160,7 @@ impl Inner {
     }
 
     /// Sends the session to its worker. If scoring fails, the next attempt waits for `pause`.
-    fn tell(&self, session_id: SessionId, pause: Duration) {
+    fn notify_scored(&self, session_id: SessionId, pause: Duration) {
         let workers = lock(&self.workers);
         let place = usize::from(session_id.shard().0) % workers.len().max(1);
         if let Some(worker) = workers.get(place) {
@@ -182,13 +182,13 @@ impl Inner {
     /// Completes a session: wakes the webhooks of the tenant whose insight was committed, if any.
     fn on_done(&self, session_id: SessionId, committed: Option<Tenant>) {
         if let Some(tenant) = committed {
-            (self.poke)(tenant);
+            (self.wake)(tenant);
         }
         if let Some(on_scored) = self.on_scored.get() {
             on_scored(session_id);
         }
         if self.done(session_id) {
-            self.tell(session_id, PAUSE_FIRST);
+            self.notify_scored(session_id, PAUSE_FIRST);
         }
     }
 
@@ -212,7 +212,7 @@ async fn give_up(pool: &Arc<Inner>, session_id: SessionId, pause: Duration, erro
         what: "what its insight is made of",
         error,
     }
-    .tell();
+    .record();
     let gave_up = job::give_up(&*pool.store, &*pool.clock, session_id);
     match AssertUnwindSafe(gave_up).catch_unwind().await {
         Ok(Ok(failed)) => pool.on_done(session_id, failed),
@@ -298,7 +298,7 @@ impl Handler<Score> for ScoringActor {
                         doing: "scoring a session",
                         error: &error,
                     };
-                    fact.tell();
+                    fact.record();
                     come_back(&pool, session_id, pause);
                     Outcome::Error
                 }
@@ -309,7 +309,7 @@ impl Handler<Score> for ScoringActor {
                         seq: None,
                         restarts: 0,
                     }
-                    .tell();
+                    .record();
                     come_back(&pool, session_id, pause);
                     Outcome::Panic
                 }
@@ -331,7 +331,7 @@ fn come_back(pool: &Arc<Inner>, session_id: SessionId, pause: Duration) {
     actix_rt::spawn(async move {
         tokio::time::sleep(pause).await;
         if let Some(pool) = pool.upgrade() {
-            pool.tell(session_id, (pause * 2).min(PAUSE_MAX));
+            pool.notify_scored(session_id, (pause * 2).min(PAUSE_MAX));
         }
     });
 }

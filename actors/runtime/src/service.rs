@@ -28,7 +28,7 @@ use session_ids::SessionIds;
 pub use crate::registry::{AdmitError, Parts, Permit, Watch};
 pub use crate::shares::{ShareExceeded, SharePermit, TenantUsage};
 pub use feed::FeedState;
-pub use porchlight_core::timeline::Told;
+pub use porchlight_core::timeline::NumberedChange;
 pub use recorder::{RecordError, Recorder, RecorderOrder};
 pub use telemetry::{IngestError, Target};
 pub use tenant::TenantSessions;

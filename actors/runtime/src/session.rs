@@ -24,9 +24,9 @@ use porchlight_schema::sample::packed::PackedBatch;
 
 use crate::registry::{Handle, LiveEvents, Registry};
 
-pub(crate) use running::Frozen;
+pub(crate) use running::PassivatedState;
 use running::Running;
-pub(crate) use watching::ReadTold;
+pub(crate) use watching::ReadChanges;
 
 /// The number of batches read from the journal at once.
 const READ_BATCHES: usize = 64;
@@ -66,7 +66,7 @@ pub(crate) struct Finish(pub(crate) StopReason);
 /// Tells the actor to leave its state with the handle and stop.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Freeze;
+pub(crate) struct Passivate;
 
 /// The actor of one session in progress.
 pub struct SessionActor {
@@ -81,12 +81,12 @@ impl SessionActor {
         arbiter: &ArbiterHandle,
         registry: Registry,
         handle: Arc<Handle>,
-        frozen: Option<Box<Frozen>>,
+        frozen: Option<Box<PassivatedState>>,
     ) -> Addr<Self> {
         Self::start_in_arbiter(arbiter, move |_context| Self {
             registry,
             handle,
-            running: frozen.and_then(|frozen| Running::thaw(&frozen)),
+            running: frozen.and_then(|frozen| Running::activate(&frozen)),
             stop_reason: StopReason::Finished,
         })
     }
@@ -162,7 +162,7 @@ impl SessionActor {
                         what: "snapshot",
                         error: &error,
                     }
-                    .tell();
+                    .record();
                     None
                 }
             });
@@ -216,7 +216,7 @@ impl SessionActor {
             if self.arrive(*seq, batch, ctx).is_none() {
                 return;
             }
-            self.handle.told(*seq);
+            self.handle.mark_known(*seq);
         }
         match (page.last(), self.running.as_mut()) {
             (Some(last), _) => self.read(last.seq.saturating_add(1), ctx),
@@ -259,7 +259,7 @@ impl SessionActor {
             Step::Read { from_seq } => self.read(from_seq, ctx),
             Step::GiveUp { first, last } => self.give_up(first, last, ctx),
             Step::Rest => match self.running.as_mut() {
-                Some(running) if self.handle.take_behind() => {
+                Some(running) if self.handle.take_rescoring_marks() => {
                     let from_seq = running.machine.next_seq();
                     self.read(from_seq, ctx);
                 }
@@ -288,7 +288,7 @@ impl SessionActor {
                         first,
                         last,
                     }
-                    .tell();
+                    .record();
                     if let Some(running) = actor.running.as_mut() {
                         let step = running.machine.give_up(first, last);
                         actor.act(step, ctx);
@@ -483,12 +483,12 @@ impl Handler<Finish> for SessionActor {
     }
 }
 
-impl Handler<Freeze> for SessionActor {
+impl Handler<Passivate> for SessionActor {
     type Result = ();
 
-    fn handle(&mut self, _message: Freeze, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _message: Passivate, ctx: &mut Context<Self>) {
         self.stop_reason = StopReason::Idle;
-        let frozen = self.running.as_ref().map(|running| running.freeze());
+        let frozen = self.running.as_ref().map(|running| running.passivate());
         self.registry.keep(&self.handle, frozen);
         ctx.stop();
     }

@@ -1,9 +1,9 @@
-//! Webhooks: one actor for each tenant that has something to send, spawned by a poke or a due time
+//! Webhooks: one actor for each tenant that has something to send, spawned by a wake or a due time
 //! and stopped when idle. [`porchlight_core::webhook::EndpointMachine`] decides what to send and
 //! when; all of its state is in the store, so that an actor can be discarded at any time.
 
 mod actor;
-mod desk;
+mod configuration;
 mod remembered;
 mod request;
 mod sample;
@@ -35,12 +35,12 @@ use crate::shards::LettingGo;
 use crate::timers::Wheel;
 
 use actor::WebhookActor;
-pub use desk::{ConfigureError, Made};
+pub use configuration::{ConfigureError, Made};
 use porchlight_observe::webhook::WebhookMetrics;
-pub use request::{Armed, Saying};
+pub use request::{EndpointSigner, OutgoingMessage};
 pub use tenant::TenantWebhooks;
 
-/// The interval at which the store is scanned for the work of lost pokes and for retries that are
+/// The interval at which the store is scanned for the work of lost wakes and for retries that are
 /// soon due.
 const SCAN: Duration = Duration::from_secs(60);
 /// The interval at which the age of the oldest message is reported.
@@ -97,7 +97,7 @@ pub(crate) struct Inner {
 
 /// The facts about an actor that are known without asking it.
 struct Presence {
-    /// Whether a poke is in its mailbox; another one would be redundant.
+    /// Whether a wake is in its mailbox; another one would be redundant.
     poked: AtomicBool,
     /// Whether a notice of a changed endpoint is in its mailbox.
     changed: AtomicBool,
@@ -137,13 +137,13 @@ impl Drop for Asked {
 /// dropped, because a message left in the mailbox of a stopped actor must not count forever.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-struct Told {
-    what: Tell,
+struct Envelope {
+    what: WebhookCommand,
     since: Instant,
 }
 
-impl Told {
-    fn now(what: Tell) -> Self {
+impl Envelope {
+    fn now(what: WebhookCommand) -> Self {
         let metrics = Metrics::get().actor(ActorKind::Webhook);
         metrics.mailbox.increment(1.0);
         Self {
@@ -153,7 +153,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for Envelope {
     fn drop(&mut self) {
         let metrics = Metrics::get().actor(ActorKind::Webhook);
         metrics.mailbox.decrement(1.0);
@@ -162,9 +162,9 @@ impl Drop for Told {
 
 /// The kinds of messages to an actor.
 #[derive(Debug, Clone, Copy)]
-enum Tell {
+enum WebhookCommand {
     /// Look at the outbox.
-    Poke,
+    Wake,
     /// The requested time has come.
     Tick,
     /// The endpoint was changed.
@@ -236,7 +236,7 @@ impl Webhooks {
             let inner = Arc::downgrade(&inner);
             Wheel::start(arbiter, move |tenant| {
                 if let Some(inner) = inner.upgrade() {
-                    inner.tell(tenant, Tell::Tick);
+                    inner.command(tenant, WebhookCommand::Tick);
                 }
             })
         };
@@ -250,9 +250,9 @@ impl Webhooks {
     }
 
     /// Reports that this tenant's outbox may have something new. The owner looks at it.
-    pub fn poke(&self, tenant: Tenant) {
+    pub fn wake(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
-            self.inner.tell(tenant, Tell::Poke);
+            self.inner.command(tenant, WebhookCommand::Wake);
         } else {
             self.inner.peers.nudge(Nudge::Tenant(tenant));
         }
@@ -265,9 +265,9 @@ impl Webhooks {
             return;
         }
         if self.inner.actors.contains_key(&tenant) {
-            self.inner.tell(tenant, Tell::Changed);
+            self.inner.command(tenant, WebhookCommand::Changed);
         }
-        self.inner.tell(tenant, Tell::Poke);
+        self.inner.command(tenant, WebhookCommand::Wake);
     }
 
     /// Handles another node's notice that this tenant's outbox has something new, or that its
@@ -275,9 +275,9 @@ impl Webhooks {
     pub fn look_at(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             if self.inner.actors.contains_key(&tenant) {
-                self.inner.tell(tenant, Tell::Changed);
+                self.inner.command(tenant, WebhookCommand::Changed);
             }
-            self.inner.tell(tenant, Tell::Poke);
+            self.inner.command(tenant, WebhookCommand::Wake);
         }
     }
 
@@ -301,10 +301,10 @@ impl Webhooks {
         let _asked = inner.ask(tenant).ok_or(TestError::Busy)?;
         let endpoint = inner.outbox.endpoint(tenant).await?;
         let endpoint = endpoint.ok_or(TestError::NoEndpoint)?;
-        let armed = Armed::new(endpoint, inner.seal.as_ref()).ok_or(TestError::Secret)?;
+        let armed = EndpointSigner::new(endpoint, inner.seal.as_ref()).ok_or(TestError::Secret)?;
         let now = inner.clock.now();
         let id = MessageId::new(now, inner.entropy.random());
-        let saying = Saying {
+        let saying = OutgoingMessage {
             event,
             session: TEST_SESSION.to_owned(),
             id,
@@ -330,7 +330,7 @@ impl Webhooks {
         self.inner.draining.store(true, Ordering::Release);
         let tenants: Vec<Tenant> = self.inner.actors.iter().map(|entry| *entry.key()).collect();
         for tenant in tenants {
-            self.inner.tell(tenant, Tell::Drain);
+            self.inner.command(tenant, WebhookCommand::Drain);
         }
         let emptied = async {
             while !self.inner.actors.is_empty() {
@@ -355,14 +355,14 @@ impl Inner {
     }
 
     /// Sends a message to the tenant's actor, and spawns the actor if there is none.
-    fn tell(self: &Arc<Self>, tenant: Tenant, what: Tell) {
+    fn command(self: &Arc<Self>, tenant: Tenant, what: WebhookCommand) {
         match self.actors.entry(tenant) {
             Entry::Occupied(entry) if entry.get().1.connected() => {
                 let (presence, actor) = entry.get();
                 let repeats = match what {
-                    Tell::Poke => presence.poked.swap(true, Ordering::AcqRel),
-                    Tell::Changed => presence.changed.swap(true, Ordering::AcqRel),
-                    Tell::Tick | Tell::Drain | Tell::Drop => false,
+                    WebhookCommand::Wake => presence.poked.swap(true, Ordering::AcqRel),
+                    WebhookCommand::Changed => presence.changed.swap(true, Ordering::AcqRel),
+                    WebhookCommand::Tick | WebhookCommand::Drain | WebhookCommand::Drop => false,
                 };
                 if !repeats {
                     admitted_send(actor, what);
@@ -439,14 +439,14 @@ impl Inner {
     }
 }
 
-/// Sends an admitted message: a mailbox holds at most one poke, one change, and one tick for each
+/// Sends an admitted message: a mailbox holds at most one wake, one change, and one tick for each
 /// requested time.
 #[expect(
     clippy::disallowed_methods,
     reason = "`poked` and `changed` have admitted it; ticks are few"
 )]
-fn admitted_send(actor: &Addr<WebhookActor>, what: Tell) {
-    actor.do_send(Told::now(what));
+fn admitted_send(actor: &Addr<WebhookActor>, what: WebhookCommand) {
+    actor.do_send(Envelope::now(what));
 }
 
 async fn scan(inner: Weak<Inner>) {
@@ -460,7 +460,7 @@ async fn scan(inner: Weak<Inner>) {
             match inner.outbox.work(inner.own(), until).await {
                 Ok(work) => {
                     for work in work {
-                        inner.tell(work.tenant, Tell::Poke);
+                        inner.command(work.tenant, WebhookCommand::Wake);
                     }
                 }
                 Err(error) => tracing::warn!(%error, "the outboxes could not be scanned"),

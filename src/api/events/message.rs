@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use porchlight_actors::service::Told;
+use porchlight_actors::service::NumberedChange;
 use porchlight_ports::StoredInsight;
 use porchlight_schema::event::WireEvent;
 use porchlight_schema::ids::SessionId;
@@ -39,7 +39,7 @@ fn put(out: &mut Vec<u8>, id: u32, name: &str, data: &impl Serialize) {
 
 /// Appends the opening or closing of an event. Its id consists of the session and the event's
 /// position.
-pub(super) fn event(out: &mut Vec<u8>, id: u32, session_id: SessionId, change: &Told) {
+pub(super) fn event(out: &mut Vec<u8>, id: u32, session_id: SessionId, change: &NumberedChange) {
     let session = session_id.to_string();
     let session = session.strip_prefix(SessionId::PREFIX).unwrap_or_default();
     let view = EventView {
@@ -86,7 +86,7 @@ mod tests {
             confidence: Confidence::from_probability(0.5),
             metadata: Metadata::Gate { wait_sec: 12 },
         };
-        let change = Told {
+        let change = NumberedChange {
             number: 6,
             place: 3,
             event,

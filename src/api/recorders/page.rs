@@ -13,8 +13,8 @@ use porchlight_schema::sample::Kind;
 use serde_json::json;
 
 use super::{link, push};
-use porchlight_http::call::Call;
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::RequestContext;
 
 /// The page styles itself, and takes nothing from anywhere.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -32,7 +32,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;mar
 const GPSLOGGER_QUERY: &str = "lat=%LAT&lon=%LON&timestamp=%TIMESTAMP&spd=%SPD&alt=%ALT&acc=%ACC&dir=%DIR&prov=%PROV&desc=%DESC";
 
 /// The page. 401 when the recorder has expired or was removed.
-pub(super) async fn page(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn page(call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = push::recorder_of(&call).await?;
     let now = call.state.service.now();
     let recorder = call.state.service.recorder(id).await?;
@@ -74,7 +74,7 @@ fn kind_name(kind: Kind) -> &'static str {
 }
 
 /// What is received at the moment, in a sentence.
-async fn status(call: &Call, recorder: &Recorder) -> Result<String, Problem> {
+async fn status(call: &RequestContext, recorder: &Recorder) -> Result<String, Problem> {
     let service = &call.state.service;
     let newest = recorder.state.newest();
     let session = match newest.and_then(|newest| newest.session_id) {

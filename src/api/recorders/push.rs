@@ -13,9 +13,9 @@ use porchlight_schema::ids::RecorderId;
 
 use super::super::telemetry::not_admitted;
 use porchlight_http::body::{self, Limits};
-use porchlight_http::call::Call;
-use porchlight_http::edge::Report;
+use porchlight_http::middleware::Report;
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::RequestContext;
 use porchlight_http::route::{get, resource};
 
 /// A status by which Sensor Logger shows the answer's text to its user, once.
@@ -40,14 +40,14 @@ pub(super) fn resources() -> [Resource; 5] {
 }
 
 /// Sensor Logger takes any 200.
-async fn sensor_logger_push(mut call: Call) -> Result<HttpResponse, Problem> {
+async fn sensor_logger_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     match take_sensor_logger(&mut call).await {
         Err(problem) if problem.code() == Code::CredentialInvalid => Ok(shown_to_user(GONE)),
         taken => taken.map(|()| answer("{}")),
     }
 }
 
-async fn take_sensor_logger(call: &mut Call) -> Result<(), Problem> {
+async fn take_sensor_logger(call: &mut RequestContext) -> Result<(), Problem> {
     let id = recorder_of(call).await?;
     let payload = read(call, id).await?;
     take(call, id, sensor_logger::read(&payload)).await
@@ -67,7 +67,7 @@ fn shown_to_user(sentence: &'static str) -> HttpResponse {
 }
 
 /// Traccar Client takes any 2xx.
-async fn traccar_push(mut call: Call) -> Result<HttpResponse, Problem> {
+async fn traccar_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let payload = read(&mut call, id).await?;
     let first = payload.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -81,7 +81,7 @@ async fn traccar_push(mut call: Call) -> Result<HttpResponse, Problem> {
 }
 
 /// OwnTracks expects an array of messages for it.
-async fn owntracks_push(mut call: Call) -> Result<HttpResponse, Problem> {
+async fn owntracks_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let payload = read(&mut call, id).await?;
     take(&call, id, owntracks::read(&payload))
@@ -90,7 +90,7 @@ async fn owntracks_push(mut call: Call) -> Result<HttpResponse, Problem> {
 }
 
 /// Overland keeps what it sent unless it gets this very answer.
-async fn overland_push(mut call: Call) -> Result<HttpResponse, Problem> {
+async fn overland_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let payload = read(&mut call, id).await?;
     take(&call, id, overland::read(&payload))
@@ -99,7 +99,7 @@ async fn overland_push(mut call: Call) -> Result<HttpResponse, Problem> {
 }
 
 /// GPSLogger takes any 2xx.
-async fn gpslogger_push(mut call: Call) -> Result<HttpResponse, Problem> {
+async fn gpslogger_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let payload = read(&mut call, id).await?;
     let (text, fields) = form(&call, &payload);
@@ -113,7 +113,7 @@ async fn gpslogger_push(mut call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// 401: the token is none of ours; 429: too many requests of it.
-pub(super) async fn recorder_of(call: &Call) -> Result<RecorderId, Problem> {
+pub(super) async fn recorder_of(call: &RequestContext) -> Result<RecorderId, Problem> {
     let token = call.http.match_info().get("token").unwrap_or_default();
     call.state.auth.recorder(token)
 }
@@ -124,7 +124,7 @@ pub(super) async fn recorder_of(call: &Call) -> Result<RecorderId, Problem> {
 /// # Errors
 ///
 /// 401 for a recorder that was removed, 429 or 503 when the tenant or the node is full, and the errors of reading a body.
-async fn read(call: &mut Call, id: RecorderId) -> Result<Bytes, Problem> {
+async fn read(call: &mut RequestContext, id: RecorderId) -> Result<Bytes, Problem> {
     let recorder = call.state.service.recorder(id).await?;
     let gone = || Problem::new(Code::CredentialInvalid, GONE);
     let usage = call
@@ -142,7 +142,7 @@ async fn read(call: &mut Call, id: RecorderId) -> Result<Bytes, Problem> {
 }
 
 /// The fields of the query, then those of the body; and their text.
-fn form(call: &Call, payload: &[u8]) -> (Vec<u8>, Vec<(String, String)>) {
+fn form(call: &RequestContext, payload: &[u8]) -> (Vec<u8>, Vec<(String, String)>) {
     let mut text = call.http.query_string().as_bytes().to_vec();
     let is_form = call.http.content_type().eq_ignore_ascii_case(FORM) || payload.contains(&b'=');
     if is_form && !payload.is_empty() {
@@ -158,7 +158,7 @@ fn form(call: &Call, payload: &[u8]) -> (Vec<u8>, Vec<(String, String)>) {
 
 /// Records a message; when this answers it is durable.
 async fn take(
-    call: &Call,
+    call: &RequestContext,
     id: RecorderId,
     message: Result<Message, PayloadError>,
 ) -> Result<(), Problem> {

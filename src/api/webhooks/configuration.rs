@@ -5,9 +5,9 @@ use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use actix_web::web::Bytes;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_http::body::Limits;
-use porchlight_http::call::{self, Call};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::Problem;
+use porchlight_http::request_context::{self, RequestContext};
 use porchlight_ports::{Endpoint, Idempotency, ends_soon};
 use porchlight_schema::ids::{EndpointId, MessageId};
 use porchlight_schema::limits::{SECRET_OVERLAP_SEC_DEFAULT, SECRET_OVERLAP_SEC_MAX};
@@ -65,7 +65,7 @@ struct TestView {
 }
 
 /// The body, which may be left out altogether, as it was sent and as JSON.
-pub(super) async fn optional_body(call: &mut Call) -> Result<(Bytes, Value), Problem> {
+pub(super) async fn optional_body(call: &mut RequestContext) -> Result<(Bytes, Value), Problem> {
     let headers = call.headers();
     let length = headers.get(CONTENT_LENGTH);
     let is_absent = length.is_none_or(|length| length == "0")
@@ -83,7 +83,7 @@ pub(super) async fn optional_body(call: &mut Call) -> Result<(Bytes, Value), Pro
 }
 
 /// By what a repeat of this request is recognized, if it may be repeated.
-fn repeat(call: &Call, body: &[u8]) -> Result<Option<Idempotency>, Problem> {
+fn repeat(call: &RequestContext, body: &[u8]) -> Result<Option<Idempotency>, Problem> {
     let key = idempotency_key(call.headers())?;
     Ok(key.map(|key| Idempotency {
         key,
@@ -100,7 +100,7 @@ fn url<'v>(fields: &Fields<'v>, faults: &mut Faults) -> Option<&'v str> {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn register(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn register(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
     let webhooks = webhooks(&call)?;
@@ -119,7 +119,7 @@ pub(super) async fn register(mut call: Call) -> Result<HttpResponse, Problem> {
         secret: Some(&made.secret),
         ..ConfigurationView::new(&made.endpoint, &webhooks)
     };
-    call::json(HttpResponse::Created(), &view)
+    request_context::json(HttpResponse::Created(), &view)
 }
 
 /// Returns the configuration without its secret. 200.
@@ -127,13 +127,13 @@ pub(super) async fn register(mut call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     let endpoint = webhooks.endpoint(tenant).await?;
     call.accepts_json()?;
     call.no_parameters()?;
-    call::json(
+    request_context::json(
         HttpResponse::Ok(),
         &ConfigurationView::new(&endpoint, &webhooks),
     )
@@ -144,7 +144,7 @@ pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn change(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn change(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
@@ -164,7 +164,7 @@ pub(super) async fn change(mut call: Call) -> Result<HttpResponse, Problem> {
     call.no_parameters()?;
     let (url, enabled) = faults.none(Some((url, enabled)))?;
     let endpoint = webhooks.change(tenant, url, enabled).await?;
-    call::json(
+    request_context::json(
         HttpResponse::Ok(),
         &ConfigurationView::new(&endpoint, &webhooks),
     )
@@ -175,7 +175,7 @@ pub(super) async fn change(mut call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn remove(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn remove(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
@@ -190,7 +190,7 @@ pub(super) async fn remove(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn rotate(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn rotate(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
@@ -211,7 +211,7 @@ pub(super) async fn rotate(mut call: Call) -> Result<HttpResponse, Problem> {
         previous_secret_expires_at: Some(made.previous_expires_at),
         ..ConfigurationView::new(&made.endpoint, &webhooks)
     };
-    call::json(HttpResponse::Ok(), &view)
+    request_context::json(HttpResponse::Ok(), &view)
 }
 
 /// Ends a running overlap: the previous secret signs no more, the current one stays. 204.
@@ -219,7 +219,7 @@ pub(super) async fn rotate(mut call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super::super`]; 404 when no overlap runs.
-pub(super) async fn end_overlap(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn end_overlap(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
@@ -233,7 +233,7 @@ pub(super) async fn end_overlap(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn test(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn test(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
@@ -252,5 +252,5 @@ pub(super) async fn test(mut call: Call) -> Result<HttpResponse, Problem> {
         duration_ms: tested.answer.duration_ms,
         error: tested.error(),
     };
-    call::json(HttpResponse::Ok(), &view)
+    request_context::json(HttpResponse::Ok(), &view)
 }

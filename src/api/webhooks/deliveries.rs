@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use actix_web::HttpResponse;
-use porchlight_core::webhook::{Cause, Queued, Report, State};
-use porchlight_http::call::{self, Call};
+use porchlight_core::webhook::{AttemptResult, Cause, Queued, State};
 use porchlight_http::fields::{Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::{self, Query};
+use porchlight_http::request_context::{self, RequestContext};
 use porchlight_ports::{
-    AskOutcome, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint,
+    DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, RetryOutcome,
 };
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::MessageEvent;
@@ -126,7 +126,7 @@ struct AttemptView<'a> {
 }
 
 impl<'a> AttemptView<'a> {
-    fn new(attempt: u32, report: &'a Report) -> Self {
+    fn new(attempt: u32, report: &'a AttemptResult) -> Self {
         Self {
             attempt,
             at: report.at,
@@ -170,7 +170,7 @@ struct AskedView {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
     let webhooks = webhooks(&call)?;
@@ -203,14 +203,14 @@ pub(super) async fn list(call: Call) -> Result<HttpResponse, Problem> {
             .collect(),
         next_cursor: next.map(query::cursor),
     };
-    call::json(HttpResponse::Ok(), &view)
+    request_context::json(HttpResponse::Ok(), &view)
 }
 
 fn not_found() -> Problem {
     Problem::new(Code::DeliveryNotFound, "There is no such delivery.")
 }
 
-fn id_in_path(call: &Call) -> Result<MessageId, Problem> {
+fn id_in_path(call: &RequestContext) -> Result<MessageId, Problem> {
     let id = call.http.match_info().get("id");
     id.and_then(|text| MessageId::from_str(text).ok())
         .ok_or_else(not_found)
@@ -221,7 +221,7 @@ fn id_in_path(call: &Call) -> Result<MessageId, Problem> {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     let webhooks = webhooks.of(tenant);
@@ -246,7 +246,7 @@ pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
             .map(|(attempt, report)| AttemptView::new(*attempt, report))
             .collect(),
     };
-    call::json(HttpResponse::Ok(), &view)
+    request_context::json(HttpResponse::Ok(), &view)
 }
 
 /// Retries one delivery now. 202 `{count}`.
@@ -254,7 +254,7 @@ pub(super) async fn show(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn retry(call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn retry(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     let id = id_in_path(&call)?;
@@ -265,9 +265,9 @@ pub(super) async fn retry(call: Call) -> Result<HttpResponse, Problem> {
     call.accepts_json()?;
     call.no_parameters()?;
     match webhooks.retry(id).await? {
-        AskOutcome::Asked => {}
-        AskOutcome::Unknown => return Err(not_found()),
-        AskOutcome::Refused => {
+        RetryOutcome::Asked => {}
+        RetryOutcome::Unknown => return Err(not_found()),
+        RetryOutcome::Refused => {
             return Err(Problem::new(
                 Code::NotRetryable,
                 "The delivery is superseded, was cancelled when its webhook was deleted, or there is no webhook to send it to.",
@@ -278,7 +278,7 @@ pub(super) async fn retry(call: Call) -> Result<HttpResponse, Problem> {
         count: 1,
         truncated: None,
     };
-    call::json(HttpResponse::Accepted(), &view)
+    request_context::json(HttpResponse::Accepted(), &view)
 }
 
 /// Retries all deliveries that match a filter now. 202 `{count, truncated}`.
@@ -286,7 +286,7 @@ pub(super) async fn retry(call: Call) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn retry_many(mut call: Call) -> Result<HttpResponse, Problem> {
+pub(super) async fn retry_many(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
     let webhooks = webhooks(&call)?;
@@ -315,5 +315,5 @@ pub(super) async fn retry_many(mut call: Call) -> Result<HttpResponse, Problem> 
         count: asked.count,
         truncated: Some(asked.truncated),
     };
-    call::json(HttpResponse::Accepted(), &view)
+    request_context::json(HttpResponse::Accepted(), &view)
 }

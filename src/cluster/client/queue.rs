@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use porchlight_observe::peer::{HandOver, Nudged, PeerMetrics};
+use porchlight_observe::peer::{Forwarded, Nudged, PeerMetrics};
 use porchlight_ports::Nudge;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -54,7 +54,7 @@ impl Queue {
             self.batches.push_back(waiting);
             metrics.waiting.increment(1.0);
         } else {
-            metrics.on_hand_over(HandOver::Full, 1);
+            metrics.on_forward(Forwarded::Full, 1);
         }
     }
 

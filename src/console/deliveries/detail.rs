@@ -2,17 +2,17 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
-use porchlight_core::webhook::Report;
+use porchlight_core::webhook::AttemptResult;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
-use porchlight_ports::{AskOutcome, DeliveryDetail, DeliveryStatus};
+use porchlight_ports::{DeliveryDetail, DeliveryStatus, RetryOutcome};
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::limits::ATTEMPTS_MAX;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::layout::{self, Frame, Here, Icon, Notice, clock, copy, icon, notice, time};
 use super::super::route::ROOT;
-use super::super::visit::Visit;
+use super::super::signed_in::SignedInRequest;
 use super::super::{guard, words};
 use super::{curl, explained};
 
@@ -24,11 +24,11 @@ fn not_found() -> Problem {
     Problem::new(Code::DeliveryNotFound, "There is no such delivery.")
 }
 
-fn id(visit: &Visit) -> Result<MessageId, Problem> {
+fn id(visit: &SignedInRequest) -> Result<MessageId, Problem> {
     visit.in_path("id").parse().map_err(|_| not_found())
 }
 
-pub(super) async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
+pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let webhooks = visit.webhooks()?;
     let webhooks = webhooks.of(visit.tenant());
     let detail = webhooks.delivery(id(&visit)?).await?;
@@ -46,14 +46,14 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
     )))
 }
 
-pub(super) async fn retry(mut visit: Visit) -> Result<HttpResponse, Problem> {
+pub(super) async fn retry(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     let webhooks = visit.webhooks()?;
     let (id, now) = (id(&visit)?, visit.now());
     match webhooks.of(visit.tenant()).retry(id).await? {
-        AskOutcome::Asked => {}
-        AskOutcome::Unknown => return Err(not_found()),
-        AskOutcome::Refused => {
+        RetryOutcome::Asked => {}
+        RetryOutcome::Unknown => return Err(not_found()),
+        RetryOutcome::Refused => {
             return Err(Problem::new(
                 Code::NotRetryable,
                 "The delivery is superseded or cancelled, or there is no webhook to send it to.",
@@ -150,7 +150,7 @@ fn facts(frame: &Frame<'_>, detail: &DeliveryDetail, url: Option<&str>) -> Marku
     }
 }
 
-fn tries(attempts: &[(u32, Report)]) -> Markup {
+fn tries(attempts: &[(u32, AttemptResult)]) -> Markup {
     html! {
         @if attempts.is_empty() { p.faint { "None yet." } } @else {
             div.table { table {

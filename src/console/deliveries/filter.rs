@@ -4,7 +4,7 @@ use porchlight_ports::{DeliveryFilter, DeliveryStatus};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::message::MessageEvent;
 
-use super::super::asked::Asked;
+use super::super::list_query::ListQuery;
 
 /// The fields that the API's retry by filter accepts.
 const OF_RETRY: [&str; 4] = ["status", "event", "from", "to"];
@@ -12,17 +12,17 @@ const OF_RETRY: [&str; 4] = ["status", "event", "from", "to"];
 const NARROWING: [&str; 4] = ["event", "sessionId", "from", "to"];
 
 /// Reads the filter fields of an address.
-pub(super) fn asked(query: &str) -> Asked {
-    Asked::of(query, &["status", "event", "sessionId", "from", "to"])
+pub(super) fn asked(query: &str) -> ListQuery {
+    ListQuery::of(query, &["status", "event", "sessionId", "from", "to"])
 }
 
 /// Returns the fields that the retry by filter accepts, as a query.
-pub(super) fn of_retry(asked: &Asked) -> String {
+pub(super) fn of_retry(asked: &ListQuery) -> String {
     asked.only(&OF_RETRY)
 }
 
 /// Returns whether the address selects deliveries that can be retried by filter.
-pub(super) fn may_be_retried(asked: &Asked) -> bool {
+pub(super) fn may_be_retried(asked: &ListQuery) -> bool {
     let chosen = [
         DeliveryStatus::Failed,
         DeliveryStatus::Retrying,
@@ -33,12 +33,12 @@ pub(super) fn may_be_retried(asked: &Asked) -> bool {
 }
 
 /// Returns whether the address selects only a part of its status.
-pub(super) fn is_narrowed(asked: &Asked) -> bool {
+pub(super) fn is_narrowed(asked: &ListQuery) -> bool {
     asked.has(&NARROWING)
 }
 
 /// Returns the filter, or a description of its fault as an error.
-pub(super) fn read(asked: &Asked) -> Result<DeliveryFilter, String> {
+pub(super) fn read(asked: &ListQuery) -> Result<DeliveryFilter, String> {
     let session_id: Option<SessionId> = asked.get("sessionId").parse().ok();
     if session_id.is_none() && asked.has(&["sessionId"]) {
         return Err("That is no session's id: it begins with ses_.".into());

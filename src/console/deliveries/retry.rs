@@ -5,17 +5,17 @@ use actix_web::HttpResponse;
 use maud::{Markup, PreEscaped, html};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
-use porchlight_ports::{AskedMany, DeliveryFilter, DeliveryStatus};
+use porchlight_ports::{BulkRetry, DeliveryFilter, DeliveryStatus};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 
-use super::super::asked::Asked;
 use super::super::guard;
 use super::super::layout::{Here, Notice, notice, thousands};
+use super::super::list_query::ListQuery;
 use super::super::route::ROOT;
-use super::super::visit::Visit;
+use super::super::signed_in::SignedInRequest;
 use super::filter::{self, of_retry};
 
-fn chosen(asked: &Asked) -> Result<DeliveryFilter, Problem> {
+fn chosen(asked: &ListQuery) -> Result<DeliveryFilter, Problem> {
     let filter =
         filter::read(asked).map_err(|fault| Problem::new(Code::InvalidParameter, fault))?;
     Ok(DeliveryFilter {
@@ -37,7 +37,7 @@ fn described(filter: &DeliveryFilter) -> Markup {
     }
 }
 
-fn count(asked: AskedMany) -> String {
+fn count(asked: BulkRetry) -> String {
     let count = thousands(asked.count);
     if asked.truncated {
         format!("more than {count}")
@@ -46,7 +46,7 @@ fn count(asked: AskedMany) -> String {
     }
 }
 
-pub(super) async fn preview(visit: Visit) -> Result<HttpResponse, Problem> {
+pub(super) async fn preview(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let asked = filter::asked(visit.http.query_string());
     let filter = chosen(&asked)?;
     let webhooks = visit.webhooks()?;
@@ -80,7 +80,7 @@ pub(super) async fn preview(visit: Visit) -> Result<HttpResponse, Problem> {
     )))
 }
 
-pub(super) async fn run(mut visit: Visit) -> Result<HttpResponse, Problem> {
+pub(super) async fn run(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let asked = filter::asked(&visit.form().await?.query());
     let filter = chosen(&asked)?;
     let webhooks = visit.webhooks()?;
@@ -95,7 +95,7 @@ pub(super) async fn run(mut visit: Visit) -> Result<HttpResponse, Problem> {
     )))
 }
 
-pub(super) async fn progress(visit: Visit) -> Result<HttpResponse, Problem> {
+pub(super) async fn progress(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let mut query = Query::of(visit.http.query_string());
     let asked_for: usize = query
         .read("count", "", |text| text.parse().ok())

@@ -11,7 +11,7 @@ use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::sessions::outcomes;
-use super::super::visit::Visit;
+use super::super::signed_in::SignedInRequest;
 
 /// The period that the overview covers.
 const DAY_MS: i64 = 24 * 3_600_000;
@@ -80,7 +80,7 @@ impl Deliveries {
 }
 
 /// Reads and counts everything for the overview.
-pub(super) async fn count(visit: &Visit) -> Result<Counted, Problem> {
+pub(super) async fn count(visit: &SignedInRequest) -> Result<Counted, Problem> {
     let from = visit.now().plus_ms(-DAY_MS);
     let (live, is_live_cut) = visit.sessions().live(LIVE_MAX).await?;
     let webhooks = visit.webhooks()?;
@@ -94,7 +94,7 @@ pub(super) async fn count(visit: &Visit) -> Result<Counted, Problem> {
     })
 }
 
-async fn sessions(visit: &Visit, from: TimestampMs) -> Result<Sessions, Problem> {
+async fn sessions(visit: &SignedInRequest, from: TimestampMs) -> Result<Sessions, Problem> {
     let own = visit.sessions();
     let filter = SessionFilter {
         from: Some(from),
@@ -128,7 +128,7 @@ async fn sessions(visit: &Visit, from: TimestampMs) -> Result<Sessions, Problem>
 }
 
 async fn deliveries(
-    visit: &Visit,
+    visit: &SignedInRequest,
     from: TimestampMs,
     endpoint: Option<&Endpoint>,
 ) -> Result<Deliveries, Problem> {

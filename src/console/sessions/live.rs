@@ -13,8 +13,8 @@ use porchlight_http::problem::{Code, Problem};
 use porchlight_schema::ids::SessionId;
 
 use super::super::route::ROOT;
+use super::super::signed_in::SignedInRequest;
 use super::super::streams::Open;
-use super::super::visit::Visit;
 
 /// The interval between polls for a change.
 const LOOK: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ struct Looking {
     _open: Open,
 }
 
-pub(super) async fn stream(visit: Visit) -> Result<HttpResponse, Problem> {
+pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let row = visit.session().await?;
     let open = visit.console.streams.open();
     let open = open.ok_or_else(|| {
@@ -131,7 +131,7 @@ impl Looking {
             }
         }
         let Some(row) = service.find(self.session_id).await? else {
-            return Err(porchlight_http::call::session_not_found());
+            return Err(porchlight_http::request_context::session_not_found());
         };
         let newest = service.of(row.start.tenant).newest(&row).await?;
         let (revision, events) = match service.insight(&row).await? {

@@ -13,7 +13,7 @@ use porchlight_schema::session::Pod;
 
 use super::super::layout::{Frame, Here, Notice, duration, notice};
 use super::super::route::ROOT;
-use super::super::visit::Visit;
+use super::super::signed_in::SignedInRequest;
 use super::super::{deliveries, guard, words};
 use super::map::{Drawn, maps};
 use super::trace::Trace;
@@ -63,7 +63,7 @@ impl Shown {
     }
 }
 
-pub(super) async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
+pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let shown = read(&visit).await?;
     let frame = visit.frame();
     let body = page(&frame, &shown);
@@ -77,7 +77,7 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, Problem> {
     )))
 }
 
-async fn read(visit: &Visit) -> Result<Shown, Problem> {
+async fn read(visit: &SignedInRequest) -> Result<Shown, Problem> {
     let row = visit.session().await?;
     let service = &visit.state.service;
     let (record, events, pod, age_sec, dropped) = match service.insight(&row).await? {

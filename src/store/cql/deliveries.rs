@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_core::webhook::{Report, State};
+use porchlight_core::webhook::{AttemptResult, State};
 use porchlight_ports::{
-    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page,
+    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome,
     StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId};
@@ -249,7 +249,7 @@ impl Inner {
             .rows(statement, (id.as_slice(),), ATTEMPTS_MAX)
             .await?;
         let attempts = attempts.iter().map(|(attempt, data)| {
-            let report: Report = decode("attempts", data)?;
+            let report: AttemptResult = decode("attempts", data)?;
             Ok((attempt.unsigned_abs(), report))
         });
         let attempts = attempts.collect::<StoreResult<_>>()?;
@@ -261,22 +261,22 @@ impl Inner {
         }))
     }
 
-    pub(super) async fn ask_by_hand(
+    pub(super) async fn request_retry(
         &self,
         tenant: Tenant,
         id: MessageId,
         at: TimestampMs,
-    ) -> StoreResult<AskOutcome> {
+    ) -> StoreResult<RetryOutcome> {
         let Some(row) = self.delivery_row(tenant, id).await? else {
-            return Ok(AskOutcome::Unknown);
+            return Ok(RetryOutcome::Unknown);
         };
         let current = self.current(tenant).await?;
         match current {
             Some(endpoint_id) if row.may_be_retried(current) => {
                 self.put_request(tenant, endpoint_id, &row, at).await?;
-                Ok(AskOutcome::Asked)
+                Ok(RetryOutcome::Asked)
             }
-            _ => Ok(AskOutcome::Refused),
+            _ => Ok(RetryOutcome::Refused),
         }
     }
 
@@ -291,7 +291,7 @@ impl Inner {
         // A request counts as later than those that are done with, whatever the clock says.
         let shard = tenant.organization_id.shard();
         let cursor = self.cursor(shard, queued.session_id).await?;
-        let done_up_to = cursor.done_by_hand_up_to(queued.id);
+        let done_up_to = cursor.manual_done_up_to(queued.id);
         let at = done_up_to.map_or(at, |up_to| at.max(up_to.plus_ms(1)));
         let again = queued.state == State::Delivered;
         let data = (queued.session_id, queued.number, again);
@@ -299,16 +299,16 @@ impl Inner {
             .await
     }
 
-    pub(super) async fn ask_many(
+    pub(super) async fn request_bulk_retry(
         self: Arc<Self>,
         tenant: Tenant,
         filter: DeliveryFilter,
         at: TimestampMs,
         dry_run: bool,
-    ) -> StoreResult<AskedMany> {
+    ) -> StoreResult<BulkRetry> {
         let current = self.current(tenant).await?;
         let Some(endpoint_id) = current else {
-            return Ok(AskedMany::default());
+            return Ok(BulkRetry::default());
         };
         let walk = Walk {
             tenant,
@@ -336,7 +336,7 @@ impl Inner {
             let asking = stream::iter(asking).buffer_unordered(AT_ONCE);
             asking.try_collect::<Vec<()>>().await?;
         }
-        Ok(AskedMany {
+        Ok(BulkRetry {
             count: chosen.len(),
             truncated,
         })

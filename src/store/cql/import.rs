@@ -2,7 +2,7 @@
 //! interrupted import of a session starts over; every write is idempotent.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_core::webhook::{HandRequest, Index, Report, State as MessageState};
+use porchlight_core::webhook::{AttemptResult, Index, ManualRetry, State as MessageState};
 use porchlight_ports::{
     DeliveryRow, Endpoint, JournalEntry, Note, Outbox, PodRow, StoreError, StoreResult,
     StoredInsight,
@@ -14,7 +14,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::db::encode;
 use super::journal::note_bytes;
-use super::living::shard_and_day;
+use super::live_sessions::shard_and_day;
 use super::outbox::Cursor;
 use super::relay::number_cell;
 use super::sessions::Remembered;
@@ -24,7 +24,7 @@ use super::state::{Official, SessionRecord, State};
 use super::{CqlStore, Inner};
 
 /// A message, its state, and its finished attempts by number.
-pub type ImportedMessage = (Message, DeliveryRow, Vec<(u32, Report)>);
+pub type ImportedMessage = (Message, DeliveryRow, Vec<(u32, AttemptResult)>);
 
 /// A session of another store, without its batches.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub struct ImportedSession {
     /// Its newest insight.
     pub insight: Option<StoredInsight>,
     /// Whether the insight may not cover all data.
-    pub is_behind: bool,
+    pub needs_rescoring: bool,
     /// Its PoD.
     pub pod: Option<PodRow>,
     /// Decisions about its batches.
@@ -110,7 +110,7 @@ impl CqlStore {
     pub async fn import_request(
         &self,
         endpoint: &Endpoint,
-        request: HandRequest,
+        request: ManualRetry,
     ) -> StoreResult<()> {
         let inner = &self.inner;
         let Some(row) = inner.delivery_row(endpoint.tenant, request.id).await? else {
@@ -192,8 +192,8 @@ impl Inner {
         let values = (key.as_slice(), 1_i64, data.as_slice(), life);
         self.db.lightweight(&statements.state_make, values).await?;
         self.list_session(start).await?;
-        if session.is_behind {
-            self.mark_behind(session_id, b"import").await?;
+        if session.needs_rescoring {
+            self.mark_rescore(session_id, b"import").await?;
         }
         if session.end.is_none() {
             let (shard, day) = shard_and_day(session_id);

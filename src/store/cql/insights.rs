@@ -69,7 +69,10 @@ impl Inner {
                     if inner.may_be_joined_by_late(end) {
                         return Ok(());
                     }
-                    inner.clear_behind(session_id, covered).await.map(drop)
+                    inner
+                        .clear_rescoring_mark(session_id, covered)
+                        .await
+                        .map(drop)
                 }
             })
             .await;

@@ -10,11 +10,11 @@ use porchlight_ports::{
     StoreResult,
 };
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{BATCH_SEQ_MAX, EDGE_BELIEF_MS, JOURNAL_READ_BYTES_MAX};
+use porchlight_schema::limits::{BATCH_SEQ_MAX, JOURNAL_READ_BYTES_MAX, REMOTE_SESSION_TTL_MS};
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::living::shard_and_day;
+use super::live_sessions::shard_and_day;
 use super::slots::{Owner, Way};
 use super::{CqlStore, Inner};
 
@@ -28,7 +28,7 @@ const HEAD_BYTES: usize = 9;
 
 /// This process's knowledge of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Tip {
+pub(super) struct Head {
     /// The highest number; none while there is no batch.
     highest: Option<u32>,
     /// Whether the session has ended, so that further batches are late.
@@ -122,7 +122,7 @@ impl Inner {
         let (key, hash) = (session_id.to_bytes(), batch.hash());
         let place = (key.as_slice(), bucket_of(seq), cell(seq));
         let is_above = tip.highest.is_none_or(|highest| seq > highest);
-        if !is_above || tip.ended || self.may_be_behind(tip) {
+        if !is_above || tip.ended || self.may_need_rescoring(tip) {
             let statement = &self.db.statements.batch_hashes;
             let there: Vec<(Vec<u8>,)> = self.db.rows(statement, place, usize::MAX).await?;
             if !there.is_empty() {
@@ -150,7 +150,7 @@ impl Inner {
         // The session may have ended in the meantime.
         let tip = self.memory.tips.get(&session_id).unwrap_or(tip);
         self.mark_late(session_id, tip, &hash).await?;
-        (self.hand_over)(session_id, seq, entry.batch);
+        (self.on_durable)(session_id, seq, entry.batch);
         Ok(Appended::New)
     }
 
@@ -180,21 +180,21 @@ impl Inner {
 
     /// Whether other nodes may have accepted batches that this process does not know. Then a number
     /// that is new here may belong to another batch.
-    fn may_be_behind(&self, tip: Tip) -> bool {
-        let believed = Duration::from_millis(EDGE_BELIEF_MS);
+    fn may_need_rescoring(&self, tip: Head) -> bool {
+        let believed = Duration::from_millis(REMOTE_SESSION_TTL_MS);
         self.ownership.is_shared() && tip.read_at.is_none_or(|at| at.elapsed() >= believed)
     }
 
     /// Marks a completed session because a batch arrived late.
-    async fn mark_late(&self, session_id: SessionId, tip: Tip, hash: &[u8]) -> StoreResult<()> {
+    async fn mark_late(&self, session_id: SessionId, tip: Head, hash: &[u8]) -> StoreResult<()> {
         if tip.ended {
-            self.mark_behind(session_id, hash).await?;
+            self.mark_rescore(session_id, hash).await?;
         }
         Ok(())
     }
 
     /// The known state of a session's journal, read if it is not cached.
-    async fn tip(&self, session_id: SessionId) -> StoreResult<Tip> {
+    async fn tip(&self, session_id: SessionId) -> StoreResult<Head> {
         if let Some(tip) = self.memory.tips.get(&session_id) {
             return Ok(tip);
         }
@@ -203,7 +203,7 @@ impl Inner {
             return Ok(tip);
         }
         let read_at = Some(Instant::now());
-        let tip = Tip {
+        let tip = Head {
             highest: self.highest(session_id).await?,
             ended: false,
             read_at,
@@ -215,7 +215,7 @@ impl Inner {
         self.memory
             .tips
             .change(&session_id, |tip| tip.ended |= ended);
-        Ok(Tip { ended, ..tip })
+        Ok(Head { ended, ..tip })
     }
 
     /// The partitions of a session's journal from this one on: the first always exists, the others are listed.
@@ -325,7 +325,7 @@ impl Inner {
     }
 
     /// Marks that a session's insight may be out of date; the tag names the cause.
-    pub(super) async fn mark_behind(&self, session_id: SessionId, tag: &[u8]) -> StoreResult<()> {
+    pub(super) async fn mark_rescore(&self, session_id: SessionId, tag: &[u8]) -> StoreResult<()> {
         let (shard, day) = shard_and_day(session_id);
         self.list_slots(&[
             (Owner::BehindDays, day),
@@ -338,7 +338,7 @@ impl Inner {
     }
 
     /// Removes the marks that an insight covers, which are those set before its data was counted. Returns whether it covers everything.
-    pub(super) async fn clear_behind(
+    pub(super) async fn clear_rescoring_mark(
         &self,
         session_id: SessionId,
         covered: Covered,

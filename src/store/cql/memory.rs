@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::limits::JOURNAL_TIPS_MAX;
 
-use super::journal::Tip;
+use super::journal::Head;
 use super::outbox::Cursor;
 
 /// Number of lock stripes: more than there are ever concurrent writers.
@@ -96,7 +96,7 @@ impl Stripes {
 /// All caches.
 pub(super) struct Memory {
     /// Known states of sessions' journals.
-    pub(super) tips: Recent<SessionId, Tip>,
+    pub(super) tips: Recent<SessionId, Head>,
     /// Sessions' cursors with the generation in which each was read or written: only the owner
     /// writes them.
     pub(super) cursors: Recent<SessionId, (u64, Arc<Cursor>)>,

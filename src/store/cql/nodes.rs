@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use porchlight_core::ownership::{
-    Change, Incarnation, Member, MemberRow, NodeName, Outcome, OwnerRow, Standing,
+    Change, Incarnation, Member, MemberRow, MemberStatus, NodeName, Outcome, OwnerRow,
 };
 use porchlight_ports::{NodesTable, StoreError, StoreResult};
 use porchlight_schema::ids::Shard;
@@ -20,11 +20,11 @@ fn cell(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn standing_cell(standing: Standing) -> i8 {
+fn standing_cell(standing: MemberStatus) -> i8 {
     match standing {
-        Standing::Up => 0,
-        Standing::Leaving => 1,
-        Standing::Gone => 2,
+        MemberStatus::Up => 0,
+        MemberStatus::Leaving => 1,
+        MemberStatus::Gone => 2,
     }
 }
 
@@ -39,9 +39,9 @@ fn member_row((node, incarnation, beat, standing): MemberCells) -> Option<Member
         },
         beat: beat?.unsigned_abs(),
         standing: match standing? {
-            0 => Standing::Up,
-            1 => Standing::Leaving,
-            _ => Standing::Gone,
+            0 => MemberStatus::Up,
+            1 => MemberStatus::Leaving,
+            _ => MemberStatus::Gone,
         },
     })
 }
@@ -90,7 +90,7 @@ impl Inner {
                     }
                 }
             }
-            Change::Beat {
+            Change::Heartbeat {
                 member,
                 beat,
                 standing,
@@ -104,7 +104,7 @@ impl Inner {
                 );
                 self.transact(&statements.member_beat, values).await
             }
-            Change::MarkGone { member, beat } => {
+            Change::MarkDead { member, beat } => {
                 let (node, incarnation) = (member.node.0.as_str(), cell(member.incarnation.0));
                 let values = (CLUSTER, node, incarnation, cell(*beat));
                 self.transact(&statements.member_gone, values).await

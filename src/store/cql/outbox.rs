@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use futures_util::future::{try_join_all, try_join3};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_core::webhook::{HandRequest, Index, Listing};
+use porchlight_core::webhook::{Index, Listing, ManualRetry};
 use porchlight_ports::{Depth, Endpoint, StoreResult, Work};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
@@ -85,15 +85,15 @@ impl Hint {
     /// Whether the cursor confirms the hint.
     fn holds(&self, kind: OutboxKind, cursor: &Cursor) -> bool {
         match kind {
-            OutboxKind::ByHand => !cursor.is_done_by_hand(self.id, self.at),
+            OutboxKind::ByHand => !cursor.is_manual_done(self.id, self.at),
             OutboxKind::Ready => cursor.index(self.number) == Index::Ready,
             OutboxKind::Due => cursor.index(self.number) == Index::Due(self.at),
             OutboxKind::Held => cursor.index(self.number) == Index::Held(self.at),
         }
     }
 
-    fn request(&self) -> HandRequest {
-        HandRequest {
+    fn request(&self) -> ManualRetry {
+        ManualRetry {
             asked_at: self.at,
             id: self.id,
             session_id: self.session_id,
@@ -236,7 +236,7 @@ impl Inner {
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         held: Option<(TimestampMs, usize)>,
-        by_hand: usize,
+        manual: usize,
     ) -> StoreResult<Listing> {
         // Complete listings are rare.
         let mark = match due {
@@ -287,10 +287,10 @@ impl Inner {
             held.dedup();
             listing.held = Some(held);
         }
-        let hints = self.hints(outbox, wanted(OutboxKind::ByHand, by_hand), |_| true);
-        listing.by_hand = hints.await?.iter().map(Hint::request).collect();
-        listing.by_hand.sort_unstable();
-        listing.by_hand.dedup();
+        let hints = self.hints(outbox, wanted(OutboxKind::ByHand, manual), |_| true);
+        listing.manual = hints.await?.iter().map(Hint::request).collect();
+        listing.manual.sort_unstable();
+        listing.manual.dedup();
         Ok(listing)
     }
 
@@ -304,15 +304,15 @@ impl Inner {
                     let (first, all) = (TimestampMs(i64::MIN), Some((until, 1)));
                     // While the endpoint is paused only what was held for too long can be acted on, and no request by
                     // hand.
-                    let (held, by_hand) = match endpoint.enabled {
+                    let (held, manual) = match endpoint.enabled {
                         true => (TimestampMs(i64::MAX), 1),
                         false => (until, 0),
                     };
                     let outbox = OutboxOf::new(&endpoint);
                     let listing = inner
-                        .listing(outbox, Some((first, 1)), all, Some((held, 1)), by_hand)
+                        .listing(outbox, Some((first, 1)), all, Some((held, 1)), manual)
                         .await?;
-                    let at_once = !listing.by_hand.is_empty()
+                    let at_once = !listing.manual.is_empty()
                         || listing.ready.is_some_and(|ready| !ready.is_empty())
                         || listing.held.is_some_and(|held| !held.is_empty());
                     let due = listing.due.and_then(|due| Some(due.first()?.0));

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::db::{Lwt, decode, encode};
-use super::living::shard_and_day;
+use super::live_sessions::shard_and_day;
 use super::relay::Head;
 use super::slots::{Owner, tenant_key};
 use super::state::{Change, SessionRecord, State, TRIES_MAX, Verdict, message, pause};
@@ -251,7 +251,7 @@ impl Inner {
         };
         // Before the change, so that a process that dies after it leaves the mark; and again after it, for another node
         // may have found meanwhile that the insight covers all there is.
-        self.mark_behind(session_id, LATE_STOP).await?;
+        self.mark_rescore(session_id, LATE_STOP).await?;
         let decide = |state: &State| match state.end {
             Some(stored) if stored.reason.is_timeout() => {
                 let change = Change {
@@ -267,7 +267,7 @@ impl Inner {
         };
         let (outcome, _) = self.change_state(&record, decide).await?;
         if outcome.is_some_and(|outcome| outcome.first) {
-            self.mark_behind(session_id, LATE_STOP).await?;
+            self.mark_rescore(session_id, LATE_STOP).await?;
         }
         Ok(outcome)
     }
@@ -277,7 +277,7 @@ impl Inner {
     pub(super) async fn finish_end(&self, session_id: SessionId, state: &State) -> StoreResult<()> {
         self.relay(&state.pending).await?;
         if state.insight.is_none() {
-            self.mark_behind(session_id, b"end").await?;
+            self.mark_rescore(session_id, b"end").await?;
         }
         let (shard, day) = shard_and_day(session_id);
         let key = session_id.to_bytes();
@@ -315,7 +315,7 @@ impl Inner {
         let hash = self.put_pod(session_id, &pod).await?;
         let state = self.state(session_id).await?;
         if state.is_some_and(|state| state.end.is_some()) {
-            self.mark_behind(session_id, &hash).await?;
+            self.mark_rescore(session_id, &hash).await?;
         }
         Ok(true)
     }

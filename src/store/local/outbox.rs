@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use porchlight_core::webhook::{Change, HandRequest, Lane, Listing, Queued};
+use porchlight_core::webhook::{Change, Lane, Listing, ManualRetry, Queued};
 use porchlight_ports::{
-    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox,
-    Page, StoreResult, Work,
+    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox, Page,
+    RetryOutcome, StoreResult, Work,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
@@ -56,14 +56,14 @@ impl<E: Engine> Outbox for LocalStore<E> {
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         held: Option<(TimestampMs, usize)>,
-        by_hand: usize,
+        manual: usize,
     ) -> StoreResult<Listing> {
         let limit = |part: Option<(TimestampMs, usize)>| part.map_or(0, |(_, limit)| limit);
         // A complete listing reads from the beginning and may pass many deleted rows.
         let from_the_beginning = due.is_some();
         let list =
-            move |read: &dyn Read| outbox::listing(read, endpoint_id, ready, due, held, by_hand);
-        if from_the_beginning || limit(ready) + limit(held) + by_hand > ROWS_HERE_MAX {
+            move |read: &dyn Read| outbox::listing(read, endpoint_id, ready, due, held, manual);
+        if from_the_beginning || limit(ready) + limit(held) + manual > ROWS_HERE_MAX {
             return self.read_rows(list).await;
         }
         self.read_here(list)
@@ -74,7 +74,7 @@ impl<E: Engine> Outbox for LocalStore<E> {
         tenant: Tenant,
         endpoint_id: EndpointId,
         session_id: SessionId,
-        hand: Option<HandRequest>,
+        hand: Option<ManualRetry>,
     ) -> StoreResult<Lane> {
         self.read_here(|read| outbox::lane(read, tenant, endpoint_id, session_id, hand))
     }
@@ -113,36 +113,36 @@ impl<E: Engine> Outbox for LocalStore<E> {
         self.read_here(|read| deliveries::find(read, tenant, id))
     }
 
-    async fn ask_by_hand(
+    async fn request_retry(
         &self,
         tenant: Tenant,
         id: MessageId,
         at: TimestampMs,
-    ) -> StoreResult<AskOutcome> {
+    ) -> StoreResult<RetryOutcome> {
         self.committer
             .write(move |txn| deliveries::ask(txn, tenant, id, at))
             .await
     }
 
-    async fn ask_many_by_hand(
+    async fn request_bulk_retry(
         &self,
         tenant: Tenant,
         filter: &DeliveryFilter,
         at: TimestampMs,
         dry_run: bool,
-    ) -> StoreResult<AskedMany> {
+    ) -> StoreResult<BulkRetry> {
         let filter = filter.clone();
         let (chosen, truncated) = self
             .read_rows(move |read| deliveries::choose(read, tenant, &filter))
             .await?;
-        let mut asked = AskedMany {
+        let mut asked = BulkRetry {
             count: chosen.len(),
             truncated,
         };
         if !dry_run && !chosen.is_empty() {
             let done = self
                 .committer
-                .write(move |txn| deliveries::ask_many(txn, tenant, &chosen, at))
+                .write(move |txn| deliveries::request_bulk_retry(txn, tenant, &chosen, at))
                 .await?;
             asked.count = done.count;
         }

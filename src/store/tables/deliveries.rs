@@ -1,8 +1,8 @@
 //! The list of deliveries, and requested retries.
 
-use porchlight_core::webhook::{HandRequest, State};
+use porchlight_core::webhook::{ManualRetry, State};
 use porchlight_ports::{
-    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page,
+    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome,
     StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
@@ -185,33 +185,33 @@ fn put_request(
     row: &DeliveryRow,
     at: TimestampMs,
 ) -> StoreResult<()> {
-    let request = HandRequest {
+    let request = ManualRetry {
         asked_at: at,
         id: row.queued.id,
         session_id: row.queued.session_id,
         again: row.queued.state == State::Delivered,
     };
-    txn.put_state(outbox::hand_key(endpoint_id, &request), &request)
+    txn.put_state(outbox::manual_key(endpoint_id, &request), &request)
 }
 
-/// See [`porchlight_ports::Outbox::ask_by_hand`].
+/// See [`porchlight_ports::Outbox::request_retry`].
 pub fn ask(
     txn: &mut Txn<'_>,
     tenant: Tenant,
     id: MessageId,
     at: TimestampMs,
-) -> StoreResult<AskOutcome> {
+) -> StoreResult<RetryOutcome> {
     let key = outbox::delivery_key(tenant, id);
     let Some(row) = txn.as_read().state::<DeliveryRow>(&key)? else {
-        return Ok(AskOutcome::Unknown);
+        return Ok(RetryOutcome::Unknown);
     };
     let current = endpoints::find(txn.as_read(), tenant)?.map(|endpoint| endpoint.id);
     match current {
         Some(endpoint_id) if row.may_be_retried(current) => {
             put_request(txn, endpoint_id, &row, at)?;
-            Ok(AskOutcome::Asked)
+            Ok(RetryOutcome::Asked)
         }
-        _ => Ok(AskOutcome::Refused),
+        _ => Ok(RetryOutcome::Refused),
     }
 }
 
@@ -239,19 +239,19 @@ pub fn choose(
 }
 
 /// Requests retries of all these messages in one step.
-pub fn ask_many(
+pub fn request_bulk_retry(
     txn: &mut Txn<'_>,
     tenant: Tenant,
     chosen: &[DeliveryRow],
     at: TimestampMs,
-) -> StoreResult<AskedMany> {
+) -> StoreResult<BulkRetry> {
     let Some(endpoint) = endpoints::find(txn.as_read(), tenant)? else {
-        return Ok(AskedMany::default());
+        return Ok(BulkRetry::default());
     };
     for row in chosen {
         put_request(txn, endpoint.id, row, at)?;
     }
-    Ok(AskedMany {
+    Ok(BulkRetry {
         count: chosen.len(),
         truncated: false,
     })

@@ -15,8 +15,8 @@ use porchlight_schema::time::TimestampMs;
 
 use super::{Key, behind, sessions};
 use crate::engine::{KeyRange, Space};
+use crate::journal_heads::JournalHead;
 use crate::record::{SEAL_BYTES, corrupt};
-use crate::tips::Tip;
 use crate::txn::{Read, Row, Scan, Txn};
 
 /// The number of the journal row format: format, time received (8 bytes, big-endian), packed batch.
@@ -73,7 +73,7 @@ fn entry(row: &Row) -> StoreResult<JournalEntry> {
     })
 }
 
-fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<Tip> {
+fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<JournalHead> {
     let highest = match read
         .rows(&Scan::journal(range(session_id), 1).descending())?
         .first()
@@ -81,7 +81,7 @@ fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<Tip> {
         Some(row) => Some(seq_of(&row.key)?),
         None => None,
     };
-    Ok(Tip {
+    Ok(JournalHead {
         highest,
         holes: read.state(&holes_key(session_id))?.unwrap_or(0),
         ended: sessions::has_ended(read, session_id)?,
@@ -123,7 +123,7 @@ pub(crate) fn append(
         behind::mark(txn, session_id);
     }
     txn.put(Space::Journal, key, payload(batch, received_at));
-    txn.hand_over(session_id, seq, batch.clone());
+    txn.on_durable(session_id, seq, batch.clone());
     txn.tips.set(session_id, next);
     Ok(Appended::New)
 }

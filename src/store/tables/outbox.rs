@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, Report, State};
+use porchlight_core::webhook::{
+    AttemptResult, Change, Index, Lane, Listing, ManualRetry, Queued, State,
+};
 use porchlight_ports::{DeliveryRow, Depth, StoreResult, Work};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
@@ -62,7 +64,7 @@ fn held_key(endpoint_id: EndpointId, until: TimestampMs, id: MessageId) -> Vec<u
 
 /// The key of a requested retry.
 #[must_use]
-pub fn hand_key(endpoint_id: EndpointId, request: &HandRequest) -> Vec<u8> {
+pub fn manual_key(endpoint_id: EndpointId, request: &ManualRetry) -> Vec<u8> {
     of_endpoint(b'b', endpoint_id)
         .time(request.asked_at)
         .bytes(&request.id.to_bytes())
@@ -152,7 +154,7 @@ pub fn listing(
     ready: Option<(TimestampMs, usize)>,
     due: Option<(TimestampMs, usize)>,
     held: Option<(TimestampMs, usize)>,
-    by_hand: usize,
+    manual: usize,
 ) -> StoreResult<Listing> {
     let mut listing = Listing::default();
     if let Some((from, limit)) = ready {
@@ -174,8 +176,8 @@ pub fn listing(
         listing.held = Some(rows.iter().filter_map(ready_of).collect());
     }
     let range = KeyRange::prefix(of_endpoint(b'b', endpoint_id).build());
-    let rows = read.rows(&Scan::state(range, by_hand))?;
-    listing.by_hand = rows.iter().map(Row::decode).collect::<StoreResult<_>>()?;
+    let rows = read.rows(&Scan::state(range, manual))?;
+    listing.manual = rows.iter().map(Row::decode).collect::<StoreResult<_>>()?;
     Ok(listing)
 }
 
@@ -217,19 +219,19 @@ pub fn lane(
     tenant: Tenant,
     endpoint_id: EndpointId,
     session_id: SessionId,
-    hand: Option<HandRequest>,
+    hand: Option<ManualRetry>,
 ) -> StoreResult<Lane> {
     let mut lane = Lane {
         waiting: waiting(read, endpoint_id, session_id)?,
-        by_hand: None,
+        manual: None,
     };
     if let Some(request) = hand
-        && read.has_state(&hand_key(endpoint_id, &request))?
+        && read.has_state(&manual_key(endpoint_id, &request))?
     {
         let row: Option<DeliveryRow> = read.state(&delivery_key(tenant, request.id))?;
         // Messages for a deleted endpoint are cancelled.
         let row = row.filter(|row| !row.queued.is_waiting() || row.endpoint_id == endpoint_id);
-        lane.by_hand = row.map(|row| row.queued);
+        lane.manual = row.map(|row| row.queued);
     }
     Ok(lane)
 }
@@ -249,7 +251,7 @@ pub fn commit(
     change: Change,
 ) -> StoreResult<Vec<Queued>> {
     if let Some(request) = &change.hand_done {
-        txn.delete(Space::State, hand_key(endpoint_id, request));
+        txn.delete(Space::State, manual_key(endpoint_id, request));
     }
     for update in change.updates {
         let key = delivery_key(tenant, update.before.id);
@@ -304,7 +306,7 @@ fn forget(txn: &mut Txn<'_>, endpoint_id: EndpointId, before: &Queued) -> StoreR
 }
 
 /// The finished attempts of a message.
-pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Report)>> {
+pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, AttemptResult)>> {
     read.rows(&Scan::state(attempts_range(id), usize::MAX))?
         .iter()
         .filter_map(|row| {

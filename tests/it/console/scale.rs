@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use porchlight_core::webhook::{AttemptDetails, Cause, Change, Report, State, Update};
-use porchlight_keys::KeyDesk;
+use porchlight_core::webhook::{AttemptDetails, AttemptResult, Cause, Change, State, Update};
+use porchlight_keys::KeyAdmin;
 use porchlight_ports::{
     Clock, Covered, DeliveryFilter, DeliveryRow, Endpoint, Entropy, Insights, MessageBody,
     NewSession, Organization, Outbox, SealedSecret, Sessions, StoredInsight,
@@ -189,7 +189,7 @@ async fn settle(
         };
         after.attempts = 1;
         after.due_at = None;
-        let report = Report {
+        let report = AttemptResult {
             at: now,
             duration_ms: 20,
             status_code: Some(if failed { 503 } else { 200 }),
@@ -218,11 +218,11 @@ async fn fill(folder: &Folder) -> String {
     std::fs::create_dir_all(folder.store()).unwrap();
     let store = EmbeddedStore::open(OpenOptions {
         path: folder.store(),
-        hand_over: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|reason| panic!("{reason}")),
     });
     let store = store.unwrap();
-    let desk = KeyDesk::new(Arc::clone(&store) as _);
+    let desk = KeyAdmin::new(Arc::clone(&store) as _);
     let organization = Organization {
         id: OrganizationId::new(now, 1),
         name: "full".into(),

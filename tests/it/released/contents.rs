@@ -175,7 +175,7 @@ async fn deliveries<S: Store + Outbox>(store: &S, tenant: Tenant) -> Option<Valu
     let mut retries = Vec::new();
     if let Some(endpoint) = &endpoint {
         let listing = store.listing(tenant, endpoint.id, None, None, None, ROWS_MAX as usize);
-        retries = listing.await.unwrap().by_hand;
+        retries = listing.await.unwrap().manual;
     }
     Some(json!({
         "tenant": tenant,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use porchlight_core::webhook::{Cause, Change, Queued, Report, State, Update};
+use porchlight_core::webhook::{AttemptResult, Cause, Change, Queued, State, Update};
 use porchlight_keys::keyring::KEY_FILE;
 use porchlight_ports::{
     DeliveryFilter, DeliveryStatus, Journal, MessageBody, Note, Outbox, Sessions, Store,
@@ -29,8 +29,7 @@ use crate::phone::{Client, Sent, Underway};
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
-/// The numbers of deliveries in `phone::delivery`: a house, stairs, an absent recipient, an
-/// elevator.
+/// Numbers of deliveries in `phone::delivery`: a house, stairs, nobody home, an elevator.
 const DELIVERED: [u64; 1] = [0];
 const REFUSED: u64 = 2;
 const WAITING: u64 = 4;
@@ -300,7 +299,7 @@ async fn leave_work<S: Store + Outbox>(store: &S, tenant: Tenant, waiting: Sessi
     };
     let page = store.deliveries(tenant, &filter, 1, None).await.unwrap();
     store
-        .ask_by_hand(tenant, page.rows[0].queued.id, now())
+        .request_retry(tenant, page.rows[0].queued.id, now())
         .await
         .unwrap();
 }
@@ -324,7 +323,7 @@ async fn leave_more(store: &EmbeddedStore, tenant: Tenant, recording: SessionId)
         due_at: None,
         ..before
     };
-    let report = Report {
+    let report = AttemptResult {
         at: now(),
         duration_ms: 5_000,
         status_code: None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use porchlight_core::ownership::{Change, Member, MemberRow, NodeName, OwnerRow, Standing};
+use porchlight_core::ownership::{Change, Member, MemberRow, MemberStatus, NodeName, OwnerRow};
 use porchlight_schema::ids::Shard;
 
 #[derive(Debug, Default)]
@@ -39,29 +39,29 @@ impl Tables {
                     MemberRow {
                         member: member.clone(),
                         beat: 0,
-                        standing: Standing::Up,
+                        standing: MemberStatus::Up,
                     },
                 );
                 true
             }
-            Change::Beat {
+            Change::Heartbeat {
                 member,
                 beat,
                 standing,
             } => self.of_life(member, |row| {
-                row.standing != Standing::Gone && {
+                row.standing != MemberStatus::Gone && {
                     (row.beat, row.standing) = (*beat, *standing);
                     true
                 }
             }),
-            Change::MarkGone { member, beat } => self.of_life(member, |row| {
+            Change::MarkDead { member, beat } => self.of_life(member, |row| {
                 row.beat == *beat && {
-                    row.standing = Standing::Gone;
+                    row.standing = MemberStatus::Gone;
                     true
                 }
             }),
             Change::Leave { member } => self.of_life(member, |row| {
-                row.standing = Standing::Gone;
+                row.standing = MemberStatus::Gone;
                 true
             }),
             Change::Claim {

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use porchlight_core::webhook::{
-    AttemptDetails, Cause, Change, HandRequest, Queued, Report, State, Update,
+    AttemptDetails, AttemptResult, Cause, Change, ManualRetry, Queued, State, Update,
 };
 use porchlight_ports::{
-    AskOutcome, DeliveryFilter, DeliveryStatus, Endpoint, MessageBody, Outbox, SealedSecret,
+    DeliveryFilter, DeliveryStatus, Endpoint, MessageBody, Outbox, RetryOutcome, SealedSecret,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::message::MessageEvent;
@@ -32,8 +32,8 @@ fn endpoint(tenant: Tenant) -> Endpoint {
     }
 }
 
-fn report(cause: Option<Cause>) -> Report {
-    Report {
+fn report(cause: Option<Cause>) -> AttemptResult {
+    AttemptResult {
         at: T0.plus_ms(5),
         duration_ms: 7,
         status_code: Some(if cause.is_some() { 500 } else { 200 }),
@@ -47,7 +47,7 @@ fn report(cause: Option<Cause>) -> Report {
     }
 }
 
-fn one(before: Queued, after: Queued, report: Option<Report>) -> Change {
+fn one(before: Queued, after: Queued, report: Option<AttemptResult>) -> Change {
     Change {
         updates: vec![Update {
             before,
@@ -308,10 +308,10 @@ pub async fn tries_by_hand_are_asked_for_and_answered(subject: &dyn Subject) {
     );
     queue.commit(0, change).await;
     let unknown = MessageId::new(T0, u128::from(fresh()));
-    let ask = |id, at| outbox.ask_by_hand(tenant, id, at);
-    assert_eq!(ask(unknown, T0).await.unwrap(), AskOutcome::Unknown);
-    assert_eq!(ask(id, T0.plus_ms(70)).await.unwrap(), AskOutcome::Asked);
-    let request = HandRequest {
+    let ask = |id, at| outbox.request_retry(tenant, id, at);
+    assert_eq!(ask(unknown, T0).await.unwrap(), RetryOutcome::Unknown);
+    assert_eq!(ask(id, T0.plus_ms(70)).await.unwrap(), RetryOutcome::Asked);
+    let request = ManualRetry {
         asked_at: T0.plus_ms(70),
         id,
         session_id: queue.sessions[0],
@@ -321,23 +321,23 @@ pub async fn tries_by_hand_are_asked_for_and_answered(subject: &dyn Subject) {
         let listing = outbox
             .listing(queue.tenant, queue.endpoint_id, None, None, None, 10)
             .await;
-        listing.unwrap().by_hand
+        listing.unwrap().manual
     };
     assert_eq!(asked().await, [request]);
     assert_eq!(queue.has_work(T0).await, Some(TimestampMs(0)));
     let session_id = queue.sessions[0];
     let lane = outbox.lane(tenant, queue.endpoint_id, session_id, Some(request));
-    assert_eq!(lane.await.unwrap().by_hand, Some(failed));
+    assert_eq!(lane.await.unwrap().manual, Some(failed));
     let mut change = one(failed, delivered(failed), Some(report(None)));
     change.hand_done = Some(request);
     assert_eq!(queue.commit(0, change).await, []);
     assert_eq!(asked().await, []);
     let lane = outbox.lane(tenant, queue.endpoint_id, session_id, Some(request));
-    assert_eq!(lane.await.unwrap().by_hand, None, "it is answered");
+    assert_eq!(lane.await.unwrap().manual, None, "it is answered");
     assert_eq!(queue.status(id).await, DeliveryStatus::Delivered);
 
     assert!(outbox.delete_endpoint(tenant).await.unwrap());
-    assert_eq!(ask(other, T0).await.unwrap(), AskOutcome::Refused);
+    assert_eq!(ask(other, T0).await.unwrap(), RetryOutcome::Refused);
     assert_eq!(queue.status(other).await, DeliveryStatus::Cancelled);
 }
 
@@ -392,19 +392,19 @@ pub async fn deliveries_are_listed_newest_first_by_what_became_of_them(subject: 
         assert_eq!(pages(&of_time, limit).await, expected(&[5, 3, 2]));
     }
     let count = async |filter: &DeliveryFilter, dry_run| {
-        let asked = outbox.ask_many_by_hand(tenant, filter, T0.plus_ms(80), dry_run);
+        let asked = outbox.request_bulk_retry(tenant, filter, T0.plus_ms(80), dry_run);
         asked.await.unwrap().count
     };
     assert_eq!(count(&failed, true).await, 2);
     let listing = outbox
         .listing(queue.tenant, queue.endpoint_id, None, None, None, 10)
         .await;
-    assert_eq!(listing.unwrap().by_hand, []);
+    assert_eq!(listing.unwrap().manual, []);
     assert_eq!(count(&failed, false).await, 2);
     let listing = outbox
         .listing(queue.tenant, queue.endpoint_id, None, None, None, 10)
         .await;
-    let asked = listing.unwrap().by_hand;
+    let asked = listing.unwrap().manual;
     let mut asked: Vec<_> = asked.iter().map(|request| request.id).collect();
     asked.sort_unstable();
     assert_eq!(asked, expected(&[1, 4]));

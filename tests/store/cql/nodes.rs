@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use porchlight_core::ownership::{
-    Change, Incarnation, Member, MemberRow, NodeName, Outcome, OwnerRow, Standing,
+    Change, Incarnation, Member, MemberRow, MemberStatus, NodeName, Outcome, OwnerRow,
 };
 use porchlight_core::webhook::{Change as LaneChange, Queued, State, Update};
 use porchlight_ports::{
@@ -13,7 +13,7 @@ use porchlight_ports::{
 };
 use porchlight_schema::ids::{SessionId, Shard, ShardSet};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
-use porchlight_schema::limits::EDGE_BELIEF_MS;
+use porchlight_schema::limits::REMOTE_SESSION_TTL_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -43,7 +43,7 @@ impl Ownership for Owner {
 async fn node(keyspace: &str) -> Option<(Arc<CqlStore>, Arc<Owner>)> {
     let owner = Arc::new(Owner::default());
     let role = Role::Node {
-        hand_over: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|_| {}),
         ownership: Arc::clone(&owner) as _,
     };
@@ -81,12 +81,12 @@ async fn members_come_beat_are_called_gone_and_come_back() {
         member: member.clone(),
         after,
     };
-    let beat = |member: &Member, beat, standing| Change::Beat {
+    let beat = |member: &Member, beat, standing| Change::Heartbeat {
         member: member.clone(),
         beat,
         standing,
     };
-    let gone = |member: &Member, beat| Change::MarkGone {
+    let gone = |member: &Member, beat| Change::MarkDead {
         member: member.clone(),
         beat,
     };
@@ -94,16 +94,16 @@ async fn members_come_beat_are_called_gone_and_come_back() {
     let changes = [
         (join(&first, None), Applied),
         (join(&second, None), Refused),
-        (beat(&first, 1, Standing::Up), Applied),
-        (beat(&second, 1, Standing::Up), Refused),
+        (beat(&first, 1, MemberStatus::Up), Applied),
+        (beat(&second, 1, MemberStatus::Up), Refused),
         (gone(&first, 0), Refused),
-        (beat(&first, 2, Standing::Leaving), Applied),
+        (beat(&first, 2, MemberStatus::Leaving), Applied),
         (gone(&first, 2), Applied),
-        (beat(&first, 3, Standing::Up), Refused),
+        (beat(&first, 3, MemberStatus::Up), Refused),
         (join(&second, Some(Incarnation(7))), Refused),
         (join(&second, Some(first.incarnation)), Applied),
-        (beat(&first, 4, Standing::Up), Refused),
-        (beat(&second, 1, Standing::Up), Applied),
+        (beat(&first, 4, MemberStatus::Up), Refused),
+        (beat(&second, 1, MemberStatus::Up), Applied),
         (join(&member("b:1", 5), None), Applied),
         (
             Change::Leave {
@@ -119,8 +119,8 @@ async fn members_come_beat_are_called_gone_and_come_back() {
         standing,
     };
     let expected = [
-        row(second, 1, Standing::Up),
-        row(member("b:1", 5), 0, Standing::Gone),
+        row(second, 1, MemberStatus::Up),
+        row(member("b:1", 5), 0, MemberStatus::Gone),
     ];
     assert_eq!(store.members(false).await.unwrap(), expected);
     assert_eq!(store.members(true).await.unwrap(), expected);
@@ -185,7 +185,7 @@ async fn a_number_that_another_node_has_used_is_known_to_be_used() {
     assert_ne!(put(&a, 1, 1).await, Appended::Conflict);
     assert_eq!(put(&b, 2, 2).await, Appended::New);
     // Each node's cached knowledge of the other expires after a moment.
-    tokio::time::sleep(Duration::from_millis(EDGE_BELIEF_MS)).await;
+    tokio::time::sleep(Duration::from_millis(REMOTE_SESSION_TTL_MS)).await;
     assert_eq!(put(&a, 2, 9).await, Appended::Conflict);
     assert_eq!(put(&a, 2, 2).await, Appended::Repeated);
     assert_eq!(put(&b, 0, 9).await, Appended::Conflict);

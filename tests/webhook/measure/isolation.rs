@@ -35,7 +35,7 @@ async fn quiet_beside(
     tokio::join!(noise, signal).1
 }
 
-fn tell(what: &str, alone: (f64, f64), (p50, p99): (f64, f64)) {
+fn report(what: &str, alone: (f64, f64), (p50, p99): (f64, f64)) {
     let ratio = p99 / alone.1;
     println!("{what}: p50 {p50:.2} ms, p99 {p99:.2} ms; p99 {ratio:.2} times that alone");
 }
@@ -54,14 +54,14 @@ fn measure_a_quiet_customer_beside_one_that_hangs() {
         let beside = async |noise| quiet_beside(&bench, &webhooks, tenant, &quiet, noise).await;
         let silence: std::pin::Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {});
         let alone = beside(silence).await;
-        tell("quiet alone, 20/s", alone, alone);
+        report("quiet alone, 20/s", alone, alone);
         for (number, what, receiver) in [
             (2, "beside one that answers, 300/s", &busy),
             (3, "beside one that hangs, 300/s", &hanging),
         ] {
             let loud = bench.tenant(number, &receiver.url).await;
             let noise = bench.paced(&webhooks, loud, 400, LOUD.0, LOUD.1);
-            tell(what, alone, beside(Box::pin(noise)).await);
+            report(what, alone, beside(Box::pin(noise)).await);
         }
         arbiter.stop();
     });
@@ -83,7 +83,7 @@ fn measure_sessions_beside_a_lane_that_fails() {
                 async |noise| quiet_beside(&bench, &webhooks, tenant, &receiver, noise).await;
             let silence: std::pin::Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {});
             let alone = beside(silence).await;
-            tell(&format!("{manner:?}: sessions alone, 20/s"), alone, alone);
+            report(&format!("{manner:?}: sessions alone, 20/s"), alone, alone);
             let enough = AtomicBool::new(false);
             let one = async {
                 let (with, ()) = tokio::join!(
@@ -98,7 +98,7 @@ fn measure_sessions_beside_a_lane_that_fails() {
                 );
                 with
             };
-            tell(
+            report(
                 "  beside one lane that is tried all the time",
                 alone,
                 one.await,
@@ -114,11 +114,11 @@ fn measure_sessions_beside_a_lane_that_fails() {
                 for _ in 0..LOUD.1 {
                     ticks.tick().await;
                     bench.enqueue_body(tenant, bad(&bench)).await;
-                    webhooks.poke(tenant);
+                    webhooks.wake(tenant);
                 }
             };
             let with = beside(Box::pin(noise)).await;
-            tell("  beside 300 new lanes a second, each failing", alone, with);
+            report("  beside 300 new lanes a second, each failing", alone, with);
             arbiter.stop();
         });
     }
@@ -130,7 +130,7 @@ fn bad(bench: &Bench) -> String {
 
 async fn keep_failing(bench: &Bench, webhooks: &Webhooks, tenant: Tenant, enough: &AtomicBool) {
     let session_id = bench.enqueue_body(tenant, bad(bench)).await;
-    webhooks.poke(tenant);
+    webhooks.wake(tenant);
     let filter = DeliveryFilter {
         session_id: Some(session_id),
         ..DeliveryFilter::default()
@@ -141,9 +141,9 @@ async fn keep_failing(bench: &Bench, webhooks: &Webhooks, tenant: Tenant, enough
         let id = page.unwrap().rows[0].queued.id;
         bench
             .store
-            .ask_by_hand(tenant, id, SystemClock.now())
+            .request_retry(tenant, id, SystemClock.now())
             .await
             .unwrap();
-        webhooks.poke(tenant);
+        webhooks.wake(tenant);
     }
 }

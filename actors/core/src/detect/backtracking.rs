@@ -85,7 +85,7 @@ impl Detector for BacktrackingDetector {
         let left_ms = drive.and_then(|drive| drive.t_end_ms).unwrap_or(0);
         self.is_return |= observation
             .window
-            .handed_over_ms
+            .dropped_off_ms
             .is_some_and(|ms| ms >= left_ms);
         let changes_floor = log.open_event(EventType::Stairs).is_some()
             || log.open_event(EventType::Elevator).is_some();

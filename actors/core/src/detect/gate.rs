@@ -58,7 +58,7 @@ pub(super) struct GateDetector {
     earlier: Option<Box<Pause>>,
     /// The time at which the parcel changed hands, since the vehicle was left. The path after it is
     /// no approach.
-    handed_over_ms: Option<u32>,
+    dropped_off_ms: Option<u32>,
     /// Whether no drive is known to have ended, so that a pause is one in traffic.
     is_driving: bool,
     /// The time before which a pause began in the vehicle.
@@ -97,9 +97,9 @@ impl Detector for GateDetector {
             // The end of a drive is known late: somebody may already be on foot.
             (self.is_inside, self.is_return) = (false, false);
         }
-        self.handed_over_ms = observation
+        self.dropped_off_ms = observation
             .window
-            .handed_over_ms
+            .dropped_off_ms
             .filter(|&ms| ms >= left_ms);
         let swing_m = self.swing(observation);
         self.see_vehicle(observation);
@@ -368,7 +368,7 @@ impl GateDetector {
         if !(GATE_PAUSE_MS_MIN..=GATE_PAUSE_MS_MAX).contains(&wait_ms) {
             return;
         }
-        if self.handed_over_ms.is_some_and(|ms| ms <= end_ms) {
+        if self.dropped_off_ms.is_some_and(|ms| ms <= end_ms) {
             // The path after the hand-over is no approach.
             self.is_return = true;
             return;

@@ -22,7 +22,7 @@ pub enum PlaceKind {
     Office,
 }
 
-/// Words that name a dwelling, in the languages of most addresses; compared whole and in lower case.
+/// Explanation that name a dwelling, in the languages of most addresses; compared whole and in lower case.
 const DWELLING_WORDS: [&str; 11] = [
     "apt",
     "apartment",
@@ -36,7 +36,7 @@ const DWELLING_WORDS: [&str; 11] = [
     "studio",
     "maisonette",
 ];
-/// Words that name an office.
+/// Explanation that name an office.
 const OFFICE_WORDS: [&str; 7] = [
     "suite", "ste", "office", "büro", "buero", "bureau", "oficina",
 ];

@@ -107,7 +107,7 @@ impl Slot {
             magnetic_ut: mean(self.magnetic),
             activity: None,
             arrived_ms: None,
-            handed_over_ms: None,
+            dropped_off_ms: None,
             alive: self.heard.is_some(),
             last_sample_ms: t_ms + u32::from(last),
             silent_since_ms: Some(t_ms + u32::from(first)),

@@ -9,8 +9,8 @@ use super::membership::Membership;
 use super::placement::Placement;
 use super::slot::Slot;
 use super::{
-    Change, Effect, FENCE_MS, HEARTBEAT_MS, Incarnation, Input, Member, MemberRow, MonotonicMs,
-    NodeName, OWNERS_READ_MS, Outcome, Standing,
+    Change, Effect, FENCE_MS, HEARTBEAT_MS, Incarnation, Input, Member, MemberRow, MemberStatus,
+    MonotonicMs, NodeName, OWNERS_READ_MS, Outcome,
 };
 
 /// Number of random low bits of an incarnation. They keep two processes that start with one name at
@@ -19,7 +19,7 @@ const SALT_BITS: u32 = 20;
 
 /// The node's membership.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Seat {
+enum MembershipState {
     /// The node reads its row.
     Seeking,
     /// The node asked to join.
@@ -55,7 +55,7 @@ struct Lease {
 pub struct OwnershipMachine {
     node: NodeName,
     salt: u64,
-    seat: Seat,
+    seat: MembershipState,
     members: Membership,
     placement: Placement,
     /// State of each shard, indexed by shard.
@@ -77,7 +77,7 @@ impl OwnershipMachine {
         Self {
             node,
             salt,
-            seat: Seat::Seeking,
+            seat: MembershipState::Seeking,
             members: Membership::default(),
             placement: Placement::default(),
             slots: vec![Slot::default(); SHARDS],
@@ -132,7 +132,7 @@ impl OwnershipMachine {
     #[must_use]
     pub fn acts_until(&self) -> Option<MonotonicMs> {
         match &self.seat {
-            Seat::In(lease) => Some(lease.good.plus_ms(FENCE_MS)),
+            MembershipState::In(lease) => Some(lease.good.plus_ms(FENCE_MS)),
             _ => None,
         }
     }
@@ -142,7 +142,7 @@ impl OwnershipMachine {
     #[must_use]
     pub fn heartbeat_age_ms(&self, now: MonotonicMs) -> Option<u64> {
         match &self.seat {
-            Seat::In(lease) => Some(now.since_ms(lease.good)),
+            MembershipState::In(lease) => Some(now.since_ms(lease.good)),
             _ => None,
         }
     }
@@ -150,7 +150,7 @@ impl OwnershipMachine {
     /// Processes an input at time `now` and returns the effects to perform.
     pub fn handle(&mut self, now: MonotonicMs, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
-        if matches!(self.seat, Seat::Out) {
+        if matches!(self.seat, MembershipState::Out) {
             return effects;
         }
         self.fence(now, &mut effects);
@@ -173,44 +173,44 @@ impl OwnershipMachine {
     }
 
     fn may_act(&self, now: MonotonicMs) -> bool {
-        matches!(&self.seat, Seat::In(lease) if now.since_ms(lease.good) < FENCE_MS)
+        matches!(&self.seat, MembershipState::In(lease) if now.since_ms(lease.good) < FENCE_MS)
     }
 
     fn member(&self) -> Option<&Member> {
         match &self.seat {
-            Seat::In(lease) => Some(&lease.member),
+            MembershipState::In(lease) => Some(&lease.member),
             _ => None,
         }
     }
 
     /// Whether no heartbeat is in flight.
     fn is_quiet(&self) -> bool {
-        matches!(&self.seat, Seat::In(lease) if !lease.in_flight)
+        matches!(&self.seat, MembershipState::In(lease) if !lease.in_flight)
     }
 
     /// Emits whatever is due, independent of the input.
     fn go_on(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         match &mut self.seat {
-            Seat::Out => {}
-            Seat::Seeking | Seat::Joining { .. } => {
+            MembershipState::Out => {}
+            MembershipState::Seeking | MembershipState::Joining { .. } => {
                 if now >= self.beat_due {
                     self.beat_due = now.plus_ms(HEARTBEAT_MS);
                     effects.push(Effect::ReadMembers { serial: true });
                 }
             }
-            Seat::In(lease) => {
+            MembershipState::In(lease) => {
                 if now >= self.beat_due && !lease.in_flight {
                     self.beat_due = now.plus_ms(HEARTBEAT_MS);
                     lease.beat += 1;
                     lease.beat_started = now;
                     lease.in_flight = true;
-                    effects.push(Effect::Change(Change::Beat {
+                    effects.push(Effect::Change(Change::Heartbeat {
                         member: lease.member.clone(),
                         beat: lease.beat,
                         standing: if self.leaving {
-                            Standing::Leaving
+                            MemberStatus::Leaving
                         } else {
-                            Standing::Up
+                            MemberStatus::Up
                         },
                     }));
                 }
@@ -234,15 +234,15 @@ impl OwnershipMachine {
     ) {
         match change {
             Change::Join { member, .. } => self.on_joined(now, started, &member, outcome, effects),
-            Change::Beat { member, beat, .. } => self.on_beat(&member, beat, outcome, effects),
+            Change::Heartbeat { member, beat, .. } => self.on_beat(&member, beat, outcome, effects),
             // Either the mark was set or the member sent a heartbeat after all; the next read
             // tells.
-            Change::MarkGone { .. } => effects.push(Effect::ReadMembers {
+            Change::MarkDead { .. } => effects.push(Effect::ReadMembers {
                 serial: outcome != Outcome::Applied,
             }),
             Change::Leave { .. } => {
                 // Refused or unknown: the other nodes notice the missing heartbeat.
-                self.seat = Seat::Out;
+                self.seat = MembershipState::Out;
                 effects.push(Effect::Left);
             }
             Change::Claim {
@@ -264,7 +264,7 @@ impl OwnershipMachine {
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) {
-        let Seat::Joining { member, .. } = &self.seat else {
+        let MembershipState::Joining { member, .. } = &self.seat else {
             return;
         };
         if member != joined {
@@ -273,7 +273,7 @@ impl OwnershipMachine {
         match outcome {
             Outcome::Applied => self.enter(now, joined.clone(), asked, effects),
             Outcome::Refused => {
-                self.seat = Seat::Seeking;
+                self.seat = MembershipState::Seeking;
                 self.beat_due = now.plus_ms(HEARTBEAT_MS);
                 effects.push(Effect::ReadMembers { serial: true });
             }
@@ -288,7 +288,7 @@ impl OwnershipMachine {
         good: MonotonicMs,
         effects: &mut Vec<Effect>,
     ) {
-        self.seat = Seat::In(Lease {
+        self.seat = MembershipState::In(Lease {
             member,
             good,
             beat: 0,
@@ -302,7 +302,7 @@ impl OwnershipMachine {
     }
 
     fn on_beat(&mut self, member: &Member, beat: u64, outcome: Outcome, effects: &mut Vec<Effect>) {
-        let Seat::In(lease) = &mut self.seat else {
+        let MembershipState::In(lease) = &mut self.seat else {
             return;
         };
         if lease.member != *member || lease.beat != beat {
@@ -325,12 +325,12 @@ impl OwnershipMachine {
         }
         let row = self.members.row(&self.node).cloned();
         match &mut self.seat {
-            Seat::Out => {}
-            Seat::Seeking => self.join(now, effects),
-            Seat::Joining { member, started } => {
+            MembershipState::Out => {}
+            MembershipState::Seeking => self.join(now, effects),
+            MembershipState::Joining { member, started } => {
                 let (member, started) = (member.clone(), *started);
                 match row {
-                    Some(row) if row.member == member && row.standing != Standing::Gone => {
+                    Some(row) if row.member == member && row.standing != MemberStatus::Gone => {
                         self.enter(now, member, started, effects);
                     }
                     // The row is not there yet: the answer to the join, or the next read, decides.
@@ -338,13 +338,13 @@ impl OwnershipMachine {
                     _ => self.join(now, effects),
                 }
             }
-            Seat::In(lease) => {
+            MembershipState::In(lease) => {
                 let Some(row) = row else { return };
                 if row.member.incarnation > lease.member.incarnation {
                     self.drop_all(effects);
-                    self.seat = Seat::Out;
+                    self.seat = MembershipState::Out;
                     effects.push(Effect::Replaced);
-                } else if row.standing == Standing::Gone {
+                } else if row.standing == MemberStatus::Gone {
                     self.drop_all(effects);
                     self.join(now, effects);
                 } else if row.beat == lease.beat && !lease.in_flight {
@@ -355,7 +355,7 @@ impl OwnershipMachine {
         }
         if self.may_act(now) {
             for (member, beat) in self.members.overdue(now, &self.node) {
-                effects.push(Effect::Change(Change::MarkGone { member, beat }));
+                effects.push(Effect::Change(Change::MarkDead { member, beat }));
             }
         }
     }
@@ -369,7 +369,7 @@ impl OwnershipMachine {
             incarnation: Incarnation((lives << SALT_BITS) | salt),
         };
         self.beat_due = now.plus_ms(HEARTBEAT_MS);
-        self.seat = Seat::Joining {
+        self.seat = MembershipState::Joining {
             member: member.clone(),
             started: now,
         };
@@ -382,9 +382,9 @@ impl OwnershipMachine {
         }
         self.leaving = true;
         match &mut self.seat {
-            Seat::In(_) => self.beat_due = now,
+            MembershipState::In(_) => self.beat_due = now,
             _ => {
-                self.seat = Seat::Out;
+                self.seat = MembershipState::Out;
                 effects.push(Effect::Left);
             }
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    GONE_MS, GONE_STAGGER_MS, Incarnation, Member, MemberRow, MonotonicMs, NodeName, SETTLE_MS,
-    Standing,
+    GONE_MS, GONE_STAGGER_MS, Incarnation, Member, MemberRow, MemberStatus, MonotonicMs, NodeName,
+    SETTLE_MS,
 };
 
 /// A member as observed.
@@ -86,7 +86,7 @@ impl Membership {
 
     fn heard(&self, now: MonotonicMs) -> impl Iterator<Item = (&NodeName, &Seen)> + Clone {
         self.seen.iter().filter(move |(_, seen)| {
-            seen.row.standing == Standing::Up && now.since_ms(seen.beat_at) < GONE_MS
+            seen.row.standing == MemberStatus::Up && now.since_ms(seen.beat_at) < GONE_MS
         })
     }
 
@@ -104,7 +104,8 @@ impl Membership {
         let row = &seen.row;
         if holder.incarnation > row.member.incarnation {
             Life::Unknown
-        } else if holder.incarnation < row.member.incarnation || row.standing == Standing::Gone {
+        } else if holder.incarnation < row.member.incarnation || row.standing == MemberStatus::Gone
+        {
             Life::Over
         } else {
             Life::Alive
@@ -120,7 +121,7 @@ impl Membership {
             .iter()
             .filter(|(node, seen)| {
                 *node != me
-                    && seen.row.standing != Standing::Gone
+                    && seen.row.standing != MemberStatus::Gone
                     && now.since_ms(seen.beat_at) >= wait_ms
             })
             .map(|(_, seen)| (seen.row.member.clone(), seen.row.beat))
@@ -134,7 +135,7 @@ impl Membership {
 
     /// Names of the members that are not dead.
     pub(super) fn names(&self) -> impl Iterator<Item = &NodeName> {
-        let living = |(_, seen): &(&NodeName, &Seen)| seen.row.standing != Standing::Gone;
+        let living = |(_, seen): &(&NodeName, &Seen)| seen.row.standing != MemberStatus::Gone;
         self.seen.iter().filter(living).map(|(node, _)| node)
     }
 }

@@ -3,12 +3,12 @@
 
 use porchlight_schema::event::{EventType, seconds};
 
-use super::doorstep::{Across, Doorstep, Up};
-use super::ledger::{Ledger, words};
+use super::doorstep::{Doorstep, Horizontal, Vertical};
+use super::evidence_log::{EvidenceLog, words};
 use super::outcome::{is_near_on_foot, is_stay_at_door};
 use super::place::Places;
 use super::place::stays::{SAME_FLOOR_M, Stay};
-use super::scene::{Scene, end_of};
+use super::scoring_context::{ScoringContext, end_of};
 use crate::score::parameters::door::attempts::{
     ASIDE_M, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
 };
@@ -24,10 +24,10 @@ pub(crate) struct Attempts {
 }
 
 pub(crate) fn count(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     places: &Places,
     doorstep: &Doorstep,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) -> Attempts {
     let door = places.door().filter(|_| {
         is_stay_at_door(scene, places, doorstep.across) && is_at_address(scene, doorstep)
@@ -93,10 +93,10 @@ pub(crate) fn count(
 
 /// Returns whether the stay may have been at the address's door. A stay at another door is not a
 /// visit.
-fn is_at_address(scene: &Scene<'_>, doorstep: &Doorstep) -> bool {
+fn is_at_address(scene: &ScoringContext<'_>, doorstep: &Doorstep) -> bool {
     match doorstep.across {
-        Across::Elsewhere => false,
-        Across::At | Across::Perhaps if doorstep.up != Up::Wrong => true,
+        Horizontal::Elsewhere => false,
+        Horizontal::At | Horizontal::Perhaps if doorstep.up != Vertical::Wrong => true,
         _ => is_near_on_foot(scene) != Some(false),
     }
 }
@@ -104,7 +104,11 @@ fn is_at_address(scene: &Scene<'_>, doorstep: &Doorstep) -> bool {
 /// Returns the stays of a visit that were at the door itself. A stay some steps before or after it
 /// in the same visit was a pause on the way, for a gate or a call, unless the app recorded
 /// something there.
-fn at_the_door<'v, 's>(scene: &Scene<'_>, door: &Stay, visit: &'v [&'s Stay]) -> &'v [&'s Stay] {
+fn at_the_door<'v, 's>(
+    scene: &ScoringContext<'_>,
+    door: &Stay,
+    visit: &'v [&'s Stay],
+) -> &'v [&'s Stay] {
     let Some(place) = visit.iter().position(|stay| stay.from_ms == door.from_ms) else {
         return visit;
     };
@@ -128,7 +132,7 @@ fn at_the_door<'v, 's>(scene: &Scene<'_>, door: &Stay, visit: &'v [&'s Stay]) ->
 
 /// Returns whether `stay` was at the same door: the same place within position accuracy, the same
 /// floor, and not at the vehicle.
-fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
+fn is_at(scene: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     if stay.from_ms == door.from_ms {
         return true;
     }
@@ -174,7 +178,7 @@ fn is_at(scene: &Scene<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
 }
 
 /// Returns whether the courier left the door between two stays at it.
-fn has_left(scene: &Scene<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
+fn has_left(scene: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
     let (from_ms, to_ms) = (before.to_ms, after.from_ms);
     let drove = scene
         .events(EventType::Driving)

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
 
+use super::evidence_log::{EvidenceLog, words};
 use super::height::{Rise, rise};
-use super::ledger::{Ledger, words};
 use super::place::Places;
 use super::place::stays::SAME_FLOOR_M;
-use super::scene::{Foot, Scene, end_of, overlap_ms};
+use super::scoring_context::{Foot, ScoringContext, end_of, overlap_ms};
 use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
 use crate::score::parameters::door::climb::{
     AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_LEAST, DOOR_MS, FOOT_MS, GROUND_MS, HALL_MS,
@@ -30,7 +30,7 @@ pub(crate) struct Climb {
 }
 
 /// Returns the prior knowledge of the building, and whether it has an elevator.
-fn building(scene: &Scene<'_>, elevator_used: Option<bool>) -> Building {
+fn building(scene: &ScoringContext<'_>, elevator_used: Option<bool>) -> Building {
     let context = scene.input.context;
     Building {
         kind: context.place_kind,
@@ -40,7 +40,7 @@ fn building(scene: &Scene<'_>, elevator_used: Option<bool>) -> Building {
     }
 }
 
-pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Climb {
+pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut EvidenceLog) -> Climb {
     let span = span(scene, places);
     let elevator_used = elevator_used(scene, places, ledger);
     let Some((from_ms, to_ms, foot)) = span else {
@@ -94,7 +94,7 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> C
 
 /// Returns the span from the entrance (or from the vehicle, if the courier does not go in) to the
 /// hand-over.
-fn span(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32, Foot)> {
+fn span(scene: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32, Foot)> {
     let reached_ms = places.reached_ms?;
     let foot = super::place::foot_at(scene, reached_ms)?;
     let from_ms = places
@@ -107,7 +107,7 @@ fn span(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32, Foot)> {
 /// as the climbs between them agree. Otherwise only the climbs count, because a street may rise
 /// too.
 fn measured(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     places: &Places,
     (from_ms, to_ms): (u32, u32),
     foot: Foot,
@@ -176,7 +176,7 @@ fn measured(
 }
 
 /// Returns whether the level changes faster than on a street, outside of any detected climb.
-fn is_steep(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+fn is_steep(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
     let seen = climbs(scene, from_ms, to_ms);
     let mut at_ms = from_ms;
     while at_ms < to_ms {
@@ -196,7 +196,7 @@ fn is_steep(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
     false
 }
 
-fn climbs<'a>(scene: &Scene<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Event> {
+fn climbs<'a>(scene: &ScoringContext<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Event> {
     let is_climb =
         |event: &&Event| matches!(event.event_type, EventType::Stairs | EventType::Elevator);
     let events = scene.timeline.iter().copied().filter(is_climb);
@@ -229,7 +229,7 @@ fn signed_height_m(event: &Event) -> Option<f32> {
 
 /// Measures the rise without a level at one of the two ends: sums the heights of the climbs, if
 /// each was measured and is likely a climb.
-fn by_events(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Measured> {
+fn by_events(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Measured> {
     let climbs = climbs(scene, from_ms, to_ms);
     let rise_m = climbs.iter().try_fold(0.0, |sum, event| {
         let is_likely = event.confidence.as_probability() >= CONFIDENCE_LEAST;
@@ -247,7 +247,7 @@ fn explain(
     span: (u32, u32),
     measured: Option<&Measured>,
     climb: &Climb,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) {
     let how = match building {
         Building {
@@ -267,7 +267,7 @@ fn explain(
     };
     let (signal, text) = match (measured, &climb.estimate) {
         (Some(measured), Some(estimate)) => {
-            let metres = super::ledger::rounded(f64::from(measured.rise_m));
+            let metres = super::evidence_log::rounded(f64::from(measured.rise_m));
             let source = match climb.rise {
                 Some(_) => "Air pressure shows",
                 None => "The climbs add up to",
@@ -322,7 +322,11 @@ fn chances(estimate: &Estimate) -> String {
 
 /// Returns whether an elevator ride was detected; `Some(false)` only if pressure (or vertical
 /// acceleration) was recorded nearly all the time.
-fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Option<bool> {
+fn elevator_used(
+    scene: &ScoringContext<'_>,
+    places: &Places,
+    ledger: &mut EvidenceLog,
+) -> Option<bool> {
     // A ride before the courier left the vehicle is the vehicle's: a ramp, or a car lift.
     let within = |event: &Event| {
         places.foot.is_none_or(|foot| {
@@ -389,7 +393,7 @@ fn elevator_used(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Opt
 
 /// Returns how much of `from_ms..to_ms` has pressure samples frequent enough to show a ride, in
 /// milliseconds.
-fn height_heard_ms(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
+fn height_heard_ms(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
     let levels = scene.height.levels(from_ms, to_ms);
     let next = levels.iter().skip(1).map(|level| level.t_ms);
     let lengths = levels
@@ -403,7 +407,7 @@ fn height_heard_ms(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
 
 /// Returns whether a ride may have been stairs: it is as slow as stairs, and no body sensor was
 /// recorded during it.
-fn may_be_stairs(scene: &Scene<'_>, ride: &Event) -> bool {
+fn may_be_stairs(scene: &ScoringContext<'_>, ride: &Event) -> bool {
     let (from_ms, to_ms) = (ride.t_start_ms, end_of(ride, scene.end_ms));
     let told = scene
         .windows(from_ms, to_ms)
@@ -414,7 +418,7 @@ fn may_be_stairs(scene: &Scene<'_>, ride: &Event) -> bool {
 }
 
 /// Returns whether the level changed by a floor within a minute without any event that explains it.
-fn unexplained_rise(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+fn unexplained_rise(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
     let stairs: Vec<(u32, u32)> = scene
         .events(EventType::Stairs)
         .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))

@@ -1,10 +1,10 @@
 //! Decides whether the drop-off was at the address's door, horizontally and vertically.
 
 use super::climb::Climb;
-use super::ledger::{Ledger, Span, words};
+use super::evidence_log::{EvidenceLog, Span, words};
 use super::place::Places;
 use super::position::Estimate;
-use super::scene::Scene;
+use super::scoring_context::ScoringContext;
 use crate::floors::FloorMatch;
 use crate::score::parameters::door::doorstep::{
     ACROSS_LEAST_M, ACROSS_SIGMAS, DOUBT_SCORE, FULL_SIGMA_M, LEARNED_WEIGHT_LEAST, RIGHT_SIGMA_M,
@@ -13,7 +13,7 @@ use crate::score::parameters::door::doorstep::{
 
 /// The horizontal position of a stay relative to the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Across {
+pub(crate) enum Horizontal {
     /// The stay is at the address, by a sufficiently accurate position.
     At,
     /// The stay may be at the address, but the position is poor.
@@ -28,7 +28,7 @@ pub(crate) enum Across {
 
 /// The drop-off's floor relative to the address's floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Up {
+pub(crate) enum Vertical {
     /// The floors are the same.
     Right,
     /// The floors differ.
@@ -43,12 +43,12 @@ pub(crate) enum Up {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Doorstep {
     pub(crate) right: bool,
-    pub(crate) across: Across,
-    pub(crate) up: Up,
+    pub(crate) across: Horizontal,
+    pub(crate) up: Vertical,
 }
 
 /// Compares `estimate` with the address, and with the drop-off point learned from earlier sessions.
-pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
+pub(crate) fn across(scene: &ScoringContext<'_>, estimate: Estimate) -> Horizontal {
     let (distance_m, sigma_m) = scene.offset_from_address(estimate);
     let learned = scene
         .input
@@ -66,48 +66,48 @@ pub(crate) fn across(scene: &Scene<'_>, estimate: Estimate) -> Across {
     };
     if within((distance_m, sigma_m)) || learned_m.is_some_and(within) {
         return match estimate.sigma_m {
-            sigma_m if sigma_m <= RIGHT_SIGMA_M => Across::At,
-            sigma_m if sigma_m <= FULL_SIGMA_M => Across::Perhaps,
-            _ => Across::Unknown,
+            sigma_m if sigma_m <= RIGHT_SIGMA_M => Horizontal::At,
+            sigma_m if sigma_m <= FULL_SIGMA_M => Horizontal::Perhaps,
+            _ => Horizontal::Unknown,
         };
     }
     if distance_m >= WRONG_LEAST_M && distance_m > WRONG_SIGMAS * sigma_m {
-        return Across::Elsewhere;
+        return Horizontal::Elsewhere;
     }
-    Across::Off
+    Horizontal::Off
 }
 
 /// Compares the climb with the address's floor, and returns the probability of that floor against
 /// all others. Basements and upper floors are treated alike: 0 is the entrance's level. The address
 /// naming a floor is not evidence for it.
-fn up(scene: &Scene<'_>, climb: &Climb) -> (Up, f64) {
+fn up(scene: &ScoringContext<'_>, climb: &Climb) -> (Vertical, f64) {
     let told = scene.input.context.floor;
     match (told, &climb.estimate) {
         (Some(told), Some(estimate)) => match estimate.compare(told) {
-            (FloorMatch::Right, probability) => (Up::Right, probability),
-            (FloorMatch::Wrong, probability) => (Up::Wrong, probability),
-            (FloorMatch::Unclear, probability) => (Up::Unclear, probability),
+            (FloorMatch::Right, probability) => (Vertical::Right, probability),
+            (FloorMatch::Wrong, probability) => (Vertical::Wrong, probability),
+            (FloorMatch::Unclear, probability) => (Vertical::Unclear, probability),
         },
         // The measured height does not occur in any building.
-        (Some(_), None) if climb.rise.is_some() => (Up::Unclear, 0.0),
-        _ => (Up::Unknown, 0.0),
+        (Some(_), None) if climb.rise.is_some() => (Vertical::Unclear, 0.0),
+        _ => (Vertical::Unknown, 0.0),
     }
 }
 
 pub(crate) fn judge(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     places: &Places,
     climb: &Climb,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) -> Doorstep {
     let drop_off = places.drop_off.filter(|drop_off| drop_off.on_foot);
     let estimate = drop_off.and_then(|drop_off| drop_off.estimate);
-    let across = estimate.map_or(Across::Unknown, |estimate| across(scene, estimate));
+    let across = estimate.map_or(Horizontal::Unknown, |estimate| across(scene, estimate));
     let (up, probability) = match drop_off {
         Some(_) => up(scene, climb),
-        None => (Up::Unknown, 0.0),
+        None => (Vertical::Unknown, 0.0),
     };
-    let right = across == Across::At && matches!(up, Up::Right | Up::Unknown);
+    let right = across == Horizontal::At && matches!(up, Vertical::Right | Vertical::Unknown);
     let span = drop_off.map(|drop_off| (drop_off.at_ms, drop_off.at_ms));
     explain_across(scene, across, estimate, span, ledger);
     explain_up(scene, (up, probability), climb, span, ledger);
@@ -115,38 +115,38 @@ pub(crate) fn judge(
 }
 
 fn explain_across(
-    scene: &Scene<'_>,
-    across: Across,
+    scene: &ScoringContext<'_>,
+    across: Horizontal,
     estimate: Option<Estimate>,
     span: Span,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) {
     let distances = estimate.map(|estimate| scene.offset_from_address(estimate));
     let far = distances.map_or(String::new(), |(distance_m, sigma_m)| {
         format!(" ({distance_m:.0} m from it, with an uncertainty of {sigma_m:.0} m)")
     });
     let (signal, points, text) = match across {
-        Across::At => (
+        Horizontal::At => (
             "at_address",
             1.0,
             format!("The drop-off was at the address{far}."),
         ),
-        Across::Perhaps => (
+        Horizontal::Perhaps => (
             "near_address",
             0.3,
             format!("The drop-off may have been at the address, but the position was poor{far}."),
         ),
-        Across::Off => (
+        Horizontal::Off => (
             "beside_address",
             -0.5,
             format!("The drop-off was beside the address{far}."),
         ),
-        Across::Elsewhere => (
+        Horizontal::Elsewhere => (
             "elsewhere",
             -1.0,
             format!("The drop-off was not at the address{far}."),
         ),
-        Across::Unknown => (
+        Horizontal::Unknown => (
             "place_unknown",
             0.0,
             "No drop-off on foot with a sufficiently accurate position was found.".to_owned(),
@@ -162,11 +162,11 @@ fn explain_across(
 }
 
 fn explain_up(
-    scene: &Scene<'_>,
-    (up, probability): (Up, f64),
+    scene: &ScoringContext<'_>,
+    (up, probability): (Vertical, f64),
     climb: &Climb,
     span: Span,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) {
     let Some(told) = scene.input.context.floor else {
         return;
@@ -174,28 +174,28 @@ fn explain_up(
     let found = climb.floors.unwrap_or(0);
     let percent = (probability * 100.0).round();
     let (signal, points, text) = match up {
-        Up::Right => (
+        Vertical::Right => (
             "right_floor",
             0.5,
             format!(
                 "The address is on floor {told}, and the measured height fits that floor clearly better than any other ({percent:.0} %)."
             ),
         ),
-        Up::Wrong => (
+        Vertical::Wrong => (
             "wrong_floor",
             -1.0,
             format!(
                 "The address is on floor {told}, but the measured height is that of floor {found} ({percent:.0} % for floor {told})."
             ),
         ),
-        Up::Unclear => (
+        Vertical::Unclear => (
             "floor_unclear",
             -0.5,
             format!(
                 "The address is on floor {told}, but the measured height may as well be that of another floor ({percent:.0} % for floor {told})."
             ),
         ),
-        Up::Unknown => return,
+        Vertical::Unknown => return,
     };
     let explanation = "Buildings number their floors differently, and storeys differ in height.";
     ledger.add(
@@ -209,7 +209,7 @@ fn explain_up(
 
 /// Returns whether the door may be reported: positions that are more likely false than true are no
 /// evidence for it.
-pub(crate) fn is_believed(right: bool, fraud_score: f64, ledger: &mut Ledger) -> bool {
+pub(crate) fn is_believed(right: bool, fraud_score: f64, ledger: &mut EvidenceLog) -> bool {
     let believed = fraud_score < DOUBT_SCORE;
     if right && !believed {
         let text = "The positions show the right door, but the positions themselves are in doubt.";

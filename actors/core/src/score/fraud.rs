@@ -17,11 +17,11 @@ mod turns;
 use porchlight_schema::sample::SystemName;
 
 use super::climb::Climb;
-use super::doorstep::{Doorstep, Up};
-use super::ledger::{Ledger, Span, Words, rounded, words};
+use super::doorstep::{Doorstep, Vertical};
+use super::evidence_log::{EvidenceLog, Explanation, Span, rounded, words};
 use super::parameters::weights::fraud as weights;
 use super::place::{DropOffSign, Places};
-use super::scene::Scene;
+use super::scoring_context::ScoringContext;
 use super::visibility::Visibility;
 use crate::score::parameters::fraud::signals::{
     MOCK_PERSISTING, MOCK_PERSISTING_MS, MOCK_PERSISTING_SHARE, MOCK_SEVERAL,
@@ -86,7 +86,7 @@ struct Signal {
     name: &'static str,
     points: f64,
     span: Span,
-    words: Words,
+    words: Explanation,
 }
 
 /// The fraud score and the flag.
@@ -104,7 +104,11 @@ pub(crate) struct Findings<'f> {
     pub(crate) visibility: &'f Visibility,
 }
 
-pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> Fraud {
+pub(crate) fn score(
+    scene: &ScoringContext<'_>,
+    findings: &Findings<'_>,
+    ledger: &mut EvidenceLog,
+) -> Fraud {
     let mock = mock_flags(scene);
     let persists = mock
         .as_ref()
@@ -173,7 +177,7 @@ pub(crate) fn score(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Led
 }
 
 /// Records consistent evidence at the door, and returns its contribution to the logit.
-fn acquit(findings: &Findings<'_>, ledger: &mut Ledger) -> f64 {
+fn acquit(findings: &Findings<'_>, ledger: &mut EvidenceLog) -> f64 {
     let door = findings.places.door();
     let span = door.map(|door| (door.from_ms, door.to_ms));
     let text = "Route, stay, mark and floor at the door agree with each other.";
@@ -188,7 +192,7 @@ fn acquit(findings: &Findings<'_>, ledger: &mut Ledger) -> f64 {
 
 /// Records a group's signals, its cap and the reduction by visibility, and returns the group's
 /// contribution to the logit.
-fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Ledger) -> f64 {
+fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut EvidenceLog) -> f64 {
     let mut sum = 0.0;
     for signal in signals {
         sum += ledger.add(
@@ -229,7 +233,7 @@ fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Ledg
     sum
 }
 
-fn mock_flags(scene: &Scene<'_>) -> Option<Signal> {
+fn mock_flags(scene: &ScoringContext<'_>) -> Option<Signal> {
     let all: Vec<&Fix> = scene
         .input
         .windows
@@ -266,7 +270,7 @@ fn mock_flags(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
-fn integrity(scene: &Scene<'_>) -> Option<Signal> {
+fn integrity(scene: &ScoringContext<'_>) -> Option<Signal> {
     let failed = scene
         .input
         .system
@@ -286,7 +290,7 @@ fn integrity(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
-fn clock(scene: &Scene<'_>) -> Option<Signal> {
+fn clock(scene: &ScoringContext<'_>) -> Option<Signal> {
     let changed = scene
         .input
         .system
@@ -318,7 +322,7 @@ fn clock(scene: &Scene<'_>) -> Option<Signal> {
 
 /// Two sessions that one courier records at the same time, for two parcels of one stop, share one
 /// trace; neither is a copy.
-fn replay(scene: &Scene<'_>) -> Option<Signal> {
+fn replay(scene: &ScoringContext<'_>) -> Option<Signal> {
     let replay = scene.input.known.replay.filter(|replay| !replay.together)?;
     let text = format!(
         "{:.0} % of what was measured is identical to session {}: noise does not repeat itself.",
@@ -340,7 +344,7 @@ fn replay(scene: &Scene<'_>) -> Option<Signal> {
 
 /// Returns whether door, mark and body agree: then the claim is very likely true, whatever oddities
 /// the position shows.
-fn is_door_evidence(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
+fn is_door_evidence(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
     let marked = findings
         .places
         .drop_off
@@ -349,12 +353,14 @@ fn is_door_evidence(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
     let walked = findings.places.foot.zip(door).is_some_and(|(foot, door)| {
         let windows = scene.windows(foot.from_ms, door.from_ms).iter();
         windows
-            .filter(|window| super::scene::body(window) == super::scene::Body::Moving)
+            .filter(|window| {
+                super::scoring_context::body(window) == super::scoring_context::Body::Moving
+            })
             .count()
             >= 5
     });
-    let level = findings.doorstep.up == Up::Right
-        || (findings.doorstep.up == Up::Unknown
+    let level = findings.doorstep.up == Vertical::Right
+        || (findings.doorstep.up == Vertical::Unknown
             && (scene.input.context.floor.is_none() || findings.climb.rise.is_none()));
     findings.doorstep.right && marked && door.is_some() && walked && level
 }

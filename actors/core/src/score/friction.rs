@@ -3,10 +3,10 @@
 use porchlight_schema::event::{EventType, Metadata, seconds};
 
 use super::attempts::Attempts;
-use super::ledger::{Ledger, Span, rounded, words};
+use super::evidence_log::{EvidenceLog, Span, rounded, words};
 use super::parameters::weights::friction as weights;
 use super::place::Places;
-use super::scene::{Scene, end_of};
+use super::scoring_context::{ScoringContext, end_of};
 
 /// Formats a count, such as `1 gate on the way.` or `2 gates on the way.`
 fn counted(count: usize, what: &str, when: &str) -> String {
@@ -20,7 +20,7 @@ fn saturating(value: f64, scale: f64) -> f64 {
 }
 
 struct Account<'l> {
-    ledger: &'l mut Ledger,
+    ledger: &'l mut EvidenceLog,
     sum: f64,
 }
 
@@ -47,10 +47,10 @@ impl Account<'_> {
 
 /// Returns the friction score, the sum of its entries.
 pub(crate) fn score(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     places: &Places,
     attempts: &Attempts,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) -> f64 {
     let mut account = Account { ledger, sum: 0.0 };
     waits(scene, attempts, &mut account);
@@ -91,7 +91,7 @@ pub(crate) fn score(
     rounded(account.sum)
 }
 
-fn waits(scene: &Scene<'_>, attempts: &Attempts, account: &mut Account<'_>) {
+fn waits(scene: &ScoringContext<'_>, attempts: &Attempts, account: &mut Account<'_>) {
     let gates: Vec<_> = scene.events(EventType::Gate).collect();
     let gate_sec = gates
         .iter()
@@ -126,7 +126,12 @@ fn waits(scene: &Scene<'_>, attempts: &Attempts, account: &mut Account<'_>) {
     );
 }
 
-fn ways(scene: &Scene<'_>, places: &Places, attempts: &Attempts, account: &mut Account<'_>) {
+fn ways(
+    scene: &ScoringContext<'_>,
+    places: &Places,
+    attempts: &Attempts,
+    account: &mut Account<'_>,
+) {
     let mut retraced_m = 0_u32;
     for event in scene.events(EventType::Backtracking) {
         if let Metadata::Backtracking { retraced_m: metres } = event.metadata {
@@ -170,7 +175,7 @@ fn ways(scene: &Scene<'_>, places: &Places, attempts: &Attempts, account: &mut A
     }
 }
 
-fn climbs(scene: &Scene<'_>, places: &Places, account: &mut Account<'_>) {
+fn climbs(scene: &ScoringContext<'_>, places: &Places, account: &mut Account<'_>) {
     let until_ms = places
         .drop_off
         .map_or(scene.end_ms, |drop_off| drop_off.at_ms);

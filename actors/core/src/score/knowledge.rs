@@ -288,7 +288,7 @@ fn median(mut values: Vec<(f32, f64)>, weight_least: f64) -> Option<f32> {
     None
 }
 
-/// Words that introduce a part of a building: the words after them belong to the unit, not to the
+/// Explanation that introduce a part of a building: the words after them belong to the unit, not to the
 /// place.
 const UNIT_WORDS: [&str; 12] = [
     "apt",

@@ -5,11 +5,11 @@ use porchlight_schema::event::{EventType, seconds};
 use porchlight_schema::insight::ReasonCode;
 
 use super::climb::Climb;
-use super::doorstep::{Across, Doorstep, Up};
-use super::ledger::{Ledger, Span, words};
+use super::doorstep::{Doorstep, Horizontal, Vertical};
+use super::evidence_log::{EvidenceLog, Span, words};
 use super::parameters::weights::visibility as thresholds;
 use super::place::{DropOffSign, Places};
-use super::scene::Scene;
+use super::scoring_context::{ScoringContext, end_of, overlap_ms};
 use super::visibility::Visibility;
 use crate::geo::Place;
 use crate::score::parameters::door::outcome::{
@@ -28,9 +28,9 @@ pub(crate) struct Findings<'f> {
 
 /// Returns the reason codes, outcome first.
 pub(crate) fn codes(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     findings: &Findings<'_>,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) -> Vec<ReasonCode> {
     let mut codes = vec![outcome(scene, findings, ledger)];
     if findings.doorstep.right {
@@ -69,7 +69,7 @@ fn note(
     span: Span,
     text: String,
     explanation: &'static str,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) {
     ledger.add(code.as_str(), signal, 1.0, span, words(text, explanation));
 }
@@ -84,7 +84,11 @@ fn drop_off_span(findings: &Findings<'_>) -> Span {
         .map(|drop_off| (drop_off.at_ms, drop_off.at_ms))
 }
 
-fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> ReasonCode {
+fn outcome(
+    scene: &ScoringContext<'_>,
+    findings: &Findings<'_>,
+    ledger: &mut EvidenceLog,
+) -> ReasonCode {
     if let Some((signal, text)) = insufficient(scene, findings.visibility.score) {
         note(
             ReasonCode::InsufficientData,
@@ -97,10 +101,10 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
         return ReasonCode::InsufficientData;
     }
     let door = findings.places.door();
-    let at_door = door.is_some()
-        && (matches!(findings.doorstep.across, Across::At | Across::Perhaps)
-            || is_upstairs_beside(scene, findings));
-    if at_door && findings.doorstep.up != Up::Wrong {
+    let across = findings.doorstep.across;
+    let is_near = matches!(across, Horizontal::At | Horizontal::Perhaps);
+    let at_door = door.is_some() && (is_near || is_upstairs_beside(scene, findings));
+    if at_door && findings.doorstep.up != Vertical::Wrong {
         let length_sec = door.map_or(0.0, |door| seconds(door.length_ms()));
         let text =
             format!("The courier went on foot to the door and stayed there for {length_sec:.0} s.");
@@ -146,15 +150,15 @@ fn outcome(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> R
 /// Returns whether the hand-over was a little beside the address, as is usual for positions behind
 /// walls, but on its exact floor, which is not that of the street. The floor is then a second
 /// witness, as good as the place.
-fn is_upstairs_beside(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
+fn is_upstairs_beside(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
     let Doorstep { across, up, .. } = *findings.doorstep;
     let estimate = findings
         .places
         .drop_off
         .filter(|drop_off| drop_off.on_foot && drop_off.sign != DropOffSign::Stay)
         .and_then(|drop_off| drop_off.estimate);
-    across == Across::Off
-        && up == Up::Right
+    across == Horizontal::Off
+        && up == Vertical::Right
         && scene.input.context.floor.is_some_and(|floor| floor != 0)
         && estimate.is_some_and(|estimate| {
             let (distance_m, sigma_m) = scene.offset_from_address(estimate);
@@ -164,7 +168,11 @@ fn is_upstairs_beside(scene: &Scene<'_>, findings: &Findings<'_>) -> bool {
 
 /// Returns the reason code for a courier who was never near on foot, either certainly or as far as
 /// the data shows.
-fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -> ReasonCode {
+fn never_near(
+    scene: &ScoringContext<'_>,
+    findings: &Findings<'_>,
+    ledger: &mut EvidenceLog,
+) -> ReasonCode {
     if let Some(halt) = findings.places.not_carried {
         let text =
             "The vehicle stood near the address, but the phone did not go on foot.".to_owned();
@@ -223,7 +231,10 @@ fn never_near(scene: &Scene<'_>, findings: &Findings<'_>, ledger: &mut Ledger) -
 }
 
 /// Returns the reason if the data is insufficient for any statement about the door.
-pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'static str, String)> {
+pub(crate) fn insufficient(
+    scene: &ScoringContext<'_>,
+    visibility: f64,
+) -> Option<(&'static str, String)> {
     if scene.end_ms < SESSION_LEAST_MS {
         return Some((
             "session_too_short",
@@ -252,7 +263,7 @@ pub(crate) fn insufficient(scene: &Scene<'_>, visibility: f64) -> Option<(&'stat
 
 /// Returns the distance of a fix from the address, and by how much it exceeds the surroundings and
 /// the uncertainty.
-fn beyond_surroundings_m(scene: &Scene<'_>, fix: &Fix) -> (f32, f32) {
+fn beyond_surroundings_m(scene: &ScoringContext<'_>, fix: &Fix) -> (f32, f32) {
     let address_m = scene.input.context.accuracy_m;
     let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
     let distance_m = fix.place.distance_m(Place::default());
@@ -261,7 +272,7 @@ fn beyond_surroundings_m(scene: &Scene<'_>, fix: &Fix) -> (f32, f32) {
 
 /// Returns the nearest fix on foot: its time, its distance, and by how much that exceeds the
 /// surroundings and its uncertainty; 0 or less means within.
-fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
+fn nearest_on_foot(scene: &ScoringContext<'_>) -> Option<(u32, f32, f32)> {
     let fixes = scene
         .feet
         .iter()
@@ -277,15 +288,15 @@ fn nearest_on_foot(scene: &Scene<'_>) -> Option<(u32, f32, f32)> {
 
 /// Returns whether the courier came on foot within the address's surroundings, or `None` if no
 /// position on foot shows it.
-pub(crate) fn is_near_on_foot(scene: &Scene<'_>) -> Option<bool> {
+pub(crate) fn is_near_on_foot(scene: &ScoringContext<'_>) -> Option<bool> {
     nearest_on_foot(scene).map(|(_, _, away_m)| away_m <= 0.0)
 }
 
 /// Returns a time within the surroundings in which the phone neither drove nor was seen on foot.
-fn near_somehow(scene: &Scene<'_>) -> Option<(u32, u32)> {
+fn near_somehow(scene: &ScoringContext<'_>) -> Option<(u32, u32)> {
     let mut drives: Vec<(u32, u32)> = scene
         .events(EventType::Driving)
-        .map(|event| (event.t_start_ms, super::scene::end_of(event, scene.end_ms)))
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
         .collect();
     drives.sort_unstable();
     let drives_at = |t_ms: u32| {
@@ -305,9 +316,9 @@ fn near_somehow(scene: &Scene<'_>) -> Option<(u32, u32)> {
 
 /// Detects a parcel left below: floor above ground, no height gained, and height measurable.
 fn lobby_hand_off(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     findings: &Findings<'_>,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) -> Option<ReasonCode> {
     let wanted = scene.input.context.floor.filter(|&floor| floor > 0)?;
     let drop_off = findings
@@ -317,7 +328,7 @@ fn lobby_hand_off(
     let rise = findings.climb.rise?;
     let elsewhere = matches!(
         findings.doorstep.across,
-        Across::Elsewhere | Across::Unknown
+        Horizontal::Elsewhere | Horizontal::Unknown
     );
     if rise.metres.abs() >= LEVEL_M || elsewhere {
         return None;
@@ -349,11 +360,15 @@ fn lobby_hand_off(
 /// Returns whether the stay chosen as the hand-over is at a door at all: at the address every stay
 /// is; elsewhere one with a mark, or a short one in the streets around. Anything else is a break or
 /// an errand.
-pub(crate) fn is_stay_at_door(scene: &Scene<'_>, places: &Places, across: Across) -> bool {
+pub(crate) fn is_stay_at_door(
+    scene: &ScoringContext<'_>,
+    places: &Places,
+    across: Horizontal,
+) -> bool {
     let Some((drop_off, door)) = places.drop_off.zip(places.door()) else {
         return false;
     };
-    if across != Across::Elsewhere || drop_off.sign != DropOffSign::Stay {
+    if across != Horizontal::Elsewhere || drop_off.sign != DropOffSign::Stay {
         return true;
     }
     let distance_m = door
@@ -365,9 +380,9 @@ pub(crate) fn is_stay_at_door(scene: &Scene<'_>, places: &Places, across: Across
 
 /// Detects a stay at another address that looks like one at a door.
 fn wrong_address(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     findings: &Findings<'_>,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) -> Option<ReasonCode> {
     findings
         .places
@@ -376,7 +391,7 @@ fn wrong_address(
     let door = findings.places.door()?;
     let (distance_m, sigma_m) = scene.offset_from_address(door.estimate?);
     let across = findings.doorstep.across;
-    if across != Across::Elsewhere || !is_stay_at_door(scene, findings.places, across) {
+    if across != Horizontal::Elsewhere || !is_stay_at_door(scene, findings.places, across) {
         return None;
     }
     let text = format!(
@@ -396,9 +411,9 @@ fn wrong_address(
 /// Finds the first silence that is long enough. The start and end of the session count as samples:
 /// a phone that begins late or ends early was silent too.
 fn interrupted(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     findings: &Findings<'_>,
-    ledger: &mut Ledger,
+    ledger: &mut EvidenceLog,
 ) -> Option<ReasonCode> {
     let around = findings.places.drop_off.map(|drop_off| {
         (
@@ -408,8 +423,7 @@ fn interrupted(
     });
     let counts = |&(from_ms, to_ms): &(u32, u32)| {
         let silent_ms = to_ms.saturating_sub(from_ms);
-        let near =
-            around.is_some_and(|around| super::scene::overlap_ms((from_ms, to_ms), around) > 0);
+        let near = around.is_some_and(|around| overlap_ms((from_ms, to_ms), around) > 0);
         silent_ms >= SILENCE_MS || (near && silent_ms >= SILENCE_AT_DROP_OFF_MS)
     };
     let silences: Vec<(u32, u32)> = silences(scene).into_iter().filter(counts).collect();
@@ -434,7 +448,7 @@ fn interrupted(
     Some(ReasonCode::TelemetryStreamInterrupted)
 }
 
-fn silences(scene: &Scene<'_>) -> Vec<(u32, u32)> {
+fn silences(scene: &ScoringContext<'_>) -> Vec<(u32, u32)> {
     let mut silences = Vec::new();
     let mut heard_ms = 0;
     for window in scene.input.windows.iter().filter(|window| window.alive) {
@@ -457,7 +471,7 @@ fn silences(scene: &Scene<'_>) -> Vec<(u32, u32)> {
 }
 
 /// Returns the cause of the silence, as far as the phone reported it.
-fn cause(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> &'static str {
+fn cause(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> &'static str {
     use porchlight_schema::sample::SystemName;
     let near = (
         from_ms.saturating_sub(AROUND_MS),

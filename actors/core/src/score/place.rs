@@ -7,7 +7,7 @@ mod upstairs;
 
 use super::MarkName;
 use super::position::Estimate;
-use super::scene::{Foot, Scene};
+use super::scoring_context::{Foot, ScoringContext};
 use crate::score::parameters::place::drop_off::{
     CLOCKS_APART_MS, EARLY_TAP_MS, INSTANT_MS, LATE_TAP_M, LATE_TAP_MS, LATE_TAP_SIGMAS,
     MARK_NEAR_MS,
@@ -57,7 +57,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn find(scene: &Scene<'_>) -> Self {
+    pub(crate) fn find(scene: &ScoringContext<'_>) -> Self {
         let mut stays = stays::find(scene);
         let marked = marked_at(scene);
         if let Some((at_ms, _)) = marked {
@@ -91,7 +91,7 @@ impl Places {
 
 /// Returns the app's last mark of the hand-over. A hand-over takes precedence over a photograph,
 /// and a photograph over the time at which a proof was attached, which may be long after.
-fn marked_at(scene: &Scene<'_>) -> Option<(u32, DropOffSign)> {
+fn marked_at(scene: &ScoringContext<'_>) -> Option<(u32, DropOffSign)> {
     let last = |wanted: &[MarkName]| {
         let marks = scene.input.marks.iter();
         marks
@@ -112,7 +112,7 @@ fn marked_at(scene: &Scene<'_>) -> Option<(u32, DropOffSign)> {
 }
 
 fn drop_off(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     stays: &[Stay],
     marked: Option<(u32, DropOffSign)>,
 ) -> Option<DropOff> {
@@ -158,14 +158,14 @@ fn drop_off(
 
 /// Handles a hand-over mark made while driving, minutes after a stay at the address: the app was
 /// tapped late, and the stay is the hand-over.
-fn late_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+fn late_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     scene.driving_at(at_ms)?;
     best_at_address(scene, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
 }
 
 /// Handles a hand-over mark made in the vehicle, minutes before a stay at the address: the app was
 /// tapped early. The stay is the hand-over; the claim keeps its time and place.
-fn early_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+fn early_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
     best_at_address(scene, stays, (at_ms, until_ms)).map(|stay| DropOff {
         said_ms: Some(at_ms),
@@ -175,7 +175,7 @@ fn early_tap(scene: &Scene<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
 
 /// Returns the stay at the address within a time range that looks most like one at a door.
 fn best_at_address(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     stays: &[Stay],
     (from_ms, to_ms): (u32, u32),
 ) -> Option<DropOff> {
@@ -204,7 +204,7 @@ fn best_at_address(
 
 /// Returns the time of the hand-over on foot, or else the end of a session in which the courier was
 /// last on foot.
-fn reached_ms(scene: &Scene<'_>, places: &Places) -> Option<u32> {
+fn reached_ms(scene: &ScoringContext<'_>, places: &Places) -> Option<u32> {
     match places.drop_off {
         Some(drop_off) => drop_off.on_foot.then_some(drop_off.at_ms),
         None => places
@@ -215,7 +215,7 @@ fn reached_ms(scene: &Scene<'_>, places: &Places) -> Option<u32> {
 }
 
 /// Returns the period on foot at an instant. Marks may fall a moment before or after it.
-pub(crate) fn foot_at(scene: &Scene<'_>, t_ms: u32) -> Option<Foot> {
+pub(crate) fn foot_at(scene: &ScoringContext<'_>, t_ms: u32) -> Option<Foot> {
     let near = |foot: &&Foot| {
         foot.from_ms <= t_ms.saturating_add(INSTANT_MS)
             && t_ms <= foot.to_ms.saturating_add(INSTANT_MS)
@@ -225,7 +225,7 @@ pub(crate) fn foot_at(scene: &Scene<'_>, t_ms: u32) -> Option<Foot> {
 
 /// Returns the period in which the courier came nearest on foot, by the distance less its
 /// uncertainty (address and fix).
-fn nearest_foot(scene: &Scene<'_>) -> Option<Foot> {
+fn nearest_foot(scene: &ScoringContext<'_>) -> Option<Foot> {
     let nearest_m = |foot: &Foot| {
         let fixes = scene
             .fixes(foot.from_ms, foot.to_ms.saturating_add(1))

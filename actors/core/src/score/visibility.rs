@@ -9,10 +9,10 @@ mod silence;
 
 use porchlight_schema::sample::{Kind, SystemName};
 
-use super::ledger::{Ledger, rounded, words};
+use super::evidence_log::{EvidenceLog, rounded, words};
 use super::parameters::weights::visibility as weights;
 use super::place::Places;
-use super::scene::Scene;
+use super::scoring_context::ScoringContext;
 use crate::geo::Place;
 use crate::score::parameters::door::visibility::{BIN_MS, CRITICAL_BEFORE_MS, CRITICAL_MARGIN_MS};
 
@@ -101,7 +101,11 @@ impl Part {
     }
 }
 
-pub(crate) fn score(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> Visibility {
+pub(crate) fn score(
+    scene: &ScoringContext<'_>,
+    places: &Places,
+    ledger: &mut EvidenceLog,
+) -> Visibility {
     let critical = critical_span(scene, places);
     let parts = parts(scene, places, critical);
     let position = parts
@@ -143,7 +147,7 @@ pub(crate) fn score(scene: &Scene<'_>, places: &Places, ledger: &mut Ledger) -> 
 }
 
 /// Returns the deduction for very little data, however complete the few seconds are.
-fn little(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
+fn little(scene: &ScoringContext<'_>, sum: f64, ledger: &mut EvidenceLog) -> f64 {
     let heard = scene.input.windows.iter().filter(|window| window.alive);
     let heard_sec = heard.count() as f64;
     let missing = 1.0 - heard_sec / weights::WHOLE_SEC;
@@ -162,7 +166,7 @@ fn little(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
 }
 
 /// Returns the deduction for batches that were left out.
-fn left_out(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
+fn left_out(scene: &ScoringContext<'_>, sum: f64, ledger: &mut EvidenceLog) -> f64 {
     let missing = scene.input.missing_batches;
     if missing > 0 {
         let text = format!("{missing} batches never arrived; their time counts as not covered.");
@@ -194,7 +198,7 @@ fn left_out(scene: &Scene<'_>, sum: f64, ledger: &mut Ledger) -> f64 {
 }
 
 /// Returns the deduction for a phone that the courier did not carry.
-fn not_carried(places: &Places, sum: f64, ledger: &mut Ledger) -> f64 {
+fn not_carried(places: &Places, sum: f64, ledger: &mut EvidenceLog) -> f64 {
     let Some(halt) = places
         .not_carried
         .filter(|_| sum > weights::NOT_CARRIED_CAP)
@@ -214,7 +218,7 @@ fn not_carried(places: &Places, sum: f64, ledger: &mut Ledger) -> f64 {
 }
 
 /// Returns the time span with the highest weight.
-fn critical_span(scene: &Scene<'_>, places: &Places) -> (u32, u32) {
+fn critical_span(scene: &ScoringContext<'_>, places: &Places) -> (u32, u32) {
     if let Some(drop_off) = places.drop_off {
         let from_ms = places.entrance.map_or(
             drop_off.at_ms.saturating_sub(CRITICAL_BEFORE_MS),
@@ -316,7 +320,7 @@ impl Bins {
     }
 }
 
-fn parts(scene: &Scene<'_>, places: &Places, critical: (u32, u32)) -> Vec<Part> {
+fn parts(scene: &ScoringContext<'_>, places: &Places, critical: (u32, u32)) -> Vec<Part> {
     let (mut position, mut motion) = (Bins::new(scene.end_ms), Bins::new(scene.end_ms));
     let (mut pressure, mut stream) = (Bins::new(scene.end_ms), Bins::new(scene.end_ms));
     for window in scene.input.windows.iter().filter(|window| window.alive) {

@@ -1,6 +1,6 @@
 //! The changes of a completed session as its watchers saw them, recomputed for later readers.
 //!
-//! While the session is live, its machine has the changes ([`super::SessionMachine::told_since`]).
+//! While the session is live, its machine has the changes ([`super::SessionMachine::numbered_changes_since`]).
 //! After the end they are recomputed from the batches that arrived before the end, without batches
 //! for skipped gaps and without quarantined ones. The live machine processed these batches, or
 //! would have if the session had not ended first, so its changes are a prefix of this. The insight
@@ -12,7 +12,7 @@ use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
 use crate::context::SessionContext;
-use crate::timeline::{Timeline, Told};
+use crate::timeline::{NumberedChange, Timeline};
 
 /// Recomputes the changes of a completed session.
 #[derive(Debug)]
@@ -55,9 +55,9 @@ impl<'a> Feed<'a> {
 
     /// Returns all changes after the last batch.
     #[must_use]
-    pub fn finish(mut self) -> Vec<Told> {
+    pub fn finish(mut self) -> Vec<NumberedChange> {
         self.timeline.finish(self.context);
-        self.timeline.told_since(0, usize::MAX)
+        self.timeline.numbered_changes_since(0, usize::MAX)
     }
 }
 

@@ -30,7 +30,7 @@ impl SessionMachine {
     /// Serializes the state and the session's context for a passivated session: a third of the
     /// machine's size. A due snapshot stays due.
     #[must_use]
-    pub fn freeze(&self, context: &SessionContext) -> Box<[u8]> {
+    pub fn passivate(&self, context: &SessionContext) -> Box<[u8]> {
         postcard::to_stdvec(&(context, self))
             .unwrap_or_default()
             .into()
@@ -41,7 +41,7 @@ impl SessionMachine {
     /// # Errors
     ///
     /// [`RestoreError::Corrupt`]: the bytes are something else.
-    pub fn thaw(bytes: &[u8]) -> Result<(SessionContext, Self), RestoreError> {
+    pub fn activate(bytes: &[u8]) -> Result<(SessionContext, Self), RestoreError> {
         postcard::from_bytes(bytes).map_err(|_| RestoreError::Corrupt)
     }
 
@@ -102,8 +102,8 @@ mod tests {
                 bytes = damaged;
             }
             if let Ok(machine) = SessionMachine::restore(&bytes) {
-                let told = machine.told_since(0, usize::MAX);
-                prop_assert!(machine.events().len() <= bytes.len() && told.len() <= 2 * bytes.len());
+                let changes = machine.numbered_changes_since(0, usize::MAX);
+                prop_assert!(machine.events().len() <= bytes.len() && changes.len() <= 2 * bytes.len());
             }
         }
     }

@@ -215,7 +215,7 @@ fn a_machine_at_rest_wakes_as_it_was() {
     for seq in [0, 1, 3, 5] {
         shell.arrive(seq, 5 + 5 * seq);
         let (context, machine) =
-            SessionMachine::thaw(&shell.machine.freeze(&shell.context)).unwrap();
+            SessionMachine::activate(&shell.machine.passivate(&shell.context)).unwrap();
         assert_eq!(context, shell.context);
         assert_eq!(format!("{machine:?}"), format!("{:?}", shell.machine));
         shell.machine = machine;
@@ -223,7 +223,7 @@ fn a_machine_at_rest_wakes_as_it_was() {
     shell.arrive(2, 15);
     shell.arrive(4, 25);
     assert_eq!(shell.applied, [0, 1, 2, 3, 4, 5]);
-    assert!(SessionMachine::thaw(&[1, 2, 3]).is_err());
+    assert!(SessionMachine::activate(&[1, 2, 3]).is_err());
 }
 
 #[test]

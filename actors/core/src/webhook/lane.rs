@@ -4,7 +4,7 @@ use porchlight_schema::limits::HELD_MS_MAX;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 
-use super::{Change, HandRequest, Queued, Report, State, Update, schedule};
+use super::{AttemptResult, Change, ManualRetry, Queued, State, Update, schedule};
 
 /// The next step for a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +101,7 @@ fn newest_insight(waiting: &[Queued]) -> Option<u32> {
         .max()
 }
 
-fn push(change: &mut Change, before: Queued, after: Queued, report: Option<Report>) {
+fn push(change: &mut Change, before: Queued, after: Queued, report: Option<AttemptResult>) {
     if before != after || report.is_some() {
         change.updates.push(Update {
             before,
@@ -119,8 +119,8 @@ fn push(change: &mut Change, before: Queued, after: Queued, report: Option<Repor
 pub(super) fn conclude(
     waiting: &[Queued],
     tried: Queued,
-    hand: Option<HandRequest>,
-    report: Report,
+    hand: Option<ManualRetry>,
+    report: AttemptResult,
     chance: u64,
 ) -> Change {
     let mut after = tried;
@@ -185,8 +185,8 @@ mod tests {
         ]
     }
 
-    fn failure() -> Report {
-        Report {
+    fn failure() -> AttemptResult {
+        AttemptResult {
             at: NOW,
             duration_ms: 5,
             status_code: Some(500),
@@ -233,7 +233,7 @@ mod tests {
     fn the_end_of_the_first_leads_to_the_next() {
         let mut lane = lane();
         lane[1].parked = true;
-        let report = Report {
+        let report = AttemptResult {
             cause: None,
             ..failure()
         };

@@ -14,7 +14,7 @@ use porchlight_schema::limits::{
 use porchlight_schema::time::TimestampMs;
 
 use super::window::Window;
-use super::{Change, Effect, HandRequest, Input, Mode, Queued};
+use super::{Change, Effect, Input, ManualRetry, Mode, Queued};
 
 /// Limits on an endpoint's concurrent attempts and on its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +46,13 @@ impl Default for Policy {
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX >= Policy::IN_FLIGHT_MIN);
 
 /// The maximum number of requests for manual attempts held in memory.
-const BY_HAND_MAX: usize = 64;
+const MANUAL_RETRIES_MAX: usize = 64;
 /// A list with fewer lanes than this is refilled if the store has more.
 const LOW_WATER: usize = 64;
 /// The interval at which the store's due list is read again: before a message beyond the horizon
 /// can become due.
 const RELIST_MS: i64 = WHEEL_AHEAD_MS as i64 / 3;
-/// A message committed within this time after its creation is still found by its own poke.
+/// A message committed within this time after its creation is still found by its own wake.
 const COMMIT_LAG_MS: i64 = 1_000;
 /// A message committed later than that, up to this limit, is found by the first listing after
 /// [`DEEP_EVERY_MS`]; an even later one is found when everything is listed again. The store has to
@@ -96,7 +96,7 @@ enum Stage {
 #[derive(Debug)]
 struct Busy {
     class: Class,
-    hand: Option<HandRequest>,
+    hand: Option<ManualRetry>,
     stage: Stage,
     /// Whether the attempt is slow and therefore holds no quick permit.
     slow: bool,
@@ -125,7 +125,7 @@ pub struct EndpointMachine {
     generation: u64,
     mode: Mode,
     window: Window,
-    by_hand: BTreeMap<(TimestampMs, MessageId), HandRequest>,
+    manual: BTreeMap<(TimestampMs, MessageId), ManualRetry>,
     busy: BTreeMap<SessionId, Busy>,
     /// The number of quick permits. It falls with timeouts that found no room among the slow
     /// attempts and rises with responses.
@@ -134,7 +134,7 @@ pub struct EndpointMachine {
     usual_ms: u32,
     wanted: Wanted,
     loading: bool,
-    /// Whether a poke arrived while a list was being read; the list does not contain its message.
+    /// Whether a wake arrived while a list was being read; the list does not contain its message.
     poked_while_loading: bool,
     /// Whether the store has more ready lanes than the window took.
     more_ready: bool,
@@ -168,7 +168,7 @@ impl EndpointMachine {
             generation: 0,
             mode,
             window: Window::default(),
-            by_hand: BTreeMap::new(),
+            manual: BTreeMap::new(),
             busy: BTreeMap::new(),
             allowed: policy.in_flight_max,
             usual_ms: USUAL_MS_FIRST,
@@ -277,7 +277,7 @@ impl EndpointMachine {
         // The entries of the window were added under the other mode; the store contains all of
         // them.
         self.window = Window::default();
-        self.by_hand.clear();
+        self.manual.clear();
         self.wanted = Wanted::ALL;
         // A listing in progress was requested under the other mode.
         self.poked_while_loading |= self.loading;

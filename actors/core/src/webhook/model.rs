@@ -47,9 +47,9 @@ struct World {
     receiver: Receiver,
     messages: BTreeMap<MessageId, Queued>,
     lanes: BTreeMap<SessionId, Vec<MessageId>>,
-    hand: BTreeSet<HandRequest>,
+    hand: BTreeSet<ManualRetry>,
     answers: VecDeque<(u64, Input)>,
-    tries: BTreeMap<(TimestampMs, u64), (SessionId, Report)>,
+    tries: BTreeMap<(TimestampMs, u64), (SessionId, AttemptResult)>,
     wake_at: Option<TimestampMs>,
     lanes_under_way: BTreeSet<SessionId>,
     last_failure: BTreeMap<MessageId, (u32, TimestampMs)>,
@@ -102,12 +102,12 @@ impl World {
             .insert(id, Queued::new(id, session_id, number, event));
     }
 
-    fn ask_by_hand(&mut self, which: u8) {
+    fn request_retry(&mut self, which: u8) {
         let Some(message) = self.messages.values().nth(usize::from(which)) else {
             return;
         };
         if message.state != State::Superseded {
-            self.hand.insert(HandRequest {
+            self.hand.insert(ManualRetry {
                 asked_at: self.now,
                 id: message.id,
                 session_id: message.session_id,
@@ -148,12 +148,12 @@ impl World {
                 ready,
                 due,
                 held,
-                by_hand,
-            } => Input::Loaded(self.store_up.then(|| self.list(ready, due, held, by_hand))),
+                manual,
+            } => Input::Loaded(self.store_up.then(|| self.list(ready, due, held, manual))),
             Effect::Read(lane, hand) => {
                 let read = self.store_up.then(|| Lane {
                     waiting: self.waiting(lane),
-                    by_hand: hand
+                    manual: hand
                         .filter(|request| self.hand.contains(request))
                         .map(|request| self.messages[&request.id]),
                 });
@@ -180,7 +180,7 @@ impl World {
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         held: Option<(TimestampMs, usize)>,
-        by_hand: usize,
+        manual: usize,
     ) -> Listing {
         let ready = ready.map(|(from, limit)| {
             let of = self.messages.values();
@@ -218,7 +218,7 @@ impl World {
             ready,
             due,
             held,
-            by_hand: self.hand.iter().take(by_hand).copied().collect(),
+            manual: self.hand.iter().take(manual).copied().collect(),
         }
     }
 
@@ -246,8 +246,8 @@ impl World {
         assert_eq!((stored, attempt), (message, stored.attempts + 1));
         assert_eq!(self.mode, Mode::Sending);
         assert!(self.lanes_under_way.insert(message.session_id));
-        let by_hand = self.hand.iter().any(|request| request.id == message.id);
-        if !by_hand {
+        let manual = self.hand.iter().any(|request| request.id == message.id);
+        if !manual {
             assert_eq!(self.waiting(message.session_id)[0], message, "out of order");
             assert!(attempt <= ATTEMPTS_MAX);
             if let Some(&(failed, at)) = self.last_failure.get(&message.id) {
@@ -262,7 +262,7 @@ impl World {
             Receiver::Hangs => (Some(Cause::Timeout), 5_000),
             Receiver::OursFails => (Some(Cause::Internal), 0),
         };
-        let report = Report {
+        let report = AttemptResult {
             at: self.now,
             duration_ms,
             status_code: None,
@@ -338,7 +338,7 @@ impl World {
                 self.input(Input::Mode(self.mode));
             }
             Op::ByHand(which) => {
-                self.ask_by_hand(which);
+                self.request_retry(which);
                 self.input(Input::Poked);
             }
         }

@@ -11,8 +11,8 @@ use porchlight_schema::limits::{
     LIGHT_TENANT_ROOM_PARTS, NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
 };
 
-use super::edge::Edge;
-use super::gate::UnderWay;
+use super::ingest_limiter::UnderWay;
+use super::remote_sessions::RemoteShard;
 use super::{Handle, Registry};
 use crate::shares::{ShareExceeded, TenantUsage};
 
@@ -50,7 +50,7 @@ pub(crate) enum Counted {
     /// The session is in progress, and this node acts for it.
     Here(Arc<Handle>),
     /// The session is in progress, and another node acts for it.
-    Elsewhere(Arc<Edge>),
+    Elsewhere(Arc<RemoteShard>),
     /// The session has ended.
     Ended(SessionId),
 }

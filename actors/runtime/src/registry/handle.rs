@@ -11,8 +11,8 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
-use super::heard::Heard;
-use crate::session::{Frozen, SessionActor};
+use super::seq_window::SeqWindow;
+use crate::session::{PassivatedState, SessionActor};
 use crate::shares::{SharePermit, TenantUsage};
 use crate::supervision::Budget;
 
@@ -39,7 +39,7 @@ pub struct Handle {
     mailboxes: Arc<AtomicU32>,
     behind: AtomicBool,
     /// The number after the highest batch that this node was notified of or has read.
-    told: AtomicU32,
+    mark_known: AtomicU32,
     /// The usage of this node by the session's tenant.
     pub(crate) usage: Arc<TenantUsage>,
     _live: SharePermit,
@@ -63,9 +63,9 @@ pub(crate) struct Slot {
     /// from the journal.
     pub(crate) restarting: bool,
     /// The state of the last actor when it was frozen. It is `None` while there is an actor.
-    pub(crate) frozen: Option<Box<Frozen>>,
+    pub(crate) frozen: Option<Box<PassivatedState>>,
     pub(crate) budget: Budget,
-    pub(super) heard: Heard,
+    pub(super) heard: SeqWindow,
 }
 
 impl Handle {
@@ -88,7 +88,7 @@ impl Handle {
             queued: AtomicU32::new(0),
             mailboxes,
             behind: AtomicBool::new(false),
-            told: AtomicU32::new(0),
+            mark_known: AtomicU32::new(0),
             _live: usage.hold_anyway(Share::LiveSessions),
             usage,
             slot: Mutex::default(),
@@ -197,14 +197,14 @@ impl Handle {
     }
 
     /// Records that the session's actor has, or will have, batch `seq`.
-    pub(crate) fn told(&self, seq: u32) {
-        self.told
+    pub(crate) fn mark_known(&self, seq: u32) {
+        self.mark_known
             .fetch_max(seq.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Returns whether this node knows of batch `seq`.
-    pub(super) fn has_told(&self, seq: u32) -> bool {
-        self.told.load(Ordering::Relaxed) > seq
+    pub(super) fn knows(&self, seq: u32) -> bool {
+        self.mark_known.load(Ordering::Relaxed) > seq
     }
 
     pub(super) fn fall_behind(&self) {
@@ -213,7 +213,7 @@ impl Handle {
 
     /// Returns whether a handover was lost since the last call. If so, the journal has more than
     /// the actor was notified of.
-    pub(crate) fn take_behind(&self) -> bool {
+    pub(crate) fn take_rescoring_marks(&self) -> bool {
         self.behind.swap(false, Ordering::Acquire)
     }
 }

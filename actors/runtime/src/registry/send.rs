@@ -3,7 +3,7 @@
 use actix::Addr;
 use porchlight_observe::StopReason;
 
-use crate::session::{BatchDurable, CatchUp, Drain, Finish, Freeze, SessionActor};
+use crate::session::{BatchDurable, CatchUp, Drain, Finish, Passivate, SessionActor};
 
 /// Sends an admitted batch. The handle's count bounds the mailbox, which actix does not.
 #[expect(
@@ -43,6 +43,6 @@ pub(super) fn tell_finish(actor: &Addr<SessionActor>, reason: StopReason) {
     clippy::disallowed_methods,
     reason = "at most one for each actor, after the last of its other messages"
 )]
-pub(super) fn tell_freeze(actor: &Addr<SessionActor>) {
-    actor.do_send(Freeze);
+pub(super) fn send_passivate(actor: &Addr<SessionActor>) {
+    actor.do_send(Passivate);
 }

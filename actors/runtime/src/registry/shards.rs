@@ -10,7 +10,7 @@ use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::{END_SETTLES_MS, SNAPSHOT_MS};
 use porchlight_schema::time::TimestampMs;
 
-use super::rest::PASSIVATE_AFTER_MS;
+use super::passivation::PASSIVATE_AFTER_MS;
 use super::send::{tell_catch_up, tell_finish};
 use super::{Handle, Registry};
 use crate::session::Drain;
@@ -98,7 +98,7 @@ impl Registry {
     pub(super) async fn drain_handles(&self, handles: &[Arc<Handle>]) -> usize {
         let mut drained = 0;
         for handles in handles.chunks(DRAINED_AT_ONCE) {
-            let told = handles
+            let mark_known = handles
                 .iter()
                 .filter_map(|handle| {
                     let mut slot = handle.slot();
@@ -108,8 +108,8 @@ impl Registry {
                     slot.actor.take()
                 })
                 .map(|actor| actor.send(Drain));
-            let told: Vec<_> = told.collect();
-            drained += futures_util::future::join_all(told)
+            let mark_known: Vec<_> = mark_known.collect();
+            drained += futures_util::future::join_all(mark_known)
                 .await
                 .into_iter()
                 .filter(Result::is_ok)
@@ -185,11 +185,11 @@ impl Registry {
             return Ok(());
         };
         self.touch_found(handle, received_at);
-        if handle.has_told(seq) || !self.acts_for(session_id) {
+        if handle.knows(seq) || !self.acts_for(session_id) {
             return Ok(());
         }
         ClusterMetrics::get().on_found(Found::Batches);
-        handle.told(seq);
+        handle.mark_known(seq);
         let actor = {
             let mut slot = handle.slot();
             if slot.restarting {

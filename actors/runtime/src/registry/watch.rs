@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use actix::Addr;
 use dashmap::DashMap;
-use porchlight_core::timeline::Told;
+use porchlight_core::timeline::NumberedChange;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::EDGE_POLL_MS;
 use tokio::sync::watch;
 
 use super::{ASK, AskError, Handle, Registry};
-use crate::session::{ReadTold, SessionActor};
+use crate::session::{ReadChanges, SessionActor};
 
 /// The sessions that are watched.
 #[derive(Debug, Default)]
@@ -108,18 +108,18 @@ impl Registry {
     }
 
     /// Returns at most `limit` changes of a session in progress, from number `number` on.
-    pub(crate) async fn told_since(
+    pub(crate) async fn numbered_changes_since(
         &self,
         handle: &Arc<Handle>,
         number: u32,
         limit: usize,
-    ) -> Result<Vec<Told>, AskError> {
+    ) -> Result<Vec<NumberedChange>, AskError> {
         let asked = async {
             loop {
                 if let Some(actor) = self.actor_of(handle)
-                    && let Ok(Some(told)) = actor.send(ReadTold { number, limit }).await
+                    && let Ok(Some(changes)) = actor.send(ReadChanges { number, limit }).await
                 {
-                    return told;
+                    return changes;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

@@ -90,7 +90,7 @@ pub(super) async fn give_up(
         revision,
         outcome: InsightOutcome::Failed,
     }
-    .tell();
+    .record();
     Ok(Some(start.tenant))
 }
 
@@ -107,7 +107,7 @@ async fn stored_insight(
                 what: "its insight",
                 error: &error,
             }
-            .tell();
+            .record();
             Ok(None)
         }
         stored => stored,
@@ -186,7 +186,7 @@ pub(super) async fn score(
         revision,
         outcome,
     }
-    .tell();
+    .record();
     Ok(Some(start.tenant))
 }
 
@@ -240,7 +240,7 @@ pub(crate) async fn replay(
             }
             Err(Poisonous { seq }) => {
                 store.note(session_id, Note::Quarantined { seq }).await?;
-                Fact::BatchQuarantined { session_id, seq }.tell();
+                Fact::BatchQuarantined { session_id, seq }.record();
                 quarantined.insert(seq);
             }
         }

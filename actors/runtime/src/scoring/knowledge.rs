@@ -135,7 +135,7 @@ fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T>
                 what: "knowledge of a place or a trace",
                 error: &error,
             }
-            .tell();
+            .record();
             None
         }
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
 use porchlight_core::session::feed::Feed;
-use porchlight_core::timeline::Told;
+use porchlight_core::timeline::NumberedChange;
 use porchlight_ports::{Note, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{FEEDS_COMPUTED_MAX, SCORING_QUARANTINES_MAX};
@@ -22,7 +22,7 @@ const READ_BATCHES: usize = 32;
 #[derive(Debug, Clone)]
 pub enum FeedState {
     /// The session is in progress. Contains the next changes; empty if there is nothing new.
-    Live(Vec<Told>),
+    Live(Vec<NumberedChange>),
     /// The session has ended. [`Service::feed_of_ended`] returns all its changes.
     Ended(SessionEnd),
 }
@@ -63,9 +63,13 @@ impl Service {
         }
         let registry = self.registry();
         if !registry.acts_for(session_id) {
-            let told = registry.inner().peers.told(session_id, number, limit).await;
+            let changes = registry
+                .inner()
+                .peers
+                .changes(session_id, number, limit)
+                .await;
             // If the owner cannot be reached now, the caller asks again.
-            return Ok(Some(FeedState::Live(told.unwrap_or_default())));
+            return Ok(Some(FeedState::Live(changes.unwrap_or_default())));
         }
         let Some(handle) = registry.handle(session_id) else {
             // Either it ended just now and the store knows how, or it was taken over just now and
@@ -76,8 +80,12 @@ impl Service {
                     .map_or_else(|| FeedState::Live(Vec::new()), FeedState::Ended)
             }));
         };
-        let told = self.registry().told_since(&handle, number, limit).await;
-        told.map(|told| Some(FeedState::Live(told)))
+        let changes = self
+            .registry()
+            .numbered_changes_since(&handle, number, limit)
+            .await;
+        changes
+            .map(|changes| Some(FeedState::Live(changes)))
             .map_err(StoreError::unavailable)
     }
 
@@ -86,7 +94,7 @@ impl Service {
         &self,
         row: &SessionRow,
         end: &SessionEnd,
-    ) -> StoreResult<Vec<Told>> {
+    ) -> StoreResult<Vec<NumberedChange>> {
         // Each computation takes as long as a scoring, so only a few run at once and the others
         // wait.
         static AT_WORK: Semaphore = Semaphore::const_new(FEEDS_COMPUTED_MAX);
@@ -111,7 +119,7 @@ impl Service {
                 put_aside.clone(),
             );
             match self.compute(row.start.session_id, feed).await? {
-                Ok(told) => return Ok(told),
+                Ok(changes) => return Ok(changes),
                 // Scoring writes a note when it quarantines a batch; here the batch is only
                 // skipped.
                 Err(seq) => put_aside.insert(seq),
@@ -125,7 +133,7 @@ impl Service {
         &self,
         session_id: SessionId,
         mut feed: Feed<'_>,
-    ) -> StoreResult<Result<Vec<Told>, u32>> {
+    ) -> StoreResult<Result<Vec<NumberedChange>, u32>> {
         let (mut from_seq, mut last) = (0, 0);
         loop {
             let page = self

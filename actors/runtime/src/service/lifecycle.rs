@@ -79,11 +79,11 @@ impl Service {
                 if self.registry().acts_for(session_id) {
                     self.registry().adopt(&row, created_at);
                 } else {
-                    self.registry().believe(&row, Instant::now());
+                    self.registry().cache_remote(&row, Instant::now());
                     self.tell_owner(session_id);
                 }
-                Fact::SessionStarted { session_id }.tell();
-                (self.registry().inner().poke)(row.start.tenant);
+                Fact::SessionStarted { session_id }.record();
+                (self.registry().inner().wake)(row.start.tenant);
                 Ok(row.start)
             }
             StartOutcome::Repeated(first) => self.repeated(*first).await,
@@ -116,7 +116,7 @@ impl Service {
     }
 
     async fn repeated(&self, first: SessionStart) -> Result<SessionStart, StartError> {
-        // The first request may have failed before the registry knew of the session. Looks the
+        // The first request may have failed before the registry knew of the session. ReconcileQueue the
         // session up again because it may have ended since.
         let session_id = first.session_id;
         if !self.registry().acts_for(session_id) {
@@ -166,7 +166,7 @@ impl Service {
             received_at: now,
         });
         let outcome = end_session(self.registry(), &row.start, end, pod).await?;
-        (self.registry().inner().poke)(row.start.tenant);
+        (self.registry().inner().wake)(row.start.tenant);
         let row = SessionRow {
             start: row.start.clone(),
             end: Some(outcome.end),
@@ -217,7 +217,7 @@ impl Service {
         let outcome = self.store().stop_after_timeout(session_id, end).await?;
         let outcome = outcome.ok_or_else(without_start)?;
         if outcome.first {
-            Fact::StoppedAfterTimeout { session_id }.tell();
+            Fact::StoppedAfterTimeout { session_id }.record();
         }
         // Requested even if another stop came first: its process may have died before it requested
         // the score.
@@ -272,7 +272,7 @@ impl Service {
             )
             .await?;
         // Requested even if nothing changed, because the answer to the first request may have been
-        // lost; an insight that already covers the PoD is not computed again. Looks up the handle
+        // lost; an insight that already covers the PoD is not computed again. ReconcileQueue up the handle
         // only now because the session may have ended meanwhile.
         let registry = self.registry();
         if registry.handle(session_id).is_none() || !registry.acts_for(session_id) {
@@ -299,7 +299,7 @@ impl Service {
     /// Refuses new work, waits for the work in flight, and lets every session write its state, all
     /// within the deadline.
     pub async fn drain(&self) {
-        Fact::Draining.tell();
+        Fact::Draining.record();
         self.registry().refuse();
         let deadline = Instant::now() + Duration::from_millis(DRAIN_MS_MAX);
         // Snapshots come first: a scoring backlog that takes the whole time must not leave them
@@ -322,7 +322,7 @@ impl Service {
             in_time: snapshots.is_ok() && scored.is_ok(),
             snapshots: snapshots.unwrap_or(0),
         }
-        .tell();
+        .record();
     }
 }
 
@@ -362,7 +362,7 @@ async fn end_session(
             session_id,
             reason: outcome.end.reason,
         }
-        .tell();
+        .record();
     }
     registry.on_ended(session_id);
     Ok(outcome)
@@ -399,7 +399,7 @@ async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> 
             what: "its newest batch",
             error: &error,
         }
-        .tell(),
+        .record(),
         Err(error) => return Err(error),
     }
     let (clock, lifetime) = (&registry.inner().clock, &registry.inner().lifetime);
@@ -412,7 +412,7 @@ async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> 
     match store.find(session_id).await? {
         Some(SessionRow { start, end: None }) => {
             end_session(registry, &start, end, None).await?;
-            (registry.inner().poke)(start.tenant);
+            (registry.inner().wake)(start.tenant);
         }
         // Another caller has ended it.
         _ => registry.on_ended(session_id),

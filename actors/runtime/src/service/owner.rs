@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use porchlight_core::session::SessionMachine;
-use porchlight_core::timeline::Told;
+use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::peer::{LiveOutcome, PeerMetrics};
 use porchlight_ports::{LiveAnswer, PeerError, SessionRow, StoreError, StoreResult};
 use porchlight_schema::event::Event;
@@ -18,7 +18,7 @@ impl Service {
     /// Takes a batch that another node has made durable. Returns `false` if this node does not act
     /// for the session. Never waits.
     #[must_use]
-    pub fn take_over(&self, session_id: SessionId, seq: u32, batch: PackedBatch) -> bool {
+    pub fn accept_forwarded(&self, session_id: SessionId, seq: u32, batch: PackedBatch) -> bool {
         let is_ours = self.registry().acts_for(session_id);
         if is_ours {
             self.registry().deliver(session_id, seq, batch);
@@ -26,7 +26,7 @@ impl Service {
         is_ours
     }
 
-    /// Looks at a session that another node has started, ended, or attached a PoD to. Never waits.
+    /// ReconcileQueue at a session that another node has started, ended, or attached a PoD to. Never waits.
     pub fn look_at(&self, session_id: SessionId) {
         self.registry().look_at(session_id);
     }
@@ -58,17 +58,20 @@ impl Service {
     /// # Errors
     ///
     /// See [`PeerError`].
-    pub async fn told(
+    pub async fn changes(
         &self,
         session_id: SessionId,
         number: u32,
         limit: usize,
-    ) -> Result<Vec<Told>, PeerError> {
+    ) -> Result<Vec<NumberedChange>, PeerError> {
         let Some(handle) = self.own_handle(session_id).await? else {
             return Ok(Vec::new());
         };
-        let told = self.registry().told_since(&handle, number, limit).await;
-        told.map_err(|_| PeerError::Unreachable)
+        let changes = self
+            .registry()
+            .numbered_changes_since(&handle, number, limit)
+            .await;
+        changes.map_err(|_| PeerError::Unreachable)
     }
 
     /// Returns the handle of a session that this node acts for, and takes the session on if

@@ -28,7 +28,7 @@ impl Service {
     pub async fn take_shards(&self, shards: ShardSet) -> StoreResult<usize> {
         self.registry().open_shards(shards);
         let adopted = self.adopt_live(shards).await?;
-        self.score_behind(shards).await?;
+        self.score_marked(shards).await?;
         let sessions = adopted.len();
         if self.registry().is_shared() {
             let restoring =
@@ -68,7 +68,7 @@ impl Service {
         }
     }
 
-    async fn score_behind(&self, shards: ShardSet) -> StoreResult<()> {
+    async fn score_marked(&self, shards: ShardSet) -> StoreResult<()> {
         let mut after = None;
         loop {
             let page = self.store().behind(shards, after, TAKEN_PAGE).await?;
@@ -82,14 +82,14 @@ impl Service {
         }
     }
 
-    /// Looks for work in its shards that this node was not notified of: outdated insights and, if
+    /// ReconcileQueue for work in its shards that this node was not notified of: outdated insights and, if
     /// `thoroughly`, sessions in progress.
     ///
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    pub async fn look_over(&self, shards: ShardSet, thoroughly: bool) -> StoreResult<()> {
-        self.score_behind(shards).await?;
+    pub async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> StoreResult<()> {
+        self.score_marked(shards).await?;
         if thoroughly {
             for _found in self.adopt_live(shards).await? {
                 ClusterMetrics::get().on_found(Found::Session);

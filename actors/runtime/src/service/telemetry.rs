@@ -11,7 +11,7 @@ use porchlight_schema::session::{SessionEnd, Tenant};
 use tokio::time::Instant;
 
 use super::Service;
-use crate::registry::{AdmitError, Belief, Counted, Handle, Permit};
+use crate::registry::{AdmitError, Counted, Handle, Permit, RemoteSession};
 use crate::shares::TenantUsage;
 
 /// The session that telemetry is addressed to.
@@ -33,7 +33,7 @@ pub(super) enum At {
     /// This node acts for the session, which is in progress.
     Here(Arc<Handle>),
     /// Another node acts for the session, which was in progress a moment ago.
-    Elsewhere(Belief),
+    Elsewhere(RemoteSession),
     /// The session has ended.
     Over,
 }
@@ -91,7 +91,7 @@ impl Service {
             return Ok(None);
         };
         let at = if !is_ours {
-            let belief = registry.believe(&row, looked_up_at);
+            let belief = registry.cache_remote(&row, looked_up_at);
             belief.map_or(At::Over, At::Elsewhere)
         } else if row.end.is_some() {
             At::Over
@@ -258,7 +258,7 @@ impl Service {
         if registry.acts_for(session_id) {
             registry.deliver(session_id, seq, batch);
         } else {
-            registry.inner().peers.hand_over(session_id, seq, batch);
+            registry.inner().peers.forward(session_id, seq, batch);
         }
     }
 }

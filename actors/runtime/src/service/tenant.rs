@@ -62,7 +62,7 @@ impl TenantSessions<'_> {
     }
 
     /// Returns the tenant's sessions in progress, newest first, and whether there may be more.
-    /// Looks at about `looked_at_max` sessions of all tenants.
+    /// ReconcileQueue at about `looked_at_max` sessions of all tenants.
     ///
     /// # Errors
     ///

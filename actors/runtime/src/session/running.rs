@@ -12,7 +12,7 @@ const SNAPSHOT_AFTER: Duration = Duration::from_millis(SNAPSHOT_MS);
 
 /// The state of an actor that was frozen.
 #[derive(Debug)]
-pub(crate) struct Frozen {
+pub(crate) struct PassivatedState {
     state: Box<[u8]>,
     changed_at: Option<TimestampMs>,
     unsnapshotted_since: Option<Instant>,
@@ -32,9 +32,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn freeze(&self) -> Box<Frozen> {
-        Box::new(Frozen {
-            state: self.machine.freeze(&self.context),
+    pub(super) fn passivate(&self) -> Box<PassivatedState> {
+        Box::new(PassivatedState {
+            state: self.machine.passivate(&self.context),
             changed_at: self.changed_at,
             unsnapshotted_since: self.unsnapshotted_since,
         })
@@ -42,8 +42,8 @@ impl Running {
 
     /// Restores a frozen machine. Returns `None` if its state cannot be read; the store has all of
     /// it.
-    pub(super) fn thaw(frozen: &Frozen) -> Option<Box<Self>> {
-        let (context, machine) = SessionMachine::thaw(&frozen.state).ok()?;
+    pub(super) fn activate(frozen: &PassivatedState) -> Option<Box<Self>> {
+        let (context, machine) = SessionMachine::activate(&frozen.state).ok()?;
         let seen = machine.change_count();
         Some(Box::new(Self {
             context,

@@ -3,35 +3,36 @@
 use std::time::Instant;
 
 use actix::prelude::*;
-use porchlight_core::timeline::Told;
+use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::{MessageKind, Outcome};
 
 use super::SessionActor;
 
 /// A request for the changes from a number on.
 #[derive(Message)]
-#[rtype(result = "Option<Vec<Told>>")]
-pub(crate) struct ReadTold {
+#[rtype(result = "Option<Vec<NumberedChange>>")]
+pub(crate) struct ReadChanges {
     /// The number of the first requested change.
     pub(crate) number: u32,
     /// The maximum number of changes.
     pub(crate) limit: usize,
 }
 
-impl Handler<ReadTold> for SessionActor {
-    type Result = MessageResult<ReadTold>;
+impl Handler<ReadChanges> for SessionActor {
+    type Result = MessageResult<ReadChanges>;
 
-    fn handle(&mut self, message: ReadTold, _ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, message: ReadChanges, _ctx: &mut Context<Self>) -> Self::Result {
         let taken_up_at = Instant::now();
-        let told = self
-            .running
-            .as_ref()
-            .map(|running| running.machine.told_since(message.number, message.limit));
+        let changes = self.running.as_ref().map(|running| {
+            running
+                .machine
+                .numbered_changes_since(message.number, message.limit)
+        });
         Self::metrics().on_handled(
             MessageKind::Events,
             Outcome::Ok,
             taken_up_at.elapsed().as_secs_f64(),
         );
-        MessageResult(told)
+        MessageResult(changes)
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use porchlight_core::webhook::{
-    AttemptDetails, Cause, Change, Effect, EndpointMachine, HandRequest, Input, Mode, Policy,
-    Queued, Report,
+    AttemptDetails, AttemptResult, Cause, Change, Effect, EndpointMachine, Input, ManualRetry,
+    Mode, Policy, Queued,
 };
 use porchlight_observe::webhook::WebhookMetrics;
 use porchlight_observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
@@ -18,8 +18,8 @@ use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::request::{Armed, Saying};
-use super::{Inner, Presence, Tell, Told};
+use super::request::{EndpointSigner, OutgoingMessage};
+use super::{Envelope, Inner, Presence, WebhookCommand};
 
 /// The maximum age of an endpoint before an attempt reads it again, so that a change made on
 /// another node applies to waiting messages.
@@ -39,13 +39,13 @@ pub(super) struct WebhookActor {
     /// The time since which there has been nothing to do.
     idle_since: Option<TimestampMs>,
     /// The values that this actor has added to the gauges.
-    told: (usize, usize, usize),
+    reported: (usize, usize, usize),
 }
 
 /// The actor's state once the endpoint has been read.
 struct AtWork {
     machine: EndpointMachine,
-    armed: Arc<Armed>,
+    armed: Arc<EndpointSigner>,
     read_at: TimestampMs,
 }
 
@@ -58,7 +58,7 @@ impl WebhookActor {
             at_work: None,
             stopping: StopReason::Shutdown,
             idle_since: None,
-            told: (0, 0, 0),
+            reported: (0, 0, 0),
         }
     }
 
@@ -118,7 +118,7 @@ impl WebhookActor {
             return true;
         }
         let (id, mode) = (endpoint.id, self.mode(&endpoint));
-        let Some(armed) = Armed::new(endpoint, self.inner.seal.as_ref()) else {
+        let Some(armed) = EndpointSigner::new(endpoint, self.inner.seal.as_ref()) else {
             tracing::error!(organization = %self.tenant.organization_id, endpoint = %id,
                 "a webhook secret cannot be opened with the keys that are configured");
             self.stop(ctx, StopReason::Idle);
@@ -163,7 +163,7 @@ impl WebhookActor {
         let metrics = Metrics::get().actor(ActorKind::Webhook);
         let kind = match generation {
             Some(_) => MessageKind::Step,
-            None => MessageKind::Poke,
+            None => MessageKind::Wake,
         };
         let Some(at_work) = &mut self.at_work else {
             return;
@@ -182,25 +182,25 @@ impl WebhookActor {
         for effect in effects {
             self.perform(ctx, now, effect);
         }
-        self.tell(now);
+        self.report_load(now);
         metrics.on_handled(kind, Outcome::Ok, begun.elapsed().as_secs_f64());
     }
 
-    fn tell(&mut self, now: TimestampMs) {
+    fn report_load(&mut self, now: TimestampMs) {
         let Some(machine) = self.at_work.as_ref().map(|at_work| &at_work.machine) else {
             return;
         };
-        let (metrics, (in_flight, window, blocked)) = (WebhookMetrics::get(), self.told);
-        let told = (
+        let (metrics, (in_flight, window, blocked)) = (WebhookMetrics::get(), self.reported);
+        let reported = (
             machine.in_flight(),
             machine.window_len(),
             machine.lanes_blocked(),
         );
         let by = |new: usize, old: usize| new as f64 - old as f64;
-        metrics.in_flight.increment(by(told.0, in_flight));
-        metrics.window.increment(by(told.1, window));
-        metrics.blocked.increment(by(told.2, blocked));
-        self.told = told;
+        metrics.in_flight.increment(by(reported.0, in_flight));
+        metrics.window.increment(by(reported.1, window));
+        metrics.blocked.increment(by(reported.2, blocked));
+        self.reported = reported;
         self.presence.set_oldest(machine.oldest_due(now));
     }
 
@@ -213,8 +213,8 @@ impl WebhookActor {
                 ready,
                 due,
                 held,
-                by_hand,
-            } => self.load(ctx, ready, due, held, by_hand),
+                manual,
+            } => self.load(ctx, ready, due, held, manual),
             Effect::Read(lane, hand) => self.read(ctx, lane, hand),
             Effect::Send(message, attempt) => self.send(ctx, message, attempt),
             Effect::Commit(lane, change) => self.commit(ctx, lane, change),
@@ -253,7 +253,7 @@ impl WebhookActor {
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         held: Option<(TimestampMs, usize)>,
-        by_hand: usize,
+        manual: usize,
     ) {
         let Some((generation, endpoint_id)) = self.place() else {
             return;
@@ -263,7 +263,7 @@ impl WebhookActor {
             let endpoint = inner.outbox.endpoint(tenant).await;
             let listing = inner
                 .outbox
-                .listing(tenant, endpoint_id, ready, due, held, by_hand);
+                .listing(tenant, endpoint_id, ready, due, held, manual);
             (endpoint, listing.await)
         };
         let loading = loading
@@ -277,7 +277,7 @@ impl WebhookActor {
         ctx.spawn(loading);
     }
 
-    fn read(&mut self, ctx: &mut Context<Self>, lane: SessionId, hand: Option<HandRequest>) {
+    fn read(&mut self, ctx: &mut Context<Self>, lane: SessionId, hand: Option<ManualRetry>) {
         let Some((generation, endpoint_id)) = self.place() else {
             return;
         };
@@ -356,7 +356,7 @@ impl WebhookActor {
 }
 
 /// Returns the endpoint as stored now, or `None` if this attempt must not be made.
-async fn read_again(inner: &Inner, armed: Arc<Armed>) -> Option<Arc<Armed>> {
+async fn read_again(inner: &Inner, armed: Arc<EndpointSigner>) -> Option<Arc<EndpointSigner>> {
     let known = &armed.endpoint;
     let endpoint = inner.outbox.endpoint(known.tenant).await.ok()??;
     if endpoint.id != known.id || !endpoint.enabled {
@@ -365,18 +365,18 @@ async fn read_again(inner: &Inner, armed: Arc<Armed>) -> Option<Arc<Armed>> {
     if endpoint.version == known.version {
         return Some(armed);
     }
-    Armed::new(endpoint, inner.seal.as_ref()).map(Arc::new)
+    EndpointSigner::new(endpoint, inner.seal.as_ref()).map(Arc::new)
 }
 
 /// Makes one attempt and returns its report and the expiry of the receiver's certificate. If our
 /// own part fails, the cause says so.
 async fn attempt_once(
     inner: &Inner,
-    armed: Option<Arc<Armed>>,
+    armed: Option<Arc<EndpointSigner>>,
     message: Queued,
     attempt: u32,
-) -> (Report, Option<(Arc<str>, TimestampMs)>) {
-    let ours = || Report {
+) -> (AttemptResult, Option<(Arc<str>, TimestampMs)>) {
+    let ours = || AttemptResult {
         at: inner.clock.now(),
         duration_ms: 0,
         status_code: None,
@@ -389,7 +389,7 @@ async fn attempt_once(
         return (ours(), None);
     };
     let tenant = armed.endpoint.tenant;
-    let saying = Saying {
+    let saying = OutgoingMessage {
         event: message.event,
         session: message.session_id.to_string(),
         id: message.id,
@@ -407,7 +407,7 @@ async fn attempt_once(
     }
     let url = Arc::clone(&request.url);
     let answer = inner.transport.send(request).await;
-    let report = Report {
+    let report = AttemptResult {
         at,
         duration_ms: answer.duration_ms,
         status_code: answer.status_code,
@@ -430,7 +430,7 @@ impl Actor for WebhookActor {
     }
 
     fn stopped(&mut self, _ctx: &mut Context<Self>) {
-        let (metrics, (in_flight, window, blocked)) = (WebhookMetrics::get(), self.told);
+        let (metrics, (in_flight, window, blocked)) = (WebhookMetrics::get(), self.reported);
         metrics.in_flight.decrement(in_flight as f64);
         metrics.window.decrement(window as f64);
         metrics.blocked.decrement(blocked as f64);
@@ -441,27 +441,29 @@ impl Actor for WebhookActor {
     }
 }
 
-impl Handler<Told> for WebhookActor {
+impl Handler<Envelope> for WebhookActor {
     type Result = ();
 
-    fn handle(&mut self, message: Told, ctx: &mut Context<Self>) {
+    fn handle(&mut self, message: Envelope, ctx: &mut Context<Self>) {
         let metrics = Metrics::get().actor(ActorKind::Webhook);
         metrics.wait.record(message.since.elapsed().as_secs_f64());
         match message.what {
-            Tell::Poke => {
+            WebhookCommand::Wake => {
                 self.presence.taken();
                 self.feed(ctx, None, Input::Poked);
             }
-            Tell::Tick => self.feed(ctx, None, Input::Tick),
-            Tell::Changed => {
+            WebhookCommand::Tick => self.feed(ctx, None, Input::Tick),
+            WebhookCommand::Changed => {
                 self.presence.changed.store(false, Ordering::Release);
                 // Until the endpoint is read, the actor only seems idle: it must not stop now.
                 self.idle_since = None;
                 self.read_endpoint(ctx);
             }
-            Tell::Drain if self.at_work.is_none() => self.stop(ctx, StopReason::LostOwnership),
-            Tell::Drain => self.feed(ctx, None, Input::Mode(Mode::Stopped)),
-            Tell::Drop => self.stop(ctx, StopReason::LostOwnership),
+            WebhookCommand::Drain if self.at_work.is_none() => {
+                self.stop(ctx, StopReason::LostOwnership)
+            }
+            WebhookCommand::Drain => self.feed(ctx, None, Input::Mode(Mode::Stopped)),
+            WebhookCommand::Drop => self.stop(ctx, StopReason::LostOwnership),
         }
     }
 }

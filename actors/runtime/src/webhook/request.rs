@@ -15,16 +15,16 @@ use porchlight_ports::{Endpoint, OutboundRequest, SecretSeal};
 
 /// An endpoint with its decrypted secrets, ready to sign. The secrets are wiped from memory on
 /// drop.
-pub struct Armed {
+pub struct EndpointSigner {
     /// The endpoint.
     pub endpoint: Endpoint,
     secret: Zeroizing<String>,
     previous: Option<(Zeroizing<String>, TimestampMs)>,
 }
 
-impl std::fmt::Debug for Armed {
+impl std::fmt::Debug for EndpointSigner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Armed")
+        f.debug_struct("EndpointSigner")
             .field("endpoint", &self.endpoint.id)
             .finish_non_exhaustive()
     }
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Armed {
 
 /// The content and the metadata of one request.
 #[derive(Debug, Clone)]
-pub struct Saying {
+pub struct OutgoingMessage {
     /// The event that the message reports.
     pub event: MessageEvent,
     /// The session that the event belongs to.
@@ -47,7 +47,7 @@ pub struct Saying {
     pub body: Arc<str>,
 }
 
-impl Armed {
+impl EndpointSigner {
     /// Decrypts the endpoint's secrets. Returns `None` if one of them cannot be decrypted with the
     /// available keys.
     #[must_use]
@@ -70,7 +70,11 @@ impl Armed {
     /// # Errors
     ///
     /// Returns an error if the stored secret is not a valid secret.
-    pub fn sign(&self, saying: &Saying, now: TimestampMs) -> Result<OutboundRequest, SecretError> {
+    pub fn sign(
+        &self,
+        saying: &OutgoingMessage,
+        now: TimestampMs,
+    ) -> Result<OutboundRequest, SecretError> {
         let body = saying.body.as_bytes();
         let previous = self.previous.as_ref();
         let previous = previous.filter(|(_, expires_at)| now < *expires_at);

@@ -9,7 +9,7 @@ use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::session::Tenant;
 
-use super::{Inner, Tell, Webhooks};
+use super::{Inner, WebhookCommand, Webhooks};
 use crate::shards;
 
 impl Webhooks {
@@ -24,7 +24,7 @@ impl Webhooks {
         let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
         for work in inner.outbox.work(shards, until).await? {
             if inner.acts_for(work.tenant) {
-                inner.tell(work.tenant, Tell::Poke);
+                inner.command(work.tenant, WebhookCommand::Wake);
             }
         }
         Ok(())
@@ -37,7 +37,7 @@ impl Webhooks {
         let inner = &self.inner;
         inner.letting_go.set(shards, true);
         for tenant in inner.tenants_of(shards) {
-            inner.tell_one_that_is(tenant, Tell::Drain);
+            inner.tell_one_that_is(tenant, WebhookCommand::Drain);
         }
         let emptied = async {
             while !inner.tenants_of(shards).is_empty() {
@@ -54,7 +54,7 @@ impl Webhooks {
         let inner = &self.inner;
         inner.letting_go.set(shards, true);
         for tenant in inner.tenants_of(shards) {
-            inner.tell_one_that_is(tenant, Tell::Drop);
+            inner.tell_one_that_is(tenant, WebhookCommand::Drop);
         }
     }
 }
@@ -95,9 +95,9 @@ impl Inner {
     }
 
     /// Sends a message to the tenant's actor, if there is one.
-    fn tell_one_that_is(self: &Arc<Self>, tenant: Tenant, what: Tell) {
+    fn tell_one_that_is(self: &Arc<Self>, tenant: Tenant, what: WebhookCommand) {
         if self.actors.contains_key(&tenant) {
-            self.tell(tenant, what);
+            self.command(tenant, what);
         }
     }
 }

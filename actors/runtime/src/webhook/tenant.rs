@@ -6,7 +6,8 @@ use std::collections::btree_map::Entry;
 
 use porchlight_core::webhook::Queued;
 use porchlight_ports::{
-    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Endpoint, Page, StoreResult,
+    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, Endpoint, Page, RetryOutcome,
+    StoreResult,
 };
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
@@ -76,11 +77,11 @@ impl TenantWebhooks<'_> {
     /// # Errors
     ///
     /// Returns an error if the store fails.
-    pub async fn retry(&self, id: MessageId) -> StoreResult<AskOutcome> {
+    pub async fn retry(&self, id: MessageId) -> StoreResult<RetryOutcome> {
         let now = self.webhooks.now();
-        let outcome = self.outbox().ask_by_hand(self.tenant, id, now).await?;
-        if outcome == AskOutcome::Asked {
-            self.webhooks.poke(self.tenant);
+        let outcome = self.outbox().request_retry(self.tenant, id, now).await?;
+        if outcome == RetryOutcome::Asked {
+            self.webhooks.wake(self.tenant);
         }
         Ok(outcome)
     }
@@ -95,14 +96,14 @@ impl TenantWebhooks<'_> {
         &self,
         filter: &DeliveryFilter,
         dry_run: bool,
-    ) -> StoreResult<AskedMany> {
+    ) -> StoreResult<BulkRetry> {
         let now = self.webhooks.now();
         let outbox = self.outbox();
         let asked = outbox
-            .ask_many_by_hand(self.tenant, filter, now, dry_run)
+            .request_bulk_retry(self.tenant, filter, now, dry_run)
             .await?;
         if !dry_run && asked.count > 0 {
-            self.webhooks.poke(self.tenant);
+            self.webhooks.wake(self.tenant);
         }
         Ok(asked)
     }
@@ -160,6 +161,6 @@ impl TenantWebhooks<'_> {
             None,
             RETRY_BY_FILTER_MAX,
         );
-        Ok(listing.await?.by_hand.len())
+        Ok(listing.await?.manual.len())
     }
 }

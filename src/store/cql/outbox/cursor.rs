@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use porchlight_core::webhook::{Cause, Index, Queued, Report, State};
+use porchlight_core::webhook::{AttemptResult, Cause, Index, Queued, State};
 use porchlight_ports::{DeliveryRow, StoreError, StoreResult};
 use porchlight_schema::ids::{MessageId, SessionId, Shard};
 use porchlight_schema::time::TimestampMs;
@@ -44,7 +44,7 @@ impl Step {
 pub(crate) struct Cursor {
     steps: BTreeMap<u32, Step>,
     /// The time up to which requested retries of a message are finished.
-    by_hand: Vec<(MessageId, TimestampMs)>,
+    manual: Vec<(MessageId, TimestampMs)>,
 }
 
 impl Cursor {
@@ -75,21 +75,21 @@ impl Cursor {
     }
 
     /// Whether a retry requested at this time is finished.
-    pub(super) fn is_done_by_hand(&self, id: MessageId, asked_at: TimestampMs) -> bool {
-        self.done_by_hand_up_to(id)
+    pub(super) fn is_manual_done(&self, id: MessageId, asked_at: TimestampMs) -> bool {
+        self.manual_done_up_to(id)
             .is_some_and(|up_to| asked_at <= up_to)
     }
 
     /// Up to which time requests for this message are done with.
-    pub(crate) fn done_by_hand_up_to(&self, id: MessageId) -> Option<TimestampMs> {
-        let mut done = self.by_hand.iter();
+    pub(crate) fn manual_done_up_to(&self, id: MessageId) -> Option<TimestampMs> {
+        let mut done = self.manual.iter();
         done.find(|(done, _)| *done == id).map(|&(_, up_to)| up_to)
     }
 
-    pub(super) fn done_by_hand(&mut self, id: MessageId, asked_at: TimestampMs) {
-        match self.by_hand.iter_mut().find(|(done, _)| *done == id) {
+    pub(super) fn manual_done(&mut self, id: MessageId, asked_at: TimestampMs) {
+        match self.manual.iter_mut().find(|(done, _)| *done == id) {
             Some((_, up_to)) => *up_to = (*up_to).max(asked_at),
-            None => self.by_hand.push((id, asked_at)),
+            None => self.manual.push((id, asked_at)),
         }
     }
 
@@ -139,7 +139,7 @@ impl Cursor {
         &mut self,
         before: &Queued,
         after: Queued,
-        report: Option<&Report>,
+        report: Option<&AttemptResult>,
     ) -> bool {
         let fresh = Queued::new(before.id, before.session_id, before.number, before.event);
         // The endpoint does not matter here.
@@ -271,9 +271,9 @@ mod tests {
     fn requests_by_hand_are_done_in_order() {
         let id = MessageId::derived(NOW, SessionId::new(NOW, 1), 3);
         let mut cursor = Cursor::default();
-        assert!(!cursor.is_done_by_hand(id, NOW));
-        cursor.done_by_hand(id, NOW);
-        assert!(cursor.is_done_by_hand(id, NOW));
-        assert!(!cursor.is_done_by_hand(id, NOW.plus_ms(1)));
+        assert!(!cursor.is_manual_done(id, NOW));
+        cursor.manual_done(id, NOW);
+        assert!(cursor.is_manual_done(id, NOW));
+        assert!(!cursor.is_manual_done(id, NOW.plus_ms(1)));
     }
 }

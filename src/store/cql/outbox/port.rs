@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::{try_join, try_join_all};
-use porchlight_core::webhook::{Change, HandRequest, Index, Lane, Listing, Queued, State, Update};
+use porchlight_core::webhook::{Change, Index, Lane, Listing, ManualRetry, Queued, State, Update};
 use porchlight_ports::{
-    AskOutcome, AskedMany, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox,
-    Page, StoreResult, Work,
+    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox, Page,
+    RetryOutcome, StoreResult, Work,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::session::Tenant;
@@ -62,21 +62,21 @@ impl Inner {
         tenant: Tenant,
         endpoint_id: EndpointId,
         session_id: SessionId,
-        hand: Option<HandRequest>,
+        hand: Option<ManualRetry>,
     ) -> StoreResult<Lane> {
         let shard = tenant.organization_id.shard();
         let waiting = self.waiting(shard, endpoint_id, session_id).await?;
         let mut lane = Lane {
             waiting,
-            by_hand: None,
+            manual: None,
         };
         if let Some(request) = hand {
             let cursor = self.cursor(shard, session_id).await?;
             let row = self.delivery_row(tenant, request.id).await?;
             // Messages for a deleted endpoint are cancelled.
             let row = row.filter(|row| !row.queued.is_waiting() || row.endpoint_id == endpoint_id);
-            if !cursor.is_done_by_hand(request.id, request.asked_at) {
-                lane.by_hand = row.map(|row| row.queued);
+            if !cursor.is_manual_done(request.id, request.asked_at) {
+                lane.manual = row.map(|row| row.queued);
             }
         }
         Ok(lane)
@@ -94,7 +94,7 @@ impl Inner {
             let _turn = self.memory.lanes.lock(&session_id).await;
             let mut cursor = self.load_cursor(shard, session_id).await?.as_ref().clone();
             if let Some(request) = &change.hand_done {
-                cursor.done_by_hand(request.id, request.asked_at);
+                cursor.manual_done(request.id, request.asked_at);
             }
             let updates = change.updates.iter();
             let taken: Vec<&Update> = updates
@@ -104,7 +104,7 @@ impl Inner {
                 .collect();
             // Hints to the lane and log entries are written before the change itself.
             let placing = taken.iter().map(|update| self.place(endpoint_id, update));
-            let telling = taken.iter().map(|update| self.tell(tenant, update));
+            let telling = taken.iter().map(|update| self.apply_update(tenant, update));
             try_join(try_join_all(placing), try_join_all(telling)).await?;
             self.put_cursor(shard, session_id, cursor).await?;
         }
@@ -129,7 +129,7 @@ impl Inner {
     }
 
     /// Logs an attempt, and lists a message that has failed.
-    async fn tell(&self, tenant: Tenant, update: &Update) -> StoreResult<()> {
+    async fn apply_update(&self, tenant: Tenant, update: &Update) -> StoreResult<()> {
         let after = &update.after;
         if let Some(report) = &update.report {
             let (id, data) = (after.id.to_bytes(), encode(report)?);
@@ -182,14 +182,14 @@ impl Outbox for CqlStore {
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         held: Option<(TimestampMs, usize)>,
-        by_hand: usize,
+        manual: usize,
     ) -> StoreResult<Listing> {
         let outbox = OutboxOf {
             shard: tenant.organization_id.shard(),
             endpoint_id,
         };
         self.carry_out_all(
-            |inner| async move { inner.listing(outbox, ready, due, held, by_hand).await },
+            |inner| async move { inner.listing(outbox, ready, due, held, manual).await },
         )
         .await
     }
@@ -199,7 +199,7 @@ impl Outbox for CqlStore {
         tenant: Tenant,
         endpoint_id: EndpointId,
         session_id: SessionId,
-        hand: Option<HandRequest>,
+        hand: Option<ManualRetry>,
     ) -> StoreResult<Lane> {
         self.read(|inner| async move { inner.lane(tenant, endpoint_id, session_id, hand).await })
             .await
@@ -244,25 +244,25 @@ impl Outbox for CqlStore {
             .await
     }
 
-    async fn ask_by_hand(
+    async fn request_retry(
         &self,
         tenant: Tenant,
         id: MessageId,
         at: TimestampMs,
-    ) -> StoreResult<AskOutcome> {
-        self.carry_out(|inner| async move { inner.ask_by_hand(tenant, id, at).await })
+    ) -> StoreResult<RetryOutcome> {
+        self.carry_out(|inner| async move { inner.request_retry(tenant, id, at).await })
             .await
     }
 
-    async fn ask_many_by_hand(
+    async fn request_bulk_retry(
         &self,
         tenant: Tenant,
         filter: &DeliveryFilter,
         at: TimestampMs,
         dry_run: bool,
-    ) -> StoreResult<AskedMany> {
+    ) -> StoreResult<BulkRetry> {
         let filter = filter.clone();
-        self.carry_out_all(|inner| inner.ask_many(tenant, filter, at, dry_run))
+        self.carry_out_all(|inner| inner.request_bulk_retry(tenant, filter, at, dry_run))
             .await
     }
 

@@ -7,12 +7,12 @@ use super::climbs;
 use crate::score::height::{Level, Rise};
 use crate::score::parameters::door::stops::{END_M, LEVEL_M, STOP_SECONDS, STOPS_MOST, TURN_SHARE};
 use crate::score::place::Places;
-use crate::score::scene::{Scene, end_of};
+use crate::score::scoring_context::{ScoringContext, end_of};
 
 /// Returns the heights above the entrance at which the path was level between two climbs, or a ride
 /// stopped, metres.
 pub(super) fn between(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     places: &Places,
     (from_ms, to_ms): (u32, u32),
     rise: Rise,
@@ -81,7 +81,7 @@ fn halts(levels: &[Level]) -> Vec<f32> {
 
 /// Returns the number of turns on stairs. Returns `None` if a part was ridden, or no gyroscope sent
 /// data.
-pub(super) fn turns(scene: &Scene<'_>, climbs: &[&Event]) -> Option<f32> {
+pub(super) fn turns(scene: &ScoringContext<'_>, climbs: &[&Event]) -> Option<f32> {
     let on_stairs = climbs
         .iter()
         .all(|event| event.event_type == EventType::Stairs);

@@ -5,8 +5,8 @@ use porchlight_schema::sample::{ActivityType, SystemName};
 
 use super::{Group, Signal, strides};
 use crate::geo::Place;
+use crate::score::evidence_log::words;
 use crate::score::height::rise;
-use crate::score::ledger::words;
 use crate::score::parameters::fraud::body::{
     AGREES_M, ALTITUDE_M, ALTITUDE_MIDDLE_MS, ALTITUDE_MS, APART_M, AT_REST_ACCEL_STD, CREEPS_MPS,
     DRIFT_SIGMAS, DRIVES_MS, FIDGETS_MOST, FIXES_LEAST, FOOT_MPS, FROZEN_ACCURACY_M, FROZEN_STEPS,
@@ -15,10 +15,10 @@ use crate::score::parameters::fraud::body::{
     WALKS_UNCOUNTED_M,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scene::{Scene, end_of, median};
+use crate::score::scoring_context::{ScoringContext, end_of, median};
 use crate::window::{Fix, Window};
 
-pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
+pub(super) fn signals(scene: &ScoringContext<'_>) -> Vec<Signal> {
     let pieces = pieces(scene);
     // Both detectors see the same thing, so the stronger signal counts.
     let walks = [walks(scene, &pieces), strides::signal(scene)]
@@ -70,7 +70,7 @@ enum Rest {
 
 /// Returns pieces without overlap. A piece that does not count is tried again a little later, so
 /// that a path that begins within it is not cut in two.
-fn pieces(scene: &Scene<'_>) -> Vec<Piece> {
+fn pieces(scene: &ScoringContext<'_>) -> Vec<Piece> {
     let windows = scene.input.windows;
     let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
         return Vec::new();
@@ -92,7 +92,7 @@ fn pieces(scene: &Scene<'_>) -> Vec<Piece> {
     pieces
 }
 
-fn piece(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
+fn piece(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
     let fixes: Vec<&Fix> = scene
         .fixes(from_ms, to_ms)
         .iter()
@@ -148,7 +148,7 @@ fn is_faster_than_foot(pair: &[&Fix]) -> bool {
 }
 
 /// Returns the state of the body in the windows of a piece, and the median spread of acceleration.
-fn rest(scene: &Scene<'_>, windows: &[Window]) -> (Rest, f32) {
+fn rest(scene: &ScoringContext<'_>, windows: &[Window]) -> (Rest, f32) {
     let in_vehicle = |window: &&Window| {
         matches!(
             window.activity,
@@ -186,7 +186,7 @@ fn rest(scene: &Scene<'_>, windows: &[Window]) -> (Rest, f32) {
 
 /// Returns whether the phone has a step counter that reports only when it rises: it is declared, it
 /// has reported, and no event says that it was lost.
-fn counts_on_change(scene: &Scene<'_>) -> bool {
+fn counts_on_change(scene: &ScoringContext<'_>) -> bool {
     let input = scene.input;
     input.context.sensors.iter().any(|sensor| sensor == "steps")
         && input.windows.iter().any(|window| window.steps.is_some())
@@ -205,7 +205,7 @@ fn has_gait(window: &&Window) -> bool {
 }
 
 /// The position walks and the body shows no sign of a walk.
-fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
+fn walks(scene: &ScoringContext<'_>, pieces: &[Piece]) -> Option<Signal> {
     let declared = scene
         .input
         .context
@@ -264,14 +264,14 @@ fn walks(scene: &Scene<'_>, pieces: &[Piece]) -> Option<Signal> {
 /// Returns whether the body sent data and never moved along with the positions: then the look of
 /// the positions counts against them. A carried phone whose receiver smooths, or computes each
 /// position independently, has a gait where they walk.
-pub(super) fn is_apart(scene: &Scene<'_>) -> bool {
+pub(super) fn is_apart(scene: &ScoringContext<'_>) -> bool {
     let is_heard = scene.input.windows.iter().any(Window::hears_body);
     is_heard && walked_along_m(scene) < APART_M
 }
 
 /// Returns the distance that body and position walked together, metres: a phone carried through the
 /// streets is where its owner is, and one that lies at home never walks in step with its positions.
-fn walked_along_m(scene: &Scene<'_>) -> f32 {
+fn walked_along_m(scene: &ScoringContext<'_>) -> f32 {
     let mut sum_m = 0.0;
     let mut from_ms = 0;
     while from_ms < scene.end_ms {
@@ -334,7 +334,7 @@ fn drives(pieces: &[Piece], agrees: bool) -> Option<Signal> {
 }
 
 /// The body walks outdoors and the position, reported as exact, does not change at all.
-fn frozen(scene: &Scene<'_>) -> Option<Signal> {
+fn frozen(scene: &ScoringContext<'_>) -> Option<Signal> {
     let mut since: Option<Fix> = None;
     let mut steps = 0_u32;
     for window in scene.input.windows {
@@ -367,7 +367,7 @@ fn frozen(scene: &Scene<'_>) -> Option<Signal> {
 
 /// Returns whether nothing indicates a building: no climb, no loss, not near the address, and
 /// continuous walking.
-fn is_outdoors(scene: &Scene<'_>, start: Fix, until_ms: u32) -> bool {
+fn is_outdoors(scene: &ScoringContext<'_>, start: Fix, until_ms: u32) -> bool {
     let inside = |event_type| {
         let mut events = scene.events(event_type);
         events.any(|event| event.t_start_ms < until_ms && end_of(event, scene.end_ms) > start.t_ms)
@@ -382,7 +382,7 @@ fn is_outdoors(scene: &Scene<'_>, start: Fix, until_ms: u32) -> bool {
 }
 
 /// Compares height by position with height by pressure, over a drive.
-fn altitude(scene: &Scene<'_>) -> Option<Signal> {
+fn altitude(scene: &ScoringContext<'_>) -> Option<Signal> {
     let altitude_m = |from_ms: u32, to_ms: u32| {
         let good = scene
             .fixes(from_ms, to_ms)

@@ -5,17 +5,17 @@ use porchlight_schema::sample::SystemName;
 use super::{Findings, Group, Signal};
 use crate::geo::Place;
 use crate::score::MarkName;
-use crate::score::ledger::words;
+use crate::score::evidence_log::words;
 use crate::score::parameters::fraud::claim::{
     BETWEEN_JUMPS_MS, DRIVING_MPS, FAR_M, FAR_SIGMAS, LATE_TAP_MS, REACH_MPS, SAID_MS, VERY_FAR_M,
     VERY_FAR_SIGMAS, WITHDRAWN_MS,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::place::{DropOff, DropOffSign};
-use crate::score::scene::Scene;
+use crate::score::scoring_context::ScoringContext;
 use crate::window::Fix;
 
-pub(super) fn signals(scene: &Scene<'_>, findings: &Findings<'_>) -> Vec<Signal> {
+pub(super) fn signals(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> Vec<Signal> {
     let claimed = findings
         .places
         .drop_off
@@ -43,7 +43,7 @@ pub(super) fn signals(scene: &Scene<'_>, findings: &Findings<'_>) -> Vec<Signal>
 }
 
 /// The hand-over was far from the address, and from the usual place of hand-overs to it.
-fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
+fn far(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     let Some(estimate) = claimed.estimate else {
         return between_jumps(scene, claimed);
     };
@@ -95,7 +95,7 @@ fn far(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
 /// The hand-over was at positions that had jumped away and back: those before and after it show
 /// where the phone was. A receiver that was wrong from the start, and then found its place, does
 /// not jump back.
-fn between_jumps(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
+fn between_jumps(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     let at_ms = claimed.at_ms;
     let next = scene.fixes.partition_point(|fix| fix.t_ms <= at_ms);
     let before = next.checked_sub(1).and_then(|last| scene.fixes.get(last))?;
@@ -129,7 +129,11 @@ fn between_jumps(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
 
 /// The hand-over was reported at speed, with no stay at a door shortly before that would make it a
 /// late tap.
-fn driving(scene: &Scene<'_>, findings: &Findings<'_>, claimed: DropOff) -> Option<Signal> {
+fn driving(
+    scene: &ScoringContext<'_>,
+    findings: &Findings<'_>,
+    claimed: DropOff,
+) -> Option<Signal> {
     scene.driving_at(claimed.at_ms)?;
     let around = scene.fixes(
         claimed.at_ms.saturating_sub(3_000),
@@ -171,7 +175,7 @@ fn by_places(fixes: &[Fix]) -> bool {
 }
 
 /// Location was switched off by hand just before the hand-over.
-fn withdrawn(scene: &Scene<'_>, claimed: DropOff) -> Option<Signal> {
+fn withdrawn(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     let since_ms = claimed.at_ms.saturating_sub(WITHDRAWN_MS);
     let mut last = None;
     for &(t_ms, name) in scene

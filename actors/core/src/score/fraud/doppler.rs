@@ -3,7 +3,7 @@
 //! both from one line.
 
 use super::{Group, Signal};
-use crate::score::ledger::words;
+use crate::score::evidence_log::words;
 use crate::score::parameters::fraud::doppler::{
     ACCURACY_M, CHANGES_LEAST, FOOT_MPS, SAME_MPS, SAME_SHARE, STEP_SEC,
 };

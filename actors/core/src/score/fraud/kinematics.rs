@@ -2,16 +2,16 @@
 //! change.
 
 use super::{Group, Signal, body, doppler, noise};
+use crate::score::evidence_log::words;
 use crate::score::jumps::distinct;
-use crate::score::ledger::words;
 use crate::score::parameters::fraud::kinematics::{
     CONSTANT_FIXES, CONSTANT_LONG_FIXES, CONSTANT_LONG_WAY_M, CONSTANT_WAY_M,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scene::Scene;
+use crate::score::scoring_context::ScoringContext;
 use crate::window::Fix;
 
-pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
+pub(super) fn signals(scene: &ScoringContext<'_>) -> Vec<Signal> {
     let fixes = distinct(&scene.fixes);
     let apart = body::is_apart(scene);
     [
@@ -26,7 +26,7 @@ pub(super) fn signals(scene: &Scene<'_>) -> Vec<Signal> {
     .collect()
 }
 
-fn jumps(scene: &Scene<'_>) -> Option<Signal> {
+fn jumps(scene: &ScoringContext<'_>) -> Option<Signal> {
     let times = |stays: bool| -> Vec<u32> {
         scene
             .jumps

@@ -4,17 +4,17 @@
 use porchlight_schema::event::EventType;
 
 use super::{Group, Signal};
-use crate::score::ledger::words;
+use crate::score::evidence_log::words;
 use crate::score::parameters::fraud::noise::{
     AROUND, CHORD, EVEN_MPS, EVEN_OF, EVEN_ON_FOOT, EVEN_ON_ROAD, FOOT_MPS, PIECE, REST_CHANGES,
     REST_CORRELATION, REST_LEAST_MPS, REST_MPS, ROAD_MPS, STEP_SEC, WHITE_CORRELATION,
     WHITE_LEAST_MPS, WHITE_PIECES,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scene::{Scene, end_of};
+use crate::score::scoring_context::{ScoringContext, end_of};
 use crate::window::Fix;
 
-pub(super) fn signal(scene: &Scene<'_>, fixes: &[Fix]) -> Option<Signal> {
+pub(super) fn signal(scene: &ScoringContext<'_>, fixes: &[Fix]) -> Option<Signal> {
     smooth(fixes).or_else(|| white(&pieces(scene, fixes)))
 }
 
@@ -42,7 +42,7 @@ struct Piece {
 }
 
 /// Returns successive pieces of the path without overlap.
-fn pieces(scene: &Scene<'_>, fixes: &[Fix]) -> Vec<Piece> {
+fn pieces(scene: &ScoringContext<'_>, fixes: &[Fix]) -> Vec<Piece> {
     let driving: Vec<(u32, u32)> = scene
         .events(EventType::Driving)
         .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))

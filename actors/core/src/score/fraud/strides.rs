@@ -6,13 +6,13 @@ use porchlight_schema::event::EventType;
 use porchlight_schema::sample::SystemName;
 
 use super::{Group, Signal};
-use crate::score::ledger::words;
+use crate::score::evidence_log::words;
 use crate::score::parameters::fraud::strides::{
     ACCURACY_M, BROKEN_SHARE, CHORD_MS, COUNTED_SHARE, FOOT_MPS, GAIT_ACCEL_STD, GAIT_HZ,
     GAIT_SHARE, GAP_MS, HEARD_SHARE, LATE_MS, STRIDE_M, WALKS_M, WAY_LEAST_M, WAY_MS, WAY_SIGMAS,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scene::{Scene, end_of};
+use crate::score::scoring_context::{ScoringContext, end_of};
 use crate::window::{Fix, Window};
 
 /// The strides and gait felt on the paths.
@@ -27,7 +27,7 @@ struct Felt {
 }
 
 /// The position walks without a matching gait or step count.
-pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
+pub(super) fn signal(scene: &ScoringContext<'_>) -> Option<Signal> {
     let felt = felt(scene);
     let span = felt.span.filter(|_| felt.way_m >= WALKS_M)?;
     let strides = felt.way_m / STRIDE_M;
@@ -57,7 +57,7 @@ pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
 }
 
 /// Returns whether a step counter is alive: it has reported, and no event says that it was lost.
-fn counts(scene: &Scene<'_>) -> bool {
+fn counts(scene: &ScoringContext<'_>) -> bool {
     let input = scene.input;
     input.windows.iter().any(|window| window.steps.is_some())
         && !input
@@ -66,7 +66,7 @@ fn counts(scene: &Scene<'_>) -> bool {
             .any(|(_, name)| matches!(name, SystemName::SensorLost | SystemName::PermissionLost))
 }
 
-fn felt(scene: &Scene<'_>) -> Felt {
+fn felt(scene: &ScoringContext<'_>) -> Felt {
     let mut felt = Felt::default();
     for (from_ms, to_ms, way_m) in ways(scene) {
         felt.way_m += way_m;
@@ -91,7 +91,7 @@ fn felt(scene: &Scene<'_>) -> Felt {
 }
 
 /// Returns the paths on foot outside of drives and buildings: start, end, and length in metres.
-fn ways(scene: &Scene<'_>) -> Vec<(u32, u32, f32)> {
+fn ways(scene: &ScoringContext<'_>) -> Vec<(u32, u32, f32)> {
     let drives: Vec<(u32, u32)> = scene
         .events(EventType::Driving)
         .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
@@ -126,7 +126,7 @@ fn ways(scene: &Scene<'_>) -> Vec<(u32, u32, f32)> {
 }
 
 /// Returns a run of fixes at a walk if it is a path: it lasts, and leads away.
-fn way(scene: &Scene<'_>, run: &[Fix]) -> Option<(u32, u32, f32)> {
+fn way(scene: &ScoringContext<'_>, run: &[Fix]) -> Option<(u32, u32, f32)> {
     let (first, last) = (run.first()?, run.last()?);
     let farthest_m = run
         .iter()

@@ -3,17 +3,17 @@
 //! accelerometer and step counter, so that this is a ground of its own.
 
 use super::{Group, Signal, body};
-use crate::score::ledger::words;
+use crate::score::evidence_log::words;
 use crate::score::parameters::fraud::turns::{
     ACCURACY_M, ALIVE_RAD, CORNER_RAD, CORNERS, CORNERS_MANY, FELT_RAD, HEARD_SHARE, LATE_MS,
     LEG_LEAST_M, LEG_MPS, LEG_MS, LEG_SIGMAS, LEG_SIGMAS_UNTOLD, PIECE_MS, STREET_M, STREET_SIGMAS,
     TURNED_SHARE, WAYS_LEAST,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scene::{Scene, median};
+use crate::score::scoring_context::{ScoringContext, median};
 use crate::window::Fix;
 
-pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
+pub(super) fn signal(scene: &ScoringContext<'_>) -> Option<Signal> {
     if !is_alive(scene) {
         return None;
     }
@@ -53,7 +53,7 @@ pub(super) fn signal(scene: &Scene<'_>) -> Option<Signal> {
     })
 }
 
-fn is_alive(scene: &Scene<'_>) -> bool {
+fn is_alive(scene: &ScoringContext<'_>) -> bool {
     let yaw = scene
         .input
         .windows
@@ -67,7 +67,7 @@ fn is_alive(scene: &Scene<'_>) -> bool {
 
 /// Returns the number of pieces of the path, on foot or in a vehicle, in which the phone turned,
 /// and the number of pieces with data.
-fn turns_felt(scene: &Scene<'_>) -> (usize, usize) {
+fn turns_felt(scene: &ScoringContext<'_>) -> (usize, usize) {
     let (Some(first), Some(last)) = (scene.fixes.first(), scene.fixes.last()) else {
         return (0, 0);
     };
@@ -98,7 +98,7 @@ struct Corner {
 }
 
 /// Returns the corners at which the phone did not turn.
-fn missed_corners(scene: &Scene<'_>) -> Vec<Corner> {
+fn missed_corners(scene: &ScoringContext<'_>) -> Vec<Corner> {
     let mut missed = Vec::new();
     let good: Vec<Fix> = scene
         .fixes
@@ -170,7 +170,7 @@ fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
 }
 
 /// Returns the largest turn of the phone within the span. Returns `None` if it sent no data.
-fn turned_rad(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
+fn turned_rad(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
     let windows = scene.windows(from_ms, to_ms);
     let (mut sum, mut low, mut high, mut heard) = (0.0_f32, 0.0_f32, 0.0_f32, 0_usize);
     for window in windows {

@@ -163,7 +163,7 @@ crate::parameters::table! {
         GAP_MS: u32 = 5_000;
     }
 
-    /// Parameters of `score/scene.rs`.
+    /// Parameters of `score/scoring_context.rs`.
     pub(crate) mod scene {
         /// A fix worse than this carries no information about the place (contract 4: `GPS_LOST`).
         USABLE_ACCURACY_M: f32 = 150.0;

@@ -12,7 +12,7 @@ use crate::score::parameters::place::entrance::{
     STOOD_ACCURACY_M, STOOD_M, USUAL_MS, WAIT_MOST_MS, WINDOW_VIEW_MS, WORSENED_LEAST_M,
     WORSENED_M, WORSENED_TIMES,
 };
-use crate::score::scene::{Scene, end_of, median};
+use crate::score::scoring_context::{ScoringContext, end_of, median};
 use crate::window::Fix;
 
 /// The sign by which the entrance is known.
@@ -43,7 +43,7 @@ impl Entrance {
 }
 
 /// Finds the last entry before the hand-over, if the hand-over was indoors.
-pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
+pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places) -> Option<Entrance> {
     let foot = places.foot?;
     let reached_ms = places.reached_ms?;
     let until_ms = places.door().map_or(reached_ms, |door| door.from_ms);
@@ -95,7 +95,7 @@ pub(crate) fn find(scene: &Scene<'_>, places: &Places) -> Option<Entrance> {
 }
 
 /// Returns the time of the last gate passed with good reception: the building is behind it.
-fn last_gate_outdoors(scene: &Scene<'_>, (from_ms, before_ms): (u32, u32)) -> Option<u32> {
+fn last_gate_outdoors(scene: &ScoringContext<'_>, (from_ms, before_ms): (u32, u32)) -> Option<u32> {
     let is_outdoors = |&(start_ms, end_ms): &(u32, u32)| {
         let fixes = scene.fixes(start_ms, end_ms.saturating_add(1));
         let good = fixes
@@ -115,7 +115,7 @@ fn last_gate_outdoors(scene: &Scene<'_>, (from_ms, before_ms): (u32, u32)) -> Op
 
 /// Returns whether the body was recorded from here to the climb: then the wait before the climb is
 /// visible, and the remaining time is a hall.
-fn is_felt(scene: &Scene<'_>, from_ms: u32, began_ms: u32) -> bool {
+fn is_felt(scene: &ScoringContext<'_>, from_ms: u32, began_ms: u32) -> bool {
     let windows = scene.windows(from_ms.saturating_sub(HALL_MS), began_ms);
     let felt = windows.iter().filter(|window| window.hears_body());
     felt.count() * 2 >= windows.len()
@@ -132,7 +132,7 @@ fn waited_since_ms(places: &Places, began_ms: u32) -> Option<u32> {
 
 /// Returns the time at which the position began to decay, in the chain of bad reception that
 /// contains the hand-over, less the time that reception takes to notice a doorway.
-fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
+fn decay(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     let since_ms = came_in_after(scene, from_ms, until_ms);
     let bad = bad_spans(scene)
         .into_iter()
@@ -161,7 +161,7 @@ fn decay(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
 }
 
 /// Returns the accuracy that counts as worse than usual before `t_ms`, at most [`WORSENED_M`].
-fn worsened_m(scene: &Scene<'_>, t_ms: u32) -> f32 {
+fn worsened_m(scene: &ScoringContext<'_>, t_ms: u32) -> f32 {
     let before = scene.fixes(t_ms.saturating_sub(USUAL_MS), t_ms);
     let mut claims: Vec<f32> = before.iter().map(|fix| fix.accuracy_m).collect();
     median(&mut claims).map_or(WORSENED_M, |usual_m| {
@@ -172,7 +172,7 @@ fn worsened_m(scene: &Scene<'_>, t_ms: u32) -> f32 {
 /// Returns whether the phone stood outside without a change during a span without fixes: the span
 /// ends on the way in with a usable fix of the same place, and nobody went or climbed far
 /// meanwhile.
-fn stood_outside(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32) -> bool {
+fn stood_outside(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32) -> bool {
     let last = scene
         .fixes(0, from_ms.saturating_add(1))
         .last()
@@ -198,7 +198,7 @@ fn stood_outside(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32)
 }
 
 /// Returns the spans of bad reception, in order.
-fn bad_spans(scene: &Scene<'_>) -> Vec<(u32, u32)> {
+fn bad_spans(scene: &ScoringContext<'_>) -> Vec<(u32, u32)> {
     let is_bad = |event: &&Event| {
         matches!(
             event.event_type,
@@ -215,7 +215,7 @@ fn bad_spans(scene: &Scene<'_>) -> Vec<(u32, u32)> {
 
 /// Returns the time after which the way led to the hand-over without coming out into the open
 /// again. Reception that is good for a moment, or during a change of floors, is that of a window.
-fn came_in_after(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> u32 {
+fn came_in_after(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> u32 {
     let spans = bad_spans(scene);
     let climbs: Vec<(u32, u32)> = scene
         .events(EventType::Stairs)
@@ -245,7 +245,7 @@ fn came_in_after(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> u32 {
 }
 
 /// Returns the fixes without mere repetitions by the phone.
-fn distinct(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
+fn distinct(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     let mut fixes: Vec<Fix> = Vec::new();
     for fix in scene.fixes(from_ms, to_ms) {
         if fixes
@@ -261,7 +261,7 @@ fn distinct(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
 /// Returns the entrance before the first climb, earlier by the way through a hall and the wait for
 /// an elevator, and the time at which the climb began.
 fn before_climb(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     places: &Places,
     from_ms: u32,
     until_ms: u32,
@@ -283,7 +283,7 @@ fn before_climb(
 }
 
 /// Returns the time of passing the entrance named by the address or found by earlier sessions.
-fn passed_known(scene: &Scene<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
+fn passed_known(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     let learned = scene
         .input
         .known

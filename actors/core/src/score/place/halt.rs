@@ -6,7 +6,7 @@ use super::{DropOffSign, Places};
 use crate::score::parameters::place::halt::{
     FENCE_M, HALT_IN_TRAFFIC_MS, HALT_MS, HALT_PROVED_MS, STANDS_M,
 };
-use crate::score::scene::{Scene, end_of, overlap_ms};
+use crate::score::scoring_context::{ScoringContext, end_of, overlap_ms};
 use crate::window::Fix;
 
 /// A time in which the vehicle stood.
@@ -21,7 +21,7 @@ struct Halt {
 /// Returns a halt near the address in which the phone did not go on foot, although something was
 /// handed over or the vehicle went on. Then the phone was left in it, which is honest, and shows
 /// nothing about the courier's actions.
-pub(super) fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u32)> {
+pub(super) fn not_carried(scene: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32)> {
     let marked = places
         .drop_off
         .filter(|drop_off| drop_off.sign != DropOffSign::Stay);
@@ -53,7 +53,7 @@ pub(super) fn not_carried(scene: &Scene<'_>, places: &Places) -> Option<(u32, u3
     })
 }
 
-fn is_body_unheard(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+fn is_body_unheard(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
     scene
         .windows(from_ms, to_ms)
         .iter()
@@ -61,7 +61,7 @@ fn is_body_unheard(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
 }
 
 /// Returns the times between two drives and after the last one, and the long halts within them.
-fn halts(scene: &Scene<'_>) -> Vec<Halt> {
+fn halts(scene: &ScoringContext<'_>) -> Vec<Halt> {
     let drives = scene.events(EventType::Driving);
     let drives: Vec<(u32, u32)> = drives
         .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))

@@ -12,7 +12,7 @@ use crate::score::parameters::place::stays::{
 };
 use crate::score::parameters::weights::stay as points;
 use crate::score::position::Estimate;
-use crate::score::scene::{Body, Foot, Scene, body, end_of, overlap_ms};
+use crate::score::scoring_context::{Body, Foot, ScoringContext, body, end_of, overlap_ms};
 
 /// A stay on foot at one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,7 +44,7 @@ impl Stay {
 }
 
 /// Finds the stops within the periods on foot, and joins those that form one stay.
-pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
+pub(crate) fn find(scene: &ScoringContext<'_>) -> Vec<Stay> {
     let mut spans: Vec<(u32, u32)> = Vec::new();
     for event in scene.events(EventType::Stopped) {
         let (from_ms, to_ms) = (event.t_start_ms, end_of(event, scene.end_ms));
@@ -75,7 +75,7 @@ pub(crate) fn find(scene: &Scene<'_>) -> Vec<Stay> {
 }
 
 /// Adds a stay that only the height shows, if no stop was detected at that time.
-fn add_upstairs(scene: &Scene<'_>, stays: &mut Vec<Stay>) {
+fn add_upstairs(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>) {
     for (from_ms, to_ms) in scene
         .feet
         .iter()
@@ -96,7 +96,7 @@ fn add_upstairs(scene: &Scene<'_>, stays: &mut Vec<Stay>) {
 
 /// Cuts a stop that ends in a ride at its longest gait: the few steps from a door to the elevator
 /// beside it make no walk, but the wait there is not a stay at the door.
-fn before_the_wait(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> Vec<(u32, u32)> {
+fn before_the_wait(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Vec<(u32, u32)> {
     let whole = vec![(from_ms, to_ms)];
     if !ends_in_ride(scene, to_ms) {
         return whole;
@@ -127,14 +127,14 @@ fn before_the_wait(scene: &Scene<'_>, (from_ms, to_ms): (u32, u32)) -> Vec<(u32,
     }
 }
 
-fn same_floor(scene: &Scene<'_>, a: (u32, u32), b: (u32, u32)) -> bool {
+fn same_floor(scene: &ScoringContext<'_>, a: (u32, u32), b: (u32, u32)) -> bool {
     match (scene.height.level(a.0, a.1), scene.height.level(b.0, b.1)) {
         (Some(a), Some(b)) => (a.height_m - b.height_m).abs() < SAME_FLOOR_M,
         _ => true,
     }
 }
 
-fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
+fn stay(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Stay {
     Stay {
         from_ms,
         to_ms,
@@ -154,7 +154,7 @@ fn stay(scene: &Scene<'_>, from_ms: u32, to_ms: u32) -> Stay {
 
 /// Adds a stay for a hand-over mark without a detected stop: the stop may have been shorter than
 /// the least length. The seconds around the mark in which the body stood still are the stay.
-pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
+pub(crate) fn add_marked(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
     if at(scene, stays, at_ms, 0).is_some() || super::foot_at(scene, at_ms).is_none() {
         return;
     }
@@ -195,7 +195,12 @@ pub(crate) fn add_marked(scene: &Scene<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
 
 /// Returns the stay at an instant, or the nearest one within `near_ms` of it with neither a climb
 /// nor a drive between.
-pub(crate) fn at(scene: &Scene<'_>, stays: &[Stay], t_ms: u32, near_ms: u32) -> Option<usize> {
+pub(crate) fn at(
+    scene: &ScoringContext<'_>,
+    stays: &[Stay],
+    t_ms: u32,
+    near_ms: u32,
+) -> Option<usize> {
     let away_ms = |stay: &Stay| {
         stay.from_ms
             .saturating_sub(t_ms)
@@ -234,17 +239,17 @@ pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
 }
 
 /// Assigns points to every stay.
-pub(crate) fn judge(scene: &Scene<'_>, stays: &mut [Stay]) {
+pub(crate) fn judge(scene: &ScoringContext<'_>, stays: &mut [Stay]) {
     let all = stays.to_vec();
     for stay in stays.iter_mut() {
-        stay.marked = has_mark(scene, stay, MarkName::is_hand_over);
+        stay.marked = has_mark(scene, stay, MarkName::is_drop_off);
         stay.arrived = has_mark(scene, stay, |name| name == MarkName::Arrived);
         stay.passage = !stay.marked && is_passage(scene, stay, &all);
         stay.points = points_of(scene, stay, &all);
     }
 }
 
-fn has_mark(scene: &Scene<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> bool) -> bool {
+fn has_mark(scene: &ScoringContext<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> bool) -> bool {
     let from_ms = stay.from_ms.saturating_sub(super::MARK_NEAR_MS);
     let to_ms = stay.to_ms.saturating_add(super::MARK_NEAR_MS);
     scene
@@ -255,7 +260,7 @@ fn has_mark(scene: &Scene<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> bool) -
 }
 
 /// Returns whether the stay is a pause at a gate, or one that ends in an elevator.
-fn is_passage(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
+fn is_passage(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let span = (stay.from_ms, stay.to_ms);
     let gate = scene.events(EventType::Gate).any(|event| {
         let overlap = overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span);
@@ -266,7 +271,7 @@ fn is_passage(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
 
 /// Returns whether the courier turned round at a stay: he went back to the vehicle from it, and
 /// stayed nowhere else. Whatever it looked like, it was no passage.
-fn is_where_he_turned(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
+fn is_where_he_turned(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let Some(foot) = super::foot_at(scene, stay.from_ms).filter(|foot| foot.parked_ms.is_some())
     else {
         return false;
@@ -296,7 +301,7 @@ fn is_where_he_turned(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
 /// Returns whether the stay ends in a ride and is only the wait for it: either no ride precedes it,
 /// so that it leads to the door, or a longer stay since the latest ride may have been the one at
 /// the door.
-fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
+fn waits_for_elevator(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let before = scene
         .events(EventType::Elevator)
         .filter(|ride| ride.t_start_ms < stay.from_ms);
@@ -313,14 +318,14 @@ fn waits_for_elevator(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> bool {
 }
 
 /// Returns whether a ride begins about `t_ms`.
-fn ends_in_ride(scene: &Scene<'_>, t_ms: u32) -> bool {
+fn ends_in_ride(scene: &ScoringContext<'_>, t_ms: u32) -> bool {
     scene.events(EventType::Elevator).any(|ride| {
         ride.t_start_ms.saturating_add(2_000) >= t_ms
             && ride.t_start_ms <= t_ms.saturating_add(ELEVATOR_WAIT_MS)
     })
 }
 
-fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
+fn points_of(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> f64 {
     let mut sum = 0.0;
     if stay.marked {
         sum += points::MARK;
@@ -358,7 +363,7 @@ fn points_of(scene: &Scene<'_>, stay: &Stay, all: &[Stay]) -> f64 {
 }
 
 /// Returns the place where the vehicle of a period on foot was left, or where the period began.
-fn origin(scene: &Scene<'_>, foot: Foot) -> Option<Place> {
+fn origin(scene: &ScoringContext<'_>, foot: Foot) -> Option<Place> {
     let parked_ms = foot.parked_ms.unwrap_or(foot.from_ms);
     let estimate = scene.estimate(
         parked_ms.saturating_sub(5_000),
@@ -368,12 +373,12 @@ fn origin(scene: &Scene<'_>, foot: Foot) -> Option<Place> {
 }
 
 /// Returns the level on which a period on foot began.
-pub(super) fn level_before(scene: &Scene<'_>, foot: Foot) -> Option<Level> {
+pub(super) fn level_before(scene: &ScoringContext<'_>, foot: Foot) -> Option<Level> {
     let to_ms = foot.from_ms.saturating_add(BEFORE_MS);
     scene.height.level(foot.from_ms, to_ms)
 }
 
-fn is_farthest(scene: &Scene<'_>, foot: Foot, stay: &Stay, all: &[Stay]) -> bool {
+fn is_farthest(scene: &ScoringContext<'_>, foot: Foot, stay: &Stay, all: &[Stay]) -> bool {
     let Some(origin) = origin(scene, foot) else {
         return false;
     };
@@ -414,7 +419,7 @@ fn is_extreme(before: Option<Level>, stay: &Stay, all: &[Stay]) -> bool {
 
 /// Returns whether the courier goes back afterwards: nearer to the vehicle, or to the level he came
 /// from.
-fn goes_back(scene: &Scene<'_>, foot: Foot, before: Option<Level>, stay: &Stay) -> bool {
+fn goes_back(scene: &ScoringContext<'_>, foot: Foot, before: Option<Level>, stay: &Stay) -> bool {
     if let (Some(estimate), Some(origin)) = (stay.estimate, origin(scene, foot)) {
         let own_m = estimate.place.distance_m(origin);
         let later = scene.fixes(stay.to_ms, foot.to_ms).iter();

@@ -2,13 +2,13 @@
 
 use super::stays::{SAME_FLOOR_M, level_before};
 use crate::score::parameters::place::upstairs::{FLOOR_M_MIN, GAP_MS, LEAST_MS};
-use crate::score::scene::{Body, Foot, Scene, body};
+use crate::score::scoring_context::{Body, Foot, ScoringContext, body};
 
 /// Returns the time that a courier without body sensors spent on the floor farthest from the start
 /// of the period on foot, in milliseconds since the session's start: up there he went to a door.
 /// Returns `None` if the body is measured, since then its stays are known, or if no other floor was
 /// reached.
-pub(super) fn find(scene: &Scene<'_>, foot: Foot) -> Option<(u32, u32)> {
+pub(super) fn find(scene: &ScoringContext<'_>, foot: Foot) -> Option<(u32, u32)> {
     let windows = scene.windows(foot.from_ms, foot.to_ms);
     let told = windows
         .iter()

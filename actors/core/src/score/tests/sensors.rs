@@ -58,7 +58,7 @@ const ERRANDS: [Errand; 6] = [
 const STAY_SEC: f64 = 35.0;
 const STAY_OFF_SEC: f64 = 2.0;
 
-fn tell(errand: &Errand, without: &[&'static str], told: impl Fn(&str, &Score)) {
+fn check(errand: &Errand, without: &[&'static str], told: impl Fn(&str, &Score)) {
     for (error, seed) in [(Error::Dice, 1), (Error::Wander, 2), (Error::Wander, 3)] {
         let name = format!("{} without {without:?}, {error:?} {seed}", errand.name);
         let score = (errand.act)(Phone::new(error, seed).without(without)).score();
@@ -83,7 +83,7 @@ fn a_stay_at_the_door_is_found_by_any_sensor_of_the_body() {
             if errand.elevator && without == ["motion", "pressure"] {
                 continue;
             }
-            tell(errand, without, |name, score| {
+            check(errand, without, |name, score| {
                 let door_sec = score.metrics.time_at_door_sec.unwrap_or(0.0);
                 assert!(
                     (door_sec - STAY_SEC).abs() <= STAY_OFF_SEC,
@@ -101,14 +101,14 @@ fn floors_and_rides_are_told_by_whatever_measures_height() {
     for errand in &ERRANDS {
         // The phone has pressure and at least one body sensor.
         for without in [&[][..], &["motion"], &["steps"]] {
-            tell(errand, without, |name, score| {
+            check(errand, without, |name, score| {
                 assert_eq!(score.summary.floors_climbed, Some(errand.floors), "{name}");
                 assert_eq!(score.summary.elevator_used, Some(errand.elevator), "{name}");
             });
         }
         // The acceleration shows the push of a cabin, but not the number of floors.
         for without in [&["pressure"][..], &["steps", "pressure"]] {
-            tell(errand, without, |name, score| {
+            check(errand, without, |name, score| {
                 assert_eq!(score.summary.floors_climbed, None, "{name}");
                 assert_eq!(
                     score.summary.elevator_used,
@@ -118,7 +118,7 @@ fn floors_and_rides_are_told_by_whatever_measures_height() {
                 );
             });
         }
-        tell(errand, &["motion", "pressure"], |name, score| {
+        check(errand, &["motion", "pressure"], |name, score| {
             assert_eq!(score.summary.floors_climbed, None, "{name}");
             assert_eq!(score.summary.elevator_used, None, "{name}");
         });
@@ -134,7 +134,7 @@ fn without_positions_the_stay_upstairs_is_the_one_that_counts() {
             &["location", "motion"],
             &["location", "steps"],
         ] {
-            tell(errand, without, |name, score| {
+            check(errand, without, |name, score| {
                 assert_eq!(
                     score.summary.floors_climbed,
                     Some(errand.floors),

@@ -7,12 +7,12 @@ use super::{BIN_MS, Bins};
 use crate::geo::Place;
 use crate::score::parameters::door::silence::{BUILDING_M, REPEATED_SHARE};
 use crate::score::place::Places;
-use crate::score::scene::{Scene, end_of, overlap_ms};
+use crate::score::scoring_context::{ScoringContext, end_of, overlap_ms};
 
 /// Covers the silences of a step counter that reports on change (contract 3) and is the only body
 /// sensor: if it is silent and the stream is not, no step was made, and its next reading makes up
 /// for the silence.
-pub(super) fn cover_uncounted(scene: &Scene<'_>, motion: &mut Bins, stream: &Bins) {
+pub(super) fn cover_uncounted(scene: &ScoringContext<'_>, motion: &mut Bins, stream: &Bins) {
     let has = |kind: Kind| {
         let mut sensors = scene.input.context.sensors.iter();
         sensors.any(|sensor| sensor.eq_ignore_ascii_case(kind.as_str()))
@@ -46,7 +46,7 @@ pub(super) fn cover_uncounted(scene: &Scene<'_>, motion: &mut Bins, stream: &Bin
 /// Covers a bin without a fix inside a building if other sensors sent data: they show the further
 /// path.
 pub(super) fn cover_indoors(
-    scene: &Scene<'_>,
+    scene: &ScoringContext<'_>,
     places: &Places,
     position: &mut Bins,
     (motion, pressure): (&Bins, &Bins),
@@ -71,7 +71,7 @@ pub(super) fn cover_indoors(
 
 /// Returns whether reception was lost on foot, near the address or the drop-off or on the way up: a
 /// building caused it.
-fn is_in_building(scene: &Scene<'_>, places: &Places, span: (u32, u32)) -> bool {
+fn is_in_building(scene: &ScoringContext<'_>, places: &Places, span: (u32, u32)) -> bool {
     if scene.driving_at(span.0).is_some()
         || scene
             .feet
@@ -105,7 +105,7 @@ fn is_in_building(scene: &Scene<'_>, places: &Places, span: (u32, u32)) -> bool 
 
 /// Returns whether location was switched off by hand at that time: that is a loss wherever it
 /// happens.
-fn is_switched_off(scene: &Scene<'_>, t_ms: u32) -> bool {
+fn is_switched_off(scene: &ScoringContext<'_>, t_ms: u32) -> bool {
     let mut off = false;
     for &(at_ms, name) in scene.input.system {
         if at_ms > t_ms {

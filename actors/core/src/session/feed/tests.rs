@@ -36,7 +36,7 @@ struct Live {
     machine: SessionMachine,
     journal: BTreeMap<u32, (TimestampMs, PackedBatch)>,
     given_up: Vec<(u32, u32)>,
-    told: Vec<Told>,
+    changes: Vec<NumberedChange>,
 }
 
 impl Live {
@@ -47,7 +47,7 @@ impl Live {
             context,
             journal: BTreeMap::new(),
             given_up: Vec::new(),
-            told: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -79,9 +79,9 @@ impl Live {
                 }
             };
         }
-        let number = u32::try_from(self.told.len()).unwrap();
-        self.told
-            .extend(self.machine.told_since(number, usize::MAX));
+        let number = u32::try_from(self.changes.len()).unwrap();
+        self.changes
+            .extend(self.machine.numbered_changes_since(number, usize::MAX));
         // A crash at any time: emitted changes stay.
         let snapshot = self.machine.snapshot();
         self.machine = SessionMachine::restore(&snapshot).unwrap();
@@ -94,7 +94,7 @@ impl Live {
         self.machine.arrive(&self.context, seq, batch)
     }
 
-    fn computed(&self) -> Vec<Told> {
+    fn computed(&self) -> Vec<NumberedChange> {
         let mut feed = Feed::new(&self.context, ENDED, self.given_up.clone(), BTreeSet::new());
         for (&seq, (received_at, batch)) in &self.journal {
             feed.batch(seq, *received_at, batch);
@@ -109,20 +109,22 @@ fn a_closing_tells_the_event_again_and_the_opening_stays_as_it_was_told() {
     (0..36).for_each(|seq| live.arrive(seq));
     let computed = live.computed();
     assert!(computed.len() > 12, "{}", computed.len());
-    for (number, told) in computed.iter().enumerate() {
-        assert_eq!(told.number as usize, number);
+    for (number, changes) in computed.iter().enumerate() {
+        assert_eq!(changes.number as usize, number);
         let before = computed[..number]
             .iter()
-            .find(|before| before.place == told.place);
+            .find(|before| before.place == changes.place);
         match before {
-            Some(opened) => assert!(opened.event.is_open() && !told.event.is_open()),
-            None => assert!(told.event.t_end_ms.is_none()),
+            Some(opened) => assert!(opened.event.is_open() && !changes.event.is_open()),
+            None => assert!(changes.event.t_end_ms.is_none()),
         }
     }
     // Openings carry the metadata known at that time; some of it was learned later.
-    let differs = |told: &Told| {
-        let closed = computed.iter().rfind(|closed| closed.place == told.place);
-        closed.is_some_and(|closed| closed.event.confidence != told.event.confidence)
+    let differs = |changes: &NumberedChange| {
+        let closed = computed
+            .iter()
+            .rfind(|closed| closed.place == changes.place);
+        closed.is_some_and(|closed| closed.event.confidence != changes.event.confidence)
     };
     assert!(computed.iter().any(differs));
 }
@@ -152,7 +154,7 @@ proptest! {
             live.arrive(seq);
         }
         let computed = live.computed();
-        prop_assert!(live.told.len() <= computed.len());
-        prop_assert_eq!(&live.told[..], &computed[..live.told.len()]);
+        prop_assert!(live.changes.len() <= computed.len());
+        prop_assert_eq!(&live.changes[..], &computed[..live.changes.len()]);
     }
 }

@@ -6,10 +6,10 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::ATTEMPT_SLOW_MS;
 use porchlight_schema::time::TimestampMs;
 
-use super::{BY_HAND_MAX, Busy, Class, EndpointMachine, HOLD_MS_MIN, Policy, Stage, Wanted};
+use super::{Busy, Class, EndpointMachine, HOLD_MS_MIN, MANUAL_RETRIES_MAX, Policy, Stage, Wanted};
 use crate::webhook::lane::{self, Verdict};
 use crate::webhook::window::Wait;
-use crate::webhook::{Cause, Change, Effect, Lane, Listing, Mode, Queued, Report, State};
+use crate::webhook::{AttemptResult, Cause, Change, Effect, Lane, Listing, Mode, Queued, State};
 
 impl EndpointMachine {
     pub(super) fn loaded(&mut self, now: TimestampMs, listing: Option<Listing>) {
@@ -58,11 +58,11 @@ impl EndpointMachine {
             self.more_held = more && taken;
             self.list_after_commit |= more && !taken;
         }
-        self.more_by_hand = listing.by_hand.len() >= BY_HAND_MAX;
+        self.more_by_hand = listing.manual.len() >= MANUAL_RETRIES_MAX;
         let under_way: BTreeSet<_> = self.busy.values().filter_map(|busy| busy.hand).collect();
-        for request in listing.by_hand {
+        for request in listing.manual {
             if !under_way.contains(&request) {
-                self.by_hand.insert((request.asked_at, request.id), request);
+                self.manual.insert((request.asked_at, request.id), request);
             }
         }
         if std::mem::take(&mut self.poked_while_loading) {
@@ -86,7 +86,7 @@ impl EndpointMachine {
             self.busy.remove(&lane);
             self.wanted = Wanted::ALL;
             if let Some(hand) = hand {
-                self.by_hand.insert((hand.asked_at, hand.id), hand);
+                self.manual.insert((hand.asked_at, hand.id), hand);
             }
             self.hold(now);
             return;
@@ -96,7 +96,7 @@ impl EndpointMachine {
             return;
         }
         if let Some(request) = busy.hand {
-            let message = read.by_hand.filter(|message| match message.state {
+            let message = read.manual.filter(|message| match message.state {
                 State::Waiting | State::Held | State::Failed | State::Cancelled => true,
                 State::Delivered => request.again,
                 State::Superseded => false,
@@ -152,7 +152,7 @@ impl EndpointMachine {
         &mut self,
         now: TimestampMs,
         lane: SessionId,
-        report: Report,
+        report: AttemptResult,
         chance: u64,
         effects: &mut Vec<Effect>,
     ) {
@@ -168,7 +168,7 @@ impl EndpointMachine {
             let (waiting, hand) = (waiting.clone(), busy.hand);
             self.busy.remove(&lane);
             if let Some(hand) = hand {
-                self.by_hand.insert((hand.asked_at, hand.id), hand);
+                self.manual.insert((hand.asked_at, hand.id), hand);
             }
             self.requeue(now, lane, &waiting);
             self.hold(now);

@@ -5,10 +5,10 @@ use porchlight_schema::limits::{ATTEMPT_SLOW_MS, WHEEL_AHEAD_MS};
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    BY_HAND_MAX, Busy, COMMIT_LAG_MS, COMMIT_LAG_MS_MAX, Class, DEEP_EVERY_MS, EndpointMachine,
-    LOW_WATER, RELIST_MS, SLOW_MS_MIN, Stage, USUAL_TIMES, Wanted,
+    Busy, COMMIT_LAG_MS, COMMIT_LAG_MS_MAX, Class, DEEP_EVERY_MS, EndpointMachine, LOW_WATER,
+    MANUAL_RETRIES_MAX, RELIST_MS, SLOW_MS_MIN, Stage, USUAL_TIMES, Wanted,
 };
-use crate::webhook::{Effect, HandRequest, Mode};
+use crate::webhook::{Effect, ManualRetry, Mode};
 
 impl EndpointMachine {
     pub(super) fn horizon(&self, now: TimestampMs) -> TimestampMs {
@@ -37,7 +37,7 @@ impl EndpointMachine {
                 while let Some((lane, class, hand)) = self.pick(now) {
                     self.window.remove(lane);
                     if let Some(hand) = hand {
-                        self.by_hand.remove(&(hand.asked_at, hand.id));
+                        self.manual.remove(&(hand.asked_at, hand.id));
                     }
                     let busy = Busy {
                         class,
@@ -78,7 +78,7 @@ impl EndpointMachine {
         // While many lanes are ready and the store has more, new messages are behind them and can
         // wait.
         let plenty = self.more_ready && self.window.ready_len() > low_water;
-        let by_hand_low = self.more_by_hand && self.by_hand.is_empty();
+        let by_hand_low = self.more_by_hand && self.manual.is_empty();
         let room = self.window.ready_len() <= low_water;
         let held = (wanted.held || self.more_held) && room;
         if !(wanted.ready && !plenty || wanted.due || held || by_hand_low) {
@@ -105,7 +105,7 @@ impl EndpointMachine {
             ready: (wanted.ready && !plenty).then(|| (from, self.ready_max())),
             due: wanted.due.then(|| (self.horizon(now), self.due_max())),
             held: held.then(|| (self.held_before(now), self.held_max())),
-            by_hand: BY_HAND_MAX,
+            manual: MANUAL_RETRIES_MAX,
         });
     }
 
@@ -113,15 +113,15 @@ impl EndpointMachine {
     /// No class may take all places, so that none is starved: manual attempts get at most a
     /// quarter, fresh messages leave an eighth of all places to the others, and retries leave a
     /// quarter.
-    pub(super) fn pick(&self, now: TimestampMs) -> Option<(SessionId, Class, Option<HandRequest>)> {
+    pub(super) fn pick(&self, now: TimestampMs) -> Option<(SessionId, Class, Option<ManualRetry>)> {
         let quick = || self.busy.values().filter(|busy| !busy.slow);
         if quick().count() >= self.allowed {
             return None;
         }
         let under_way = |class| quick().filter(|busy| busy.class == class).count();
         if self.mode == Mode::Sending && under_way(Class::ByHand) < (self.allowed / 4).max(1) {
-            let free = |request: &&HandRequest| !self.busy.contains_key(&request.session_id);
-            if let Some(&request) = self.by_hand.values().find(free) {
+            let free = |request: &&ManualRetry| !self.busy.contains_key(&request.session_id);
+            if let Some(&request) = self.manual.values().find(free) {
                 return Some((request.session_id, Class::ByHand, Some(request)));
             }
         }
@@ -153,7 +153,7 @@ impl EndpointMachine {
         let due = self.window.first_due();
         self.window.first_ready().is_some()
             || due.is_some_and(|(due_at, _)| due_at <= now)
-            || !self.by_hand.is_empty() && self.mode == Mode::Sending
+            || !self.manual.is_empty() && self.mode == Mode::Sending
     }
 
     /// Returns the time after which an attempt is slow: at most [`ATTEMPT_SLOW_MS`], which is soon
@@ -204,7 +204,7 @@ impl EndpointMachine {
     pub(super) fn sleep(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
         let uncommitted = |busy: &Busy| matches!(busy.stage, Stage::Uncommitted(_));
         let has_work = self.window.len() > 0
-            || !self.by_hand.is_empty()
+            || !self.manual.is_empty()
             || self.wanted != Wanted::default()
             || self.more_ready
             || self.more_due

@@ -11,7 +11,7 @@ use crate::score::parameters::place::doorway::{
     LEAP_MOST, LEVEL_CHANGE_M, LEVEL_SEC, NOISE_LEAST_M, NOISE_SEC, PAUSE_GAIN, PAUSE_SHARE,
     PLACED_MOST, PLACED_MS, RESUMED_SHARE, STEP_FROM, STEP_GAIN, STEP_MOST,
 };
-use crate::score::scene::{Body, Scene, body, median};
+use crate::score::scoring_context::{Body, ScoringContext, body, median};
 use crate::window::WINDOW_MS;
 
 /// The signs with an approximate time, in milliseconds.
@@ -35,7 +35,7 @@ impl Signs {
 }
 
 /// Returns the likeliest second near `about_ms`, not beyond `until_ms`.
-pub(super) fn time(scene: &Scene<'_>, signs: &Signs, about_ms: u32, until_ms: u32) -> u32 {
+pub(super) fn time(scene: &ScoringContext<'_>, signs: &Signs, about_ms: u32, until_ms: u32) -> u32 {
     let usual = usual_gait(scene, about_ms);
     let last_ms = signs
         .foot_of_climb_ms
@@ -72,7 +72,7 @@ fn about(signs: &Signs, t_ms: u32) -> f32 {
 }
 
 /// Returns the usual spread of the acceleration on the walk around `t_ms`.
-fn usual_gait(scene: &Scene<'_>, t_ms: u32) -> Option<f32> {
+fn usual_gait(scene: &ScoringContext<'_>, t_ms: u32) -> Option<f32> {
     let windows = scene.windows(
         t_ms.saturating_sub(20 * WINDOW_MS),
         t_ms.saturating_add(10 * WINDOW_MS),
@@ -86,7 +86,7 @@ fn usual_gait(scene: &Scene<'_>, t_ms: u32) -> Option<f32> {
 }
 
 /// Returns how strongly a pause ends with the second before `t_ms`, or in this one.
-fn pause(scene: &Scene<'_>, t_ms: u32, usual: f32) -> f32 {
+fn pause(scene: &ScoringContext<'_>, t_ms: u32, usual: f32) -> f32 {
     let spread = |t_ms: u32| {
         let window = scene.windows(t_ms, t_ms.saturating_add(1)).first()?;
         Some(window.motion?.accel_std)
@@ -106,7 +106,7 @@ fn pause(scene: &Scene<'_>, t_ms: u32, usual: f32) -> f32 {
 
 /// Returns how much the air changes with a second: a house has a pressure of its own, and an
 /// opening door makes a gust.
-fn air(scene: &Scene<'_>, t_ms: u32) -> f32 {
+fn air(scene: &ScoringContext<'_>, t_ms: u32) -> f32 {
     let heights = |from_ms: u32, to_ms: u32| -> Vec<f32> {
         let levels = scene.height.levels(from_ms, to_ms).iter();
         levels.map(|level| level.height_m).collect()

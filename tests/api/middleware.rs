@@ -5,7 +5,7 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpResponse, HttpServer};
 use porchlight_http::State;
-use porchlight_http::edge::edge;
+use porchlight_http::middleware::edge;
 use porchlight_keys::SessionTokens;
 use reqwest::Method;
 use serde_json::json;

@@ -24,7 +24,7 @@ use super::query::Query;
 use super::state::State;
 
 /// A request with its state.
-pub struct Call {
+pub struct RequestContext {
     /// The request's head.
     pub http: HttpRequest,
     /// Its unread body.
@@ -35,7 +35,7 @@ pub struct Call {
     request: OnceCell<SharePermit>,
 }
 
-impl FromRequest for Call {
+impl FromRequest for RequestContext {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
@@ -46,7 +46,7 @@ impl FromRequest for Call {
     }
 }
 
-impl Call {
+impl RequestContext {
     /// A request that is not counted yet.
     pub fn new(http: HttpRequest, payload: Payload, state: Data<State>) -> Self {
         Self {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{EDGE_BELIEF_MS, EDGE_SESSIONS_MAX};
+use porchlight_schema::limits::{EDGE_SESSIONS_MAX, REMOTE_SESSION_TTL_MS};
 use porchlight_schema::session::{SessionStart, Tenant};
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::shares::TenantUsage;
 
 /// A session that another node acts for.
 #[derive(Debug)]
-pub(crate) struct Edge {
+pub(crate) struct RemoteShard {
     pub(crate) tenant: Tenant,
     /// The usage of this node by that tenant.
     pub(crate) usage: Arc<TenantUsage>,
@@ -28,38 +28,43 @@ pub(crate) struct Edge {
 
 /// The result of a look-up that found a session in progress. It expires after a while.
 #[derive(Debug, Clone)]
-pub(crate) struct Belief {
-    pub(crate) edge: Arc<Edge>,
+pub(crate) struct RemoteSession {
+    pub(crate) edge: Arc<RemoteShard>,
     looked_up_at: Instant,
 }
 
-impl Belief {
+impl RemoteSession {
     /// Returns whether the belief is still valid. Until it expires, this node does not notice an
     /// end on another node.
     pub(crate) fn is_good(&self) -> bool {
-        self.looked_up_at.elapsed() < Duration::from_millis(EDGE_BELIEF_MS)
+        self.looked_up_at.elapsed() < Duration::from_millis(REMOTE_SESSION_TTL_MS)
     }
 }
 
 /// The beliefs about all sessions of other nodes.
 #[derive(Debug, Default)]
-pub(super) struct Edges {
-    sessions: DashMap<SessionId, Belief>,
+pub(super) struct RemoteSessions {
+    sessions: DashMap<SessionId, RemoteSession>,
 }
 
-impl Edges {
+impl RemoteSessions {
     /// Returns the belief about a session if it is still valid.
-    fn get(&self, session_id: SessionId) -> Option<Belief> {
+    fn get(&self, session_id: SessionId) -> Option<RemoteSession> {
         let belief = self.sessions.get(&session_id)?;
         belief.is_good().then(|| belief.clone())
     }
 
     /// Records that a look-up that began at `looked_up_at` found the session in progress.
-    fn put(&self, start: &SessionStart, usage: Arc<TenantUsage>, looked_up_at: Instant) -> Belief {
+    fn put(
+        &self,
+        start: &SessionStart,
+        usage: Arc<TenantUsage>,
+        looked_up_at: Instant,
+    ) -> RemoteSession {
         self.make_room();
         let entry = self.sessions.entry(start.session_id);
-        let mut entry = entry.or_insert_with(|| Belief {
-            edge: Arc::new(Edge {
+        let mut entry = entry.or_insert_with(|| RemoteSession {
+            edge: Arc::new(RemoteShard {
                 tenant: start.tenant,
                 usage,
                 in_flight: AtomicU32::new(0),
@@ -91,23 +96,27 @@ impl Edges {
 impl Registry {
     /// Returns the belief about a session that another node acts for. Returns `None` if the session
     /// has to be looked up.
-    pub(crate) fn belief(&self, session_id: SessionId) -> Option<Belief> {
+    pub(crate) fn belief(&self, session_id: SessionId) -> Option<RemoteSession> {
         self.inner.edges.get(session_id)
     }
 
     /// Records a look-up, begun at `looked_up_at`, of a session that another node acts for. Returns
     /// `None` if the session has ended.
-    pub(crate) fn believe(&self, row: &SessionRow, looked_up_at: Instant) -> Option<Belief> {
+    pub(crate) fn cache_remote(
+        &self,
+        row: &SessionRow,
+        looked_up_at: Instant,
+    ) -> Option<RemoteSession> {
         if row.end.is_none() {
             let usage = self.inner.shares.of(row.start.tenant);
             return Some(self.inner.edges.put(&row.start, usage, looked_up_at));
         }
-        self.disbelieve(row.start.session_id);
+        self.evict_remote(row.start.session_id);
         None
     }
 
     /// Removes the belief about a session that has ended and that another node acts for.
-    pub(super) fn disbelieve(&self, session_id: SessionId) {
+    pub(super) fn evict_remote(&self, session_id: SessionId) {
         self.inner.edges.forget(session_id);
         self.wake_watchers(session_id);
     }

@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The admission gate, as described in the module documentation.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct IngestLimiter {
     limit: AtomicU32,
     under_way: AtomicU32,
     // The next three fields are measurements of the current interval.
@@ -44,12 +44,12 @@ struct Learning {
 /// A batch in flight, until this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'g> {
-    gate: &'g Gate,
+    gate: &'g IngestLimiter,
     usage: &'g TenantUsage,
     since: Instant,
 }
 
-impl Default for Gate {
+impl Default for IngestLimiter {
     fn default() -> Self {
         let limit = AdmissionLimit::default();
         Self {
@@ -66,7 +66,7 @@ impl Default for Gate {
     }
 }
 
-impl Gate {
+impl IngestLimiter {
     /// Returns whether there is room for another batch of this tenant. A tenant that fills the node
     /// leaves room for the others: the batches of a light tenant may exceed the limit a little.
     pub(super) fn has_room(&self, usage: &TenantUsage) -> bool {

@@ -11,8 +11,8 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use porchlight_actors::service::TenantSessions;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_http::State;
-use porchlight_http::call::session_not_found;
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::session_not_found;
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::{KeyKind, KeyRecord};
@@ -22,8 +22,8 @@ use porchlight_schema::time::TimestampMs;
 use super::form::{self, Form};
 use super::layout::Frame;
 use super::route::ROOT;
+use super::session_cookie::SessionCookie;
 use super::state::Console;
-use super::ticket::Ticket;
 
 /// The cookie's name over TLS; the prefix makes browsers refuse the cookie if it was set without
 /// TLS.
@@ -36,7 +36,7 @@ const PLAIN_COOKIE: &str = "porchlight-console";
 pub(super) struct Renewed(pub(super) HeaderValue);
 
 /// A request of a visitor who is signed in with a secret key that is still valid.
-pub(super) struct Visit {
+pub(super) struct SignedInRequest {
     /// The head of the request.
     pub(super) http: HttpRequest,
     payload: Payload,
@@ -47,12 +47,12 @@ pub(super) struct Visit {
     /// The key that signed in.
     pub(super) key: Arc<KeyRecord>,
     /// The ticket that the browser holds.
-    pub(super) ticket: Ticket,
+    pub(super) ticket: SessionCookie,
     /// The organization's name.
     pub(super) organization: String,
 }
 
-impl FromRequest for Visit {
+impl FromRequest for SignedInRequest {
     type Error = Problem;
     type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
 
@@ -92,7 +92,7 @@ impl FromRequest for Visit {
     }
 }
 
-impl Visit {
+impl SignedInRequest {
     /// The tenant whose data the visitor may see.
     pub(super) fn tenant(&self) -> Tenant {
         self.key.tenant
@@ -196,7 +196,7 @@ pub(super) fn cookie(http: &HttpRequest) -> Option<&str> {
 pub(super) fn set_cookie(
     http: &HttpRequest,
     console: &Console,
-    ticket: &Ticket,
+    ticket: &SessionCookie,
 ) -> Result<HeaderValue, Problem> {
     let sealed = console.tickets.seal(ticket);
     let sealed = sealed.ok_or_else(|| Problem::internal("a ticket can't be sealed"))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use porchlight_observe::peer::PeerMetrics;
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{END_SETTLES_MS, LOOKS_AT_ONCE_MAX, LOOKS_WAITING_MAX};
+use porchlight_schema::limits::{END_SETTLES_MS, LOOKS_AT_ONCE_MAX, RECONCILES_WAITING_MAX};
 use tokio::sync::Semaphore;
 
 use super::Registry;
@@ -21,12 +21,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// The sessions to look at. The value is true if a look was requested again while one is in
 /// progress.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(super) struct ReconcileQueue {
     asked: Mutex<BTreeMap<SessionId, bool>>,
     places: Semaphore,
 }
 
-impl Default for Looks {
+impl Default for ReconcileQueue {
     fn default() -> Self {
         Self {
             asked: Mutex::default(),
@@ -35,7 +35,7 @@ impl Default for Looks {
     }
 }
 
-impl Looks {
+impl ReconcileQueue {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, bool>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,7 +47,7 @@ impl Looks {
             *again = true;
             return false;
         }
-        let has_room = asked.len() < LOOKS_WAITING_MAX;
+        let has_room = asked.len() < RECONCILES_WAITING_MAX;
         if has_room {
             asked.insert(session_id, false);
         } else {
@@ -63,7 +63,7 @@ impl Looks {
 }
 
 impl Registry {
-    /// Looks at a session in the store and acts on the result: a session in progress is adopted,
+    /// ReconcileQueue at a session in the store and acts on the result: a session in progress is adopted,
     /// and for an ended session the insight is computed. Never waits.
     pub(crate) fn look_at(&self, session_id: SessionId) {
         let Some(lane) = self.lane(session_id) else {

@@ -14,29 +14,33 @@ use super::problem::{Code, Problem};
 
 /// The limits of all kinds of long-lived connections.
 #[derive(Debug)]
-pub struct StreamSeats {
+pub struct StreamLimiter {
     /// For event streams. How many one tenant may have is a share of its own.
-    pub events: Arc<Seats<Tenant>>,
+    pub events: Arc<ConnectionLimiter<Tenant>>,
     /// WebSockets, by session.
-    pub sockets: Arc<Seats<SessionId>>,
+    pub sockets: Arc<ConnectionLimiter<SessionId>>,
 }
 
-impl Default for StreamSeats {
+impl Default for StreamLimiter {
     fn default() -> Self {
         Self {
-            events: Seats::new(
+            events: ConnectionLimiter::new(
                 StreamKind::Events,
                 NODE_EVENT_STREAMS_MAX,
                 NODE_EVENT_STREAMS_MAX,
             ),
-            sockets: Seats::new(StreamKind::Websocket, NODE_SOCKETS_MAX, SESSION_SOCKETS_MAX),
+            sockets: ConnectionLimiter::new(
+                StreamKind::Websocket,
+                NODE_SOCKETS_MAX,
+                SESSION_SOCKETS_MAX,
+            ),
         }
     }
 }
 
 /// The limits of one kind of connection; `K` identifies the owner.
 #[derive(Debug)]
-pub struct Seats<K: Hash + Eq> {
+pub struct ConnectionLimiter<K: Hash + Eq> {
     kind: StreamKind,
     taken: AtomicUsize,
     node_max: usize,
@@ -46,13 +50,13 @@ pub struct Seats<K: Hash + Eq> {
 
 /// A permit for one connection, returned when dropped.
 #[derive(Debug)]
-pub struct Seat<K: Hash + Eq + Copy> {
-    seats: Arc<Seats<K>>,
+pub struct ConnectionPermit<K: Hash + Eq + Copy> {
+    connections: Arc<ConnectionLimiter<K>>,
     key: K,
     _open: Open,
 }
 
-impl<K: Hash + Eq + Copy> Seats<K> {
+impl<K: Hash + Eq + Copy> ConnectionLimiter<K> {
     /// Creates limits per node and per owner.
     #[must_use]
     pub fn new(kind: StreamKind, node_max: usize, each_max: usize) -> Arc<Self> {
@@ -70,7 +74,7 @@ impl<K: Hash + Eq + Copy> Seats<K> {
     /// # Errors
     ///
     /// 429 if the owner has reached its limit; 503 if the node has.
-    pub fn take(self: &Arc<Self>, key: K) -> Result<Seat<K>, Problem> {
+    pub fn take(self: &Arc<Self>, key: K) -> Result<ConnectionPermit<K>, Problem> {
         let free = |taken: usize| (taken < self.node_max).then_some(taken + 1);
         if self
             .taken
@@ -87,8 +91,8 @@ impl<K: Hash + Eq + Copy> Seats<K> {
         *own += 1;
         let is_too_many = *own > self.each_max;
         drop(own);
-        let seat = Seat {
-            seats: Arc::clone(self),
+        let seat = ConnectionPermit {
+            connections: Arc::clone(self),
             key,
             _open: Open::begin(self.kind),
         };
@@ -106,10 +110,10 @@ impl<K: Hash + Eq + Copy> Seats<K> {
     }
 }
 
-impl<K: Hash + Eq + Copy> Drop for Seat<K> {
+impl<K: Hash + Eq + Copy> Drop for ConnectionPermit<K> {
     fn drop(&mut self) {
-        self.seats.taken.fetch_sub(1, Ordering::Relaxed);
-        self.seats.each.remove_if_mut(&self.key, |_, own| {
+        self.connections.taken.fetch_sub(1, Ordering::Relaxed);
+        self.connections.each.remove_if_mut(&self.key, |_, own| {
             *own -= 1;
             *own == 0
         });
@@ -122,15 +126,16 @@ mod tests {
 
     #[test]
     fn what_is_full_is_told_and_what_is_given_back_is_free() {
-        let seats = Seats::new(StreamKind::Events, 3, 2);
-        let code = |seat: Result<Seat<u8>, Problem>| seat.err().map(|problem| problem.code());
-        let (one, two) = (seats.take(1).unwrap(), seats.take(1).unwrap());
-        assert_eq!(code(seats.take(1)), Some(Code::TooManyStreams));
-        let other = seats.take(2).unwrap();
-        assert_eq!(code(seats.take(3)), Some(Code::Overloaded));
+        let connections = ConnectionLimiter::new(StreamKind::Events, 3, 2);
+        let code =
+            |seat: Result<ConnectionPermit<u8>, Problem>| seat.err().map(|problem| problem.code());
+        let (one, two) = (connections.take(1).unwrap(), connections.take(1).unwrap());
+        assert_eq!(code(connections.take(1)), Some(Code::TooManyStreams));
+        let other = connections.take(2).unwrap();
+        assert_eq!(code(connections.take(3)), Some(Code::Overloaded));
         drop((one, other));
-        assert_eq!(code(seats.take(1)), None);
+        assert_eq!(code(connections.take(1)), None);
         drop(two);
-        assert!(seats.each.is_empty() && seats.taken.load(Ordering::Relaxed) == 0);
+        assert!(connections.each.is_empty() && connections.taken.load(Ordering::Relaxed) == 0);
     }
 }

@@ -11,9 +11,9 @@ use super::form::encode;
 pub(super) const CURSOR: &str = "cursor";
 
 /// The fields of an address that a page accepts.
-pub(super) struct Asked(Vec<(&'static str, String)>);
+pub(super) struct ListQuery(Vec<(&'static str, String)>);
 
-impl Asked {
+impl ListQuery {
     /// Reads the fields of a query string, or of a form encoded as one; `names` are the accepted
     /// fields.
     pub(super) fn of(query: &str, names: &[&'static str]) -> Self {
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn an_address_is_read_and_changed() {
         let query = "status=failed&event=&from=2026-11-20T10%3A55&cursor=x&other=1";
-        let asked = Asked::of(query, &["status", "event", "from"]);
+        let asked = ListQuery::of(query, &["status", "event", "from"]);
         assert_eq!(asked.time("from"), Ok("2026-11-20T10:55:00Z".parse().ok()));
         assert_eq!(asked.local("from"), "2026-11-20T10:55");
         assert_eq!(asked.with("status", ""), "from=2026-11-20T10%3A55");
@@ -130,6 +130,10 @@ mod tests {
             Ok(Some("failed"))
         );
         assert!(asked.one_of("status", &["x"], |word| word).is_err());
-        assert!(Asked::of("from=yesterday", &["from"]).time("from").is_err());
+        assert!(
+            ListQuery::of("from=yesterday", &["from"])
+                .time("from")
+                .is_err()
+        );
     }
 }

@@ -16,20 +16,20 @@ use porchlight_world::SystemEntropy;
 
 /// Administers keys.
 #[derive(Clone)]
-pub struct KeyDesk {
+pub struct KeyAdmin {
     keys: Arc<dyn Keys>,
 }
 
-impl fmt::Debug for KeyDesk {
+impl fmt::Debug for KeyAdmin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyDesk").finish_non_exhaustive()
+        f.debug_struct("KeyAdmin").finish_non_exhaustive()
     }
 }
 
 /// A request to create a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeyOrder {
+pub struct CreateKeyRequest {
     /// The organization's name; a new one is created if needed.
     pub organization: String,
     /// `sandbox` or `live`.
@@ -44,7 +44,7 @@ pub struct KeyOrder {
     pub expires_ms: Option<i64>,
 }
 
-impl KeyOrder {
+impl CreateKeyRequest {
     /// A key without a name that is good until it is revoked.
     #[must_use]
     pub fn new(organization: &str, env: &str, kind: &str) -> Self {
@@ -141,11 +141,11 @@ impl fmt::Display for ListedKey {
 
 /// Why a key was not created or revoked.
 #[derive(Debug, thiserror::Error)]
-pub enum DeskError {
+pub enum KeyAdminError {
     /// The request is invalid.
     #[error("{field} {detail}")]
     Invalid {
-        /// The field of [`KeyOrder`].
+        /// The field of [`CreateKeyRequest`].
         field: &'static str,
         /// The expected value.
         detail: String,
@@ -158,7 +158,7 @@ pub enum DeskError {
     Store(#[from] StoreError),
 }
 
-impl KeyDesk {
+impl KeyAdmin {
     /// Administers the keys of a store.
     #[must_use]
     pub fn new(keys: Arc<dyn Keys>) -> Self {
@@ -172,10 +172,10 @@ impl KeyDesk {
     /// An unknown word, an empty organization name, or a store error.
     pub async fn create(
         &self,
-        order: &KeyOrder,
+        order: &CreateKeyRequest,
         now: TimestampMs,
-    ) -> Result<CreatedKey, DeskError> {
-        let invalid = |field, detail: &str| DeskError::Invalid {
+    ) -> Result<CreatedKey, KeyAdminError> {
+        let invalid = |field, detail: &str| KeyAdminError::Invalid {
             field,
             detail: detail.to_owned(),
         };
@@ -239,7 +239,7 @@ impl KeyDesk {
         name: Option<&str>,
         expires_at: Option<TimestampMs>,
         now: TimestampMs,
-    ) -> Result<CreatedKey, DeskError> {
+    ) -> Result<CreatedKey, KeyAdminError> {
         let made = super::make(kind, tenant.env, porchlight_world::fill);
         let record = KeyRecord {
             id: KeyId::new(now, SystemEntropy.random()),
@@ -268,7 +268,7 @@ impl KeyDesk {
     /// # Errors
     ///
     /// A store error.
-    pub async fn list_of(&self, tenant: Tenant) -> Result<Vec<KeyRecord>, DeskError> {
+    pub async fn list_of(&self, tenant: Tenant) -> Result<Vec<KeyRecord>, KeyAdminError> {
         let mut records = self.keys.list_keys(Some(tenant.organization_id)).await?;
         records.retain(|record| record.tenant == tenant);
         Ok(records)
@@ -284,13 +284,13 @@ impl KeyDesk {
         tenant: Tenant,
         id: KeyId,
         now: TimestampMs,
-    ) -> Result<KeyRecord, DeskError> {
+    ) -> Result<KeyRecord, KeyAdminError> {
         let own = self.list_of(tenant).await?;
         if !own.iter().any(|record| record.id == id) {
-            return Err(DeskError::NotFound);
+            return Err(KeyAdminError::NotFound);
         }
         let revoked = self.keys.revoke_key(id, now).await?;
-        revoked.ok_or(DeskError::NotFound)
+        revoked.ok_or(KeyAdminError::NotFound)
     }
 
     /// All keys, oldest first.
@@ -298,7 +298,7 @@ impl KeyDesk {
     /// # Errors
     ///
     /// A store error.
-    pub async fn list(&self) -> Result<Vec<ListedKey>, DeskError> {
+    pub async fn list(&self) -> Result<Vec<ListedKey>, KeyAdminError> {
         let organizations = self.keys.organizations().await?;
         let records = self.keys.list_keys(None).await?;
         Ok(records
@@ -333,13 +333,13 @@ impl KeyDesk {
     /// # Errors
     ///
     /// There is no such key, or a store error.
-    pub async fn revoke(&self, id: &str, now: TimestampMs) -> Result<ListedKey, DeskError> {
-        let id: KeyId = id.parse().map_err(|_| DeskError::NotFound)?;
+    pub async fn revoke(&self, id: &str, now: TimestampMs) -> Result<ListedKey, KeyAdminError> {
+        let id: KeyId = id.parse().map_err(|_| KeyAdminError::NotFound)?;
         let record = self
             .keys
             .revoke_key(id, now)
             .await?
-            .ok_or(DeskError::NotFound)?;
+            .ok_or(KeyAdminError::NotFound)?;
         let organizations = self.keys.organizations().await?;
         Ok(listed(&record, &organizations))
     }

@@ -15,14 +15,14 @@ pub(crate) fn rounded(value: f64) -> f64 {
 
 /// The text of a piece of evidence: the observation, and its possible honest explanation.
 #[derive(Debug, Clone)]
-pub(crate) struct Words {
+pub(crate) struct Explanation {
     pub(crate) text: String,
     pub(crate) explanation: &'static str,
 }
 
 /// Creates the words of an entry.
-pub(crate) fn words(text: impl Into<String>, explanation: &'static str) -> Words {
-    Words {
+pub(crate) fn words(text: impl Into<String>, explanation: &'static str) -> Explanation {
+    Explanation {
         text: text.into(),
         explanation,
     }
@@ -30,11 +30,11 @@ pub(crate) fn words(text: impl Into<String>, explanation: &'static str) -> Words
 
 /// The entries in the order in which they were found.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct EvidenceLog {
     entries: Vec<Evidence>,
 }
 
-impl Ledger {
+impl EvidenceLog {
     /// Adds an entry and returns its points, which are rounded before they count anywhere.
     pub(crate) fn add(
         &mut self,
@@ -42,7 +42,7 @@ impl Ledger {
         signal: &str,
         points: f64,
         span: Span,
-        words: Words,
+        words: Explanation,
     ) -> f64 {
         let points = rounded(points);
         self.entries.push(Evidence {

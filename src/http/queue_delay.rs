@@ -14,7 +14,7 @@ const KEPT: Duration = Duration::from_millis(100);
 
 /// Queue measurements of a worker.
 #[derive(Default)]
-struct Turn {
+struct QueueDelay {
     /// When the probe in the queue was sent.
     sent: Cell<Option<Instant>>,
     /// Delay of the last probe, and when it finished.
@@ -22,10 +22,10 @@ struct Turn {
 }
 
 thread_local! {
-    static TURN: Turn = const { Turn { sent: Cell::new(None), measured: Cell::new(None) } };
+    static TURN: QueueDelay = const { QueueDelay { sent: Cell::new(None), measured: Cell::new(None) } };
 }
 
-impl Turn {
+impl QueueDelay {
     /// The estimated queue delay of the present request, and whether a new probe is due.
     fn look(&self, now: Instant) -> (Duration, bool) {
         let measured = self.measured.get();
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_as_old_as_what_was_sent_before_it() {
-        let (turn, begun) = (Turn::default(), Instant::now());
+        let (turn, begun) = (QueueDelay::default(), Instant::now());
         let look = |after: u32| turn.look(begun + after * MS);
         assert_eq!(look(0), (Duration::ZERO, true));
         turn.send(begun);

@@ -11,9 +11,9 @@ use porchlight_schema::limits::{SNAPSHOT_MS, WHEEL_AHEAD_MS};
 use porchlight_schema::time::TimestampMs;
 
 use super::handle::Adopted;
-use super::send::{tell_drain, tell_freeze};
+use super::send::{send_passivate, tell_drain};
 use super::{Handle, OnDue, Registry};
-use crate::session::Frozen;
+use crate::session::PassivatedState;
 
 /// An actor that received nothing for this long is frozen. Its state stays in memory as bytes.
 pub(super) const FREEZE_AFTER_MS: i64 = 15 * 1000;
@@ -94,7 +94,7 @@ impl Registry {
         } else if silent_ms >= FREEZE_AFTER_MS
             && let Some(actor) = handle.take_idle_actor()
         {
-            tell_freeze(&actor);
+            send_passivate(&actor);
         }
         if self.is_shared() && silent_ms >= SNAPSHOT_MS as i64 {
             self.look_at_tail(Arc::clone(&handle));
@@ -116,7 +116,7 @@ impl Registry {
 
     /// Keeps the state of an actor that was frozen, unless a new actor has started meanwhile and
     /// has read the state again.
-    pub(crate) fn keep(&self, handle: &Arc<Handle>, frozen: Option<Box<Frozen>>) {
+    pub(crate) fn keep(&self, handle: &Arc<Handle>, frozen: Option<Box<PassivatedState>>) {
         {
             let mut slot = handle.slot();
             if slot.actor.is_none() && !slot.restarting {

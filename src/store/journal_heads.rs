@@ -7,7 +7,7 @@ use porchlight_schema::limits::JOURNAL_TIPS_MAX;
 
 /// What the writer knows of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Tip {
+pub(crate) struct JournalHead {
     /// The highest number; none while there is no batch.
     pub(crate) highest: Option<u32>,
     /// Numbers below it that have no batch.
@@ -19,13 +19,13 @@ pub(crate) struct Tip {
 /// The tips of the sessions met last. Two generations: when the younger is full the elder is dropped, so that memory
 /// stays bounded and a session that goes on stays known.
 #[derive(Default)]
-pub(crate) struct Tips {
-    young: HashMap<SessionId, Tip>,
-    old: HashMap<SessionId, Tip>,
+pub(crate) struct JournalHeads {
+    young: HashMap<SessionId, JournalHead>,
+    old: HashMap<SessionId, JournalHead>,
 }
 
-impl Tips {
-    pub(crate) fn get(&mut self, session_id: SessionId) -> Option<Tip> {
+impl JournalHeads {
+    pub(crate) fn get(&mut self, session_id: SessionId) -> Option<JournalHead> {
         if let Some(&tip) = self.young.get(&session_id) {
             return Some(tip);
         }
@@ -34,7 +34,7 @@ impl Tips {
         Some(tip)
     }
 
-    pub(crate) fn set(&mut self, session_id: SessionId, tip: Tip) {
+    pub(crate) fn set(&mut self, session_id: SessionId, tip: JournalHead) {
         if self.young.len() >= JOURNAL_TIPS_MAX / 2 && !self.young.contains_key(&session_id) {
             self.old = std::mem::take(&mut self.young);
         }
@@ -44,7 +44,7 @@ impl Tips {
     /// A session that ends.
     pub(crate) fn end(&mut self, session_id: SessionId) {
         if let Some(tip) = self.get(session_id) {
-            self.set(session_id, Tip { ended: true, ..tip });
+            self.set(session_id, JournalHead { ended: true, ..tip });
         }
     }
 

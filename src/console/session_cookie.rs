@@ -33,7 +33,7 @@ const SIGNED_OUT_MAX: usize = 65_536;
 
 /// The identity of a signed-in visitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ticket {
+pub(super) struct SessionCookie {
     /// The SHA-256 of the key.
     pub(super) key_hash: [u8; 32],
     /// The random number of the session.
@@ -64,10 +64,10 @@ impl Tickets {
     }
 
     /// Issues a ticket to a visitor who has just presented the key with this hash.
-    pub(super) fn issue(&self, key_hash: [u8; 32], now: TimestampMs) -> Ticket {
+    pub(super) fn issue(&self, key_hash: [u8; 32], now: TimestampMs) -> SessionCookie {
         let mut session = [0; 16];
         porchlight_world::fill(&mut session);
-        Ticket {
+        SessionCookie {
             key_hash,
             session,
             issued_at: now.0,
@@ -76,7 +76,7 @@ impl Tickets {
     }
 
     /// Seals the ticket for the browser.
-    pub(super) fn seal(&self, ticket: &Ticket) -> Option<String> {
+    pub(super) fn seal(&self, ticket: &SessionCookie) -> Option<String> {
         let mut nonce = [0; NONCE_BYTES];
         porchlight_world::fill(&mut nonce);
         let plain = postcard::to_stdvec(ticket).ok()?;
@@ -91,7 +91,7 @@ impl Tickets {
     }
 
     /// Returns the ticket in a cookie, if it was made here and is still valid at `now`.
-    pub(super) fn open(&self, text: &str, now: TimestampMs) -> Option<Ticket> {
+    pub(super) fn open(&self, text: &str, now: TimestampMs) -> Option<SessionCookie> {
         if text.len() > SEALED_CHARS_MAX {
             return None;
         }
@@ -102,7 +102,7 @@ impl Tickets {
             let payload = Payload { msg, aad };
             cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()
         })?;
-        let ticket: Ticket = postcard::from_bytes(&plain).ok()?;
+        let ticket: SessionCookie = postcard::from_bytes(&plain).ok()?;
         let is_good = now.0 - ticket.issued_at < LIFE_MS
             && now.0 - ticket.seen_at < IDLE_MS
             && !self.signed_out.contains_key(&ticket.session);
@@ -110,15 +110,19 @@ impl Tickets {
     }
 
     /// Returns the renewed ticket, or `None` while the current one is fresh.
-    pub(super) fn renewed(&self, ticket: &Ticket, now: TimestampMs) -> Option<Ticket> {
-        (now.0 - ticket.seen_at >= RENEWED_AFTER_MS).then(|| Ticket {
+    pub(super) fn renewed(
+        &self,
+        ticket: &SessionCookie,
+        now: TimestampMs,
+    ) -> Option<SessionCookie> {
+        (now.0 - ticket.seen_at >= RENEWED_AFTER_MS).then(|| SessionCookie {
             seen_at: now.0,
             ..ticket.clone()
         })
     }
 
     /// Ends a session: this node refuses its ticket from now on.
-    pub(super) fn sign_out(&self, ticket: &Ticket) {
+    pub(super) fn sign_out(&self, ticket: &SessionCookie) {
         // A full map holds only sessions signed out within twelve hours. The entry is then skipped:
         // the browser's own copy is gone anyway.
         if self.signed_out.len() < SIGNED_OUT_MAX {
@@ -133,13 +137,13 @@ impl Tickets {
     }
 
     /// The form word of this session.
-    pub(super) fn word(&self, ticket: &Ticket) -> String {
+    pub(super) fn word(&self, ticket: &SessionCookie) -> String {
         let word = self.words.first().map(|key| word(key, ticket));
         URL_SAFE_NO_PAD.encode(word.unwrap_or_default())
     }
 
     /// Returns whether `given` is the form word of this session.
-    pub(super) fn is_word(&self, ticket: &Ticket, given: &str) -> bool {
+    pub(super) fn is_word(&self, ticket: &SessionCookie, given: &str) -> bool {
         let Ok(given) = URL_SAFE_NO_PAD.decode(given) else {
             return false;
         };
@@ -152,7 +156,7 @@ fn cipher(key: &SecretKey) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(&Key::from(*key.bytes()))
 }
 
-fn word(key: &SecretKey, ticket: &Ticket) -> Vec<u8> {
+fn word(key: &SecretKey, ticket: &SessionCookie) -> Vec<u8> {
     // HMAC accepts a key of any length (RFC 2104), so this cannot fail.
     Hmac::<Sha256>::new_from_slice(key.bytes())
         .map(|mac| mac.chain_update(ticket.session).finalize().into_bytes())
@@ -195,7 +199,7 @@ mod tests {
     fn a_session_ends_when_it_is_old_or_idle_or_signed_out() {
         let tickets = tickets(0xab);
         let mut ticket = tickets.issue([7; 32], NOW);
-        let is_good = |ticket: &Ticket, now| {
+        let is_good = |ticket: &SessionCookie, now| {
             let sealed = tickets.seal(ticket).unwrap();
             tickets.open(&sealed, now).is_some()
         };

@@ -9,14 +9,14 @@ use super::Handle;
 /// A set of batch numbers, exact for the highest and the 63 before it. Lower numbers count as
 /// known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Heard {
+pub(crate) struct SeqWindow {
     /// The number after the highest known one.
     next: u32,
     /// Bit i is set if the number `next - 1 - i` is known.
     mask: u64,
 }
 
-impl Heard {
+impl SeqWindow {
     /// Notes a number. Returns whether it is new.
     pub(super) fn note(&mut self, seq: u32) -> bool {
         if seq >= self.next {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_number_is_new_once() {
-        let mut heard = Heard::default();
+        let mut heard = SeqWindow::default();
         for (seq, is_new) in [(0, true), (0, false), (3, true), (1, true), (3, false)] {
             assert_eq!(heard.note(seq), is_new, "{seq}");
         }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn within_the_window_it_is_a_set() {
         for stride in 1..200_u32 {
-            let (mut heard, mut set) = (Heard::default(), std::collections::BTreeSet::new());
+            let (mut heard, mut set) = (SeqWindow::default(), std::collections::BTreeSet::new());
             for step in 0..200 {
                 let seq = step * stride % 61;
                 assert_eq!(heard.note(seq), set.insert(seq), "{stride}: {seq}");

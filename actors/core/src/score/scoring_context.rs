@@ -59,7 +59,7 @@ pub(crate) fn body(window: &Window) -> Body {
 }
 
 /// The session, prepared once and read by every part of scoring.
-pub(crate) struct Scene<'a> {
+pub(crate) struct ScoringContext<'a> {
     pub(crate) input: &'a ScoreInput<'a>,
     /// The events, without drives that the steps disprove.
     pub(crate) timeline: Vec<&'a Event>,
@@ -76,7 +76,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) end_ms: u32,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> ScoringContext<'a> {
     pub(crate) fn new(input: &'a ScoreInput<'a>) -> Self {
         let heard_ms = input
             .windows
@@ -346,7 +346,7 @@ fn begun(mut feet: Vec<Foot>, input: &ScoreInput<'_>) -> Vec<Foot> {
         && input
             .marks
             .iter()
-            .any(|&(t_ms, name)| name.is_hand_over() && t_ms < first.from_ms)
+            .any(|&(t_ms, name)| name.is_drop_off() && t_ms < first.from_ms)
     {
         first.from_ms = 0;
     }

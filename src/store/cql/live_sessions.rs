@@ -144,7 +144,7 @@ impl Inner {
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
-        self.found_by(false, shards, after, limit, Self::is_behind)
+        self.found_by(false, shards, after, limit, Self::needs_rescoring)
             .await
     }
 
@@ -158,7 +158,7 @@ impl Inner {
             })
     }
 
-    async fn is_behind(&self, session_id: SessionId) -> StoreResult<Option<SessionId>> {
+    async fn needs_rescoring(&self, session_id: SessionId) -> StoreResult<Option<SessionId>> {
         let Some(state) = self.state(session_id).await? else {
             return Ok(None);
         };
@@ -169,7 +169,7 @@ impl Inner {
         let covered = state.insight.map(|official| official.covered);
         let cleared = match covered {
             Some(_) if self.may_be_joined_by_late(state.end) => false,
-            Some(covered) => self.clear_behind(session_id, covered).await?,
+            Some(covered) => self.clear_rescoring_mark(session_id, covered).await?,
             None => false,
         };
         Ok((!cleared).then_some(session_id))
