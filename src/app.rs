@@ -140,7 +140,7 @@ impl App {
             let sessions = service
                 .recover()
                 .await
-                .context("what a former process left can't be read")?;
+                .context("the state of the previous process cannot be read")?;
             tracing::info!(sessions, "recovered");
         }
         telemetry::watch(&handles, &config.store.path);
@@ -240,14 +240,14 @@ async fn open_store(
             }
         }),
         Arc::new(move |reason| {
-            tracing::error!(reason, "the store can't go on");
+            tracing::error!(reason, "the store cannot continue");
             std::process::exit(exit_code);
         }),
         node.map(|node| Arc::clone(node.view()) as _),
     );
     match opened.await {
         // The error keeps its type, because the caller examines it.
-        Err(StoreOpenError::Embedded(error)) => Err(error).context("the store can't be opened"),
+        Err(StoreOpenError::Embedded(error)) => Err(error).context("the store cannot be opened"),
         opened => Ok(opened?),
     }
 }

@@ -144,7 +144,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::PrintConfig(arguments) => {
             // It holds names of files, never secrets.
             let text = toml::to_string(&arguments.load()?)
-                .context("the configuration can't be written as TOML")?;
+                .context("the configuration cannot be written as TOML")?;
             say!("{}", text.trim_end())
         }
         Command::Openapi => say!("{}", porchlight_api::openapi::text().trim_end()),

@@ -26,7 +26,7 @@ pub enum SecretKeysError {
     #[error(transparent)]
     Check(#[from] KeyCheckError),
     /// The store cannot be read.
-    #[error("the store can't be read")]
+    #[error("the store cannot be read")]
     Store(#[from] StoreError),
 }
 

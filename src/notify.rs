@@ -27,7 +27,7 @@ pub(crate) fn send(state: &str) {
     let sent = address
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
     if let Err(error) = sent {
-        tracing::warn!(%error, state, "systemd can't be told");
+        tracing::warn!(%error, state, "systemd cannot be notified");
     }
 }
 

@@ -15,16 +15,16 @@ use crate::config::{Config, StoreKind};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
     /// An error of the embedded store.
-    #[error("the store can't be opened")]
+    #[error("the store cannot be opened")]
     Embedded(#[from] OpenError),
     /// An error of the CQL store.
-    #[error("the store can't be opened")]
+    #[error("the store cannot be opened")]
     Cql(#[from] CqlOpenError),
     /// A file that the configuration names cannot be read.
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
     /// The folder for the operators' token cannot be created.
-    #[error("store.path: {0} can't be made")]
+    #[error("store.path: {0} cannot be made")]
     Folder(std::path::PathBuf, #[source] std::io::Error),
 }
 

@@ -164,7 +164,7 @@ pub fn serve(
 ) -> anyhow::Result<(SocketAddr, ServerHandle)> {
     let listener = std::net::TcpListener::bind(config.server.ops_listen).with_context(|| {
         format!(
-            "server.ops_listen: {} can't be bound",
+            "server.ops_listen: {} cannot be bound",
             config.server.ops_listen
         )
     })?;

@@ -122,17 +122,17 @@ impl Sweeper {
         match self.sweep_sessions().await {
             Ok(0) => {}
             Ok(sessions) => tracing::info!(sessions, "sessions older than the retention deleted"),
-            Err(error) => tracing::warn!(%error, "old sessions can't be deleted"),
+            Err(error) => tracing::warn!(%error, "old sessions cannot be deleted"),
         }
         let now = SystemClock.now();
         if let Err(error) = self.store.sweep_idempotency_keys(now).await {
-            tracing::warn!(%error, "old idempotency keys can't be deleted");
+            tracing::warn!(%error, "old idempotency keys cannot be deleted");
         }
         if let Err(error) = self.store.sweep_recorders(now).await {
             tracing::warn!(%error, "expired recorders cannot be deleted");
         }
         if let Err(error) = self.store.sweep_outboxes().await {
-            tracing::warn!(%error, "the outboxes of deleted webhooks can't be deleted");
+            tracing::warn!(%error, "the outboxes of deleted webhooks cannot be deleted");
         }
     }
 

@@ -49,7 +49,7 @@ pub fn install_logs(filter: &str) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_current_span(false);
     logs.try_init()
-        .map_err(|error| anyhow::anyhow!("logs can't be installed: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("logs cannot be installed: {error}"))?;
     std::panic::set_hook(Box::new(|panic| {
         // The location, but not the message, which may quote data.
         let place = panic.location().map(ToString::to_string);

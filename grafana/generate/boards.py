@@ -429,7 +429,7 @@ def nodes():
         ("Between nodes (rate, errors, duration)", [
             panel("Batches for other nodes", "Batches for sessions that another node acts for, by what became of the hand-over. What was not taken is found in the journal.", "ops",
                   [(rate("porchlight_peer_hand_overs_total", "outcome"), "{{outcome}}")], stack=True),
-            panel("Batches found in the journal", "Batches that a live session found in the journal and that nobody had handed over.", "ops",
+            panel("Batches found in the journal", "Batches that a live session found in the journal and that no node had forwarded.", "ops",
                   [(rate("porchlight_peer_hand_overs_repaired_total", "instance"), "{{instance}}")]),
             panel("Waiting to be handed over", "Batches in the queues for other nodes.", "short",
                   [("sum by (instance) (porchlight_peer_waiting_batches{$$})", "{{instance}}")]),

@@ -117,7 +117,7 @@ async fn remove(call: RequestContext) -> Result<HttpResponse, Problem> {
 }
 
 fn not_found() -> Problem {
-    Problem::new(Code::RecorderNotFound, "There is no such recorder.")
+    Problem::new(Code::RecorderNotFound, "The recorder does not exist.")
 }
 
 /// The recorder in the path, if it is the tenant's.

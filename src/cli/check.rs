@@ -38,7 +38,7 @@ pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
         ] {
             if !file.as_os_str().is_empty() {
                 std::fs::read(file)
-                    .with_context(|| format!("{key}: {} can't be read", file.display()))?;
+                    .with_context(|| format!("{key}: {} cannot be read", file.display()))?;
             }
         }
     }
@@ -51,5 +51,5 @@ pub(super) fn is_store(folder: &Path) -> anyhow::Result<()> {
     if EmbeddedStore::is_in(folder) {
         return Ok(());
     }
-    bail!("there is no store in {}", folder.display())
+    bail!("{} contains no store", folder.display())
 }

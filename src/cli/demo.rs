@@ -31,7 +31,7 @@ const KINDS: [(Kind, &str); 8] = [
         Kind::LobbyHandOff,
         "left in the lobby, the door is upstairs",
     ),
-    (Kind::NeverCame, "never came to the address"),
+    (Kind::NeverCame, "never reached the address"),
     (Kind::WrongAddress, "at the door of another house"),
     (Kind::SpoofedWalk, "the fixes walk, the body does not"),
 ];
@@ -128,7 +128,7 @@ async fn show_all(
     if arguments.once {
         return Ok(());
     }
-    say!("The service goes on, and so do the deliveries; stop it with Ctrl-C. To try by hand:")?;
+    say!("The service and the deliveries continue until you press Ctrl-C. Try it yourself:")?;
     for path in ["sessions?limit=3", "webhooks/deliveries?limit=3"] {
         say!(
             "  curl -H 'Service-Key: {}' '{}/v1/{path}'",
@@ -161,7 +161,7 @@ fn introduce(running: &Running, receiver: &str) -> anyhow::Result<()> {
     say!("  webhooks   to {receiver}, a receiver of this demo")?;
     say!("  key        {}", running.secret_key)?;
     say!("")?;
-    say!("The phones are simulated; all that follows is what the service made of what they sent.")?;
+    say!("The phones are simulated. The output below is the service's result.")?;
     say!("  ┌ an event begins   └ it is over   · seen as a whole   with the confidence in it")?;
     say!("  ⇐ a webhook, as its receiver sees it   ⇒ the insight, as the customer reads it")?;
     say!("")

@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let done = super::block_on(async {
         let from =
-            EmbeddedStore::open_alone(&arguments.from).context("the store can't be opened")?;
+            EmbeddedStore::open_alone(&arguments.from).context("the store cannot be opened")?;
         let keys = config.secret_keys()?;
         check::verify(&keys, from.key_check().await?, from.as_ref()).await?;
         let vault = SecretVault::new(&keys);
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         let to = CqlStore::open(config.cql_options()?, Role::Beside, Arc::new(SystemClock))
             .await
-            .context("the cluster can't be used")?;
+            .context("the cluster cannot be used")?;
         check::verify_and_remember(&keys, to.as_ref(), to.as_ref()).await?;
         let done = migrate(&from, &to, |done| {
             tracing::info!(sessions = done.sessions + done.were_there, "migrating");

@@ -83,7 +83,7 @@ fn start_anew(error: &anyhow::Error) {
             .args(std::env::args_os().skip(1))
             .env(STARTS_VARIABLE, start.to_string())
             .exec();
-        tracing::error!(error = %failed, "a new start can't be made");
+        tracing::error!(error = %failed, "a new start cannot be made");
     }
 }
 
@@ -100,10 +100,10 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
         None => {
             check::is_store(&config.store.path)?;
             let store = EmbeddedStore::open_alone(&config.store.path)
-                .context("the store can't be opened")?;
+                .context("the store cannot be opened")?;
             let copied = store
                 .backup(&to, &[KEY_FILE])
-                .context("the store can't be copied");
+                .context("the store cannot be copied");
             store.committer().close();
             copied.map(drop)
         }

@@ -416,7 +416,7 @@ impl Inner {
             Ok(_) => return metrics.on_forward(Forwarded::Failed, batches.len()),
             Err(error) => {
                 self.refresh_owners();
-                tracing::debug!(node = peer.name.0, %error, "batches could not be handed over");
+                tracing::debug!(node = peer.name.0, %error, "batches could not be forwarded");
                 return metrics.on_forward(Forwarded::Failed, batches.len());
             }
         };

@@ -297,7 +297,7 @@ impl Running {
                 Ok(input) => {
                     let _sent = inputs.send(input);
                 }
-                Err(error) => tracing::warn!(%error, "the nodes' tables can't be read"),
+                Err(error) => tracing::warn!(%error, "the tables of the nodes cannot be read"),
             }
         });
     }
@@ -369,7 +369,7 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn ShardWo
                     tracing::info!(shards = shards.len(), sessions, ms, "shards taken up");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, shards = shards.len(), "shards can't be taken up yet");
+                    tracing::warn!(%error, shards = shards.len(), "shards cannot be acquired yet");
                     tokio::time::sleep(AGAIN_AFTER).await;
                     shards.iter().for_each(|shard| to_take.add(shard));
                 }
@@ -389,7 +389,7 @@ async fn reconcile_shards(view: Arc<View>, tenants: Arc<dyn ShardWorkload>) {
         }
         let thoroughly = look % LOOKS_THOROUGH_EVERY == 0;
         if let Err(error) = tenants.reconcile_shards(owned, thoroughly).await {
-            tracing::warn!(%error, "this node's shards can't be looked over");
+            tracing::warn!(%error, "the shards of this node cannot be reconciled");
         }
     }
 }

@@ -91,7 +91,7 @@ impl Node {
             replaced: Box::new(replaced),
             salt: SystemEntropy.random() as u64,
         });
-        let driver = driver.context("the thread of ownership can't be started")?;
+        let driver = driver.context("the ownership thread cannot be started")?;
         self.joined = Some((server, driver));
         Ok(())
     }

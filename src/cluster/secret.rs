@@ -31,7 +31,7 @@ pub(super) type Tag = [u8; 32];
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file cannot be read.
-    #[error("the file can't be read")]
+    #[error("the file cannot be read")]
     File(#[from] std::io::Error),
     /// The secret is too short.
     #[error("a secret has at least {SECRET_BYTES_MIN} characters")]

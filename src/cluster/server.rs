@@ -122,7 +122,7 @@ impl PeerServer {
         let bound = handle.spawn(async move { TcpListener::bind(wanted).await });
         let listener = bound
             .await?
-            .with_context(|| format!("cluster.listen: {address} can't be bound"))?;
+            .with_context(|| format!("cluster.listen: {address} cannot be bound"))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
         let state = Arc::new(State {

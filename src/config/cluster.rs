@@ -49,7 +49,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         return Ok(());
     }
     if config.store.kind != StoreKind::Cql {
-        let detail = "needs store.kind = \"cql\": nodes share what they keep";
+        let detail = "needs store.kind = \"cql\": all nodes share one store";
         return Err(invalid("cluster.advertise", detail));
     }
     if !is_address(&cluster.advertise) {

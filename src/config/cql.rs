@@ -59,7 +59,8 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         return Err(invalid("store.cql.ingest_timeout", detail));
     }
     if config.secrets.key_files.is_empty() {
-        let detail = "must be given with store.kind = \"cql\": nothing is kept beside the store";
+        let detail =
+            "is required with store.kind = \"cql\", because a CQL store keeps no key files";
         return Err(invalid("secrets.key_files", detail));
     }
     Ok(())
@@ -104,7 +105,7 @@ impl Config {
 fn password(file: &Path) -> Result<SecretString, ConfigError> {
     use std::io::Read;
     let failed = |error: std::io::Error| {
-        let detail = format!("{} can't be read: {error}", file.display());
+        let detail = format!("{} cannot be read: {error}", file.display());
         invalid("store.cql.password_file", detail)
     };
     let mut text = zeroize::Zeroizing::new(String::new());

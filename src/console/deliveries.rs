@@ -201,7 +201,7 @@ fn nothing(asked: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup
     if asked.get("status") == DeliveryStatus::Failed.as_str() && !is_narrowed(asked) {
         return empty(
             "Nothing has failed",
-            html! { "No delivery failed for good." },
+            html! { "No delivery has failed permanently." },
         );
     }
     if is_narrowed(asked) || asked.has(&["status"]) {
@@ -216,7 +216,7 @@ fn nothing(asked: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup
             html! { "They appear here when sessions start and end. " a href={ (ROOT) "/webhook" } { "Send a sample" } " to try the receiver." },
         ),
         None => empty(
-            "There is no webhook",
+            "No webhook is registered",
             html! { a href={ (ROOT) "/webhook" } { "Register a URL" } ", and the messages to it are listed here." },
         ),
     }

@@ -79,7 +79,7 @@ pub(super) async fn read(
     if !media.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
         return Err(Problem::new(
             Code::UnsupportedMediaType,
-            "This takes what a form sends.",
+            "This path accepts form submissions only.",
         ));
     }
     let announced = body::announced(http.headers(), Limits::REQUEST)?;
@@ -89,7 +89,7 @@ pub(super) async fn read(
     let text = std::str::from_utf8(&body)
         .map_err(|_| Problem::new(Code::MalformedBody, "The form is not UTF-8."))?;
     let fields = actix_web::web::Query::<Vec<(String, String)>>::from_query(text)
-        .map_err(|_| Problem::new(Code::MalformedBody, "The form can't be read."))?;
+        .map_err(|_| Problem::new(Code::MalformedBody, "The form cannot be read."))?;
     Ok(Form(fields.into_inner()))
 }
 

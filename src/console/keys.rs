@@ -51,7 +51,7 @@ fn desk(visit: &SignedInRequest) -> &KeyAdmin {
 
 fn refused(error: KeyAdminError) -> Problem {
     match error {
-        KeyAdminError::NotFound => Problem::new(Code::NotFound, "There is no such key."),
+        KeyAdminError::NotFound => Problem::new(Code::NotFound, "The key does not exist."),
         KeyAdminError::Invalid { .. } => Problem::internal(error),
         KeyAdminError::Store(error) => error.into(),
     }
@@ -136,7 +136,7 @@ fn revoke_form(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
             summary { "Revoke" span.hidden { " the key that ends with " (key.last4) } }
             form.sure method="post" action={ (ROOT) "/keys/" (key.id) "/revoke" } {
                 (frame.field())
-                p { "What still uses it stops working at once." @if is_own { " You will be signed out." } }
+                p { "Any client that still uses it stops working immediately." @if is_own { " You will be signed out." } }
                 button.bad { "Revoke " (key.last4) }
             }
         }

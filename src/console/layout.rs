@@ -128,7 +128,7 @@ pub(super) fn error(problem: &Problem, request_id: &RequestId) -> Markup {
             h1 { (problem.code().title()) }
             p.lead { (problem.detail()) }
             @if status.is_server_error() {
-                p { "It may help to try again in a moment. If it stays, tell your operator this reference:" }
+                p { "Try again in a moment. If the error persists, give your operator this reference:" }
             }
             p.faint.mono { (status.as_u16()) " · " (problem.code().as_str()) " · " (request_id.as_str()) }
             p { a.button href=(ROOT) { "To the overview" } }

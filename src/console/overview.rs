@@ -78,7 +78,7 @@ fn figures(counted: &Counted) -> Markup {
             li { (figure("Live now", &more(counted.live.len(), counted.is_live_cut), "", &list("sessions", &[("status", "recording")], None), "sessions that record")) }
             li { (figure("Sessions", &more(sessions.seen, sessions.is_cut), "", &list("sessions", &[], since), "started")) }
             li { (figure("Suspicious", &thousands(sessions.suspicious), if sessions.suspicious > 0 { "bad" } else { "" }, &list("sessions", &[("reason", "suspicious")], since), "sessions on two grounds or more")) }
-            li { (figure("Failed for good", &more(failed, deliveries.is_failed_cut), if failed > 0 { "bad" } else { "good" }, &list("deliveries", &[("status", "failed")], Some(deliveries.since_failed)), "webhook deliveries")) }
+            li { (figure("Failed permanently", &more(failed, deliveries.is_failed_cut), if failed > 0 { "bad" } else { "good" }, &list("deliveries", &[("status", "failed")], Some(deliveries.since_failed)), "webhook deliveries")) }
         }
     }
 }
@@ -115,7 +115,7 @@ fn outcomes(sessions: &Sessions) -> Markup {
         section.card aria-labelledby="outcomes" {
             h2 #outcomes { "How deliveries went" }
             @if sessions.scored == 0 && sessions.not_scored == 0 {
-                p.faint { @if sessions.seen == 0 { "No session was started in the last 24 hours." } @else { "None of them is scored yet." } }
+                p.faint { @if sessions.seen == 0 { "No session was started in the last 24 hours." } @else { "None of these sessions has been scored yet." } }
             } @else {
                 p.faint { (thousands(sessions.scored)) " scored" @if sessions.is_cut { " of the newest " (thousands(sessions.seen)) ", since " (layout::clock(sessions.since)) } }
                 h3 { "Outcome" }

@@ -36,11 +36,11 @@ impl Why {
             Self::Out => ("note", "You are signed out."),
             Self::Mistyped => (
                 "bad",
-                "That is not a whole key: a character is missing or wrong. Copy it again.",
+                "The key is incomplete: a character is missing or wrong. Copy it again.",
             ),
             Self::Client => (
                 "bad",
-                "That is a client key, which is made for phones. The console takes a secret key.",
+                "This is a client key, which is for phones. Sign in with a secret key.",
             ),
             Self::Unknown => (
                 "bad",
@@ -76,7 +76,7 @@ fn page(next: &str, why: Option<Why>) -> Markup {
         "Sign in",
         html! {
             h1 { "Sign in" }
-            p.lead { "With a secret key of your organization. The key decides whether you see the sandbox or what is live." }
+            p.lead { "Use a secret key of your organization. The key selects the sandbox or the live environment." }
             @if let Some((kind, words)) = why.map(Why::words) {
                 p class={ "notice " (kind) } role="status" #why { (words) }
             }

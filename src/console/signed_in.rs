@@ -199,7 +199,7 @@ pub(super) fn set_cookie(
     ticket: &SessionCookie,
 ) -> Result<HeaderValue, Problem> {
     let sealed = console.tickets.seal(ticket);
-    let sealed = sealed.ok_or_else(|| Problem::internal("a ticket can't be sealed"))?;
+    let sealed = sealed.ok_or_else(|| Problem::internal("a session cookie cannot be sealed"))?;
     // Without a maximum age, the cookie ends when the browser is closed.
     header(http, &sealed, "")
 }

@@ -120,7 +120,7 @@ fn refused(error: ConfigureError) -> Result<String, Problem> {
     Ok(match error {
         ConfigureError::Url(refused) => format!("The URL was not taken: {refused}."),
         ConfigureError::Exists => "There is a webhook already.".into(),
-        ConfigureError::None => "There is no webhook any more.".into(),
+        ConfigureError::None => "The webhook was deleted.".into(),
         ConfigureError::OverlapRuns => {
             "The previous secret is still valid. End the overlap first.".into()
         }
@@ -128,7 +128,9 @@ fn refused(error: ConfigureError) -> Result<String, Problem> {
         ConfigureError::KeyReused | ConfigureError::TooManyRemembered => {
             return Err(error.into());
         }
-        ConfigureError::Busy => "Too many URLs of yours are being checked. Try again.".into(),
+        ConfigureError::Busy => {
+            "Your organization has too many URL checks in progress. Try again.".into()
+        }
         ConfigureError::Contended => {
             "The webhook was changed by someone else. Reload and try again.".into()
         }

@@ -10,7 +10,7 @@ pub(super) fn cause(cause: Cause) -> (&'static str, &'static str) {
     match cause {
         Cause::Dns => (
             "The host name did not resolve",
-            "Check the host name for a typo, and that its DNS records are published. Deliveries that wait go on by themselves.",
+            "Check the host name for a typo, and that its DNS records are published. Waiting deliveries then continue automatically.",
         ),
         Cause::Connect => (
             "No connection could be made",
@@ -72,16 +72,18 @@ pub(super) fn reason(code: ReasonCode) -> &'static str {
         ReasonCode::PossibleNoAttempt => {
             "Perhaps never came near: the phone may have stayed in the vehicle, or too little was seen"
         }
-        ReasonCode::InsufficientData => "Too little was seen to tell",
+        ReasonCode::InsufficientData => "Too little data for a result",
         ReasonCode::DeliveredToRightDoorstep => "The drop-off was at the right door",
         ReasonCode::PossibleLobbyHandoff => {
-            "Perhaps handed over in the lobby: the door is on an upper floor"
+            "Possibly dropped off in the lobby: the door is on an upper floor"
         }
         ReasonCode::PossibleWrongAddress => {
             "Perhaps at another address: a stay at a door far from this one"
         }
-        ReasonCode::SessionTimeout => "The service ended the session, because nobody stopped it",
-        ReasonCode::TelemetryStreamInterrupted => "The phone was silent for a while",
+        ReasonCode::SessionTimeout => {
+            "The service ended the session, because the app did not stop it"
+        }
+        ReasonCode::TelemetryStreamInterrupted => "The phone sent no data for some time",
     }
 }
 

@@ -263,7 +263,7 @@ impl Authenticator {
     pub async fn write_uses(&self) {
         for (hash, hour) in self.uses.take() {
             if let Err(error) = self.keys.note_key_use(hash, hour).await {
-                tracing::warn!(%error, "the last use of a key can't be written");
+                tracing::warn!(%error, "the last use of a key cannot be written");
                 return;
             }
         }
@@ -308,7 +308,7 @@ impl Authenticator {
             Some(found) => found,
             None => {
                 self.cache.begin_lookup(&hash).map_err(|wait_ms| {
-                    let detail = "Too many keys that are not known here; try again soon.";
+                    let detail = "Too many requests with unknown keys; try again soon.";
                     Problem::new(Code::RateLimited, detail).retry_after_sec(wait_ms.div_ceil(1_000))
                 })?;
                 let found = self.keys.find_key(hash).await?.map(Arc::new);

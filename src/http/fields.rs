@@ -110,7 +110,7 @@ impl<'v> Fields<'v> {
             let short: String = name.chars().take(UNKNOWN_NAME_CHARS_MAX).collect();
             // RFC 6901, section 3.
             let escaped = short.replace('~', "~0").replace('/', "~1");
-            faults.add(self.pointer(&escaped), "is not a field of this object");
+            faults.add(self.pointer(&escaped), "is not a known field");
         }
     }
 

@@ -111,7 +111,7 @@ impl Problem {
     pub fn invalid_body(faults: Vec<Fault>) -> Self {
         Self::new(
             Code::InvalidBody,
-            "The body is JSON, but not what is asked for; see errors.",
+            "The body is valid JSON, but does not match the schema; see errors.",
         )
         .with_faults(faults)
     }
@@ -136,7 +136,7 @@ impl Problem {
     pub fn invalid_parameters(faults: Vec<Fault>) -> Self {
         Self::new(
             Code::InvalidParameter,
-            "A parameter is not what is asked for; see errors.",
+            "A query parameter is invalid; see errors.",
         )
         .with_faults(faults)
     }
@@ -270,7 +270,7 @@ impl From<StoreError> for Problem {
                 "The store has too much to do; nothing was changed.",
             ),
             StoreError::Unavailable(source) => {
-                let mut problem = Self::new(Code::StoreUnavailable, "The store can't be reached.");
+                let mut problem = Self::new(Code::StoreUnavailable, "The store cannot be reached.");
                 problem.0.source = Some(source.to_string());
                 problem
             }
@@ -289,7 +289,7 @@ mod tests {
             .of_request(RequestId::given(&HeaderValue::from_static("abc")).unwrap());
         assert_eq!(
             problem.to_json(),
-            r#"{"type":"/docs/errors#invalid_body","title":"Invalid body","status":422,"detail":"The body is JSON, but not what is asked for; see errors.","code":"invalid_body","requestId":"abc","errors":[{"pointer":"/address/lat","detail":"must be a number"}]}"#
+            r#"{"type":"/docs/errors#invalid_body","title":"Invalid body","status":422,"detail":"The body is valid JSON, but does not match the schema; see errors.","code":"invalid_body","requestId":"abc","errors":[{"pointer":"/address/lat","detail":"must be a number"}]}"#
         );
         let problem = Problem::invalid_parameters(vec![Fault::Parameter {
             parameter: "limit".into(),

@@ -267,7 +267,7 @@ pub fn no_parameters(http: &HttpRequest) -> Result<(), Problem> {
 /// The session does not exist or is invisible to the caller.
 #[must_use]
 pub fn session_not_found() -> Problem {
-    Problem::new(Code::SessionNotFound, "There is no such session.")
+    Problem::new(Code::SessionNotFound, "The session does not exist.")
 }
 
 /// A JSON answer that must not be cached.

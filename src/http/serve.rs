@@ -107,7 +107,7 @@ pub fn listen(
     })
     .disable_signals()
     .bind(address)
-    .with_context(|| format!("server.listen: {address} can't be bound"))?;
+    .with_context(|| format!("server.listen: {address} cannot be bound"))?;
     let address = server
         .addrs()
         .first()

@@ -151,7 +151,7 @@ pub enum KeyAdminError {
         detail: String,
     },
     /// There is no key with this id.
-    #[error("there is no such key")]
+    #[error("the key does not exist")]
     NotFound,
     /// The store failed.
     #[error(transparent)]

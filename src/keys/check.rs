@@ -41,7 +41,7 @@ pub enum KeyCheckError {
         configured: Vec<String>,
     },
     /// The store cannot be read or written.
-    #[error("the check value of the secret key can't be read or written")]
+    #[error("the check value of the secret key cannot be read or written")]
     Store(#[from] StoreError),
 }
 

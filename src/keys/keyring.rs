@@ -23,10 +23,10 @@ const FILE_BYTES_MAX: u64 = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
     /// A file cannot be read or created.
-    #[error("key file {0} can't be used")]
+    #[error("key file {0} cannot be used")]
     Io(PathBuf, #[source] io::Error),
     /// The store's folder does not exist and cannot be created.
-    #[error("store.path: the folder {0} can't be made")]
+    #[error("store.path: the folder {0} cannot be made")]
     Folder(PathBuf, #[source] io::Error),
     /// A file does not contain a key.
     #[error("key file {0} does not hold {digits} hexadecimal digits", digits = 2 * KEY_BYTES)]

@@ -171,7 +171,7 @@ fn refused(error: KeyAdminError) -> Problem {
             pointer: format!("/{field}"),
             detail,
         }]),
-        KeyAdminError::NotFound => Problem::new(Code::NotFound, "There is no such key."),
+        KeyAdminError::NotFound => Problem::new(Code::NotFound, "The key does not exist."),
         KeyAdminError::Store(error) => error.into(),
     }
 }

@@ -89,7 +89,7 @@ impl OpsClient {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         {
-            bail!("there is no such key");
+            bail!("the key does not exist");
         }
         self.ask(
             Method::POST,

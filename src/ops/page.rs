@@ -276,7 +276,7 @@ fn webhooks(now: &Scrape) -> Markup {
             ),
             ("waiting for a first try", count(kept("pending"))),
             ("waiting for a retry", count(kept("retrying"))),
-            ("failed for good", count(kept("failed"))),
+            ("failed permanently", count(kept("failed"))),
         ],
     )
 }
@@ -319,9 +319,9 @@ fn quarantined(recent: &[Quarantined]) -> Markup {
         section.wide {
             h2 { "Quarantined sessions" }
             @if recent.is_empty() {
-                p { "No batch was put aside since the start of the process." }
+                p { "No batch has been quarantined since the process started." }
             } @else {
-                p { "Sessions that go on without a batch that made a detector panic; the last ones first." }
+                p { "Sessions that continue without a batch that made a detector panic; newest first." }
                 table {
                     thead { tr { th scope="col" { "session" } th.number scope="col" { "seq" } } }
                     tbody { @for one in recent {

@@ -53,7 +53,7 @@ impl TokenFile {
         let hash = hash(&token);
         let text = serde_json::to_string(&Entry { address, token })?;
         replace(&path, text.as_bytes())
-            .with_context(|| format!("{} can't be written", path.display()))?;
+            .with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(Self { path, hash })
     }
 
@@ -70,7 +70,7 @@ impl Drop for TokenFile {
         let is_ours = read(self.path.parent().unwrap_or(Path::new(".")))
             .is_ok_and(|entry| entry.is_some_and(|entry| self.is(&entry.token)));
         if is_ours && let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "the operators' token can't be removed");
+            tracing::warn!(path = %self.path.display(), %error, "the operators' token cannot be removed");
         }
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
             })?))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }
 }
 

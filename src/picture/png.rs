@@ -28,10 +28,10 @@ pub enum PngError {
     #[error("no canvas")]
     Canvas,
     /// An embedded font can't be read.
-    #[error("an embedded font can't be read")]
+    #[error("an embedded font cannot be read")]
     Font,
     /// The file could not be written.
-    #[error("the pixels can't be written")]
+    #[error("the pixels cannot be written")]
     Encoding,
 }
 

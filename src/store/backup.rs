@@ -22,7 +22,7 @@ pub enum BackupError {
     #[error("{0} is not empty")]
     NotEmpty(PathBuf),
     /// A file operation failed.
-    #[error("{0} can't be written")]
+    #[error("{0} cannot be written")]
     Io(PathBuf, #[source] io::Error),
     /// A row of the store cannot be read, or a row of the copy cannot be written.
     #[error("the copy failed")]

@@ -46,7 +46,7 @@ pub enum MissingGroups {
         acknowledged: u64,
     },
     /// A marker cannot be read.
-    #[error("a group marker can't be read")]
+    #[error("a group marker cannot be read")]
     Unreadable(#[from] StoreError),
 }
 

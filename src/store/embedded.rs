@@ -53,19 +53,19 @@ pub enum OpenError {
     #[error("the store in {0} is in use by another process")]
     Locked(PathBuf),
     /// The folder, or a file beside the engine, cannot be used.
-    #[error("{0} can't be used")]
+    #[error("{0} cannot be used")]
     Io(PathBuf, #[source] io::Error),
     /// The file with the highest acknowledged group is missing or damaged, so completeness cannot
     /// be verified.
     #[error(
-        "{0} is missing or damaged: whether the store is whole can't be told. Restore it from a backup"
+        "{0} is missing or damaged: the integrity of the store cannot be verified. Restore it from a backup"
     )]
     Unknown(PathBuf),
     /// Acknowledged data is missing.
     #[error("the store in {0} is not whole")]
     MissingGroups(PathBuf, #[source] MissingGroups),
     /// The engine refuses its files.
-    #[error("the store in {0} can't be opened")]
+    #[error("the store in {0} cannot be opened")]
     Engine(PathBuf, #[source] EngineError),
     /// The first write did not finish. A restart of the process may help.
     #[error("the store in {0} takes no writes: the first did not end within 10 s")]
@@ -102,7 +102,7 @@ impl EmbeddedStore {
         let tell = Arc::clone(&on_fatal);
         let beside = acknowledged
             .keep_synced(move |error| {
-                tell(&format!("the acknowledged group can't be synced: {error}"));
+                tell(&format!("the acknowledged group cannot be synced: {error}"));
             })
             .map_err(io)?;
         let committer =

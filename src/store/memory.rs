@@ -17,7 +17,7 @@ pub enum MemoryOpenError {
     #[error("the store is not whole")]
     MissingGroups(#[from] MissingGroups),
     /// No thread could be started.
-    #[error("the writer's thread can't be started")]
+    #[error("the writer's thread cannot be started")]
     Thread(#[from] std::io::Error),
 }
 

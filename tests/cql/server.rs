@@ -225,7 +225,7 @@ fn or_left_out<T>(found: Result<T, &String>) -> Option<T> {
         Err(reason) => {
             assert!(
                 std::env::var_os("PORCHLIGHT_TEST_CQL_REQUIRED").is_none(),
-                "the tests against a CQL server can't run: {reason}"
+                "the tests against a CQL server cannot run: {reason}"
             );
             eprintln!("left out, for there is no CQL server: {reason}");
             None
@@ -277,7 +277,7 @@ fn fetched_libraries() -> Result<PathBuf, String> {
         .map_err(|error| error.to_string())?;
     if !fetching.status.success() {
         let said = String::from_utf8_lossy(&fetching.stdout);
-        return Err(format!("Maven can't fetch the server: {said}"));
+        return Err(format!("Maven cannot fetch the server: {said}"));
     }
     std::fs::write(fetched, "").map_err(|error| error.to_string())?;
     Ok(libraries)

@@ -248,7 +248,7 @@ fn a_cluster_that_asks_for_certificates_and_a_password_is_served_from_and_nobody
         let said = refused(&folder, &variables);
         println!("{name}: {said}");
         assert!(said.contains(says), "{name}: {said}");
-        assert!(said.contains("the CQL cluster can't be reached"), "{said}");
+        assert!(said.contains("the CQL cluster cannot be reached"), "{said}");
         for secret in [&password, &wrong] {
             assert!(
                 !said.contains(secret.as_str()),

@@ -155,7 +155,7 @@ fn after_six_tries_it_is_failed_and_can_be_tried_by_hand() {
                 }
             }
         }
-        world.until("failed for good", &[Failed]).await;
+        world.until("failed permanently", &[Failed]).await;
         assert_eq!(receiver.seen(), 6);
         let id = world.rows().await[0].queued.id;
         let failed = DeliveryFilter {

@@ -127,9 +127,9 @@ catalogue! {
         SHARE_REFUSED_TOTAL = Counter, Count, "porchlight_share_refused_total"
             ["share": Share::VALUES], "Requests refused with 429 because a tenant's share of this node is used up.";
         SHARE_LIMIT = Gauge, Count, "porchlight_share_limit"
-            ["share": Share::VALUES], "What one tenant may use of this node; 0 where there is no limit.";
+            ["share": Share::VALUES], "The share of this node that one tenant may use; 0 means no limit.";
         SHARE_LARGEST_USE = Gauge, Count, "porchlight_share_largest_use"
-            ["share": Share::VALUES], "What the tenant that uses most of a share uses; 0 for rates.";
+            ["share": Share::VALUES], "The usage of the tenant with the highest usage of a share; 0 for rates.";
     }
     "Sessions and insights" {
         SESSIONS_LIVE = Gauge, Count, "porchlight_sessions_live"
@@ -177,7 +177,7 @@ catalogue! {
         WEBHOOK_DELIVERY_AGE_SECONDS = Histogram, Seconds, "porchlight_webhook_delivery_age_seconds"
             [], "From a message's commit to its delivery.";
         WEBHOOK_FINISHED_TOTAL = Counter, Count, "porchlight_webhook_finished_total"
-            ["state": Finished::VALUES], "Messages that came to an end, by state.";
+            ["state": Finished::VALUES], "Finished messages, by final state.";
         WEBHOOK_IN_FLIGHT = Gauge, Count, "porchlight_webhook_in_flight"
             [], "Tries under way.";
         WEBHOOK_WINDOW_LANES = Gauge, Count, "porchlight_webhook_window_lanes"
@@ -187,7 +187,7 @@ catalogue! {
         WEBHOOK_OLDEST_DUE_TIMESTAMP_SECONDS = Gauge, Seconds, "porchlight_webhook_oldest_due_timestamp_seconds"
             [], "Since when the oldest message waits that could be sent; 0 when none does.";
         WEBHOOK_MESSAGES = Gauge, Count, "porchlight_webhook_messages"
-            ["state": Kept::VALUES], "Messages kept that wait for a first try or a retry, or failed for good; counted each minute.";
+            ["state": Kept::VALUES], "Stored messages that wait for an attempt or have failed permanently; counted each minute.";
         WEBHOOK_OVERLAPS = Gauge, Count, "porchlight_webhook_overlaps"
             [], "Endpoints whose previous secret still signs.";
         WEBHOOK_STORE_FAILURES_TOTAL = Counter, Count, "porchlight_webhook_store_failures_total"
@@ -205,13 +205,13 @@ catalogue! {
         STORE_QUEUE_OPERATIONS = Gauge, Count, "porchlight_store_queue_operations"
             [], "Write operations that wait for the committer.";
         STORE_DISK_BYTES = Gauge, Bytes, "porchlight_store_disk_bytes"
-            [], "What the embedded store takes on its disk; looked at each minute.";
+            [], "Bytes that the embedded store uses on its disk; measured each minute.";
         STORE_RETENTION_CLOCK = Gauge, Count, "porchlight_store_retention_clock"
             ["state": ClockState::VALUES], "1 for how the wall clock stands to the newest stored time; old sessions are deleted only while they agree.";
         STORE_UNREADABLE_ROWS_TOTAL = Counter, Count, "porchlight_store_unreadable_rows_total"
-            [], "Damaged rows that were met; what they belong to is left out.";
+            [], "Damaged rows that the service found and skipped.";
         STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
-            [], "What is free on the disk of the embedded store; 0 where it can't be told.";
+            [], "Free bytes on the disk of the embedded store; 0 if unknown.";
     }
     "Nodes" {
         CLUSTER_SHARDS_OWNED = Gauge, Count, "porchlight_cluster_shards_owned"
@@ -221,7 +221,7 @@ catalogue! {
         CLUSTER_HEARTBEAT_AGE_SECONDS = Gauge, Seconds, "porchlight_cluster_heartbeat_age_seconds"
             [], "Since the start of this node's last good heartbeat; it stops acting at 12.";
         CLUSTER_SHARD_MOVES_TOTAL = Counter, Count, "porchlight_cluster_shard_moves_total"
-            ["move": ShardMove::VALUES], "Shards that came to this node or went.";
+            ["move": ShardMove::VALUES], "Shards that this node gained or lost.";
         CLUSTER_TAKE_OVER_SECONDS = Histogram, Seconds, "porchlight_cluster_take_over_seconds"
             [], "From the claim of shards until the sessions that live in them run.";
         CLUSTER_SESSIONS_TAKEN_TOTAL = Counter, Count, "porchlight_cluster_sessions_taken_total"
@@ -229,25 +229,25 @@ catalogue! {
         CLUSTER_CHANGES_TOTAL = Counter, Count, "porchlight_cluster_changes_total"
             ["change": NodesChange::VALUES, "outcome": ChangeOutcome::VALUES], "Lightweight transactions of membership and ownership, by kind and outcome.";
         CLUSTER_STALE_REFUSED_TOTAL = Counter, Count, "porchlight_cluster_stale_refused_total"
-            ["what": Stale::VALUES], "What this node did not write or do because it no longer acts for the shard.";
+            ["what": Stale::VALUES], "Writes and actions that this node skipped because it no longer owns the shard.";
         CLUSTER_FOUND_IN_STORE_TOTAL = Counter, Count, "porchlight_cluster_found_in_store_total"
-            ["what": Found::VALUES], "What an owner found in the store that nobody had told it.";
+            ["what": Found::VALUES], "Changes that an owner found in the store by reconciling.";
     }
     "Peers" {
         PEER_FORWARDED_BATCHES_TOTAL = Counter, Count, "porchlight_peer_hand_overs_total"
-            ["outcome": Forwarded::VALUES], "Batches for sessions that another node acts for; what it did not take it finds in the journal.";
+            ["outcome": Forwarded::VALUES], "Batches for sessions of another node; the owner reads any batch that it did not receive from the journal.";
         PEER_FORWARDED_BATCHES_REPAIRED_TOTAL = Counter, Count, "porchlight_peer_hand_overs_repaired_total"
-            [], "Batches that a live session found in the journal and that nobody had handed over.";
+            [], "Batches that a live session found in the journal and that no node had forwarded.";
         PEER_NUDGES_TOTAL = Counter, Count, "porchlight_peer_nudges_total"
-            ["outcome": Nudged::VALUES], "Other nodes told to look at the store.";
+            ["outcome": Nudged::VALUES], "Nudges sent to other nodes.";
         PEER_LOOKS_LOST_TOTAL = Counter, Count, "porchlight_peer_looks_lost_total"
             [], "Sessions that another node said to look at, and that were left to the next scan for want of room.";
         PEER_LIVE_READS_TOTAL = Counter, Count, "porchlight_peer_live_reads_total"
             ["outcome": LiveOutcome::VALUES], "Questions about live sessions to the nodes that act for them.";
         PEER_WAITING_BATCHES = Gauge, Count, "porchlight_peer_waiting_batches"
-            [], "Batches that wait to be handed over.";
+            [], "Batches that wait to be forwarded.";
         PEER_REQUEST_SECONDS = Histogram, Seconds, "porchlight_peer_request_seconds"
-            ["route": PeerRoute::VALUES], "Time that a request to another node takes, whatever comes of it.";
+            ["route": PeerRoute::VALUES], "Duration of a request to another node, for every outcome.";
         PEER_ANSWERS_TOTAL = Counter, Count, "porchlight_peer_answers_total"
             ["answer": PeerAnswer::VALUES], "Requests of other nodes, by how they were answered.";
     }
@@ -255,7 +255,7 @@ catalogue! {
         BUILD_INFO = Gauge, Count, "porchlight_build_info"
             ["version": &[env!("CARGO_PKG_VERSION")]], "1, with the version that runs.";
         RUNTIME_LAG_SECONDS = Histogram, Seconds, "porchlight_runtime_lag_seconds"
-            ["runtime": RuntimeKind::VALUES], "How late a thread's regular tick is: how long something keeps the thread.";
+            ["runtime": RuntimeKind::VALUES], "Delay of a thread's regular tick: the time for which the thread was busy or blocked.";
     }
 }
 

@@ -64,7 +64,7 @@ pub struct LiveAnswer {
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
     /// The owner is unknown or does not answer; callers use the last snapshot.
-    #[error("the node that acts for the session can't be reached")]
+    #[error("the owner of the session cannot be reached")]
     Unreachable,
     /// The node answered that it does not own the session.
     #[error("the node that was asked does not act for the session")]

@@ -190,7 +190,7 @@ pub struct Tested {
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
     /// The tenant has no endpoint.
-    #[error("there is no webhook")]
+    #[error("no webhook is registered")]
     NoEndpoint,
     /// Too many test events or probes of this tenant are in flight.
     #[error("too many test events are under way")]

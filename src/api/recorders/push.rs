@@ -167,7 +167,10 @@ async fn take(
             PayloadError::Malformed(_) => Code::MalformedBody,
             PayloadError::Missing(_) => Code::InvalidBody,
         };
-        Problem::new(code, format!("This is not what the app sends: {error}."))
+        Problem::new(
+            code,
+            format!("The request does not have the format of the app: {error}."),
+        )
     })?;
     match call.state.service.record(id, &message).await {
         Ok(()) => Ok(()),

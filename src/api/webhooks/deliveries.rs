@@ -207,7 +207,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
 }
 
 fn not_found() -> Problem {
-    Problem::new(Code::DeliveryNotFound, "There is no such delivery.")
+    Problem::new(Code::DeliveryNotFound, "The delivery does not exist.")
 }
 
 fn id_in_path(call: &RequestContext) -> Result<MessageId, Problem> {
@@ -270,7 +270,7 @@ pub(super) async fn retry(call: RequestContext) -> Result<HttpResponse, Problem>
         RetryOutcome::Refused => {
             return Err(Problem::new(
                 Code::NotRetryable,
-                "The delivery is superseded, was cancelled when its webhook was deleted, or there is no webhook to send it to.",
+                "The delivery was superseded or cancelled, or no webhook is registered.",
             ));
         }
     }

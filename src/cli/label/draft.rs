@@ -59,7 +59,7 @@ pub(super) enum CommandError {
     #[error("unknown fact `{0}`; one of {list}", list = FACTS.join(", "))]
     Fact(String),
     /// No segment of that number.
-    #[error("there is no segment {0}")]
+    #[error("segment {0} does not exist")]
     Number(usize),
 }
 

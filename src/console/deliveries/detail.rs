@@ -21,7 +21,7 @@ use super::{curl, explained};
 const LOOKS_FOR_MS: i64 = 15_000;
 
 fn not_found() -> Problem {
-    Problem::new(Code::DeliveryNotFound, "There is no such delivery.")
+    Problem::new(Code::DeliveryNotFound, "The delivery does not exist.")
 }
 
 fn id(visit: &SignedInRequest) -> Result<MessageId, Problem> {
@@ -56,7 +56,7 @@ pub(super) async fn retry(mut visit: SignedInRequest) -> Result<HttpResponse, Pr
         RetryOutcome::Refused => {
             return Err(Problem::new(
                 Code::NotRetryable,
-                "The delivery is superseded or cancelled, or there is no webhook to send it to.",
+                "The delivery was superseded or cancelled, or no webhook is registered.",
             ));
         }
     }
@@ -145,7 +145,7 @@ fn facts(frame: &Frame<'_>, detail: &DeliveryDetail, url: Option<&str>) -> Marku
             @if let Some(due_at) = row.queued.due_at.filter(|_| waits) {
                 dt { "Next try" } dd { (time(due_at, frame.now)) " · try " (row.queued.attempts + 1) " of " (ATTEMPTS_MAX) }
             }
-            dt { "URL now" } dd.mono.break { (url.unwrap_or("none: there is no webhook")) }
+            dt { "URL now" } dd.mono.break { (url.unwrap_or("none: no webhook is registered")) }
         }
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn is_narrowed(asked: &ListQuery) -> bool {
 pub(super) fn read(asked: &ListQuery) -> Result<DeliveryFilter, String> {
     let session_id: Option<SessionId> = asked.get("sessionId").parse().ok();
     if session_id.is_none() && asked.has(&["sessionId"]) {
-        return Err("That is no session's id: it begins with ses_.".into());
+        return Err("This is not a session ID. A session ID begins with ses_.".into());
     }
     Ok(DeliveryFilter {
         status: asked.one_of("status", &DeliveryStatus::ALL, DeliveryStatus::as_str)?,

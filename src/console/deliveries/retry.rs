@@ -62,7 +62,7 @@ pub(super) async fn preview(visit: SignedInRequest) -> Result<HttpResponse, Prob
             @if counted.truncated {
                 (notice(Notice::Note, &format!("The oldest {} go now. Ask again for the rest when they are done.", thousands(RETRY_BY_FILTER_MAX))))
             }
-            p.help { "Each is tried once, at once, beside its schedule. One that fails again stays as it is." }
+            p.help { "Each delivery gets one immediate attempt outside its schedule. If the attempt fails, the delivery stays failed." }
             form.buttons method="post" action={ (ROOT) "/deliveries/retry" } {
                 (frame.field())
                 @for name in ["status", "event", "from", "to"] {

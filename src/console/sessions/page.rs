@@ -183,7 +183,7 @@ fn live_words(row: &SessionRow, shown: &Shown) -> Markup {
     html! {
         div.verdict {
             p.says { @if row.end.is_some() { "It has ended, and is being scored." } @else if let Some(event) = current(&shown.events) { (words::event(event.event_type)) ", since " (timeline::stamp(event.t_start_ms)) "." } @else { "It is being recorded." } }
-            p.faint { "This page moves by itself. Without script it is loaded anew every few seconds." }
+            p.faint { "This page updates itself. Without JavaScript it reloads every few seconds." }
             @if let Some(age_sec) = shown.age_sec { (notice(Notice::Note, &stale(age_sec))) }
         }
     }
@@ -240,7 +240,7 @@ fn image(address: Option<&str>) -> Markup {
 
 fn messages(frame: &Frame<'_>, shown: &Shown) -> Markup {
     html! {
-        @if shown.messages.is_empty() { p.faint { "None: no webhook was registered when something happened." } } @else {
+        @if shown.messages.is_empty() { p.faint { "None: no webhook was registered when the events occurred." } } @else {
             (deliveries::of_session(frame, &shown.messages, shown.endpoint))
         }
     }

@@ -132,7 +132,7 @@ pub(super) fn detail(event: &Event) -> String {
 fn movement(events: &[Event], length_ms: u32) -> Markup {
     let movement = || events.iter().filter(|event| event.event_type.is_movement());
     html! {
-        div.row { span.label { "Movement" } svg height="26" role="img" aria-label={ (movement().count()) " stretches of movement; they stand in the table below" } {
+        div.row { span.label { "Movement" } svg height="26" role="img" aria-label={ (movement().count()) " movement segments; the table below lists them" } {
             rect.ground width="100%" height="26" rx="3" {}
             @for event in movement() {
                 @let wide = end_ms(event, length_ms) - event.t_start_ms;
@@ -196,7 +196,7 @@ fn annotations(events: &[Event], length_ms: u32) -> Markup {
     let height = (lanes.iter().max().unwrap_or(&0) + 1) * LANE;
     html! {
         @if !noted.is_empty() {
-            div.row { span.label { "Noticed" } svg height=(height) role="img" aria-label={ (noted.len()) " things noticed; they stand in the table below" } {
+            div.row { span.label { "Noticed" } svg height=(height) role="img" aria-label={ (noted.len()) " observations; the table below lists them" } {
                 @for ((event, span), lane) in noted.iter().zip(&spans).zip(&lanes) {
                     @let y = lane * LANE;
                     @let class = noted_class(event.event_type);

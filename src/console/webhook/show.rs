@@ -235,7 +235,7 @@ fn acts(frame: &Frame<'_>, endpoint: &Endpoint, said: &Said) -> Markup {
                 summary { "Delete the webhook" }
                 form.act method="post" action={ (ROOT) "/webhook/delete" } {
                     (frame.field())
-                    p { "Pending messages are cancelled for good, and nothing is sent until you register another URL. This can't be undone." }
+                    p { "Pending messages are cancelled permanently, and nothing is sent until you register another URL. This cannot be undone." }
                     button.bad { "Delete it" }
                 }
             }

@@ -122,7 +122,7 @@ codes! {
     /// The organization has too many request bytes in flight on one server.
     TenantInFlightBytes = TOO_MANY_REQUESTS, "tenant_in_flight_bytes", "Too many bytes in flight";
     /// The organization has too many requests in progress on one server.
-    TenantRequests = TOO_MANY_REQUESTS, "tenant_requests", "Too many requests at once";
+    TenantRequests = TOO_MANY_REQUESTS, "tenant_requests", "Too many concurrent requests";
     /// The organization has too many open WebSockets on one server.
     TenantSockets = TOO_MANY_REQUESTS, "tenant_sockets", "Too many WebSockets";
     /// The organization has too many open event streams on one server.
@@ -130,7 +130,7 @@ codes! {
     /// The organization has too many live sessions on one server.
     TenantLiveSessions = TOO_MANY_REQUESTS, "tenant_live_sessions", "Too many live sessions";
     /// The organization reads too many lists at a time on one server.
-    TenantLists = TOO_MANY_REQUESTS, "tenant_lists", "Too many lists at once";
+    TenantLists = TOO_MANY_REQUESTS, "tenant_lists", "Too many concurrent list requests";
     /// The organization starts too many sessions per second.
     TenantSessionStarts = TOO_MANY_REQUESTS, "tenant_session_starts", "Sessions started too fast";
     /// The organization replaces too many PoDs of completed sessions per second.

@@ -6,7 +6,7 @@ use porchlight_ports::UrlRefused;
 use super::{Code, Problem};
 
 fn not_configured() -> Problem {
-    Problem::new(Code::WebhookNotFound, "There is no webhook.")
+    Problem::new(Code::WebhookNotFound, "No webhook is registered.")
 }
 
 impl From<ConfigureError> for Problem {
@@ -24,7 +24,7 @@ impl From<ConfigureError> for Problem {
             ),
             ConfigureError::NoOverlap => Self::new(
                 Code::PreviousSecretNotFound,
-                "There is no previous secret: no overlap is running.",
+                "No previous secret is valid: no overlap is in progress.",
             ),
             ConfigureError::KeyReused => Self::new(
                 Code::IdempotencyKeyReused,
@@ -44,7 +44,7 @@ impl From<ConfigureError> for Problem {
             ),
             ConfigureError::Url(UrlRefused::Unavailable) => Self::new(
                 Code::Overloaded,
-                "The URL can't be checked at the moment; nothing was changed.",
+                "The URL cannot be checked at the moment; nothing was changed.",
             ),
             ConfigureError::Url(refused) => Self::invalid_field("/url", refused.to_string()),
             ConfigureError::Store(error) => error.into(),

@@ -61,25 +61,25 @@ impl std::fmt::Debug for CqlOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum CqlOpenError {
     /// No node answers, or none accepts the credentials.
-    #[error("the CQL cluster can't be reached: {0}")]
+    #[error("the CQL cluster cannot be reached: {0}")]
     Connect(String),
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// A statement does not match the tables.
-    #[error("a statement can't be prepared: {1}")]
+    #[error("a statement cannot be prepared: {1}")]
     Prepare(#[source] PrepareError, &'static str),
     /// The tables cannot be migrated.
-    #[error("the tables can't be brought up to date: {0}")]
+    #[error("the tables cannot be brought up to date: {0}")]
     Schema(String),
     /// The store cannot be read or written.
     #[error("the CQL cluster does not answer as it should")]
     Store(#[from] porchlight_ports::StoreError),
     /// A thread cannot be started, or panicked.
-    #[error("the store's threads can't be started")]
+    #[error("the store's threads cannot be started")]
     Thread,
     /// A thread cannot be started.
-    #[error("the store's threads can't be started")]
+    #[error("the store's threads cannot be started")]
     Io(#[from] std::io::Error),
     /// The name of the keyspace is invalid.
     #[error("the keyspace's name must be letters, digits and underscores, at most 48")]

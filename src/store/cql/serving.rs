@@ -63,7 +63,9 @@ pub(super) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, alone: bool) {
                 return on_fatal(reason);
             }
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "whether this process still serves can't be read"),
+            Err(error) => {
+                tracing::warn!(%error, "whether this process still serves cannot be read")
+            }
         }
     }
 }

@@ -21,10 +21,10 @@ pub struct CqlTls {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read or contains nothing of its kind.
-    #[error("{0} can't be used for TLS to the CQL cluster")]
+    #[error("{0} cannot be used for TLS to the CQL cluster")]
     File(String, #[source] rustls::pki_types::pem::Error),
     /// There is no trusted certificate authority.
-    #[error("there is no certificate to trust for TLS to the CQL cluster")]
+    #[error("no trusted certificate is configured for TLS to the CQL cluster")]
     NoRoots,
     /// The TLS library refuses the settings.
     #[error("TLS to the CQL cluster cannot be set up")]

@@ -235,7 +235,7 @@ const steps = {
     assert.match(await page.textContent(".env"), /Live/);
     for (const list of ["sessions", "deliveries", "webhook"]) {
       await page.goto(`${root}/console/${list}`);
-      assert.match(await page.textContent("main"), /No sessions yet|There is no webhook|No webhook yet/);
+      assert.match(await page.textContent("main"), /No sessions yet|No webhook is registered|No webhook yet/);
       await sound(page, `empty ${list}`);
       await page.screenshot({ path: `${pictures}/empty-${list}-light.png` });
     }

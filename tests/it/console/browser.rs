@@ -54,7 +54,7 @@ fn packages() -> Result<PathBuf, String> {
     if fetched.status.success() {
         Ok(folder)
     } else {
-        Err("the browser's packages can't be fetched".into())
+        Err("the browser's packages cannot be fetched".into())
     }
 }
 

@@ -458,7 +458,11 @@ pub async fn messages_nobody_wants_are_dropped(subject: &dyn Subject) {
         .end(id, end_at(T0), None, message(MessageEvent::SessionStopped))
         .await
         .unwrap();
-    assert_eq!(store.messages(id).await.unwrap(), [], "there is no webhook");
+    assert_eq!(
+        store.messages(id).await.unwrap(),
+        [],
+        "no webhook is registered"
+    );
 }
 
 pub async fn messages_of_a_paused_webhook_are_kept(subject: &dyn Subject) {

@@ -89,7 +89,7 @@ fn percent(part: u32, whole: u32) -> String {
 
 fn field_line(name: &str, field: Field) -> String {
     format!(
-        "{name:<28} right {:>5} of {:>5} told ({:>5}), not told {:>4}\n",
+        "{name:<28} right {:>5} of {:>5} given ({:>5}), unknown {:>4}\n",
         field.right,
         field.told,
         percent(field.right, field.told),
@@ -110,7 +110,7 @@ fn claim_line(name: &str, claim: Claim) -> String {
 
 fn floors_line(name: &str, floors: Floors) -> String {
     format!(
-        "{name:<28} exact {:>5} of {:>5} ({:>5}), within one {:>5}, not told {:>4}\n",
+        "{name:<28} exact {:>5} of {:>5} ({:>5}), within one {:>5}, unknown {:>4}\n",
         floors.exact,
         floors.told,
         percent(floors.exact, floors.told),

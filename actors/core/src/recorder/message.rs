@@ -14,7 +14,7 @@ const END_WORDS: [&str; 3] = ["delivered", "stop", "end"];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
     /// It is not of the form that the app sends at all.
-    #[error("the payload can't be read: {0}")]
+    #[error("the payload cannot be read: {0}")]
     Malformed(String),
     /// It has the form, and lacks what every message must have.
     #[error("the payload has no {0}")]

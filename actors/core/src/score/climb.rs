@@ -380,7 +380,7 @@ fn elevator_used(
         );
         return Some(false);
     }
-    let text = "There was too little air pressure or vertical acceleration data to tell.";
+    let text = "There was too little air pressure or vertical acceleration data.";
     ledger.add(
         "elevatorUsed",
         "height_not_measured",

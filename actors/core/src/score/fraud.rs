@@ -214,7 +214,7 @@ fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Evid
             "group_cap",
             group.cap() - sum,
             None,
-            words(text, "None is needed."),
+            words(text, "No action is needed."),
         );
     }
     if sum > 0.0 && !group.is_fact() && visibility < 1.0 {
@@ -325,7 +325,7 @@ fn clock(scene: &ScoringContext<'_>) -> Option<Signal> {
 fn replay(scene: &ScoringContext<'_>) -> Option<Signal> {
     let replay = scene.input.known.replay.filter(|replay| !replay.together)?;
     let text = format!(
-        "{:.0} % of what was measured is identical to session {}: noise does not repeat itself.",
+        "{:.0} % of the measurements are identical to session {}: noise does not repeat itself.",
         f64::from(replay.similarity) * 100.0,
         replay.session_id
     );

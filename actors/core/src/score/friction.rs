@@ -75,7 +75,7 @@ pub(crate) fn score(
             "ceiling",
             over,
             None,
-            words(text, "None is needed."),
+            words(text, "No action is needed."),
         );
     }
     if account.sum == 0.0 {
@@ -85,7 +85,10 @@ pub(crate) fn score(
             "none",
             0.0,
             None,
-            words(text, "What the phone could not measure is not counted."),
+            words(
+                text,
+                "Things that the phone could not measure are not counted.",
+            ),
         );
     }
     rounded(account.sum)

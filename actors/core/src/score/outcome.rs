@@ -40,7 +40,7 @@ pub(crate) fn codes(
             "right_doorstep",
             drop_off_span(findings),
             text.to_owned(),
-            "None is needed.",
+            "No action is needed.",
             ledger,
         );
         codes.push(ReasonCode::DeliveredToRightDoorstep);
@@ -113,7 +113,7 @@ fn outcome(
             "stay_at_door",
             drop_off_span(findings),
             text,
-            "None is needed.",
+            "No action is needed.",
             ledger,
         );
         return ReasonCode::FullAttempt;
@@ -254,7 +254,7 @@ pub(crate) fn insufficient(
         (
             "low_visibility",
             format!(
-                "Only {:.0} % of what the device could have sent was received.",
+                "Only {:.0} % of the expected samples were received.",
                 visibility * 100.0
             ),
         )

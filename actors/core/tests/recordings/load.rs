@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    reason = "a test reads files, and stops where it can't"
+    reason = "a test reads files, and stops where it cannot"
 )]
 
 use std::io::Read as _;

@@ -326,7 +326,7 @@ fn a_biased_accelerometer_shows_a_ride_without_a_barometer() {
         assert_eq!(
             (floors, direction, height_cm),
             (None, Direction::Up, None),
-            "it can't be measured"
+            "it cannot be measured"
         );
     }
 }

@@ -203,7 +203,7 @@ impl Service {
             Err(StartError::TenantFull(share)) => Err(RecordError::Busy(share.into())),
             Err(StartError::Store(error)) => Err(error.into()),
             Err(StartError::StartedAtOutOfRange | StartError::KeyReused) => {
-                let detail = "a recorder's session has a start that is none".to_owned();
+                let detail = "the start time of a recorder's session is invalid".to_owned();
                 Err(StoreError::Corrupt(detail).into())
             }
         }

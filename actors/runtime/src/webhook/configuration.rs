@@ -21,7 +21,7 @@ pub enum ConfigureError {
     #[error("there is a webhook already")]
     Exists,
     /// The tenant has no endpoint.
-    #[error("there is no webhook")]
+    #[error("no webhook is registered")]
     None,
     /// The URL is refused.
     #[error("the URL is refused: {0}")]
@@ -30,7 +30,7 @@ pub enum ConfigureError {
     #[error("the previous secret still signs")]
     OverlapRuns,
     /// No overlap of two secrets is active.
-    #[error("there is no previous secret")]
+    #[error("no previous secret is valid")]
     NoOverlap,
     /// The `Idempotency-Key` was used with another body.
     #[error("the idempotency key was used with another body")]

@@ -174,7 +174,7 @@ fn by_places(fixes: &[Fix]) -> bool {
     seconds >= 2.0 && first.place.distance_m(last.place) / seconds > DRIVING_MPS
 }
 
-/// Location was switched off by hand just before the hand-over.
+/// Location was switched off by hand just before the drop-off.
 fn withdrawn(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     let since_ms = claimed.at_ms.saturating_sub(WITHDRAWN_MS);
     let mut last = None;
@@ -197,9 +197,9 @@ fn withdrawn(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
         .iter()
         .any(|&(t_ms, name)| name == MarkName::Arrived && t_ms <= at_ms);
     let when = if arrived {
-        "after the arrival and before the hand-over"
+        "after the arrival and before the drop-off"
     } else {
-        "just before the hand-over"
+        "just before the drop-off"
     };
     let words = words(
         format!("Location was switched off {when}."),

@@ -107,7 +107,7 @@ crate::parameters::table! {
         POD_NEVER_NEAR: f64 = 4.2;
         /// The hand-over was reported while driving.
         POD_DRIVING: f64 = 2.0;
-        /// Location was switched off by hand just before the hand-over.
+        /// Location was switched off by hand just before the drop-off.
         LOCATION_WITHDRAWN: f64 = 1.0;
         /// Consistent evidence of a hand-over at the door acquits.
         DOOR: f64 = -2.5;
