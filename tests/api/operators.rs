@@ -228,7 +228,7 @@ async fn keys_are_made_listed_and_revoked_through_a_running_server() {
             .await
             .unwrap_err()
             .to_string()
-            .contains("no such key")
+            .contains("does not exist")
     );
     assert!(client.revoke_key("../backup").await.is_err());
     for (organization, env, kind, field) in [
